@@ -1,0 +1,39 @@
+# make demo   creates the environment, deploys ResNet8, builds it, trains it here and verifies it
+# make test   the same environment, then lint, types and all tests
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+C_FILES := $(shell find c_lib tests -name '*.c' -o -name '*.h' | sort)
+
+.PHONY: demo test lint unit format clean
+
+$(VENV)/ready: constraints.txt setup.cfg pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install -q --upgrade pip
+	$(BIN)/pip install -q -c constraints.txt torch==2.13.0
+	$(BIN)/pip install -q -c constraints.txt -e '.[test]'
+	touch $@
+
+demo: $(VENV)/ready
+	$(BIN)/trainlib-deploy --model examples/resnet8.py --cores 8 --l1 64k --l2 2M --out out/resnet8 --run host
+
+test: lint
+	$(BIN)/pytest -q -n 2 tests
+
+unit: $(VENV)/ready
+	$(BIN)/pytest -x -q tests/unit
+
+lint: $(VENV)/ready
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/clang-format --dry-run -Werror $(C_FILES)
+
+format: $(VENV)/ready
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+	$(BIN)/clang-format -i $(C_FILES)
+
+clean:
+	rm -rf $(VENV) out build

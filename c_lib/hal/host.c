@@ -1,0 +1,105 @@
+/* Host back end: threads as cores, copies by memcpy, the record in a file. */
+#if !defined(TL_HAL_PULP) && !defined(TL_HAL_RV32)
+#define _GNU_SOURCE
+#include "tl_hal.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MOST_CORES 64
+
+__thread int tl_host_core;
+int tl_host_cores = 1;
+pthread_barrier_t tl_host_barrier;
+
+typedef struct {
+    int core;
+    tl_fn fn;
+    void *arg;
+} member;
+
+static void *as_core(void *given)
+{
+    const member *m = given;
+    tl_host_core = m->core;
+    m->fn(m->arg);
+    return 0;
+}
+
+static void check(int failed, const char *what)
+{
+    if (failed) {
+        fprintf(stderr, "%s failed\n", what);
+        exit(3);
+    }
+}
+
+void tl_cluster_run(int cores, tl_fn fn, void *arg, void *stacks, size_t stack_bytes)
+{
+    pthread_t threads[MOST_CORES];
+    member members[MOST_CORES];
+    (void)stacks;
+    (void)stack_bytes;
+    check(cores < 1 || cores > MOST_CORES, "team size");
+    tl_host_cores = cores;
+    check(pthread_barrier_init(&tl_host_barrier, 0, (unsigned)cores), "barrier");
+    for (int i = 0; i < cores; i++)
+        members[i] = (member){i, fn, arg};
+    for (int i = 1; i < cores; i++)
+        check(pthread_create(&threads[i], 0, as_core, &members[i]), "thread");
+    as_core(&members[0]);
+    for (int i = 1; i < cores; i++)
+        pthread_join(threads[i], 0);
+    pthread_barrier_destroy(&tl_host_barrier);
+    tl_host_cores = 1;
+}
+
+void tl_dma_in(tl_dma_t *job, void *l1, const void *l2, size_t row_bytes, size_t rows, size_t pitch)
+{
+    for (size_t r = 0; r < rows; r++)
+        memcpy((char *)l1 + r * row_bytes, (const char *)l2 + r * pitch, row_bytes);
+    job->done = 1;
+}
+
+void tl_dma_out(tl_dma_t *job, void *l2, const void *l1, size_t row_bytes, size_t rows, size_t pitch)
+{
+    for (size_t r = 0; r < rows; r++)
+        memcpy((char *)l2 + r * pitch, (const char *)l1 + r * row_bytes, row_bytes);
+    job->done = 1;
+}
+
+void tl_dma_wait(tl_dma_t *job)
+{
+    check(!job->done, "waiting for a transfer that was never started");
+}
+
+void tl_puts(const char *text)
+{
+    fputs(text, stdout);
+    fflush(stdout);
+}
+
+static FILE *record;
+
+void tl_exit(int code)
+{
+    if (record)
+        check(fclose(record), "closing the record");
+    exit(code);
+}
+
+int tl_record_open(void)
+{
+    const char *path = getenv("TL_RECORD");
+    if (path && *path) {
+        record = fopen(path, "wb");
+        check(!record, "opening the record");
+    }
+    return record != 0;
+}
+
+void tl_record(const void *data, size_t bytes)
+{
+    check(fwrite(data, 1, bytes, record) != bytes, "writing the record");
+}
+#endif

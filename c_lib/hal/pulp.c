@@ -1,0 +1,241 @@
+/* PULP-SDK back end: the cluster is opened once; each run sends it one task, whose master forks the team once. */
+#if defined(TL_HAL_PULP)
+#include "tl_hal.h"
+#include <stdio.h>
+
+#if defined(ARCHI_CC_CORE_ID)
+#error "clusters with a controller core of their own start their team in another way"
+#endif
+
+/* A transfer's size is 16 bits wide in the SDK; a multiple of 16 keeps the pieces aligned. */
+enum { LARGEST_TRANSFER = 65520 };
+enum { SEMIHOST_OPEN = 1, SEMIHOST_CLOSE = 2, SEMIHOST_WRITE = 5, MODE_WRITE_BINARY = 5 };
+
+static struct pi_device cluster;
+static struct pi_cluster_conf configuration;
+static int is_open;
+static struct {
+    tl_fn fn;
+    void *arg;
+    int cores;
+} job;
+
+/* ---- console and end ---- */
+
+void tl_puts(const char *text)
+{
+    printf("%s", text);
+}
+
+static void fail(const char *what)
+{
+    printf("FAULT: %s\n", what);
+    pmsis_exit(3);
+}
+
+/* ---- the record: a file that GVSoC writes for us, only in builds that ask for it (without a simulator or a debugger
+ * the call below never returns) ---- */
+
+#if defined(TL_RECORD_FILE)
+#if defined(__riscv)
+/* The three instructions that a simulator recognises together. The SDK has the same call without the clobber of memory.
+ */
+static int semihost(int operation, const void *block)
+{
+    register int a0 __asm__("a0") = operation;
+    register const void *a1 __asm__("a1") = block;
+    __asm__ volatile(".option push\n.option norvc\n"
+                     "slli x0, x0, 0x1f\nebreak\nsrai x0, x0, 7\n"
+                     ".option pop"
+                     : "+r"(a0)
+                     : "r"(a1)
+                     : "memory");
+    return a0;
+}
+#else
+int semihost(int operation, const void *block); /* the tests' own */
+#endif
+
+static int record = -1;
+
+int tl_record_open(void)
+{
+    static const char name[] = TL_RECORD_FILE;
+    const uint32_t request[3] = {(uint32_t)(uintptr_t)name, MODE_WRITE_BINARY, sizeof name - 1};
+    tl_pulp_open();
+    record = semihost(SEMIHOST_OPEN, request);
+    if (record < 0)
+        fail("opening the record");
+    return 1;
+}
+
+void tl_record(const void *data, size_t bytes)
+{
+    const uint32_t request[3] = {(uint32_t)record, (uint32_t)(uintptr_t)data, (uint32_t)bytes};
+    if (semihost(SEMIHOST_WRITE, request))
+        fail("writing the record");
+}
+
+static void close_record(void)
+{
+    if (record >= 0)
+        semihost(SEMIHOST_CLOSE, (const void *)(uintptr_t)record); /* GVSoC takes the number itself, not its address */
+}
+#else
+int tl_record_open(void)
+{
+    tl_pulp_open();
+    return 0;
+}
+
+void tl_record(const void *data, size_t bytes)
+{
+    (void)data;
+    (void)bytes;
+}
+
+static void close_record(void)
+{
+}
+#endif
+
+void tl_exit(int code)
+{
+    close_record();
+    pmsis_exit(code);
+}
+
+/* ---- the team ---- */
+
+void tl_pulp_open(void)
+{
+    if (is_open)
+        return;
+    pi_cluster_conf_init(&configuration);
+    configuration.id = 0;
+    pi_open_from_conf(&cluster, &configuration);
+    if (pi_cluster_open(&cluster))
+        fail("opening the cluster");
+    is_open = 1;
+}
+
+static void start_cycles(void)
+{
+    static int started;
+    if (started)
+        return;
+    started = 1;
+    pi_perf_conf(1 << PI_PERF_CYCLES);
+    pi_perf_cl_reset();
+    pi_perf_cl_start();
+}
+
+static void on_master(void *unused)
+{
+    (void)unused;
+    start_cycles();
+    pi_cl_team_fork(job.cores, job.fn, job.arg);
+}
+
+/* Core i's stack is the i-th of `stacks`: the SDK puts the master's first and the others behind it. */
+void tl_cluster_run(int cores, tl_fn fn, void *arg, void *stacks, size_t stack_bytes)
+{
+    struct pi_cluster_task task = {0};
+    if (cores < 1 || cores > pi_cl_cluster_nb_cores())
+        fail("the cluster has fewer cores than the plan asks for");
+    tl_pulp_open();
+    job.fn = fn;
+    job.arg = arg;
+    job.cores = cores;
+    pi_cluster_task(&task, on_master, 0);
+    task.nb_cores = cores;
+    if (stacks && stack_bytes) { /* else the SDK takes its own from the heap of L1 */
+        task.stacks = stacks;
+        task.stack_size = (uint32_t)stack_bytes;
+        task.slave_stack_size = (uint32_t)stack_bytes;
+    }
+    if (pi_cluster_send_task_to_cl(&cluster, &task))
+        fail("sending the cluster its task");
+}
+
+/* ---- transfers ---- */
+
+typedef struct {
+    uint32_t l1, l2;
+    pi_cl_dma_dir_e direction;
+} side;
+
+/* One piece of at most LARGEST_TRANSFER bytes. The first takes one of the engine's counters, the others join it; the
+ * SDK overwrites a part of the descriptor with the counter's number, so it is filled in anew for each. */
+static void push(tl_dma_t *transfer, side at, size_t row_bytes, size_t rows, size_t pitch)
+{
+    pi_cl_dma_copy_t piece;
+    piece.ext = at.l2;
+    piece.loc = at.l1;
+    piece.size = (uint16_t)(row_bytes * rows);
+    piece.dir = at.direction;
+    piece.merge = (uint8_t)transfer->pending;
+    piece.stride = (uint32_t)pitch;
+    piece.length = (uint32_t)row_bytes;
+    pi_cl_dma_copy_t *descriptor = &piece;
+    if (!transfer->pending) {
+        transfer->copy = piece;
+        transfer->pending = 1;
+        descriptor = &transfer->copy;
+    }
+    if (rows == 1)
+        pi_cl_dma_memcpy(descriptor);
+    else
+        pi_cl_dma_memcpy_2d(descriptor);
+}
+
+static void push_row(tl_dma_t *transfer, side at, size_t bytes)
+{
+    while (bytes) {
+        const size_t some = bytes < LARGEST_TRANSFER ? bytes : LARGEST_TRANSFER;
+        push(transfer, at, some, 1, some);
+        at.l1 += (uint32_t)some;
+        at.l2 += (uint32_t)some;
+        bytes -= some;
+    }
+}
+
+static void start(tl_dma_t *transfer, side at, size_t row_bytes, size_t rows, size_t pitch)
+{
+    transfer->pending = 0;
+    if (rows == 1 || pitch == row_bytes) {
+        push_row(transfer, at, row_bytes * rows);
+        return;
+    }
+    const size_t at_once = row_bytes > LARGEST_TRANSFER || !row_bytes ? 1 : LARGEST_TRANSFER / row_bytes;
+    while (rows) {
+        const size_t some = rows < at_once ? rows : at_once;
+        if (some == 1)
+            push_row(transfer, at, row_bytes);
+        else
+            push(transfer, at, row_bytes, some, pitch);
+        at.l1 += (uint32_t)(some * row_bytes);
+        at.l2 += (uint32_t)(some * pitch);
+        rows -= some;
+    }
+}
+
+void tl_dma_in(tl_dma_t *transfer, void *l1, const void *l2, size_t row_bytes, size_t rows, size_t pitch)
+{
+    const side at = {(uint32_t)(uintptr_t)l1, (uint32_t)(uintptr_t)l2, PI_CL_DMA_DIR_EXT2LOC};
+    start(transfer, at, row_bytes, rows, pitch);
+}
+
+void tl_dma_out(tl_dma_t *transfer, void *l2, const void *l1, size_t row_bytes, size_t rows, size_t pitch)
+{
+    const side at = {(uint32_t)(uintptr_t)l1, (uint32_t)(uintptr_t)l2, PI_CL_DMA_DIR_LOC2EXT};
+    start(transfer, at, row_bytes, rows, pitch);
+}
+
+void tl_dma_wait(tl_dma_t *transfer)
+{
+    if (transfer->pending)
+        pi_cl_dma_wait(&transfer->copy);
+    transfer->pending = 0;
+}
+#endif

@@ -1,0 +1,46 @@
+/* Host back end: threads as cores, one address space as both memories. */
+#ifndef HAL_HOST_H
+#define HAL_HOST_H
+#include <pthread.h>
+#include <stdint.h>
+#include <time.h>
+
+#define TL_L1 /* no section: sanitizers keep their red zones */
+#define TL_L2
+
+typedef struct {
+    int done;
+} tl_dma_t;
+
+extern __thread int tl_host_core;
+extern int tl_host_cores;
+extern pthread_barrier_t tl_host_barrier;
+
+static inline void tl_init(void)
+{
+}
+
+static inline int tl_core_id(void)
+{
+    return tl_host_core;
+}
+
+static inline int tl_num_cores(void)
+{
+    return tl_host_cores;
+}
+
+static inline void tl_barrier(void)
+{
+    if (tl_host_cores > 1)
+        pthread_barrier_wait(&tl_host_barrier);
+}
+
+/* Nanoseconds, modulo 2^32. */
+static inline uint32_t tl_cycles(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint32_t)now.tv_sec * 1000000000u + (uint32_t)now.tv_nsec;
+}
+#endif

@@ -1,0 +1,44 @@
+/* PULP-SDK back end (PMSIS): the cluster's event unit, DMA engine and timer through the SDK's own inline functions. */
+#ifndef HAL_PULP_H
+#define HAL_PULP_H
+#include "pmsis.h"
+#include <stddef.h>
+#include <stdint.h>
+
+#define TL_L1 PI_L1
+#define TL_L2 PI_L2
+
+typedef struct {
+    pi_cl_dma_copy_t copy; /* the SDK keeps the transfer's counter in it */
+    int pending;
+} tl_dma_t;
+
+/* Called on the controller before anything touches L1: until the cluster is open there is none. */
+void tl_pulp_open(void);
+
+static inline void tl_init(void)
+{
+    tl_pulp_open();
+}
+
+static inline int tl_core_id(void)
+{
+    return (int)pi_core_id();
+}
+
+static inline int tl_num_cores(void)
+{
+    return pi_cl_team_nb_cores();
+}
+
+static inline void tl_barrier(void)
+{
+    pi_cl_team_barrier();
+}
+
+/* Cycles of the cluster, one timer for all its cores; started by the first tl_cluster_run. */
+static inline uint32_t tl_cycles(void)
+{
+    return pi_perf_cl_read(PI_PERF_CYCLES);
+}
+#endif

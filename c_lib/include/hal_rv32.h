@@ -1,0 +1,48 @@
+/* Emulated RISC-V back end: hart 0 is the controller, harts 1.. are the cluster's cores; see hal/rv32.c. */
+#ifndef HAL_RV32_H
+#define HAL_RV32_H
+#include <stddef.h>
+#include <stdint.h>
+
+#define TL_L1 __attribute__((section(".l1")))
+#define TL_L2 __attribute__((section(".l2")))
+
+typedef struct {
+    char *to;
+    const char *from;
+    size_t row_bytes, rows, to_pitch, from_pitch;
+} tl_dma_t;
+
+extern volatile int tl_rv32_team;
+void tl_rv32_barrier(void);
+
+/* The boot code keeps the core's number in tp, which nothing else uses: there is no thread-local storage. */
+static inline void tl_init(void)
+{
+}
+
+static inline int tl_core_id(void)
+{
+    int core;
+    __asm__("mv %0, tp" : "=r"(core));
+    return core;
+}
+
+static inline int tl_num_cores(void)
+{
+    return tl_rv32_team;
+}
+
+static inline void tl_barrier(void)
+{
+    tl_rv32_barrier();
+}
+
+/* Instructions. QEMU has one counter for all harts: between two barriers this is the sum over the team. */
+static inline uint32_t tl_cycles(void)
+{
+    uint32_t count;
+    __asm__ volatile("csrr %0, minstret" : "=r"(count)::"memory");
+    return count;
+}
+#endif

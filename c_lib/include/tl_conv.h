@@ -1,0 +1,93 @@
+/* Convolution, its gradients, and matrix products. See docs/kernels.md for the contract that all kernels keep. */
+#ifndef TL_CONV_H
+#define TL_CONV_H
+#include "tl_hal.h"
+
+/* Elements between neighbours along batch, channel and row; columns are contiguous. */
+typedef struct {
+    int n, c, h;
+} tl_pitch;
+
+/* One struct for the three directions. x [n][groups*ci][h][w], weight [groups*co][ci][kh][kw], y
+ * [n][groups*co][ho][wo]. Input row of output row oy and tap ky: oy*stride_h - pad_h + ky*dil_h; outside 0..h-1 it
+ * reads as zero. A tile is the same thing with its own extents, pitches and (possibly negative) pads. */
+typedef struct {
+    float *x, *w, *y;
+    const float *bias;     /* [groups*co] in fw, [groups*ci] in bw_x (transposed convolution), or NULL */
+    int n, groups, ci, co; /* ci, co: per group */
+    int h, wd, ho, wo, kh, kw;
+    int stride_h, stride_w, pad_h, pad_w, dil_h, dil_w;
+    tl_pitch xp, yp;
+    int w_co, w_ci; /* elements between output channels and between input channels of w */
+    int accumulate; /* 1: add to what the written tensor holds (bias ignored); 0: overwrite */
+    void *scratch;  /* tl_conv2d_scratch() bytes, shared by all cores */
+} tl_conv2d;
+
+void tl_conv2d_fw_f32(const tl_conv2d *a);   /* reads x, w, bias; writes y */
+void tl_conv2d_bw_x_f32(const tl_conv2d *a); /* reads y (= dL/dy), w, bias; writes x (= dL/dx) */
+void tl_conv2d_bw_w_f32(const tl_conv2d *a); /* reads x, y (= dL/dy); writes w (= dL/dw) */
+
+/* c[b][m][n] (+)= init + sum_k a[b][m][k] * bm[b][k][n], every operand with its own element strides. */
+typedef struct {
+    const float *a, *b, *init; /* init may be NULL */
+    float *c;
+    int batch, m, n, k;
+    int a_b, a_m, a_k; /* strides of a: batch, row, column */
+    int b_b, b_k, b_n;
+    int c_b, c_m, c_n;
+    int i_b, i_m, i_n; /* strides of init (0: broadcast) */
+    int accumulate;    /* 1: c += a*b, init ignored */
+    void *scratch;     /* tl_matmul_scratch() bytes, shared by all cores */
+} tl_matmul;
+
+void tl_matmul_f32(const tl_matmul *a);
+
+/* Bytes of scratch for a team of `cores`; trainlib_deployer/ops/kernel_scratch.py has the same formulas. */
+static inline int tl_matmul_blocks(const tl_matmul *a)
+{
+    const int rows = a->m * a->n;
+    return a->batch * ((rows + 3) / 4) * ((a->k + 63) / 64);
+}
+
+/* A product with a vector that has too few rows for the team is split over k as well. */
+static inline int tl_matmul_splits(const tl_matmul *a, int cores)
+{
+    return cores > 1 && a->k > 64 && a->batch * a->m * a->n < 4 * cores && tl_matmul_blocks(a) <= 512;
+}
+
+static inline int tl_matmul_scratch(const tl_matmul *a, int cores)
+{
+    if (a->k == 1)
+        return 0;
+    if (a->m == 1 || a->n == 1)
+        return tl_matmul_splits(a, cores) ? 16 * tl_matmul_blocks(a) : 0;
+    return cores * 2 * 1024;
+}
+
+enum { TL_FW, TL_BW_X, TL_BW_W };
+
+/* The weight gradient of a depthwise convolution: sums of blocks, three taps each. */
+static inline int tl_depthwise_blocks(const tl_conv2d *a)
+{
+    return a->groups * a->co * a->kh * ((a->kw + 2) / 3) * ((a->n * a->ho * a->wo + 63) / 64);
+}
+
+/* With few channels for the team the sums are split into their blocks. */
+static inline int tl_depthwise_splits(const tl_conv2d *a, int cores)
+{
+    const int items = a->groups * a->co * a->kh * ((a->kw + 2) / 3), blocks = tl_depthwise_blocks(a);
+    return cores > 1 && items < 4 * cores && blocks > items && blocks <= 512;
+}
+
+static inline int tl_conv2d_scratch(const tl_conv2d *a, int direction, int cores)
+{
+    const int taps = a->kh * a->kw, table = 4 * (taps < 64 ? taps : 64), rows = (a->ci + 3) / 4 * 4;
+    if (direction == TL_BW_W && a->ci == 1 && a->co < 4)
+        return tl_depthwise_splits(a, cores) ? 12 * tl_depthwise_blocks(a) : 0;
+    if (direction == TL_BW_W)
+        return cores * 1024;
+    if (a->ci * a->co < 4)
+        return 0;
+    return cores * (1280 + table) + (direction == TL_BW_X ? (rows < 32 ? rows : 32) * 256 : 0);
+}
+#endif

@@ -1,0 +1,63 @@
+/* The hardware layer: everything a kernel or a generated step may ask of the machine it runs on.
+ *
+ * One controller starts a function on all cores of the cluster (tl_cluster_run); inside it every core runs the same
+ * code and meets the others at barriers. Exactly one of the back ends is compiled in: TL_HAL_HOST  threads as cores
+ * (default)      hal/host.c TL_HAL_RV32  bare-metal RISC-V (QEMU, Spike)  hal/rv32.c, hal/rv32_start.S TL_HAL_PULP
+ * PULP-SDK (PMSIS)                 hal/pulp.c
+ */
+#ifndef TL_HAL_H
+#define TL_HAL_H
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(TL_HAL_PULP)
+#include "hal_pulp.h"
+#elif defined(TL_HAL_RV32)
+#include "hal_rv32.h"
+#else
+#include "hal_host.h"
+#endif
+/* Each hal_*.h supplies, as macros or inline functions:
+ *   TL_L1, TL_L2                      section attributes (empty on the host, so that sanitizers keep their red zones)
+ *   static inline int tl_core_id(void)     0 .. tl_num_cores()-1 inside tl_cluster_run
+ *   static inline int tl_num_cores(void)   number of cores of the running team
+ *   static inline void tl_barrier(void)    all cores of the team; orders memory
+ *   static inline uint32_t tl_cycles(void) a free-running counter of this core: cycles, instructions or nanoseconds
+ *   typedef ... tl_dma_t                   one outstanding transfer */
+
+typedef void (*tl_fn)(void *arg);
+
+/* Controller: make both memories and the cluster ready; before anything else, and as often as one likes.
+ *   tl_init()  supplied by the back end's header */
+
+/* Controller only: run fn(arg) on cores 0..cores-1 and return when all have returned. `stacks` is cores x stack_bytes
+ * of L1 for the cores' stacks; back ends that have their own (host threads) ignore it. */
+void tl_cluster_run(int cores, tl_fn fn, void *arg, void *stacks, size_t stack_bytes);
+
+/* Asynchronous copies between L2 and L1, started and awaited by one core. The L1 side is contiguous; the L2 side has
+ * `rows` rows of `row_bytes`, `pitch` bytes apart. Any size: the back end splits what its engine cannot take at once.
+ */
+void tl_dma_in(tl_dma_t *job, void *l1, const void *l2, size_t row_bytes, size_t rows, size_t pitch);
+void tl_dma_out(tl_dma_t *job, void *l2, const void *l1, size_t row_bytes, size_t rows, size_t pitch);
+void tl_dma_wait(tl_dma_t *job);
+
+/* The text console (printf subset is not offered: the firmware side formats for itself) and the end of the program. */
+void tl_puts(const char *text);
+void tl_exit(int code);
+
+/* Where a verification run leaves what it computed: a byte stream in a file named by the runner. Writes from the
+ * controller or from core 0. tl_record_open returns 0 when nobody listens. */
+int tl_record_open(void);
+void tl_record(const void *data, size_t bytes);
+
+/* The contiguous share of `total` items of this core, in multiples of `grain` (the last share takes the rest). */
+static inline void tl_split(int total, int grain, int *lo, int *hi)
+{
+    int cores = tl_num_cores(), blocks = (total + grain - 1) / grain;
+    int per = blocks / cores, extra = blocks % cores, id = tl_core_id();
+    int first = id * per + (id < extra ? id : extra);
+    int last = first + per + (id < extra ? 1 : 0);
+    *lo = first * grain < total ? first * grain : total;
+    *hi = last * grain < total ? last * grain : total;
+}
+#endif

@@ -1,0 +1,24 @@
+/* What generated loops use besides plain C: our own mathematics, and Python's rules for integer division. */
+#ifndef TL_LOOP_H
+#define TL_LOOP_H
+#include "tl_math.h"
+#include <stdint.h>
+
+static inline int32_t tl_absi(int32_t x)
+{
+    return x < 0 ? -x : x;
+}
+
+/* Rounds towards minus infinity. */
+static inline int32_t tl_floordivi(int32_t a, int32_t b)
+{
+    const int32_t q = a / b;
+    return a % b != 0 && (a < 0) != (b < 0) ? q - 1 : q;
+}
+
+/* Has the sign of the divisor. */
+static inline int32_t tl_remainderi(int32_t a, int32_t b)
+{
+    return a - tl_floordivi(a, b) * b;
+}
+#endif

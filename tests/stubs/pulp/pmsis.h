@@ -1,0 +1,81 @@
+/* Stands in for PULP-SDK on the machine that runs the tests: the few calls that c_lib/hal/pulp.c makes, in our own
+ * words. Threads are cores. The DMA engine is strict: a transfer happens when it is awaited, its size has 16 bits, and
+ * issuing it overwrites the start of its descriptor, as the SDK does. */
+#ifndef STUB_PMSIS_H
+#define STUB_PMSIS_H
+#include <pthread.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define PI_L1
+#define PI_L2
+#define PI_PERF_CYCLES 17
+
+typedef enum { PI_CL_DMA_DIR_LOC2EXT = 0, PI_CL_DMA_DIR_EXT2LOC = 1 } pi_cl_dma_dir_e;
+
+typedef struct {
+    uint32_t ext, loc, id;
+    uint16_t size;
+    pi_cl_dma_dir_e dir;
+    uint8_t merge;
+    uint32_t stride, length;
+} pi_cl_dma_copy_t;
+
+struct pi_device {
+    void *config;
+    int open;
+};
+struct pi_cluster_conf {
+    int id;
+};
+struct pi_cluster_task {
+    void (*entry)(void *);
+    void *arg;
+    void *stacks;
+    uint32_t stack_size, slave_stack_size;
+    int nb_cores;
+};
+
+extern __thread int stub_core;
+extern int stub_team;
+extern pthread_barrier_t stub_barrier;
+extern struct pi_cluster_task stub_last_task;
+extern int stub_opened;    /* how often the cluster was */
+extern int stub_counters;  /* of the DMA engine: how many are taken now */
+extern int stub_transfers; /* how many were issued */
+
+void pi_cluster_conf_init(struct pi_cluster_conf *conf);
+void pi_open_from_conf(struct pi_device *device, void *conf);
+int pi_cluster_open(struct pi_device *device);
+struct pi_cluster_task *pi_cluster_task(struct pi_cluster_task *task, void (*entry)(void *), void *arg);
+int pi_cluster_send_task_to_cl(struct pi_device *device, struct pi_cluster_task *task);
+void pi_cl_team_fork(int cores, void (*entry)(void *), void *arg);
+void pi_cl_dma_memcpy(pi_cl_dma_copy_t *copy);
+void pi_cl_dma_memcpy_2d(pi_cl_dma_copy_t *copy);
+void pi_cl_dma_wait(void *copy);
+void pmsis_exit(int code);
+void pi_perf_conf(unsigned events);
+void pi_perf_cl_reset(void);
+void pi_perf_cl_start(void);
+uint32_t pi_perf_cl_read(int event);
+
+static inline int pi_cl_cluster_nb_cores(void)
+{
+    return 8;
+}
+
+static inline uint32_t pi_core_id(void)
+{
+    return (uint32_t)stub_core;
+}
+
+static inline int pi_cl_team_nb_cores(void)
+{
+    return stub_team;
+}
+
+static inline void pi_cl_team_barrier(void)
+{
+    pthread_barrier_wait(&stub_barrier);
+}
+#endif

@@ -1,0 +1,378 @@
+"""The command line: exit codes, messages, what goes to stdout and what to stderr."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+import trainlib_deployer
+from golden.compare import TensorVerdict, Verdict
+from trainlib_deployer import pipeline, verify
+from trainlib_deployer.cli import cli
+from trainlib_deployer.errors import DoesNotFit, ToolMissing, Unsupported
+from trainlib_deployer.folder import replaced_folder
+from trainlib_deployer.ir import Source
+from trainlib_deployer.options import Options
+from trainlib_deployer.run.host import Host
+from trainlib_deployer.user_model import UserModel
+
+ROOT = Path(trainlib_deployer.__file__).parent.parent
+NET = """\
+import torch
+from torch import nn
+print("loading")
+model = nn.Linear(5, 3)
+example_input = torch.randn(2, 5)
+example_target = torch.tensor([2, 0])
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+"""
+LEVEL = {"size": 65536, "used": 12345, "peak_live": 12001, "lower_bound": 12000, "stacks": 8192, "headroom": 53191}
+BUFFER = {"level": "L1", "birth": 0, "death": 1, "layer": "", "aliases": []}
+PLAN = {
+    "tool": {"name": "trainlib-deploy", "version": "0"},
+    "model": {"name": "net", "steps": 5, "parameters": {"total": 1818, "trained": 1515}},
+    "target": {"name": "pulp-open", "cores": 8, "l1": 65536, "l2": 524288},
+    "levels": {"L1": LEVEL, "L2": {**LEVEL, "size": 0, "used": 0}},
+    "buffers": [
+        {**BUFFER, "name": "weight", "offset": 0, "size": 60, "role": "parameter", "aliases": ["same"]},
+        {**BUFFER, "name": "[red]weight.grad", "offset": 4660, "size": 60, "role": "gradient", "death": 0},
+    ],
+    "ops": [
+        {
+            "index": 0,
+            "name": "linear",
+            "kind": "matmul",
+            "phase": "forward",
+            "layer": "fc",
+            "source": "net.py:4: model = x[0]",
+        }
+        | {"kernel": "tl_matmul", "macs": 3030, "tiles": 1, "reads": ["input"], "writes": ["output"]}
+    ],
+    "certificate": {"peak": 12345, "lower_bound": 12000, "gap": 345, "proved_optimal": False, "checked": True},
+}
+
+
+class Calls:
+    """What the stages behind the command line were asked."""
+
+    def __init__(self) -> None:
+        self.options: Options | None = None
+        self.user: UserModel | None = None
+        self.fails: BaseException | None = None
+        self.verified: list[tuple[Any, ...]] = []
+        self.error = 1e-8
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Calls:
+    seen = Calls()
+
+    def deploy(user: UserModel, options: Options, say: Any) -> None:
+        seen.user, seen.options = user, options
+        say("capturing")
+        print("from forward")
+        with replaced_folder(options.out) as folder:
+            (folder / "plan.json").write_text(json.dumps(PLAN))
+            if seen.fails is not None:
+                raise seen.fails
+
+    def verified(folder: Path, on: str, steps: int | None, say: Any) -> verify.Verification:
+        seen.verified.append((folder, on, steps))
+        if seen.fails is not None:
+            raise seen.fails
+        tensors = (
+            TensorVerdict("loss", "", "loss", 0, 0.0, 1e-6, True),
+            TensorVerdict("fc.weight", "fc", "gradient", 1, seen.error, 1e-6, seen.error <= 1e-6),
+        )
+        computed = {(0, "loss", "loss"): np.ones(1, np.float32)}
+        return verify.Verification(
+            on, steps or 5, Verdict(tensors, ()), [1.5, 0.5], [1.5, 0.5], computed, {"instructions": 1234567}
+        )
+
+    monkeypatch.setattr(pipeline, "deploy_user_model", deploy)
+    monkeypatch.setattr(verify, "verify", verified)
+    monkeypatch.setattr(Host, "check_tools", lambda self: None)
+    monkeypatch.chdir(tmp_path)
+    Path("net.py").write_text(NET)
+    return seen
+
+
+def call(*args: str) -> Result:
+    result = CliRunner().invoke(cli, args)
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result
+
+
+def existing_project() -> None:
+    with replaced_folder(Path("out")) as folder:
+        (folder / "plan.json").write_text(json.dumps(PLAN))
+
+
+# ---- deployment
+
+
+def test_deploy(calls: Calls) -> None:
+    result = call("--model", "net.py")
+    assert result.exit_code == 0
+    assert calls.options is not None and calls.user is not None
+    assert calls.options.out == Path("generated/net") and calls.options.target.name == "pulp-open"
+    assert (calls.options.steps, calls.options.force, len(calls.user.samples)) == (5, False, 5)
+    lines = result.stdout.splitlines()
+    assert lines[0] == "generated/net"
+    assert "1,818 parameters, 1,515 trained" in lines[1] and "1 operations" in lines[1]
+    assert "64k (65,536)" in result.stdout and "12,345" in result.stdout and "18.8 %" in result.stdout
+    assert "loading" in result.stderr and "from forward" in result.stderr and "note: loss" in result.stderr
+    assert "capturing" not in result.output, "progress is for a terminal, or -v"
+
+
+def test_all_options_arrive(calls: Calls) -> None:
+    args = "--model net.py:model --cores 3 --l1 100k --l2 1M --target gap9 --out o/p --input 4x5 --steps 7 --force -v"
+    result = call(*args.split(), "--accumulate", "1", "--dtype", "fp32", "--json", "p.json")
+    assert result.exit_code == 0, result.output
+    assert calls.options is not None and calls.user is not None
+    target = calls.options.target
+    assert (target.name, target.cores, target.l1, target.l2) == ("gap9", 3, 100 << 10, 1 << 20)
+    assert (calls.options.out, calls.options.steps, calls.options.force) == (Path("o/p"), 7, True)
+    assert calls.user.inputs[0].shape == (4, 5) and len(calls.user.samples) == 7
+    assert "s] capturing" in result.stderr
+    assert json.loads(Path("p.json").read_text()) == PLAN
+
+
+def test_deploy_again_replaces(calls: Calls) -> None:
+    for _ in range(2):
+        assert call("--model", "net.py").exit_code == 0
+    assert [p.name for p in Path("generated").iterdir()] == ["net"]
+
+
+def test_run_verifies_and_writes_json(calls: Calls) -> None:
+    result = call("--model", "net.py", "--run", "host", "--json", "v.json", "--steps", "3")
+    assert result.exit_code == 0
+    assert calls.verified == [(Path("generated/net"), "host", 3)]
+    assert json.loads(Path("v.json").read_text())["passed"] is True
+    assert "PASS on host: 2 of 2 tensors agree with PyTorch" in result.stdout
+    assert "fc.weight (step 1)" in result.stdout and "1.00e-08" in result.stdout and "1,234,567" in result.stdout
+
+
+@pytest.mark.parametrize("error", [0.5, float("inf"), float("nan")])
+def test_failed_verification(calls: Calls, error: float) -> None:
+    calls.error = error
+    result = call("--model", "net.py", "--run", "host", "--json", "v.json")
+    assert result.exit_code == 5
+    assert "error: the gradient 'fc.weight' of layer 'fc' differs" in result.stderr
+    assert "FAIL on host: 1 of 2" in result.stdout
+    assert json.loads(Path("v.json").read_text())["passed"] is False
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "phrase"),
+    [
+        (
+            DoesNotFit("100 bytes over in L1", remedy="a smaller batch"),
+            3,
+            "error: 100 bytes over in L1\n  a smaller batch",
+        ),
+        (
+            Unsupported("no aten.fft", source=Source("net.py", 7, "y = fft(x)")),
+            4,
+            "error: no aten.fft\n  at net.py:7:  y = fft(x)",
+        ),
+        (ToolMissing("gcc is missing"), 6, "error: gcc is missing"),
+        (KeyboardInterrupt(), 130, "error: interrupted; nothing was changed"),
+    ],
+)
+def test_exit_codes_of_the_stages(calls: Calls, error: BaseException, code: int, phrase: str) -> None:
+    existing_project()
+    before = {p: p.stat().st_mtime_ns for p in Path().rglob("*")}
+    calls.fails = error
+    result = call("--model", "net.py", "--out", "out")
+    assert result.exit_code == code
+    assert phrase in result.stderr and result.stdout == ""
+    after = {p: p.stat().st_mtime_ns for p in Path().rglob("*")}
+    assert {p for p in after if p.is_file()} == {p for p in before if p.is_file()} and before.keys() == after.keys()
+
+
+def test_our_own_bug_is_a_traceback(calls: Calls) -> None:
+    calls.fails = IndexError("ours")
+    with pytest.raises(IndexError, match="ours"):
+        call("--model", "net.py")
+
+
+def test_missing_tool_is_said_before_the_work(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(self: object) -> None:
+        raise ToolMissing("there is no gcc")
+
+    monkeypatch.setattr(Host, "check_tools", missing)
+    result = call("--model", "net.py", "--run", "host")
+    assert result.exit_code == 6 and "there is no gcc" in result.stderr
+    assert calls.options is None and not Path("generated").exists()
+
+
+def test_interrupted_verification_says_what_is_there(calls: Calls) -> None:
+    existing_project()
+    calls.fails = KeyboardInterrupt()
+    result = call("verify", "out")
+    assert result.exit_code == 130 and "out is complete, but not verified" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("args", "phrase"),
+    [
+        ("", "--model FILE[:NAME] is missing"),
+        ("--cores 8", "--model FILE[:NAME] is missing"),
+        ("--model", "requires an argument"),
+        ("--model none.py", "there is no file none.py"),
+        ("--model .", "is a directory"),
+        ("--model net.py:Net", "has no 'Net'"),
+        ("--model net.py --cores 0", "--cores '0' is not a number of cores"),
+        ("--model net.py --cores x", "from 1 to 16"),
+        ("--model net.py --l1 64q", "--l1 '64q' is not a size"),
+        ("--model net.py --l2 -5", "--l2 '-5' is not a size"),
+        ("--model net.py --target gap8", "targets: pulp-open, siracusa"),
+        ("--model net.py --input 1xx3", "is not a shape"),
+        ("--model net.py --input 2x6", "only the batch may differ"),
+        ("--model net.py --weights none.pt", "there is no file none.pt"),
+        ("--model net.py --weights net.py", "not a file of weights"),
+        ("--model net.py --steps 0", "'--steps'"),
+        ("--model net.py --steps two", "'--steps'"),
+        ("--model net.py --accumulate 0", "'--accumulate'"),
+        ("--model net.py --accumulate 2", "not available yet"),
+        ("--model net.py --dtype fp64", "'--dtype'"),
+        ("--model net.py --dtype fp16", "not available yet"),
+        ("--model net.py --run spike", "'--run'"),
+        ("--model net.py --json no/x.json", "there is no directory no"),
+        ("--model net.py --json .", "is a directory"),
+        ("--model net.py --out net.py", "net.py is a file"),
+        ("--model net.py --out net.py/deeper", "net.py is a file"),
+        ("--model net.py --out .", "was not written by trainlib-deploy"),
+        ("--model net.py --fast", "No such option"),
+        ("--model net.py verify out", "before the command 'verify'"),
+        ("net.py", "write --model net.py"),
+        ("net.py:Net", "write --model net.py:Net"),
+        ("deploy", "No such command 'deploy'"),
+        ("verify", "Missing argument 'DIR'"),
+        ("verify none", "there is no folder none"),
+        ("verify net.py", "is a file"),
+        ("verify .", "no plan.json"),
+        ("verify out --on spike", "'--on'"),
+        ("verify out --steps 0", "'--steps'"),
+        ("verify out --json no/v.json", "there is no directory"),
+        ("verify out --dump no/v.npz", "there is no directory"),
+        ("verify out --dump .", "is a directory"),
+        ("verify out extra", "unexpected extra argument"),
+        ("explain", "Missing argument 'DIR'"),
+        ("explain none", "there is no folder none"),
+        ("explain .", "no plan.json"),
+        ("targets x", "unexpected extra argument"),
+    ],
+)
+def test_bad_usage(calls: Calls, args: str, phrase: str) -> None:
+    existing_project()
+    result = call(*args.split())
+    assert result.exit_code == 2, result.output
+    assert result.stderr.splitlines()[-1] and phrase in result.stderr, result.stderr
+    assert "error: " in result.stderr and "Traceback" not in result.stderr
+    assert result.stdout == "" and calls.options is None
+    assert sorted(p.name for p in Path().iterdir()) == ["net.py", "out"]
+
+
+@pytest.mark.parametrize(
+    ("change", "phrase"),
+    [
+        ("raise ValueError('mine')", "net.py:8:  raise ValueError('mine')"),
+        ("def f(:", "SyntaxError"),
+        ("del model", "no nn.Module"),
+        ("example_target = torch.tensor([2, 3])", "class index 3"),
+        ("example_input = torch.randn(2, 6)", "mat1 and mat2"),
+        ("loss = lambda o, t: o", "not a scalar"),
+        ("optimizer = torch.optim.SGD(nn.Linear(2, 2).parameters(), lr=1)", "not the model's"),
+        ("model.double()", "is float64"),
+        ("model.requires_grad_(False)", "frozen"),
+    ],
+)
+def test_a_bad_file_changes_nothing(calls: Calls, change: str, phrase: str) -> None:
+    Path("net.py").write_text(NET + change + "\n")
+    result = call("--model", "net.py")
+    assert result.exit_code == 2 and phrase in result.stderr and result.stdout == ""
+    assert [p.name for p in Path().iterdir()] == ["net.py"]
+
+
+def test_unsupported_optimizer_is_exit_4(calls: Calls) -> None:
+    Path("net.py").write_text(NET + "class Mine(torch.optim.SGD): pass\noptimizer = lambda p: Mine(p, lr=1)\n")
+    assert call("--model", "net.py").exit_code == 4
+
+
+# ---- the other commands
+
+
+def test_verify(calls: Calls) -> None:
+    existing_project()
+    result = call("verify", "out", "--on", "host", "--steps", "2", "--json", "v.json", "--dump", "d.npz")
+    assert result.exit_code == 0 and calls.verified == [(Path("out"), "host", 2)]
+    assert json.loads(Path("v.json").read_text())["on"] == "host"
+    assert np.load("d.npz")["0/loss/loss"].tolist() == [1.0]
+
+
+def test_explain(calls: Calls) -> None:
+    existing_project()
+    result = call("explain", "out")
+    assert result.exit_code == 0 and result.stderr == ""
+    for text in (
+        "memory map of L1",
+        "[red]weight.grad",
+        "weight = same",
+        "4,720",
+        "x[0]",
+        "gap 345",
+        "3,030 multiply-adds",
+    ):
+        assert text in result.stdout, text
+    assert not any(line.endswith(" ") for line in result.stdout.splitlines())
+
+
+def test_targets() -> None:
+    result = call("targets")
+    assert result.exit_code == 0
+    assert "pulp-open (default)" in result.stdout and "256k (262,144)" in result.stdout and "gap9" in result.stdout
+
+
+def test_version_and_help() -> None:
+    assert call("--version").stdout == f"trainlib-deploy, version {trainlib_deployer.__version__}\n"
+    for args in (["--help"], ["-h"], ["verify", "--help"], ["explain", "-h"], ["targets", "-h"]):
+        result = call(*args)
+        assert result.exit_code == 0 and "Usage:" in result.stdout
+
+
+# ---- as a process
+
+
+def process(*args: str, **more: Any) -> subprocess.Popen[str]:
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen([sys.executable, *args], env=env, **pipes, **more)
+
+
+def test_help_does_not_import_torch() -> None:
+    code = "import sys, trainlib_deployer, trainlib_deployer.cli; print('torch' in sys.modules, 'numpy' in sys.modules)"
+    assert process("-c", code).communicate()[0].split() == ["False", "False"]
+
+
+def test_ctrl_c(tmp_path: Path) -> None:
+    (tmp_path / "net.py").write_text("import sys, time\nprint('here', file=sys.stderr, flush=True)\ntime.sleep(60)\n")
+    tool = process("-m", "trainlib_deployer", "--model", "net.py", cwd=tmp_path)
+    assert tool.stderr is not None and tool.stderr.readline() == "here\n"
+    time.sleep(0.1)
+    tool.send_signal(signal.SIGINT)
+    out, err = tool.communicate(timeout=30)
+    assert (tool.returncode, out) == (130, "") and err.strip() == "error: interrupted; nothing was changed"
+    assert [p.name for p in tmp_path.iterdir()] == ["net.py"]

@@ -1,0 +1,84 @@
+"""The PULP-SDK back end against a strict stand-in for the SDK: team, stacks, split transfers, the record."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+HAL = ROOT / "c_lib" / "hal" / "pulp.c"
+STUBS = ROOT / "tests" / "stubs" / "pulp"
+FLAGS = [
+    "-std=gnu99",
+    "-O1",
+    "-g",
+    "-ffp-contract=off",
+    "-fno-math-errno",
+    "-Wall",
+    "-Wextra",
+    "-Werror",
+    "-DTL_HAL_PULP",
+]
+# Transfers carry 32-bit addresses: without position independence, static data of this machine has such addresses too.
+LOW_ADDRESSES = ["-fno-pie", "-no-pie"]
+
+pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
+
+
+def build(folder: Path, hal: Path = HAL) -> Path:
+    program = folder / "program"
+    sources = [str(STUBS / "program.c"), str(STUBS / "pmsis.c"), str(hal)]
+    includes = [f"-I{STUBS}", f"-I{ROOT / 'c_lib' / 'include'}"]
+    record = ['-DTL_RECORD_FILE="record.bin"']
+    subprocess.run(
+        ["gcc", *FLAGS, *LOW_ADDRESSES, *record, *includes, *sources, "-pthread", "-o", str(program)], check=True
+    )
+    return program
+
+
+def run(program: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [str(program), *arguments], cwd=program.parent, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def test_team_transfers_and_record(tmp_path: Path) -> None:
+    done = run(build(tmp_path))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout == "DONE\n"
+    assert (tmp_path / "record.bin").read_bytes() == b"abcdefg"
+
+
+def test_refuses_more_cores_than_the_cluster_has(tmp_path: Path) -> None:
+    done = run(build(tmp_path), "more")
+    assert done.returncode == 3
+    assert "FAULT: the cluster has fewer cores" in done.stdout
+
+
+def test_without_a_record_file_nobody_listens(tmp_path: Path) -> None:
+    """Without a simulator the call for the file would never return: it must not even be in the program."""
+    flags = [*FLAGS, f"-I{STUBS}", f"-I{ROOT / 'c_lib' / 'include'}"]
+    subprocess.run(["gcc", *flags, "-c", str(HAL), "-o", str(tmp_path / "pulp.o")], check=True)
+    symbols = subprocess.run(["nm", str(tmp_path / "pulp.o")], check=True, capture_output=True, text=True).stdout
+    assert "semihost" not in symbols
+
+
+@pytest.mark.parametrize(
+    ("correct", "mistake"),
+    [
+        ("LARGEST_TRANSFER = 65520", "LARGEST_TRANSFER = 131072"),
+        ("piece.merge = (uint8_t)transfer->pending", "piece.merge = 0"),
+        ("at.l2 += (uint32_t)(some * pitch)", "at.l2 += (uint32_t)(some * row_bytes)"),
+        ("task.slave_stack_size = (uint32_t)stack_bytes", "task.slave_stack_size = 0"),
+        ("pi_cl_dma_wait(&transfer->copy)", "(void)0"),
+    ],
+)
+def test_a_planted_mistake_is_found(tmp_path: Path, correct: str, mistake: str) -> None:
+    text = HAL.read_text()
+    assert text.count(correct) == 1
+    broken = tmp_path / "broken.c"
+    broken.write_text(text.replace(correct, mistake))
+    assert run(build(tmp_path, broken)).returncode not in (0, 3)

@@ -1,0 +1,68 @@
+"""What the QEMU back end makes of the emulator's words, and of tools and cores that are not there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from trainlib_deployer.errors import ToolMissing, UsageError
+from trainlib_deployer.run.qemu import Qemu, counts, failure
+
+OUTPUT = "DONE\nSTACK 104 of 1024 bytes\n"
+NOTES = "a warning\nCOUNTS instructions critical=130 core0=120 core1=115\n"
+
+
+def test_counts() -> None:
+    found = counts(OUTPUT, NOTES)
+    assert found["unit"] == "instructions"
+    assert found["critical"] == 130
+    assert found["per_core"] == [120, 115]
+    assert (found["stack_used"], found["stack_bytes"]) == (104, 1024)
+
+
+def test_counts_without_plugin_and_stacks() -> None:
+    assert counts("DONE\n", "") == {}
+
+
+def test_a_fault_is_reported_as_the_program_put_it() -> None:
+    report = failure("FAULT: store to 0x00000000; hart=4 net_position=7\n", "make: *** Error 4").message
+    assert "store to 0x00000000; hart=4 net_position=7" in report
+    assert "make" not in report
+
+
+def test_without_a_fault_make_is_quoted() -> None:
+    assert "undefined symbol: expf" in failure("", "ld.lld: error: undefined symbol: expf").message
+
+
+@pytest.mark.parametrize("cores", [0, 9, 16])
+def test_cores_that_the_machine_does_not_have(tmp_path: Path, cores: int) -> None:
+    with pytest.raises(UsageError, match=f"cannot run {cores} cores"):
+        Qemu().run(tmp_path, 1, cores, tmp_path / "record")
+
+
+def test_unknown_compiler() -> None:
+    with pytest.raises(UsageError, match="unknown compiler 'tcc'"):
+        Qemu("tcc")
+
+
+@pytest.mark.parametrize(
+    ("there", "missing", "package"),
+    [
+        ([], "make", "make"),
+        (["make"], "qemu-system-riscv32", "qemu-system-misc"),
+        (["make", "qemu-system-riscv32"], "clang-19", "clang-19"),
+        (["make", "qemu-system-riscv32", "clang-19"], "ld.lld-19", "lld-19"),
+    ],
+)
+def test_a_missing_tool_names_its_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, there: list[str], missing: str, package: str
+) -> None:
+    for tool in there:
+        (tmp_path / tool).write_text("#!/bin/sh\n")
+        (tmp_path / tool).chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ToolMissing) as error:
+        Qemu().check_tools()
+    assert f"'{missing}'" in error.value.message
+    assert error.value.remedy.endswith(package)

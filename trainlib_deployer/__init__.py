@@ -1,0 +1,20 @@
+"""Deploy the training of a PyTorch network on a PULP cluster."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from trainlib_deployer.api import Deployment, deploy
+
+__version__ = "0.1.0"
+__all__ = ["Deployment", "__version__", "deploy"]
+
+
+def __getattr__(name: str) -> Any:
+    """`deploy` and `Deployment` bring PyTorch along, so they are imported when first asked for."""
+    if name in ("deploy", "Deployment"):
+        from trainlib_deployer import api
+
+        return getattr(api, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,88 @@
+"""The same from Python, for notebooks: `deploy(model, x, y).verify()`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from trainlib_deployer.assemble import Parts, assemble
+from trainlib_deployer.errors import UsageError
+from trainlib_deployer.folder import check_writable
+from trainlib_deployer.load_model import identifier
+from trainlib_deployer.options import Options
+from trainlib_deployer.pipeline import deploy_user_model
+from trainlib_deployer.plan.plan import Plan
+from trainlib_deployer.targets import resolve
+from trainlib_deployer.user_model import UserModel
+from trainlib_deployer.verify import Verification, verify
+
+Say = Callable[[str], None]
+
+
+def quiet(line: str) -> None:
+    """Says nothing."""
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """A project on disk and its plan in memory."""
+
+    plan: Plan
+    folder: Path
+
+    def verify(self, on: str = "host", steps: int | None = None, cores: int | None = None) -> Verification:
+        """Run the project and hold every tensor against PyTorch; look at `.passed`, or call `.raise_if_failed()`."""
+        return verify(self.folder, on=on, steps=steps, cores=cores)
+
+
+def deploy(
+    model: nn.Module,
+    example_input: Any = None,
+    example_target: Any = None,
+    *,
+    loss: Any = None,
+    optimizer: Any = None,
+    data: Any = None,
+    cores: int | None = None,
+    l1: str | int | None = None,
+    l2: str | int | None = None,
+    target: str | None = None,
+    out: str | Path | None = None,
+    steps: int = 5,
+    name: str | None = None,
+    say: Say | None = None,
+) -> Deployment:
+    """Write the C project that trains `model`. Without a target: 8 cores, 64 kB of L1, 512 kB of L2."""
+    if not isinstance(model, nn.Module):
+        raise UsageError(f"the model is of type {type(model).__name__}, not an nn.Module")
+    if steps < 1:
+        raise UsageError(f"steps is {steps}; it must be at least 1")
+    clean = identifier(name or type(model).__name__)
+    folder = Path("generated", clean) if out is None else Path(out)
+    options = Options(resolve(target, cores, l1, l2), folder, steps)
+    check_writable(folder)
+    parts = Parts(
+        name=clean,
+        module=model,
+        example_input=example_input,
+        example_target=example_target,
+        loss=loss,
+        optimizer=optimizer,
+        data=data,
+        input_shape=None,
+        count=steps,
+        where="the call",
+    )
+    user = assemble(parts)
+    return run_stages(user, options, say or quiet)
+
+
+def run_stages(user: UserModel, options: Options, say: Say) -> Deployment:
+    for note in user.notes:
+        say(f"note: {note}")
+    done = deploy_user_model(user, options, say)
+    return Deployment(done.plan, done.folder)

@@ -1,0 +1,113 @@
+"""What the commands print: progress and notes on stderr, results on stdout."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from trainlib_deployer.sizes import show_size
+
+if TYPE_CHECKING:
+    from trainlib_deployer.verify import Verification
+
+KINDS = ("loss", "output", "gradient", "parameter", "state")
+PLAIN_WIDTH = 160  # of tables that go to a file or a pipe
+
+
+class Progress:
+    """Stages as they begin: shown to a person who watches, or when asked for, with seconds."""
+
+    def __init__(self, verbose: bool) -> None:
+        self.verbose = verbose
+        self.started = time.monotonic()
+
+    def __call__(self, line: str) -> None:
+        if self.verbose:
+            line = f"[{time.monotonic() - self.started:6.1f} s] {line}"
+        if self.verbose or sys.stderr.isatty():
+            print(line, file=sys.stderr, flush=True)
+
+
+def note(line: str) -> None:
+    print(f"note: {line}", file=sys.stderr)
+
+
+def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], right: Iterable[int] = ()) -> None:
+    """A table on stdout; the columns in `right` are numbers."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    numbers = set(right)
+    drawn = Table(title=title or None, title_justify="left", title_style="bold", box=None, pad_edge=False)
+    for i, column in enumerate(columns):
+        add = drawn.add_column if i else partial(drawn.add_column, no_wrap=True)
+        add(column, justify="right" if i in numbers else "left", overflow="fold")
+    for row in rows:
+        drawn.add_row(*(Text(cell) for cell in row))
+    width = None if sys.stdout.isatty() or os.environ.get("COLUMNS") else PLAIN_WIDTH
+    console = Console(width=width, highlight=False)
+    with console.capture() as text:
+        console.print(drawn)
+    print("\n".join(line.rstrip() for line in text.get().splitlines()))
+
+
+def bytes_text(size: int) -> str:
+    """`12,544`, or `64k (65,536)` for round ones."""
+    short = show_size(size)
+    return f"{size:,}" if short == str(size) else f"{short} ({size:,})"
+
+
+def print_summary(folder: object, plan: Mapping[str, Any]) -> None:
+    """Where it is, what it takes."""
+    model, target = plan["model"], plan["target"]
+    counts = model.get("parameters", {})
+    trained = f"{counts['total']:,} parameters, {counts['trained']:,} trained, " if counts else ""
+    print(f"{folder}")
+    print(
+        f"{model['name']}: {trained}{len(plan['ops']):,} operations, for {target['name']} with {target['cores']} cores"
+    )
+    level_table(plan)
+
+
+def level_table(plan: Mapping[str, Any]) -> None:
+    rows = [
+        (
+            name,
+            bytes_text(level["size"]),
+            f"{level['used']:,}",
+            f"{100 * level['used'] / level['size']:.1f} %" if level["size"] else "-",
+            f"{level['peak_live']:,}",
+            f"{level['lower_bound']:,}",
+            f"{level['stacks']:,}",
+            f"{level['headroom']:,}",
+        )
+        for name, level in plan["levels"].items()
+    ]
+    columns = ("level", "bytes", "used", "", "peak live", "lower bound", "stacks", "left")
+    table("", columns, rows, right=range(1, 8))
+
+
+def print_verification(result: Verification) -> None:
+    """One row a kind of tensor, then the verdict."""
+    tensors = result.verdict.tensors
+    rows = []
+    for kind in [k for k in KINDS if any(t.kind == k for t in tensors)]:
+        members = [t for t in tensors if t.kind == kind]
+        failed = sum(not t.passed for t in members)
+        worst = max(members, key=lambda t: t.rel_l2 / t.tolerance)
+        where = f"{worst.name} (step {worst.step})" if worst.name != kind else f"step {worst.step}"
+        rows.append((kind, f"{len(members)}", f"{failed}", f"{worst.rel_l2:.2e}", f"{worst.tolerance:.2e}", where))
+    table("", ("tensors", "compared", "failed", "worst rel. error", "tolerance", "where"), rows, right=range(1, 5))
+    if result.losses:
+        print(f"loss {result.losses[0]:.6g} -> {result.losses[-1]:.6g} in {result.steps} steps")
+    for name, value in result.counts.items():
+        print(f"{name}: {value:,}" if isinstance(value, int) else f"{name}: {value}")
+    failed = sum(not t.passed for t in tensors)
+    verdict = "PASS" if result.passed else "FAIL"
+    missing = f", {len(result.verdict.missing)} missing" if result.verdict.missing else ""
+    print(f"{verdict} on {result.on}: {len(tensors) - failed} of {len(tensors)} tensors agree with PyTorch{missing}")

@@ -1,0 +1,54 @@
+"""Operations as lines of C: pointers into the arenas, kernel calls, loop calls."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import cast
+
+from trainlib_deployer.emit.loops import LoopLibrary, flat
+from trainlib_deployer.emit.names import unique_identifiers
+from trainlib_deployer.ir import DType, Kernel, Op, View
+from trainlib_deployer.ops.call import Operand
+from trainlib_deployer.ops.loop import Loop
+from trainlib_deployer.plan.plan import Plan
+
+POINTER = {DType.F32: "F32", DType.I32: "I32", DType.U16: "U16", DType.U8: "U8"}
+
+
+@dataclass
+class Addresses:
+    """C names of all tensors, and expressions that point at them."""
+
+    plan: Plan
+    names: dict[str, str]
+
+    @staticmethod
+    def of(plan: Plan) -> Addresses:
+        return Addresses(plan, unique_identifiers(plan.program.tensors))
+
+    def pointer(self, view: View) -> str:
+        tensor = self.plan.program.tensors[view.tensor]
+        name = self.names[view.tensor]
+        if tensor.role.persistent:
+            buffer = self.plan.home[view.tensor]
+            place = f"net_{buffer.level.lower()}.{name}"
+            base = place if tensor.shape else f"&{place}"
+        else:
+            base = f"{POINTER[tensor.dtype]}({name})"
+        return f"{base} + {view.offset}" if view.offset else base
+
+    def scratch(self, position: int) -> str:
+        return f"SCRATCH({position})" if position in self.plan.scratch else "0"
+
+
+def call_lines(op: Op, position: int, at: Addresses, library: LoopLibrary) -> str:
+    """The one statement that carries out an operation."""
+    if isinstance(op.kind, Loop):
+        name = library.function(op)
+        arguments = [at.pointer(v) for v in (*op.writes, *op.reads)]
+        if flat(op.kind, op.reads, op.writes):
+            arguments.append(str(op.kind.extents[0]))
+        return f"{name}({', '.join(arguments)});"
+    reads = [Operand(at.pointer(v), v) for v in op.reads]
+    writes = [Operand(at.pointer(v), v) for v in op.writes]
+    return cast(Kernel, op.kind).call(reads, writes, at.scratch(position)).text()

@@ -1,0 +1,50 @@
+"""Arrays as C initialisers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from torch.utils import _pytree as pytree
+
+from trainlib_deployer.ir import DType, Tensor
+from trainlib_deployer.user_model import UserModel
+
+Array = np.ndarray[Any, Any]
+
+
+def numbers(values: Array, dtype: DType) -> str:
+    """All elements in order, as literals that read back exactly."""
+    flat = values.reshape(-1)
+    if dtype is not DType.F32:
+        return ", ".join(map(str, flat.tolist()))
+    return ", ".join([f"{v:.9g}" for v in flat.astype(np.float64).tolist()])
+
+
+def initial_value(values: object, tensor: Tensor) -> str:
+    array = np.asarray(values)
+    if not tensor.shape:
+        return numbers(array, tensor.dtype)
+    if not array.any():
+        return "{0}"
+    return "{" + numbers(array, tensor.dtype) + "}"
+
+
+def sample_arrays(user: UserModel, name: str, count: int) -> list[Array]:
+    """The values of one input or target over the samples of the verification run."""
+    kind, index = argument_index(name)
+    return [
+        np.asarray(leaves(sample[0] if kind == "input" else sample[1])[index].detach())
+        for sample in user.samples[:count]
+    ]
+
+
+def argument_index(name: str) -> tuple[str, int]:
+    """'input' is input 0, 'input1' is input 1; the same for targets."""
+    kind = "input" if name.startswith("input") else "target"
+    number = name.removeprefix(kind)
+    return kind, int(number) if number else 0
+
+
+def leaves(value: Any) -> list[Any]:
+    return list(pytree.tree_leaves(value))

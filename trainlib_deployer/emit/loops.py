@@ -1,0 +1,282 @@
+"""Generated loops as C functions: parallel over the outer dimensions, readable, in a fixed order of arithmetic."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import prod
+
+from trainlib_deployer.emit.names import identifier, literal
+from trainlib_deployer.ir import DType, Op, Shape, View
+from trainlib_deployer.ops.expr import C_FORM, Arg, Const, Instr
+from trainlib_deployer.ops.loop import Loop
+
+SUM_BLOCK = 64  # the canonical block of long sums (docs/kernels.md)
+UNITS = 16  # shares of work that a loop offers at least, for the largest team
+CHUNK = 32  # elements below which a row is not cut
+START = {
+    ("sum", DType.F32): "0.0f",
+    ("sum", DType.I32): "0",
+    ("prod", DType.F32): "1.0f",
+    ("prod", DType.I32): "1",
+    ("max", DType.F32): "-__builtin_inff()",
+    ("min", DType.F32): "__builtin_inff()",
+    ("max", DType.I32): "INT32_MIN",
+    ("min", DType.I32): "INT32_MAX",
+    ("max", DType.U8): "0",
+    ("min", DType.U8): "1",
+}
+FOLD = {"sum": "{0} + {1}", "prod": "{0} * {1}"}
+FOLD_FLOAT = {"max": "tl_maxf({0}, {1})", "min": "tl_minf({0}, {1})"}
+FOLD_INTEGER = {"max": "{0} > {1} ? {0} : {1}", "min": "{0} < {1} ? {0} : {1}"}
+
+
+@dataclass
+class Text:
+    """Lines under construction, with indentation."""
+
+    lines: list[str] = field(default_factory=list)
+    depth: int = 0
+
+    def add(self, line: str) -> None:
+        self.lines.append("    " * self.depth + line if line else "")
+
+    def open(self, line: str) -> None:
+        self.add(line)
+        self.depth += 1
+
+    def close(self, line: str = "}") -> None:
+        self.depth -= 1
+        self.add(line)
+
+
+@dataclass
+class LoopLibrary:
+    """The loop functions of one project; equal bodies are written once."""
+
+    functions: dict[str, str] = field(default_factory=dict)  # text without its name -> name
+    order: list[tuple[str, str, tuple[str, ...]]] = field(default_factory=list)  # name, text, first user's operations
+
+    def function(self, op: Op) -> str:
+        """The name of the C function for this loop."""
+        kind = op.kind
+        assert isinstance(kind, Loop)
+        text = body_text(kind, op.reads, op.writes)
+        name = self.functions.get(text)
+        if name is None:
+            name = f"loop{len(self.order)}_{identifier(op.function or kind.name)}"
+            self.functions[text] = name
+            self.order.append((name, text.replace("@NAME@", name), op.fused or (op.name,)))
+        return name
+
+    def source(self) -> list[tuple[str, str, tuple[str, ...]]]:
+        return self.order
+
+
+def flat(kind: Loop, reads: tuple[View, ...], writes: tuple[View, ...]) -> bool:
+    """One dense or constant dimension: the extent becomes an argument, so that layers share the function."""
+    return len(kind.extents) == 1 and not kind.reductions and all(v.strides[0] in (0, 1) for v in (*reads, *writes))
+
+
+def body_text(kind: Loop, reads: tuple[View, ...], writes: tuple[View, ...]) -> str:
+    t = Text()
+    parameters = [f"{d.c_name} *w{i}" for i, d in enumerate(kind.outputs)]
+    parameters += [f"const {d.c_name} *r{i}" for i, d in enumerate(kind.inputs)]
+    if flat(kind, reads, writes):
+        parameters.append("int n")
+    t.open(f"void @NAME@({', '.join(parameters)})\n{{")
+    if kind.reductions:
+        folded(t, kind, reads, writes)
+    elif not kind.extents:
+        single(t, kind)
+    elif flat(kind, reads, writes):
+        straight(t, kind, reads, writes)
+    else:
+        nested(t, kind, reads, writes)
+    t.close()
+    return "\n".join(t.lines)
+
+
+def single(t: Text, kind: Loop) -> None:
+    t.add("if (tl_core_id() != 0)")
+    t.add("    return;")
+    loads(t, kind, {i: f"r{i}[0]" for i in range(len(kind.inputs))})
+    instructions(t, kind, kind.body, len(kind.inputs))
+    for i, r in enumerate(kind.results):
+        t.add(f"w{i}[0] = v{r};")
+
+
+def straight(t: Text, kind: Loop, reads: tuple[View, ...], writes: tuple[View, ...]) -> None:
+    t.add("int lo, hi;")
+    t.add("tl_split(n, 4, &lo, &hi);")
+    fixed = {i: f"r{i}[0]" for i, v in enumerate(reads) if v.strides[0] == 0}
+    loads(t, kind, fixed)
+    t.open("for (int i = lo; i < hi; i++) {")
+    loads(t, kind, {i: f"r{i}[i]" for i, v in enumerate(reads) if v.strides[0]})
+    instructions(t, kind, kind.body, len(kind.inputs))
+    for i, r in enumerate(kind.results):
+        t.add(f"w{i}[i] = v{r};")
+    t.close()
+
+
+def nested(t: Text, kind: Loop, reads: tuple[View, ...], writes: tuple[View, ...]) -> None:
+    outer, inner = kind.extents[:-1], kind.extents[-1]
+    rows = prod(outer)
+    chunks = min(-(-UNITS // rows), -(-inner // CHUNK)) if rows < UNITS else 1
+    chunk = -(-inner // chunks)
+    t.add("int lo, hi;")
+    t.add(f"tl_split({rows * chunks}, 1, &lo, &hi);")
+    t.open("for (int u = lo; u < hi; u++) {")
+    row = "u"
+    begin, end = "0", str(inner)
+    if chunks > 1:
+        t.add(f"const int row = u / {chunks}, begin = u % {chunks} * {chunk};")
+        t.add(f"const int end = begin + {chunk} < {inner} ? begin + {chunk} : {inner};")
+        row, begin, end = "row", "begin", "end"
+    indices(t, outer, row)
+    pointers(t, kind, reads, writes, len(outer))
+    fixed = {i: f"p{i}[0]" for i, v in enumerate(reads) if v.strides[-1] == 0}
+    loads(t, kind, fixed)
+    t.open(f"for (int i = {begin}; i < {end}; i++) {{")
+    loads(t, kind, {i: f"p{i}[{times('i', v.strides[-1])}]" for i, v in enumerate(reads) if v.strides[-1]})
+    instructions(t, kind, kind.body, len(kind.inputs))
+    for i, r in enumerate(kind.results):
+        t.add(f"q{i}[{times('i', writes[i].strides[-1])}] = v{r};")
+    t.close()
+    t.close()
+
+
+def folded(t: Text, kind: Loop, reads: tuple[View, ...], writes: tuple[View, ...]) -> None:
+    outer = kind.parallel
+    units = prod(outer)
+    if units == 1:
+        t.add("if (tl_core_id() != 0)")
+        t.add("    return;")
+    else:
+        t.add("int lo, hi;")
+        t.add(f"tl_split({units}, 1, &lo, &hi);")
+        t.open("for (int u = lo; u < hi; u++) {")
+        indices(t, outer, "u")
+    pointers(t, kind, reads, writes, len(outer))
+    fold(t, kind, reads)
+    base = len(kind.inputs) + len(kind.body)
+    used = post_inputs(kind)
+    rank = len(outer)
+    loads(t, kind, {i: f"p{i}[0]" for i in used if not any(reads[i].strides[rank:])})
+    instructions(t, kind, kind.post, base + len(kind.reductions))
+    for i, r in enumerate(kind.results):
+        t.add(f"q{i}[0] = v{r};")
+    if units > 1:
+        t.close()
+
+
+def post_inputs(kind: Loop) -> list[int]:
+    """Inputs that the part behind the reductions reads."""
+    used = {a for s in kind.post for a in s.args if isinstance(a, int)} | set(kind.results)
+    return sorted(a for a in used if a < len(kind.inputs))
+
+
+def fold(t: Text, kind: Loop, reads: tuple[View, ...]) -> None:
+    """Nested loops over the reduced dimensions; the innermost of a sum runs in blocks with their own subtotal."""
+    base = len(kind.inputs) + len(kind.body)
+    rank = len(kind.parallel)
+    extents = kind.folded
+    for i, r in enumerate(kind.reductions):
+        t.add(f"{r.dtype.c_name} v{base + i} = {START[(r.op, r.dtype)]};")
+    summed = [i for i, r in enumerate(kind.reductions) if r.op == "sum" and r.dtype is DType.F32]
+    names = [f"k{d}" for d in range(len(extents))]
+    for d, extent in enumerate(extents[:-1]):
+        t.open(f"for (int {names[d]} = 0; {names[d]} < {extent}; {names[d]}++) {{")
+    inner = extents[-1] if extents else 1
+    last = names[-1] if extents else "k0"
+    begin, end = "0", str(inner)
+    blocked = bool(summed) and inner > SUM_BLOCK
+    if blocked:
+        t.open(f"for (int b = 0; b < {inner}; b += {SUM_BLOCK}) {{")
+        t.add(f"const int e = b + {SUM_BLOCK} < {inner} ? b + {SUM_BLOCK} : {inner};")
+        begin, end = "b", "e"
+    for i in summed:
+        t.add(f"float s{i} = 0.0f;")
+    t.open(f"for (int {last} = {begin}; {last} < {end}; {last}++) {{")
+    used = {a for s in kind.body for a in s.args if isinstance(a, int)} | {r.value for r in kind.reductions}
+    places = {i: f"p{i}[{offset(names, v.strides[rank:])}]" for i, v in enumerate(reads) if i in used}
+    loads(t, kind, places)
+    instructions(t, kind, kind.body, len(kind.inputs))
+    for i, r in enumerate(kind.reductions):
+        target = f"s{i}" if i in summed else f"v{base + i}"
+        table = FOLD_FLOAT if r.dtype is DType.F32 else FOLD_INTEGER
+        value = FOLD.get(r.op, table.get(r.op, "")).format(target, f"v{r.value}")
+        t.add(f"{target} = {value};")
+    t.close()
+    for i in summed:
+        t.add(f"v{base + i} += s{i};")
+    if blocked:
+        t.close()
+    for _ in extents[:-1]:
+        t.close()
+
+
+def indices(t: Text, outer: Shape, row: str) -> None:
+    """i0, i1, ... from the flat row number."""
+    wide = [d for d, e in enumerate(outer) if e > 1]
+    for position, d in enumerate(wide):
+        after = prod(outer[d + 1 :])
+        value = row if after == 1 else f"{row} / {after}"
+        if position:
+            value = f"{value} % {outer[d]}"
+        t.add(f"const int i{d} = {value};")
+
+
+def pointers(t: Text, kind: Loop, reads: tuple[View, ...], writes: tuple[View, ...], rank: int) -> None:
+    names = [f"i{d}" for d in range(rank)]
+    for i, v in enumerate(reads):
+        t.add(f"const {kind.inputs[i].c_name} *p{i} = r{i}{plus(offset(names, v.strides[:rank], v.shape[:rank]))};")
+    for i, v in enumerate(writes):
+        t.add(f"{kind.outputs[i].c_name} *q{i} = w{i}{plus(offset(names, v.strides[:rank], v.shape[:rank]))};")
+
+
+def plus(value: str) -> str:
+    return "" if value == "0" else f" + {value}"
+
+
+def offset(names: list[str], strides: Shape, extents: Shape | None = None) -> str:
+    wide = extents or (2,) * len(strides)
+    terms = [times(n, s) for n, s, e in zip(names, strides, wide, strict=True) if s and e > 1]
+    return " + ".join(terms) or "0"
+
+
+def times(name: str, stride: int) -> str:
+    return name if stride == 1 else f"{name} * {stride}" if stride else "0"
+
+
+def loads(t: Text, kind: Loop, places: dict[int, str]) -> None:
+    for i, place in places.items():
+        t.add(f"const {kind.inputs[i].c_name} v{i} = {place};")
+
+
+def instructions(t: Text, kind: Loop, instrs: tuple[Instr, ...], first: int) -> None:
+    for i, s in enumerate(instrs):
+        operand_type = s.dtype if s.op not in ("lt", "le", "gt", "ge", "eq", "ne", "not") else operand_dtype(kind, s)
+        args = [argument(a, operand_type) for a in s.args]
+        t.add(f"const {s.dtype.c_name} v{first + i} = {C_FORM[s.op].format(*args)};")
+
+
+def operand_dtype(kind: Loop, instr: Instr) -> DType:
+    """The type a comparison compares in: that of its first value."""
+    value = next((a for a in instr.args if isinstance(a, int)), None)
+    if value is None:
+        return DType.F32
+    return value_dtype(kind, value)
+
+
+def value_dtype(kind: Loop, index: int) -> DType:
+    types = [
+        *kind.inputs,
+        *(s.dtype for s in kind.body),
+        *(r.dtype for r in kind.reductions),
+        *(s.dtype for s in kind.post),
+    ]
+    return types[index]
+
+
+def argument(arg: Arg, dtype: DType) -> str:
+    return literal(arg.value, dtype) if isinstance(arg, Const) else f"v{arg}"

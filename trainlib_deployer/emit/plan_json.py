@@ -1,0 +1,99 @@
+"""The plan for machines. Keys are a contract: more may be added, none removed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trainlib_deployer import __version__
+from trainlib_deployer.emit.trace import Trace
+from trainlib_deployer.ir import Op, Source
+from trainlib_deployer.plan.plan import Buffer, Plan
+from trainlib_deployer.user_model import UserModel
+
+
+def plan_json(user: UserModel, plan: Plan, traces: list[Trace], steps: int) -> dict[str, Any]:
+    target = plan.target
+    return {
+        "tool": {"name": "trainlib-deploy", "version": __version__},
+        "model": {"name": plan.program.name, "steps": steps, "parameters": parameters(plan)},
+        "target": {"name": target.name, "cores": target.cores, "l1": target.l1, "l2": target.l2},
+        "levels": {
+            level.name: {
+                "size": level.size,
+                "used": level.used,
+                "peak_live": level.peak_live,
+                "lower_bound": level.lower_bound,
+                "stacks": level.stacks,
+                "headroom": level.headroom,
+                "persistent": level.persistent,
+                "arena": level.arena,
+                "peak_at": level.peak_position,
+                "live_at_peak": list(level.live_at_peak),
+                "method": level.method,
+            }
+            for level in plan.levels.values()
+        },
+        "buffers": [buffer_json(b) for b in plan.buffers],
+        "ops": [op_json(i, op) for i, op in enumerate(plan.program.ops)],
+        "certificate": {
+            "peak": plan.peak,
+            "lower_bound": plan.lower_bound,
+            "gap": plan.peak - plan.lower_bound,
+            "proved_optimal": all(level.proved for level in plan.levels.values()),
+            "checked": True,
+        },
+        "trace": [trace_json(t, plan) for t in traces],
+    }
+
+
+def parameters(plan: Plan) -> dict[str, int]:
+    trained = {name for name, _ in plan.program.gradients}
+    sizes = {t.name: t.numel for t in plan.program.tensors.values() if t.role.value == "parameter"}
+    return {"total": sum(sizes.values()), "trained": sum(n for name, n in sizes.items() if name in trained)}
+
+
+def source_text(source: Source | None) -> str:
+    return f"{source}: {source.text}" if source else ""
+
+
+def buffer_json(b: Buffer) -> dict[str, Any]:
+    return {
+        "name": b.name,
+        "level": b.level,
+        "offset": b.offset,
+        "size": b.size,
+        "birth": b.birth,
+        "death": b.death,
+        "role": b.role,
+        "layer": b.layer,
+        "aliases": list(b.aliases),
+    }
+
+
+def op_json(index: int, op: Op) -> dict[str, Any]:
+    return {
+        "index": index,
+        "name": op.name,
+        "kind": op.kind.name,
+        "phase": op.phase,
+        "layer": op.layer,
+        "source": source_text(op.source),
+        "kernel": op.kind.kernel,
+        "macs": op.kind.macs(),
+        "tiles": 1,
+        "reads": [v.tensor for v in op.reads],
+        "writes": [v.tensor for v in op.writes],
+        "fused": list(op.fused),
+    }
+
+
+def trace_json(t: Trace, plan: Plan) -> dict[str, Any]:
+    tensor = plan.program.tensors[t.tensor]
+    return {
+        "id": t.id,
+        "name": t.name,
+        "kind": t.kind,
+        "layer": t.layer,
+        "shape": list(tensor.shape),
+        "dtype": tensor.dtype.name,
+    }

@@ -1,0 +1,255 @@
+"""Plan to project folder: gathers what each template needs, renders, and copies what is copied as it is."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import numpy as np
+
+from trainlib_deployer import __version__
+from trainlib_deployer.emit.calls import Addresses, call_lines
+from trainlib_deployer.emit.initial import initial_value, numbers
+from trainlib_deployer.emit.library import copy_library
+from trainlib_deployer.emit.loops import LoopLibrary
+from trainlib_deployer.emit.names import comment, identifier, literal
+from trainlib_deployer.emit.plan_json import plan_json
+from trainlib_deployer.emit.trace import Trace, traces
+from trainlib_deployer.ir import DType, Op, Role, Tensor, View
+from trainlib_deployer.plan.plan import Plan
+from trainlib_deployer.user_model import UserModel
+
+TEMPLATES = {
+    "plan.h": "plan.h.j2",
+    "net.h": "net.h.j2",
+    "net.c": "net.c.j2",
+    "loops.h": "loops.h.j2",
+    "loops.c": "loops.c.j2",
+    "data.h": "data.h.j2",
+    "data.c": "data.c.j2",
+    "main.c": "main.c.j2",
+    "Makefile": "Makefile.j2",
+    "README.md": "README.md.j2",
+    "golden.py": "golden.py.j2",
+}
+
+
+@dataclass(frozen=True)
+class Project:
+    """One project about to be written."""
+
+    user: UserModel
+    plan: Plan
+    steps: int
+
+    @cached_property
+    def at(self) -> Addresses:
+        return Addresses.of(self.plan)
+
+    @cached_property
+    def library(self) -> LoopLibrary:
+        return LoopLibrary()
+
+    @cached_property
+    def traces(self) -> list[Trace]:
+        return traces(self.plan.program)
+
+    def write(self, folder: Path) -> None:
+        """All files, into an existing empty folder."""
+        context = self.context()
+        env = jinja2.Environment(
+            loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
+            trim_blocks=True,
+            lstrip_blocks=True,
+            keep_trailing_newline=True,
+            undefined=jinja2.StrictUndefined,
+        )
+        texts = {name: env.get_template(template).render(context) for name, template in TEMPLATES.items()}
+        for name, text in texts.items():
+            (folder / name).write_text(text)
+        copy_library(folder / "kernels", [texts[n] for n in ("net.c", "loops.c", "main.c")])
+        (folder / "plan.json").write_text(
+            json.dumps(plan_json(self.user, self.plan, self.traces, self.steps), indent=1) + "\n"
+        )
+
+    def context(self) -> dict[str, Any]:
+        program = self.plan.program
+        segments = self.segments()
+        arguments = self.arguments()
+        levels = [self.level(name) for name in self.plan.levels]
+        names = self.at.names
+        signature = ", ".join(f"const {a['c_type']} *{a['name']}" for a in arguments)
+        inputs = ", ".join(f"const {a['c_type']} *{a['name']}" for a in arguments if a["is_input"])
+        counter = next((n for n, t in program.tensors.items() if t.role is Role.SCALAR and n == "step"), None)
+        return {
+            "version": __version__,
+            "model": program.name,
+            "target": self.plan.target,
+            "levels": levels,
+            "home": self.plan.home[program.loss].level,
+            "offsets": self.offsets(),
+            "arguments": arguments,
+            "outputs": [self.output(n, t) for n, t in program.outputs],
+            "headers": sorted({h for op in program.ops for h in headers(op)}),
+            "segments": segments,
+            "loops": [loop_entry(*entry) for entry in self.library.source()],
+            "step_parameters": signature,
+            "forward_parameters": inputs,
+            "step_counter": f"net_{self.plan.home['step'].level.lower()}.{names['step']}" if counter else "",
+            "learning_rate_at": f"net_{self.plan.home['lr'].level.lower()}.{names['lr']}",
+            "learning_rate": literal(float(self.user.optimizer.groups[0].hyper["lr"]), DType.F32),
+            "loss_pointer": self.at.pointer(View.whole(program.tensors[program.loss])),
+            "state_bytes": sum(level.persistent for level in self.plan.levels.values()),
+            "samples": self.samples,
+            "steps": self.steps,
+            "persistent_traces": [self.trace_entry(t) for t in self.traces if t.after is None],
+            "traces": self.traces,
+            "plan": self.plan,
+        }
+
+    @property
+    def samples(self) -> int:
+        return min(self.steps, len(self.user.samples))
+
+    def level(self, name: str) -> dict[str, Any]:
+        level = self.plan.levels[name]
+        members = [
+            self.member(t)
+            for b in self.plan.buffers
+            if b.level == name and (t := self.plan.program.tensors.get(b.name)) is not None and t.role.persistent
+        ]
+        return {
+            "name": name,
+            "size": level.size,
+            "used": level.used,
+            "lower_bound": level.lower_bound,
+            "persistent": level.persistent,
+            "arena": level.arena,
+            "members": members,
+        }
+
+    def member(self, t: Tensor) -> dict[str, Any]:
+        return {
+            "name": self.at.names[t.name],
+            "c_type": t.dtype.c_name,
+            "extent": f"[{t.numel}]" if t.shape else "",
+            "comment": f"/* {comment(t.name)} {'x'.join(map(str, t.shape))} */",
+            "initial": initial_value(self.plan.program.values[t.name], t),
+        }
+
+    def offsets(self) -> list[dict[str, Any]]:
+        out = []
+        for b in self.plan.buffers:
+            for name in (b.name, *b.aliases):
+                clean = self.at.names.get(name) or identifier(name)
+                out.append(
+                    {
+                        "name": clean,
+                        "level": b.level,
+                        "offset": b.offset,
+                        "size": b.size,
+                        "birth": b.birth,
+                        "death": b.death,
+                    }
+                )
+        return out
+
+    def arguments(self) -> list[dict[str, Any]]:
+        """Inputs, then targets: the parameters of net_train_step."""
+        program = self.plan.program
+        out = []
+        for t in program.of_role(Role.INPUT, Role.TARGET):
+            is_input = t.role is Role.INPUT
+            out.append(
+                {
+                    "name": self.at.names[t.name],
+                    "c_type": t.dtype.c_name,
+                    "numel": t.numel,
+                    "bytes": t.nbytes,
+                    "shape": "x".join(map(str, t.shape)),
+                    "pointer": self.at.pointer(View.whole(t)),
+                    "is_input": is_input,
+                    "rows": [numbers(v, t.dtype) for v in self.sample_values(t)],
+                }
+            )
+        return out
+
+    def sample_values(self, t: Tensor) -> list[np.ndarray[Any, Any]]:
+        from trainlib_deployer.emit.initial import sample_arrays
+
+        return sample_arrays(self.user, t.name, self.samples)
+
+    def output(self, name: str, tensor: str) -> dict[str, Any]:
+        t = self.plan.program.tensors[tensor]
+        return {
+            "name": identifier(name),
+            "c_type": t.dtype.c_name,
+            "numel": t.numel,
+            "shape": "x".join(map(str, t.shape)),
+            "pointer": self.at.pointer(View.whole(t)),
+        }
+
+    def trace_entry(self, trace: Trace) -> dict[str, Any]:
+        t = self.plan.program.tensors[trace.tensor]
+        return {"id": trace.id, "name": trace.name, "pointer": self.at.pointer(View.whole(t)), "bytes": t.nbytes}
+
+    def segments(self) -> list[dict[str, Any]]:
+        """forward: up to the last output; loss: up to the first gradient; backward: the rest, updates included."""
+        ops = self.plan.program.ops
+        outputs = {t for _, t in self.plan.program.outputs}
+        first_backward = next((i for i, op in enumerate(ops) if op.phase in ("backward", "update")), len(ops))
+        cut = max(
+            (i + 1 for i, op in enumerate(ops[:first_backward]) if any(v.tensor in outputs for v in op.writes)),
+            default=0,
+        )
+        made = {v.tensor: i for i, op in enumerate(ops) for v in op.writes}
+        first_backward = max(first_backward, made[self.plan.program.loss] + 1)
+        ranges = {"forward": (0, cut), "loss": (cut, first_backward), "backward": (first_backward, len(ops))}
+        return [{"name": name, "ops": [self.op_entry(i) for i in range(*r)]} for name, r in ranges.items()]
+
+    def op_entry(self, position: int) -> dict[str, Any]:
+        op = self.plan.program.ops[position]
+        return {
+            "position": position,
+            "comment": comment(describe(op)),
+            "call": wrapped(call_lines(op, position, self.at, self.library)),
+            "traces": [self.trace_entry(t) for t in self.traces if t.after == position],
+        }
+
+
+def describe(op: Op) -> str:
+    """`stack1.conv1: conv2d, input gradient; net.py:31  y = self.conv1(x)`."""
+    what = {"forward": "", "loss": "", "backward": ", gradient", "update": ""}.get(op.phase, "")
+    tail = op.name.rpartition(".grad")[2].strip(".") if op.phase == "backward" else ""
+    where = f"; {Path(op.source.file).name}:{op.source.line}  {op.source.text}" if op.source else ""
+    subject = op.layer or "net"
+    more = f" (and {len(op.fused) - 1} more)" if len(op.fused) > 1 else ""
+    label = op.name if op.phase == "update" else f"{subject}: {op.function}{what}{' of ' + tail if tail else ''}"
+    return f"{label}{more}{where}"
+
+
+def headers(op: Op) -> tuple[str, ...]:
+    return getattr(op.kind, "headers", ())
+
+
+def loop_entry(name: str, text: str, users: tuple[str, ...]) -> dict[str, str]:
+    prototype = text.split("\n{", 1)[0]
+    return {"name": name, "text": text, "prototype": prototype, "comment": comment(", ".join(users))}
+
+
+def wrapped(call: str, indent: str = "    ", width: int = 112) -> str:
+    """Indent a call's lines and break the long ones between fields."""
+    out: list[str] = []
+    for line in call.splitlines():
+        text = indent + line
+        deeper = " " * (len(text) - len(text.lstrip()) + 4)
+        while len(text) > width and ", " in text[:width]:
+            cut = text.rindex(", ", len(deeper), width) + 1
+            out.append(text[:cut])
+            text = deeper + text[cut + 1 :]
+        out.append(text)
+    return "\n".join(out)

@@ -1,0 +1,56 @@
+"""What can go wrong for a user: one exception a kind, each with its exit code. Anything else is a bug of ours."""
+
+from __future__ import annotations
+
+from trainlib_deployer.ir import Source
+
+
+class DeployError(Exception):
+    """A mistake or a limit that the user can do something about."""
+
+    exit_code = 1
+
+    def __init__(self, message: str, *, source: Source | None = None, remedy: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.source = source
+        self.remedy = remedy
+
+    def render(self) -> str:
+        """The message, the user's own line, what to do."""
+        parts = [self.message]
+        if self.source is not None:
+            parts.append(f"  at {self.source}:  {self.source.text}")
+        if self.remedy:
+            parts.append(f"  {self.remedy}")
+        return "\n".join(parts)
+
+
+class UsageError(DeployError):
+    """Bad usage, bad file, bad value."""
+
+    exit_code = 2
+
+
+class DoesNotFit(DeployError):
+    """The plan needs more memory than the target has."""
+
+    exit_code = 3
+
+
+class Unsupported(DeployError):
+    """The model uses something that cannot be deployed."""
+
+    exit_code = 4
+
+
+class VerificationFailed(DeployError):
+    """The program ran and did not compute what PyTorch computes."""
+
+    exit_code = 5
+
+
+class ToolMissing(DeployError):
+    """A compiler, emulator or SDK that the run needs is not there."""
+
+    exit_code = 6

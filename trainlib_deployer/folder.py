@@ -1,0 +1,175 @@
+"""The output folder: replaced as a whole and atomically, and never if anything in it is not ours."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from trainlib_deployer.errors import UsageError
+
+MANIFEST = ".trainlib-deploy"  # the sorted list of files written; what is not on it is the user's
+MADE_LATER = ("build", "BUILD", "golden.npz", "__pycache__")  # what running the project leaves at its top
+TOOL = "trainlib-deploy"
+
+
+def check_writable(out: Path) -> None:
+    """Refuse early, before any work, what `replaced_folder` would refuse at the end."""
+    check_replaceable(out)
+    parent = out.resolve().parent
+    while not parent.exists():
+        parent = parent.parent
+    if not parent.is_dir():
+        raise UsageError(f"cannot write {out}: {parent} is a file", remedy="choose another folder with --out")
+    try:
+        with tempfile.TemporaryDirectory(prefix=".trainlib-deploy-", dir=parent):
+            pass
+    except OSError as err:
+        raise cannot_write(out, err) from err
+
+
+def check_replaceable(out: Path) -> None:
+    """`out` must be absent, empty, or a folder that this tool wrote with nothing else in it."""
+    if not os.path.lexists(out):
+        return
+    if out.is_symlink() and not out.exists():
+        raise UsageError(f"{out} is a link to nowhere", remedy="remove it or choose another folder with --out")
+    if not out.is_dir():
+        raise UsageError(f"{out} is a file, not a folder", remedy="choose another folder with --out")
+    try:
+        there = sorted(p.name for p in out.iterdir())
+    except OSError as err:
+        raise cannot_write(out, err) from err
+    if not there:
+        return
+    if not written_by_us(out):
+        raise UsageError(
+            f"{out} exists and was not written by trainlib-deploy: nothing was changed",
+            remedy="choose another folder with --out, or empty this one",
+        )
+    foreign = foreign_files(out)
+    if foreign:
+        more = f" and {len(foreign) - 3} more" if len(foreign) > 3 else ""
+        raise UsageError(
+            f"{out} also holds files that trainlib-deploy did not write: {', '.join(foreign[:3])}{more}; "
+            "nothing was changed",
+            remedy="move them away, or choose another folder with --out",
+        )
+
+
+def written_by_us(folder: Path) -> bool:
+    return is_plan(stored_plan(folder)) and (folder / MANIFEST).is_file()
+
+
+def stored_plan(folder: Path) -> Any:
+    try:
+        return json.loads((folder / "plan.json").read_text())
+    except (OSError, ValueError):
+        return None
+
+
+def is_plan(plan: Any) -> bool:
+    return isinstance(plan, dict) and isinstance(plan.get("tool"), dict) and plan["tool"].get("name") == TOOL
+
+
+def read_plan(folder: Path) -> dict[str, Any]:
+    """plan.json of a folder that this tool wrote."""
+    if not folder.exists():
+        raise UsageError(f"there is no folder {folder}")
+    if not folder.is_dir():
+        raise UsageError(f"{folder} is a file, not a folder")
+    if not (folder / "plan.json").is_file():
+        raise UsageError(f"{folder} is not a folder written by trainlib-deploy: it has no plan.json")
+    plan = stored_plan(folder)
+    if not is_plan(plan):
+        raise UsageError(f"{folder} is not a folder written by trainlib-deploy: its plan.json is damaged or not ours")
+    return dict(plan)
+
+
+def foreign_files(folder: Path) -> list[str]:
+    """Files in the folder that neither the manifest lists nor a run leaves behind."""
+    ours = set((folder / MANIFEST).read_text().splitlines()) | {MANIFEST}
+    return [name for name in files_of(folder) if name not in ours and not made_later(name)]
+
+
+def made_later(name: str) -> bool:
+    parts = name.split("/")
+    return parts[0] in MADE_LATER or "__pycache__" in parts
+
+
+def files_of(folder: Path) -> list[str]:
+    """Relative paths, sorted, links not followed; an empty directory counts under its own name."""
+    found = []
+    for path, directories, files in os.walk(folder):
+        here = Path(path).relative_to(folder)
+        links = [d for d in directories if (Path(path) / d).is_symlink()]
+        found += [(here / name).as_posix() for name in (*files, *links)]
+        if not files and not directories and here != Path():
+            found.append(here.as_posix())
+    return sorted(found)
+
+
+@contextmanager
+def replaced_folder(out: Path, force: bool = False) -> Iterator[Path]:
+    """A new folder beside `out` that takes its place when the block succeeds; otherwise nothing has happened.
+
+    `force` is about the model, not about files: it changes nothing here.
+    """
+    check_writable(out)
+    place = out.resolve()  # a link stays a link: what it points to is replaced
+    created = make_parents(place.parent)
+    work: Path | None = None
+    try:
+        work = Path(tempfile.mkdtemp(prefix=f".{place.name}-", suffix=".new", dir=place.parent))
+        fresh = work / "new"
+        fresh.mkdir()
+        yield fresh
+        (fresh / MANIFEST).write_text("".join(f"{name}\n" for name in files_of(fresh)))
+        check_replaceable(out)
+        swap(fresh, place, work / "old")
+    finally:
+        if work is not None:
+            shutil.rmtree(work, ignore_errors=True)
+        for directory in created:
+            remove_if_empty(directory)
+
+
+def swap(fresh: Path, place: Path, old: Path) -> None:
+    """Two renames in one file system; an interrupt between them puts the old folder back."""
+    replaces = place.exists()
+    try:
+        if replaces:
+            place.rename(old)
+        fresh.rename(place)
+    except BaseException as err:
+        if old.exists() and not place.exists():
+            old.rename(place)
+        if isinstance(err, OSError):
+            raise cannot_write(place, err) from err
+        raise
+
+
+def make_parents(parent: Path) -> list[Path]:
+    """The directories that had to be made, innermost first."""
+    missing = [p for p in (parent, *parent.parents) if not p.exists()]
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+    except OSError as err:
+        raise cannot_write(parent, err) from err
+    return missing
+
+
+def remove_if_empty(directory: Path) -> None:
+    try:
+        directory.rmdir()
+    except OSError:
+        return
+
+
+def cannot_write(out: Path, err: OSError) -> UsageError:
+    return UsageError(f"cannot write {out}: {err.strerror or err}", remedy="choose another folder with --out")

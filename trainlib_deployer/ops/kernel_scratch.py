@@ -1,0 +1,53 @@
+"""Bytes of scratch that the kernels use; the formulas stand a second time in c_lib/include/tl_conv.h."""
+
+from __future__ import annotations
+
+PANEL = 64 * 4 * 4  # [TL_KC][4] floats
+SLACK = 2 * 8 * 4 * 4  # around the panel of a convolution, for 3 x 3 kernels cut by a block
+SHARED_ROWS = 32  # output channels whose weights are packed at a time
+
+
+def matmul_scratch(batch: int, m: int, n: int, k: int, cores: int) -> int:
+    """Two panels per core. A product with a vector that is split over k keeps the sums of its blocks."""
+    if k == 1:
+        return 0
+    if m != 1 and n != 1:
+        return cores * 2 * PANEL
+    blocks = batch * -(-m * n // 4) * -(-k // 64)
+    split = cores > 1 and k > 64 and batch * m * n < 4 * cores and blocks <= 512
+    return 16 * blocks if split else 0
+
+
+def conv_scratch(
+    direction: str,
+    n: int,
+    groups: int,
+    ci: int,
+    co: int,
+    h: int,
+    w: int,
+    ho: int,
+    wo: int,
+    kh: int,
+    kw: int,
+    stride: tuple[int, int],
+    pad: tuple[int, int],
+    dil: tuple[int, int],
+    cores: int,
+) -> int:
+    """A panel and a table of taps per core, and for the input gradient packed weights.
+
+    The weight gradient of a depthwise convolution that is split over the sum keeps the sums of its blocks.
+    """
+    if direction == "bw_w" and ci == 1 and co < 4:
+        items = groups * co * kh * -(-kw // 3)
+        blocks = items * -(-n * ho * wo // 64)
+        split = cores > 1 and items < 4 * cores and items < blocks <= 512
+        return 12 * blocks if split else 0
+    if direction == "bw_w":
+        return cores * PANEL
+    if ci * co < 4:
+        return 0
+    own = cores * (PANEL + SLACK + 4 * min(kh * kw, 64))
+    rows = min((ci + 3) // 4 * 4, SHARED_ROWS)
+    return own + (rows * 64 * 4 if direction == "bw_x" else 0)

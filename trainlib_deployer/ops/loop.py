@@ -1,0 +1,51 @@
+"""The generated loop: a chain of pointwise instructions, perhaps a reduction, perhaps more instructions behind it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from trainlib_deployer.ir import DType, Shape
+from trainlib_deployer.ops.expr import Instr, Reduction
+
+
+@dataclass(frozen=True)
+class Loop:
+    """Values are numbered: inputs, then `body`, then `reductions`, then `post`.
+
+    Every operand view that is read has the shape `extents`; every view written has `parallel`.
+    """
+
+    extents: Shape  # parallel dimensions, then `reduced` ones
+    reduced: int
+    inputs: tuple[DType, ...]
+    body: tuple[Instr, ...]
+    reductions: tuple[Reduction, ...]
+    post: tuple[Instr, ...]
+    results: tuple[int, ...]  # one value per view written
+    outputs: tuple[DType, ...]
+
+    @property
+    def name(self) -> str:
+        return "reduce" if self.reductions else "map"
+
+    @property
+    def kernel(self) -> str:
+        return "loop"
+
+    @property
+    def parallel(self) -> Shape:
+        return self.extents[: len(self.extents) - self.reduced]
+
+    @property
+    def folded(self) -> Shape:
+        return self.extents[len(self.extents) - self.reduced :]
+
+    def macs(self) -> int:
+        return 0
+
+    def flops(self) -> int:
+        return prod(self.extents) * (len(self.body) + len(self.reductions)) + prod(self.parallel) * len(self.post)
+
+    def scratch(self, cores: int) -> int:
+        return 0

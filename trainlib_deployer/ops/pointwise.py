@@ -1,0 +1,507 @@
+"""Pointwise operations. Each is a formula on scalars; the loops around them are generated."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from trainlib_deployer.ir import DType, View
+from trainlib_deployer.ops.build import TORCH_DTYPES, Builder
+from trainlib_deployer.ops.expr import Expr, Operand, apply, call, select
+from trainlib_deployer.ops.registry import covers
+
+aten = torch.ops.aten
+SQRT_HALF = math.sqrt(0.5)
+Formula = Callable[..., Operand]
+
+
+def formula(*targets: Any) -> Callable[[Formula], Formula]:
+    """Register f(scalar operands, attributes...) -> scalar for targets whose tensors are all pointwise operands."""
+
+    def register(rule: Formula) -> Formula:
+        def lower(b: Builder, *args: Any, **kwargs: Any) -> View:
+            views = [a for a in args if isinstance(a, View)]
+
+            def body(*values: Expr) -> Operand:
+                left = iter(values)
+                return rule(*(next(left) if isinstance(a, View) else a for a in args), **kwargs)
+
+            return b.map(body, *views, dtype=result_dtype(b), shape=tuple(b.meta.shape))
+
+        lower.__module__ = rule.__module__
+        covers(*targets)(lower)
+        return rule
+
+    return register
+
+
+def result_dtype(b: Builder) -> DType:
+    return TORCH_DTYPES[b.meta.dtype]
+
+
+def function_of_floats(name: str) -> Formula:
+    return lambda x: call(name, x)
+
+
+FLOAT_FUNCTIONS = {
+    "exp": aten.exp,
+    "exp2": aten.exp2,
+    "expm1": aten.expm1,
+    "log": aten.log,
+    "log2": aten.log2,
+    "log10": aten.log10,
+    "log1p": aten.log1p,
+    "sqrt": aten.sqrt,
+    "rsqrt": aten.rsqrt,
+    "sin": aten.sin,
+    "cos": aten.cos,
+    "tan": aten.tan,
+    "asin": aten.asin,
+    "acos": aten.acos,
+    "atan": aten.atan,
+    "sinh": aten.sinh,
+    "cosh": aten.cosh,
+    "tanh": aten.tanh,
+    "erf": aten.erf,
+    "erfc": aten.erfc,
+    "sigmoid": aten.sigmoid,
+    "floor": aten.floor,
+    "ceil": aten.ceil,
+    "trunc": aten.trunc,
+    "round": aten.round,
+}
+for _name, _packet in FLOAT_FUNCTIONS.items():
+    formula(_packet.default)(function_of_floats(_name))
+
+COMPARISONS = {
+    "lt": aten.lt,
+    "le": aten.le,
+    "gt": aten.gt,
+    "ge": aten.ge,
+    "eq": aten.eq,
+    "ne": aten.ne,
+}
+
+
+def comparison(name: str) -> Formula:
+    return lambda x, y: apply(name, [x, y])
+
+
+for _name, _packet in COMPARISONS.items():
+    formula(_packet.Tensor, _packet.Scalar)(comparison(_name))
+
+
+@formula(aten.add.Tensor, aten.add.Scalar)
+def add(x: Expr, y: Operand, alpha: float = 1) -> Operand:
+    return x + scaled(y, alpha)
+
+
+@formula(aten.sub.Tensor, aten.sub.Scalar)
+def sub(x: Expr, y: Operand, alpha: float = 1) -> Operand:
+    return apply("sub", [x, scaled(y, alpha)])
+
+
+@formula(aten.rsub.Tensor, aten.rsub.Scalar)
+def rsub(x: Expr, y: Operand, alpha: float = 1) -> Operand:
+    return apply("sub", [y, scaled(x, alpha)])
+
+
+def scaled(x: Operand, by: float) -> Operand:
+    return x if by == 1 else x * by
+
+
+@formula(aten.mul.Tensor, aten.mul.Scalar)
+def mul(x: Expr, y: Operand) -> Operand:
+    return x * y
+
+
+@formula(aten.div.Tensor, aten.div.Scalar)
+def div(x: Expr, y: Operand) -> Operand:
+    return x / y
+
+
+@formula(aten.div.Tensor_mode, aten.div.Scalar_mode)
+def div_mode(x: Expr, y: Operand, rounding_mode: str | None = None) -> Operand:
+    if x.dtype is not DType.F32 and (isinstance(y, int) or (isinstance(y, Expr) and y.dtype is not DType.F32)):
+        return apply("idiv", [x, y])
+    quotient = x / y
+    return quotient if rounding_mode is None else call(rounding_mode, quotient)
+
+
+@formula(aten.floor_divide.default)
+def floor_divide(x: Expr, y: Operand) -> Operand:
+    return div_mode(x, y, "floor")
+
+
+@formula(aten.remainder.Tensor, aten.remainder.Scalar)
+def remainder(x: Expr, y: Operand) -> Operand:
+    return apply("remainder", [x, y])
+
+
+@formula(aten.fmod.Tensor, aten.fmod.Scalar)
+def fmod(x: Expr, y: Operand) -> Operand:
+    return apply("fmod", [x, y])
+
+
+@formula(aten.neg.default)
+def neg(x: Expr) -> Operand:
+    return -x
+
+
+@formula(aten.abs.default)
+def absolute(x: Expr) -> Operand:
+    return apply("abs", [x])
+
+
+@formula(aten.sgn.default, aten.sign.default)
+def sign(x: Expr) -> Operand:
+    return call("sign", x)
+
+
+@formula(aten.reciprocal.default)
+def reciprocal(x: Expr) -> Operand:
+    return 1.0 / x
+
+
+@formula(aten.square.default)
+def square(x: Expr) -> Operand:
+    return x * x
+
+
+@formula(aten.atan2.default)
+def atan2(y: Expr, x: Expr) -> Operand:
+    return call("atan2", y, x)
+
+
+@formula(aten.pow.Tensor_Scalar)
+def pow_scalar(x: Expr, exponent: float) -> Operand:
+    if float(exponent).is_integer() and 0 <= exponent <= 8:
+        return integer_power(x, int(exponent))
+    special: dict[float, Callable[[], Operand]] = {
+        0.5: lambda: call("sqrt", x),
+        -0.5: lambda: call("rsqrt", x),
+        -1.0: lambda: 1.0 / x,
+        -2.0: lambda: 1.0 / (x * x),
+    }
+    return special[exponent]() if exponent in special else call("pow", x, float(exponent))
+
+
+def integer_power(x: Expr, exponent: int) -> Operand:
+    if exponent == 0:
+        return 1.0 if x.dtype is DType.F32 else 1
+    half = integer_power(x, exponent // 2) if exponent > 1 else 1
+    squared = half * half if isinstance(half, Expr) else half
+    return x * squared if exponent % 2 else squared
+
+
+@formula(aten.pow.Tensor_Tensor, aten.pow.Scalar)
+def pow_tensor(x: Operand, exponent: Operand) -> Operand:
+    return call("pow", x, exponent)
+
+
+@formula(aten.maximum.default)
+def maximum(x: Expr, y: Expr) -> Operand:
+    return apply("max", [x, y])
+
+
+@formula(aten.minimum.default)
+def minimum(x: Expr, y: Expr) -> Operand:
+    return apply("min", [x, y])
+
+
+@formula(aten.clamp.default, aten.clamp.Tensor)
+def clamp(x: Expr, low: Operand | None = None, high: Operand | None = None, **named: Operand) -> Operand:
+    low, high = named.get("min", low), named.get("max", high)
+    out = x if low is None else apply("max", [x, low])
+    return out if high is None else apply("min", [out, high])
+
+
+@formula(aten.clamp_min.default, aten.clamp_min.Tensor)
+def clamp_min(x: Expr, low: Operand) -> Operand:
+    return apply("max", [x, low])
+
+
+@formula(aten.clamp_max.default, aten.clamp_max.Tensor)
+def clamp_max(x: Expr, high: Operand) -> Operand:
+    return apply("min", [x, high])
+
+
+@formula(aten.where.self, aten.where.ScalarSelf, aten.where.ScalarOther, aten.where.Scalar)
+def where(condition: Expr, yes: Operand, no: Operand) -> Operand:
+    return select(condition, yes, no)
+
+
+@formula(aten.masked_fill.Scalar, aten.masked_fill.Tensor)
+def masked_fill(x: Expr, mask: Expr, value: Operand) -> Operand:
+    if isinstance(value, (int, float)) and x.dtype is DType.F32:
+        value = float(value)
+    return select(mask, value, x)
+
+
+@formula(aten.logical_and.default, aten.bitwise_and.Tensor)
+def logical_and(x: Expr, y: Expr) -> Operand:
+    return apply("and", [x, y])
+
+
+@formula(aten.logical_or.default, aten.bitwise_or.Tensor)
+def logical_or(x: Expr, y: Expr) -> Operand:
+    return apply("or", [x, y])
+
+
+@formula(aten.logical_xor.default, aten.bitwise_xor.Tensor)
+def logical_xor(x: Expr, y: Expr) -> Operand:
+    return apply("xor", [x, y])
+
+
+@formula(aten.logical_not.default, aten.bitwise_not.default)
+def logical_not(x: Expr) -> Operand:
+    return apply("not", [x.cast(DType.U8)])
+
+
+@formula(aten.isnan.default)
+def isnan(x: Expr) -> Operand:
+    return apply("ne", [x, x])
+
+
+@formula(aten.isinf.default)
+def isinf(x: Expr) -> Operand:
+    return apply("gt", [call("abs", x), 3.4028234663852886e38])
+
+
+@formula(aten.clone.default, aten.contiguous.default, aten.copy.default)
+def clone(x: Expr, *_: Any, **__: Any) -> Operand:
+    return x
+
+
+@formula(aten._to_copy.default)
+def to_copy(x: Expr, **_: Any) -> Operand:
+    return x
+
+
+@formula(aten.addcmul.default)
+def addcmul(x: Expr, a: Expr, c: Expr, value: float = 1) -> Operand:
+    return x + scaled(a * c, value)
+
+
+@formula(aten.addcdiv.default)
+def addcdiv(x: Expr, a: Expr, c: Expr, value: float = 1) -> Operand:
+    return x + scaled(a / c, value)
+
+
+@formula(aten.lerp.Scalar, aten.lerp.Tensor)
+def lerp(a: Expr, c: Expr, weight: Operand) -> Operand:
+    return a + (c - a) * weight
+
+
+# ---- activations and their gradients. The gradient's first operand is dL/dy.
+
+
+@formula(aten.relu.default)
+def relu(x: Expr) -> Operand:
+    return select(x <= 0.0, 0.0, x)  # NaN stays NaN
+
+
+@formula(aten.threshold_backward.default)
+def threshold_backward(g: Expr, x: Expr, threshold: float) -> Operand:
+    return select(x <= float(threshold), 0.0, g)
+
+
+@formula(aten.threshold.default)
+def threshold(x: Expr, limit: float, value: float) -> Operand:
+    return select(x <= float(limit), float(value), x)
+
+
+@formula(aten.leaky_relu.default)
+def leaky_relu(x: Expr, slope: float = 0.01) -> Operand:
+    return select(x > 0.0, x, x * float(slope))
+
+
+@formula(aten.leaky_relu_backward.default)
+def leaky_relu_backward(g: Expr, x: Expr, slope: float, _result: bool) -> Operand:
+    return select(x > 0.0, g, g * float(slope))
+
+
+@formula(aten._prelu_kernel.default)
+def prelu(x: Expr, slope: Expr) -> Operand:
+    return select(x > 0.0, x, x * slope)
+
+
+@covers(aten._prelu_kernel_backward.default)
+def prelu_backward(b: Builder, g: View, x: View, slope: View) -> tuple[View, ...]:
+    return b.maps(
+        lambda g, x, s: (select(x > 0.0, g, g * s), select(x > 0.0, 0.0, x * g)), g, x, slope, dtypes=(None, None)
+    )
+
+
+@formula(aten.hardtanh.default)
+def hardtanh(x: Expr, low: float = -1, high: float = 1) -> Operand:
+    return clamp(x, float(low), float(high))
+
+
+@formula(aten.hardtanh_backward.default)
+def hardtanh_backward(g: Expr, x: Expr, low: float, high: float) -> Operand:
+    return select(apply("or", [x <= float(low), x >= float(high)]), 0.0, g)
+
+
+@formula(aten.relu6.default)
+def relu6(x: Expr) -> Operand:
+    return clamp(x, 0.0, 6.0)
+
+
+@formula(aten.elu.default)
+def elu(x: Expr, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> Operand:
+    below = call("expm1", scaled(x, float(input_scale))) * (float(alpha) * float(scale))
+    return select(x <= 0.0, below, scaled(x, float(scale)))
+
+
+@formula(aten.elu_backward.default)
+def elu_backward(g: Expr, alpha: float, scale: float, input_scale: float, is_result: bool, x: Expr) -> Operand:
+    factor = float(alpha) * float(scale)
+    if is_result:
+        below = g * float(input_scale) * (x + factor)
+    else:
+        below = g * (float(input_scale) * factor) * call("exp", scaled(x, float(input_scale)))
+    return select(x <= 0.0, below, scaled(g, float(scale)))
+
+
+@formula(aten.sigmoid_backward.default)
+def sigmoid_backward(g: Expr, y: Expr) -> Operand:
+    return g * ((1.0 - y) * y)
+
+
+@formula(aten.tanh_backward.default)
+def tanh_backward(g: Expr, y: Expr) -> Operand:
+    return g * (1.0 - y * y)
+
+
+@formula(aten.silu.default)
+def silu(x: Expr) -> Operand:
+    return x * call("sigmoid", x)
+
+
+@formula(aten.silu_backward.default)
+def silu_backward(g: Expr, x: Expr) -> Operand:
+    s = call("sigmoid", x)
+    return g * s * (1.0 + x * (1.0 - s))
+
+
+@formula(aten.mish.default)
+def mish(x: Expr) -> Operand:
+    return x * call("tanh", softplus(x))
+
+
+@formula(aten.mish_backward.default)
+def mish_backward(g: Expr, x: Expr) -> Operand:
+    t = call("tanh", softplus(x))
+    return g * (t + x * call("sigmoid", x) * (1.0 - t * t))
+
+
+@formula(aten.softplus.default)
+def softplus(x: Expr, beta: float = 1, limit: float = 20) -> Expr:
+    z = x * float(beta)
+    positive = call("max", z, 0.0)
+    value = positive + call("log1p", call("exp", -call("abs", z)))
+    return select(z > float(limit), x, value / float(beta))
+
+
+@formula(aten.softplus_backward.default)
+def softplus_backward(g: Expr, x: Expr, beta: float, limit: float) -> Operand:
+    z = x * float(beta)
+    return select(z > float(limit), g, g * call("sigmoid", z))
+
+
+@formula(aten.hardswish.default)
+def hardswish(x: Expr) -> Operand:
+    return x * clamp(x + 3.0, 0.0, 6.0) * (1 / 6)
+
+
+@formula(aten.hardswish_backward.default)
+def hardswish_backward(g: Expr, x: Expr) -> Operand:
+    return select(x < -3.0, 0.0, select(x <= 3.0, g * (x * (1 / 3) + 0.5), g))
+
+
+@formula(aten.hardsigmoid.default)
+def hardsigmoid(x: Expr) -> Operand:
+    return clamp(x + 3.0, 0.0, 6.0) * (1 / 6)
+
+
+@formula(aten.hardsigmoid_backward.default)
+def hardsigmoid_backward(g: Expr, x: Expr) -> Operand:
+    return select(apply("and", [x > -3.0, x < 3.0]), g * (1 / 6), 0.0)
+
+
+@formula(aten.gelu.default)
+def gelu(x: Expr, approximate: str = "none") -> Operand:
+    if approximate == "tanh":
+        return x * 0.5 * (1.0 + call("tanh", gelu_inner(x)))
+    return x * gauss_cdf(x)
+
+
+@formula(aten.gelu_backward.default)
+def gelu_backward(g: Expr, x: Expr, approximate: str = "none") -> Operand:
+    if approximate == "tanh":
+        t = call("tanh", gelu_inner(x))
+        slope = math.sqrt(2 / math.pi) * (1.0 + x * x * (3 * 0.044715))
+        return g * (0.5 * (1.0 + t) + 0.5 * x * ((1.0 - t * t) * slope))
+    density = call("exp", x * x * -0.5) * (1 / math.sqrt(2 * math.pi))
+    return g * (gauss_cdf(x) + x * density)
+
+
+def gelu_inner(x: Expr) -> Expr:
+    return math.sqrt(2 / math.pi) * (x + 0.044715 * (x * x * x))
+
+
+def gauss_cdf(x: Expr) -> Expr:
+    """(1 + erf(x / sqrt 2)) / 2, as erfc so that the left tail keeps its digits."""
+    return call("erfc", x * -SQRT_HALF) * 0.5
+
+
+@covers(aten.log_sigmoid_forward.default)
+def log_sigmoid_forward(b: Builder, x: View) -> tuple[View, View]:
+    return b.map(lambda x: call("min", x, 0.0) - call("log1p", call("exp", -call("abs", x))), x), x
+
+
+@covers(aten.log_sigmoid_backward.default)
+def log_sigmoid_backward(b: Builder, g: View, x: View, _buffer: View) -> View:
+    return b.map(lambda g, x: g * call("sigmoid", -x), g, x)
+
+
+# ---- creation
+
+
+@covers(aten.full.default)
+def full(b: Builder, shape: list[int], value: float, **_: Any) -> View:
+    return b.fill(shape, value, result_dtype(b))
+
+
+@covers(aten.full_like.default)
+def full_like(b: Builder, like: View, value: float, **_: Any) -> View:
+    return b.fill(like.shape, value, result_dtype(b))
+
+
+@covers(aten.zeros_like.default, aten.new_zeros.default, aten.zeros.default, aten.empty_like.default)
+def zeros(b: Builder, *_: Any, **__: Any) -> View:
+    return b.fill(tuple(b.meta.shape), 0, result_dtype(b))
+
+
+@covers(aten.ones_like.default, aten.new_ones.default, aten.ones.default)
+def ones(b: Builder, *_: Any, **__: Any) -> View:
+    return b.fill(tuple(b.meta.shape), 1, result_dtype(b))
+
+
+@covers(aten.new_full.default)
+def new_full(b: Builder, _: View, shape: list[int], value: float, **__: Any) -> View:
+    return b.fill(shape, value, result_dtype(b))
+
+
+@covers(aten.scalar_tensor.default)
+def scalar_tensor(b: Builder, value: float, **_: Any) -> View:
+    return b.fill((), value, result_dtype(b))
+
+
+@covers(aten.empty.memory_format, aten.new_empty.default, aten.new_empty_strided.default, aten.empty_strided.default)
+def empty(b: Builder, *_: Any, **__: Any) -> View:
+    return b.fill(tuple(b.meta.shape), 0, result_dtype(b))

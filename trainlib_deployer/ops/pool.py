@@ -1,0 +1,342 @@
+"""Pooling over windows: maxima and averages, regular and adaptive, and their gradients.
+
+y[p, oy, ox] = max or mean over taps (ky, kx) of x[p, oy*stride - pad + ky*dilation, ...], a plane p being one channel
+of one sample. The index that comes with a maximum is the number of the tap that won, ky*kw + kx: one byte for most
+windows, where PyTorch's is a position in the plane. Only the backward rules may read it.
+Adaptive windows run from floor(o*h/ho) to ceil((o+1)*h/ho); where ho divides h, they are regular. A window as large as
+the plane makes an average a plain reduction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+import torch
+
+from trainlib_deployer.errors import Unsupported
+from trainlib_deployer.ir import DType, Shape, View
+from trainlib_deployer.ops.build import Builder
+from trainlib_deployer.ops.call import Call, Operand
+from trainlib_deployer.ops.registry import covers
+
+aten = torch.ops.aten
+Pair = tuple[int, int]
+INDEX_LIMIT = 2**31
+
+
+@dataclass(frozen=True)
+class PoolShape:
+    """Planes x [planes, h, w] -> y [planes, ho, wo]. Adaptive: `kernel` is the largest window."""
+
+    planes: int
+    h: int
+    w: int
+    ho: int
+    wo: int
+    kernel: Pair
+    stride: Pair = (1, 1)
+    pad: Pair = (0, 0)
+    dilation: Pair = (1, 1)
+    adaptive: bool = False
+
+    @property
+    def whole_plane(self) -> bool:
+        return (self.ho, self.wo) == (1, 1) and self.kernel == (self.h, self.w) and self.pad == (0, 0)
+
+    def taps(self) -> int:
+        return prod(self.kernel)
+
+    def fields(self) -> list[tuple[str, str | int]]:
+        fields: list[tuple[str, str | int]] = [("planes", self.planes), ("h", self.h), ("wd", self.w)]
+        fields += [("ho", self.ho), ("wo", self.wo), ("kh", self.kernel[0]), ("kw", self.kernel[1])]
+        if self.adaptive:
+            return fields
+        fields += [("stride_h", self.stride[0]), ("stride_w", self.stride[1])]
+        fields += [("pad_h", self.pad[0]), ("pad_w", self.pad[1])]
+        return [*fields, ("dil_h", self.dilation[0]), ("dil_w", self.dilation[1])]
+
+
+@dataclass(frozen=True)
+class MaxPool:
+    """direction fw: reads x, writes y and tap; bw: reads y (= dL/dy) and tap, writes x (= dL/dx)."""
+
+    direction: str
+    shape: PoolShape
+    tap: DType
+
+    headers = ("tl_pool.h",)
+
+    @property
+    def name(self) -> str:
+        return f"{prefix(self.shape)}maxpool2d_{self.direction}"
+
+    @property
+    def kernel(self) -> str:
+        return f"tl_{self.name}_f32"
+
+    def macs(self) -> int:
+        return 0
+
+    def flops(self) -> int:
+        return flops(self.shape)
+
+    def scratch(self, cores: int) -> int:
+        return 0
+
+    def call(self, reads: list[Operand], writes: list[Operand], scratch: str) -> Call:
+        x, y, tap = (reads[0], *writes) if self.direction == "fw" else (writes[0], *reads)
+        fields: list[tuple[str, str | int]] = [("x", x.pointer), ("y", y.pointer), ("tap", tap.pointer)]
+        fields += [("tap_bytes", self.tap.size), *self.shape.fields()]
+        fields += [("xp", pitch(x.view)), ("yp", pitch(y.view)), ("tp", pitch(tap.view))]
+        return Call(self.kernel, "tl_pool2d", tuple(fields))
+
+
+@dataclass(frozen=True)
+class AvgPool:
+    """direction fw: reads x, writes y; bw: reads y (= dL/dy), writes x (= dL/dx). divisor 0: the window's own count."""
+
+    direction: str
+    shape: PoolShape
+    count_pad: bool = False
+    divisor: int = 0
+
+    headers = ("tl_pool.h",)
+
+    @property
+    def name(self) -> str:
+        return f"{prefix(self.shape)}avgpool2d_{self.direction}"
+
+    @property
+    def kernel(self) -> str:
+        return f"tl_{self.name}_f32"
+
+    def macs(self) -> int:
+        return 0
+
+    def flops(self) -> int:
+        return flops(self.shape)
+
+    def scratch(self, cores: int) -> int:
+        return 0
+
+    def call(self, reads: list[Operand], writes: list[Operand], scratch: str) -> Call:
+        x, y = (reads[0], writes[0]) if self.direction == "fw" else (writes[0], reads[0])
+        fields: list[tuple[str, str | int]] = [("x", x.pointer), ("y", y.pointer), *self.shape.fields()]
+        if self.divisor:
+            fields.append(("divisor", self.divisor))
+        elif not self.shape.adaptive:
+            fields += self.counts()
+        fields += [("xp", pitch(x.view)), ("yp", pitch(y.view))]
+        return Call(self.kernel, "tl_pool2d", tuple(fields))
+
+    def counts(self) -> list[tuple[str, str | int]]:
+        """The rows and columns that a window's divisor counts."""
+        s = self.shape
+        pad = s.pad if self.count_pad else (0, 0)
+        rows: list[tuple[str, str | int]] = [("count_h0", -pad[0]), ("count_h1", s.h + pad[0])]
+        return [*rows, ("count_w0", -pad[1]), ("count_w1", s.w + pad[1])]
+
+
+def prefix(shape: PoolShape) -> str:
+    return "adaptive_" if shape.adaptive else ""
+
+
+def flops(shape: PoolShape) -> int:
+    return shape.planes * shape.ho * shape.wo * shape.taps()
+
+
+def pitch(view: View) -> str:
+    return f"{{{view.strides[0]}, {view.strides[1]}}}"
+
+
+def tap_dtype(taps: int) -> DType:
+    """The smallest type that numbers the taps of a window."""
+    if taps <= 255:
+        return DType.U8
+    return DType.U16 if taps <= 65535 else DType.I32
+
+
+def pair(values: Sequence[int]) -> Pair:
+    return values[0], values[-1]
+
+
+def plane_shape(shape: Shape) -> tuple[int, int, int]:
+    """[..., h, w] as [planes, h, w]."""
+    return prod(shape[:-2]), shape[-2], shape[-1]
+
+
+def as_planes(b: Builder, view: View) -> View:
+    """[planes, h, w] with dense columns; planes and rows may lie apart."""
+    shown = view.reshaped(plane_shape(view.shape))
+    if shown is not None and (shown.strides[2] == 1 or shown.shape[2] == 1):
+        return shown
+    return b.reshape(b.contiguous(view), plane_shape(view.shape))
+
+
+def regular(
+    x: Shape, y: Shape, kernel: Sequence[int], stride: Sequence[int], pad: Sequence[int], dilation: Sequence[int] = (1,)
+) -> PoolShape:
+    steps = pair(stride or kernel)
+    return PoolShape(*plane_shape(x), y[-2], y[-1], pair(kernel), steps, pair(pad), pair(dilation))
+
+
+def adaptive(b: Builder, x: Shape, y: Shape) -> PoolShape:
+    """Windows that cut a plane into ho x wo pieces; regular where they all have one size."""
+    (h, w), (ho, wo) = x[-2:], y[-2:]
+    if h % ho == 0 and w % wo == 0:
+        return regular(x, y, (h // ho, w // wo), (), (0,))
+    if max((h + 1) * (ho + 1), (w + 1) * (wo + 1)) >= INDEX_LIMIT:
+        raise Unsupported(f"adaptive pooling from {h}x{w} to {ho}x{wo} is too large", source=b.where.source)
+    return PoolShape(*plane_shape(x), ho, wo, (widest(h, ho), widest(w, wo)), adaptive=True)
+
+
+def widest(extent: int, parts: int) -> int:
+    return max(-(-(o + 1) * extent // parts) - o * extent // parts for o in range(parts))
+
+
+# ---- maxima
+
+
+def max_forward(b: Builder, x: View, shape: PoolShape) -> tuple[View, View]:
+    y = b.tensor((shape.planes, shape.ho, shape.wo))
+    tap = b.tensor(y.shape, tap_dtype(shape.taps()), "tap")
+    b.op(MaxPool("fw", shape, b.dtype(tap)), [as_planes(b, x)], [y, tap])
+    out = (*x.shape[:-2], shape.ho, shape.wo)
+    return b.reshape(y, out), b.reshape(tap, out)
+
+
+def max_backward(b: Builder, gy: View, x: Shape, tap: View, shape: PoolShape) -> View:
+    gx = b.tensor((shape.planes, shape.h, shape.w))
+    b.op(MaxPool("bw", shape, b.dtype(tap)), [as_planes(b, gy), as_planes(b, tap)], [gx])
+    return b.reshape(gx, x)
+
+
+@covers(aten.max_pool2d_with_indices.default)
+def max_pool2d(
+    b: Builder,
+    x: View,
+    kernel: list[int],
+    stride: Sequence[int] = (),
+    pad: Sequence[int] = (0,),
+    dilation: Sequence[int] = (1,),
+    _ceil_mode: bool = False,
+) -> tuple[View, View]:
+    return max_forward(b, x, regular(x.shape, tuple(b.meta[0].shape), kernel, stride, pad, dilation))
+
+
+@covers(aten.max_pool2d_with_indices_backward.default)
+def max_pool2d_backward(
+    b: Builder,
+    gy: View,
+    x: View,
+    kernel: list[int],
+    stride: list[int],
+    pad: list[int],
+    dilation: list[int],
+    _ceil_mode: bool,
+    indices: View,
+) -> View:
+    return max_backward(b, gy, x.shape, indices, regular(x.shape, gy.shape, kernel, stride, pad, dilation))
+
+
+@covers(aten.adaptive_max_pool2d.default)
+def adaptive_max_pool2d(b: Builder, x: View, _size: list[int]) -> tuple[View, View]:
+    return max_forward(b, x, adaptive(b, x.shape, tuple(b.meta[0].shape)))
+
+
+@covers(aten.adaptive_max_pool2d_backward.default)
+def adaptive_max_pool2d_backward(b: Builder, gy: View, x: View, indices: View) -> View:
+    return max_backward(b, gy, x.shape, indices, adaptive(b, x.shape, gy.shape))
+
+
+# ---- averages
+
+
+def average_forward(b: Builder, x: View, shape: PoolShape, count_pad: bool = False, divisor: int | None = None) -> View:
+    if shape.whole_plane:
+        n = float(divisor or shape.taps())
+        return b.reduce("sum", (-2, -1), x, post=lambda s: s / n, keepdim=True)
+    y = b.tensor((shape.planes, shape.ho, shape.wo))
+    b.op(AvgPool("fw", shape, count_pad, divisor or 0), [as_planes(b, x)], [y])
+    return b.reshape(y, (*x.shape[:-2], shape.ho, shape.wo))
+
+
+def average_backward(
+    b: Builder, gy: View, x: Shape, shape: PoolShape, count_pad: bool = False, divisor: int | None = None
+) -> View:
+    if shape.whole_plane:
+        inverse = 1.0 / (divisor or shape.taps())
+        return b.map(lambda g: g * inverse, gy, shape=x)
+    gx = b.tensor((shape.planes, shape.h, shape.w))
+    b.op(AvgPool("bw", shape, count_pad, divisor or 0), [as_planes(b, gy)], [gx])
+    return b.reshape(gx, x)
+
+
+@covers(aten.avg_pool2d.default)
+def avg_pool2d(
+    b: Builder,
+    x: View,
+    kernel: list[int],
+    stride: Sequence[int] = (),
+    pad: Sequence[int] = (0,),
+    _ceil_mode: bool = False,
+    count_pad: bool = True,
+    divisor: int | None = None,
+) -> View:
+    return average_forward(b, x, regular(x.shape, tuple(b.meta.shape), kernel, stride, pad), count_pad, divisor)
+
+
+@covers(aten.avg_pool2d_backward.default)
+def avg_pool2d_backward(
+    b: Builder,
+    gy: View,
+    x: View,
+    kernel: list[int],
+    stride: list[int],
+    pad: list[int],
+    _ceil_mode: bool,
+    count_pad: bool,
+    divisor: int | None,
+) -> View:
+    return average_backward(b, gy, x.shape, regular(x.shape, gy.shape, kernel, stride, pad), count_pad, divisor)
+
+
+@covers(aten._adaptive_avg_pool2d.default)
+def adaptive_avg_pool2d(b: Builder, x: View, _size: list[int]) -> View:
+    return average_forward(b, x, adaptive(b, x.shape, tuple(b.meta.shape)))
+
+
+@covers(aten._adaptive_avg_pool2d_backward.default)
+def adaptive_avg_pool2d_backward(b: Builder, gy: View, x: View) -> View:
+    return average_backward(b, gy, x.shape, adaptive(b, x.shape, gy.shape))
+
+
+# ---- signals: one row high
+
+
+def as_rows(b: Builder, x: View) -> View:
+    return b.reshape(x, (*x.shape[:-1], 1, x.shape[-1]))
+
+
+@covers(aten.avg_pool1d.default)
+def avg_pool1d(
+    b: Builder,
+    x: View,
+    kernel: list[int],
+    stride: Sequence[int] = (),
+    pad: Sequence[int] = (0,),
+    _ceil_mode: bool = False,
+    count_pad: bool = True,
+) -> View:
+    shape, image = tuple(b.meta.shape), as_rows(b, x)
+    step = (1, *(stride or kernel))
+    pooled = regular(image.shape, (*shape[:-1], 1, shape[-1]), (1, *kernel), step, (0, *pad))
+    return b.reshape(average_forward(b, image, pooled, count_pad), shape)
+
+
+@covers(aten.adaptive_avg_pool1d.default)
+def adaptive_avg_pool1d(b: Builder, x: View, _size: list[int]) -> View:
+    shape, image = tuple(b.meta.shape), as_rows(b, x)
+    return b.reshape(average_forward(b, image, adaptive(b, image.shape, (*shape[:-1], 1, shape[-1]))), shape)

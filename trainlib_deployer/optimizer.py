@@ -1,0 +1,75 @@
+"""What the user calls `optimizer` to an OptimizerSpec."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import nn
+
+from trainlib_deployer.errors import Unsupported, UsageError
+from trainlib_deployer.user_code import a_type, user_code
+from trainlib_deployer.user_model import Group, OptimizerSpec, trainable
+
+DEFAULT_LR = 0.01
+
+
+def read_optimizer(given: Any, module: nn.Module, where: str, notes: list[str]) -> OptimizerSpec:
+    """An instance over the model's parameters, a function making one from parameters, or None: plain SGD."""
+    if given is None:
+        notes.append(f"optimizer: SGD with lr {DEFAULT_LR}, as {where} names none")
+        optimizer: Any = torch.optim.SGD(module.parameters(), lr=DEFAULT_LR)
+    elif isinstance(given, torch.optim.Optimizer):
+        optimizer = given
+        if optimizer.state:
+            notes.append(
+                "optimizer: its state from earlier steps is not taken along; training starts with a fresh state"
+            )
+    elif callable(given):
+        with user_code(
+            "optimizer(parameters) fails", remedy="it must take model.parameters() and return a torch.optim optimizer"
+        ):
+            optimizer = given(module.parameters())
+    else:
+        optimizer = given
+    if not isinstance(optimizer, torch.optim.Optimizer):
+        verb = "returns" if callable(given) else "is"
+        raise UsageError(
+            f"'optimizer' {verb} {a_type(optimizer)}, not a torch.optim optimizer",
+            remedy="for instance: optimizer = torch.optim.SGD(model.parameters(), lr=0.01)",
+        )
+    kind = type(optimizer).__name__
+    if getattr(torch.optim, kind, None) is not type(optimizer):
+        raise Unsupported(
+            f"the optimizer {kind} is not one of torch.optim", remedy="use torch.optim.SGD or torch.optim.Adam"
+        )
+    return OptimizerSpec(kind, groups_of(optimizer, module, isinstance(given, torch.optim.Optimizer)))
+
+
+def groups_of(optimizer: torch.optim.Optimizer, module: nn.Module, instance: bool) -> tuple[Group, ...]:
+    names = {id(p): n for n, p in module.named_parameters()}
+    groups = []
+    for group in optimizer.param_groups:
+        foreign = [p for p in group["params"] if id(p) not in names]
+        if foreign:
+            remedy = "make it a function: optimizer = lambda parameters: torch.optim.SGD(parameters, lr=0.01)"
+            raise UsageError(
+                f"the optimizer holds {len(foreign)} parameters that are not the model's (the first is "
+                f"{'x'.join(map(str, foreign[0].shape)) or 'a scalar'})",
+                remedy=remedy if instance else "",
+            )
+        hyper = {k: plain(v) for k, v in group.items() if k != "params"}
+        groups.append(Group(hyper, tuple(names[id(p)] for p in group["params"])))
+    trained = set(trainable(module))
+    if not any(n in trained for g in groups for n in g.names):
+        raise UsageError("every parameter of the optimizer is frozen: there is nothing to train")
+    return tuple(groups)
+
+
+def plain(value: Any) -> Any:
+    """A learning rate may be a tensor."""
+    if isinstance(value, torch.Tensor) and value.numel() == 1:
+        return value.item()
+    if isinstance(value, tuple | list):
+        return tuple(plain(v) for v in value)
+    return value

@@ -1,0 +1,18 @@
+"""What one deployment was asked for, apart from the model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from trainlib_deployer.targets import Target
+
+
+@dataclass(frozen=True)
+class Options:
+    target: Target
+    out: Path
+    steps: int = 5  # training steps of a verification run
+    accumulate: int = 1
+    dtype: str = "fp32"
+    force: bool = False  # write even where the graph and eager PyTorch disagree

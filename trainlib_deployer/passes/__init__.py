@@ -1,0 +1,30 @@
+"""Passes: each a function from Program to Program, one to a file. The pipeline on one screen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from trainlib_deployer.ir import Program
+from trainlib_deployer.passes.coalesce import coalesce
+from trainlib_deployer.passes.drop_dead import drop_dead
+from trainlib_deployer.passes.fuse_loops import fuse_loops
+from trainlib_deployer.passes.hoist_updates import hoist_updates
+from trainlib_deployer.passes.prune_loops import prune_loops
+from trainlib_deployer.passes.split_reductions import split_reductions
+
+Pass = Callable[[Program], Program]
+
+DEFAULT: tuple[Pass, ...] = (
+    drop_dead,  # results that nobody reads
+    prune_loops,  # ... and inside of generated loops
+    fuse_loops,  # chains of pointwise operations into one loop
+    split_reductions,  # few results from many elements: all cores take part
+    hoist_updates,  # a parameter's update right behind its gradient
+    coalesce,  # neighbouring dimensions that step as one
+)
+
+
+def run(program: Program, passes: tuple[Pass, ...] = DEFAULT) -> Program:
+    for step in passes:
+        program = step(program)
+    return program

@@ -1,0 +1,34 @@
+"""Remove operations whose results nobody reads."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from trainlib_deployer.ir import Op, Program
+from trainlib_deployer.ops.loop import Loop
+
+
+def drop_dead(program: Program) -> Program:
+    live = {t.name for t in program.tensors.values() if t.role.persistent}
+    live |= {program.loss, *(t for _, t in program.outputs), *(t for _, t in program.gradients)}
+    kept: list[Op] = []
+    for op in reversed(program.ops):
+        if not any(v.tensor in live for v in op.writes):
+            continue
+        op = without_dead_results(op, live)
+        live |= {v.tensor for v in op.reads}
+        kept.append(op)
+    return program.with_ops(kept[::-1])
+
+
+def without_dead_results(op: Op, live: set[str]) -> Op:
+    """A generated loop computes only what is wanted."""
+    if not isinstance(op.kind, Loop) or all(v.tensor in live for v in op.writes):
+        return op
+    keep = [i for i, v in enumerate(op.writes) if v.tensor in live]
+    kind = replace(
+        op.kind,
+        results=tuple(op.kind.results[i] for i in keep),
+        outputs=tuple(op.kind.outputs[i] for i in keep),
+    )
+    return replace(op, kind=kind, writes=tuple(op.writes[i] for i in keep))

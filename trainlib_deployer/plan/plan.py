@@ -1,0 +1,68 @@
+"""The plan in nouns: levels, buffers, certificate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from trainlib_deployer.ir import Program, Source
+from trainlib_deployer.targets import Target
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """A stretch of memory and the schedule positions [birth, death) in which it is in use."""
+
+    name: str
+    level: str
+    offset: int
+    size: int
+    birth: int
+    death: int
+    role: str
+    layer: str = ""
+    aliases: tuple[str, ...] = ()  # other tensors that use the same bytes
+    source: Source | None = None
+
+
+@dataclass(frozen=True)
+class LevelPlan:
+    """One memory: `persistent` bytes of tensors first, then the arena: stacks and all that comes and goes."""
+
+    name: str
+    size: int
+    used: int
+    persistent: int
+    arena: int
+    peak_live: int
+    lower_bound: int
+    peak_position: int
+    live_at_peak: tuple[str, ...]
+    stacks: int
+    proved: bool
+    method: str
+
+    @property
+    def headroom(self) -> int:
+        return self.size - self.used
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything that is decided before the first line of C."""
+
+    program: Program
+    target: Target
+    levels: Mapping[str, LevelPlan]
+    buffers: tuple[Buffer, ...]
+    home: Mapping[str, Buffer]  # tensor name -> the buffer that holds it
+    scratch: Mapping[int, Buffer]  # position of an operation -> its scratch
+    stacks: Buffer
+
+    @property
+    def peak(self) -> int:
+        return sum(level.used for level in self.levels.values())
+
+    @property
+    def lower_bound(self) -> int:
+        return sum(level.lower_bound for level in self.levels.values())

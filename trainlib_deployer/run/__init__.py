@@ -1,0 +1,29 @@
+"""Where a project runs: one small interface, one file a back end."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from typing import Protocol, cast
+
+from trainlib_deployer.errors import UsageError
+from trainlib_deployer.run.result import RunResult
+
+BACKENDS = {"host": "Host", "qemu": "Qemu"}
+
+
+class Backend(Protocol):
+    def check_tools(self) -> None:
+        """Raises ToolMissing when the run cannot work on this machine."""
+        ...
+
+    def run(self, folder: Path, steps: int, cores: int | None, record: Path) -> RunResult:
+        """Build the project, run `steps` training steps, leave every traced tensor in `record`."""
+        ...
+
+
+def backend(name: str) -> Backend:
+    if name not in BACKENDS:
+        raise UsageError(f"cannot run on '{name}'", remedy=f"back ends: {', '.join(BACKENDS)}")
+    module = import_module(f"trainlib_deployer.run.{name}")
+    return cast(Backend, getattr(module, BACKENDS[name])())

@@ -1,0 +1,39 @@
+"""Running make in a project, with its complaints kept for the user."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+from trainlib_deployer.errors import ToolMissing, VerificationFailed
+
+
+def require(tool: str, install: str) -> None:
+    if shutil.which(tool) is None:
+        raise ToolMissing(f"'{tool}' is needed for this run and is not installed", remedy=f"install it: {install}")
+
+
+def make(folder: Path, target: str, variables: Mapping[str, object]) -> None:
+    """Build a target; the compiler's own words come back on failure."""
+    jobs = f"-j{os.cpu_count() or 1}"
+    command = ["make", "-s", jobs, "-C", str(folder), target, *(f"{k}={v}" for k, v in variables.items())]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise VerificationFailed(f"the generated project does not build:\n{done.stderr.strip() or done.stdout.strip()}")
+
+
+def run_program(command: list[str], environment: Mapping[str, str], seconds: float) -> str:
+    """The program's output; anything but success is a failed verification."""
+    try:
+        done = subprocess.run(
+            command, env={**os.environ, **environment}, capture_output=True, text=True, timeout=seconds, check=False
+        )
+    except subprocess.TimeoutExpired as slow:
+        raise VerificationFailed(f"the program did not end within {seconds:.0f} s") from slow
+    if done.returncode:
+        words = (done.stdout + done.stderr).strip()[-2000:]
+        raise VerificationFailed(f"the program ended with code {done.returncode}:\n{words}")
+    return done.stdout

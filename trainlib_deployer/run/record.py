@@ -1,0 +1,38 @@
+"""Reading what a verification run recorded: step, tensor number, size, contents; again and again."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+Key = tuple[int, str, str]
+DTYPES: dict[str, np.dtype[Any]] = {
+    "F32": np.dtype(np.float32),
+    "I32": np.dtype(np.int32),
+    "U16": np.dtype(np.uint16),
+    "U8": np.dtype(np.uint8),
+}
+HEADER = struct.Struct("<iii")
+
+
+def read_record(path: Path, trace: Sequence[dict[str, Any]]) -> dict[Key, Array]:
+    """The recorded tensors by (step, kind, name). A record that ends early gives what was complete."""
+    data = path.read_bytes() if path.exists() else b""
+    by_id = {t["id"]: t for t in trace}
+    out: dict[Key, Array] = {}
+    at = 0
+    while at + HEADER.size <= len(data):
+        step, number, size = HEADER.unpack_from(data, at)
+        at += HEADER.size
+        if number not in by_id or at + size > len(data):
+            break
+        t = by_id[number]
+        values = np.frombuffer(data, DTYPES[t["dtype"]], count=size // DTYPES[t["dtype"]].itemsize, offset=at)
+        out[step, t["kind"], t["name"]] = values.reshape(t["shape"])
+        at += size
+    return out

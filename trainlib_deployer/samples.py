@@ -1,0 +1,184 @@
+"""The samples of a run without data: the user's example and deterministic variations of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from trainlib_deployer.errors import UsageError
+
+Sample = tuple[tuple[Any, ...], Any]  # positional arguments of forward, target
+SEED = 1
+
+
+# ---- describing and checking
+
+
+def type_name(t: torch.Tensor) -> str:
+    return str(t.dtype).removeprefix("torch.")
+
+
+def describe(value: Any) -> str:
+    """`4x10 float32`."""
+    if isinstance(value, torch.Tensor):
+        return f"{'x'.join(map(str, value.shape)) or 'a scalar'} {type_name(value)}"
+    if isinstance(value, tuple | list):
+        return f"({', '.join(map(describe, value))})"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{k}: {describe(v)}' for k, v in value.items())}}}"
+    return "None" if value is None else f"the {type(value).__name__} {value!r}"[:80]
+
+
+def checked(value: Any, what: str) -> Any:
+    """Tensors in containers, on the CPU, 32-bit floats or integers, finite; detached copies."""
+    leaves = pytree.tree_leaves(value)
+    if not leaves:
+        raise UsageError(f"{what} holds no tensor")
+    for leaf in leaves:
+        check_leaf(leaf, what)
+    return cloned(value)
+
+
+def check_leaf(leaf: Any, what: str) -> None:
+    if not isinstance(leaf, torch.Tensor):
+        remedy = "write torch.from_numpy(...)" if type(leaf).__module__ == "numpy" else "write torch.tensor(...)"
+        raise UsageError(f"{what} holds {describe(leaf)}, not a tensor", remedy=remedy)
+    if leaf.device.type != "cpu" or leaf.layout is not torch.strided:
+        raise UsageError(f"{what} is not a dense tensor on the CPU")
+    if leaf.is_complex() or (leaf.is_floating_point() and leaf.dtype is not torch.float32):
+        raise UsageError(
+            f"{what} is {type_name(leaf)}; float32 or an integer type is needed", remedy="convert it: .float()"
+        )
+    if leaf.numel() == 0:
+        raise UsageError(f"{what} is empty: its shape is {'x'.join(map(str, leaf.shape))}")
+    if leaf.is_floating_point() and not bool(torch.isfinite(leaf).all()):
+        raise UsageError(f"{what} has values that are NaN or infinite")
+
+
+def checked_inputs(value: Any) -> tuple[Any, ...]:
+    """The positional arguments of forward: a tuple is several."""
+    inputs: tuple[Any, ...] = checked(value if isinstance(value, tuple) else (value,), "example_input")
+    if pytree.tree_leaves(inputs)[0].dim() == 0:
+        raise UsageError("example_input is a scalar: its first dimension must be the batch")
+    return inputs
+
+
+def cloned(value: Any) -> Any:
+    return pytree.tree_map(lambda t: t.detach().clone() if isinstance(t, torch.Tensor) else t, value)
+
+
+def signature(value: Any) -> tuple[Any, ...]:
+    leaves, tree = pytree.tree_flatten(value)
+    return (str(tree), *((tuple(t.shape), t.dtype) for t in leaves))
+
+
+# ---- the example
+
+
+def parse_shapes(text: str) -> list[tuple[int, ...]]:
+    """`1x3x32x32`; several inputs are separated by commas."""
+    shapes = []
+    for part in text.split(","):
+        numbers = part.strip().lower().split("x")
+        if not all(n.isascii() and n.isdigit() and int(n) > 0 for n in numbers):
+            raise UsageError(f"--input '{text}' is not a shape", remedy="write it like 1x3x32x32, batch first")
+        shapes.append(tuple(map(int, numbers)))
+    return shapes
+
+
+def example_inputs(given: Any, shape: str | None, where: str) -> tuple[Any, ...]:
+    """The user's example, at the batch size of --input if there is one; or random numbers of that shape."""
+    if given is None and shape is None:
+        raise UsageError(
+            f"{where} has no 'example_input'",
+            remedy="write: example_input = torch.randn(1, 3, 32, 32); or give --input 1x3x32x32",
+        )
+    if shape is None:
+        return checked_inputs(given)
+    shapes = parse_shapes(shape)
+    if given is None:
+        generator = torch.Generator().manual_seed(SEED)
+        return tuple(torch.randn(s, generator=generator) for s in shapes)
+    inputs = checked_inputs(given)
+    wanted, there = [s[1:] for s in shapes], [tuple(t.shape[1:]) for t in pytree.tree_leaves(inputs)]
+    if wanted != there:
+        there_text = ", ".join(map(describe, inputs))
+        raise UsageError(
+            f"--input {shape} does not fit example_input, which is {there_text}: only the batch may differ"
+        )
+    new = torch.empty(shapes[0])
+    return tuple(rebatch(x, inputs[0], new) for x in inputs)
+
+
+def rebatch(value: Any, old: Any, new: Any) -> Any:
+    """Rows repeated or cut to the new batch size, in every tensor that has the old one."""
+    before, after = (pytree.tree_leaves(x)[0].shape[0] for x in (old, new))
+    rows = torch.arange(after) % before
+    return pytree.tree_map(lambda t: t[rows].clone() if t.dim() and t.shape[0] == before else t, value)
+
+
+# ---- variations of the example
+
+
+def perturbed(example: Sample, output: Any, count: int, accepts: Callable[[Any], bool]) -> list[Sample]:
+    """The example, then random samples like it; a target that the loss does not accept is the example's again."""
+    generator = torch.Generator().manual_seed(SEED)
+    inputs, target = example
+    known = [example]
+    for _ in range(count - 1):
+        fresh = pytree.tree_map(lambda t: random_like(t, generator), inputs)
+        choices = (random_target(example, fresh, limit, generator) for limit in (classes_of(output, target), None))
+        known.append((fresh, next((c for c in choices if accepts(c)), cloned(target))))
+    return known
+
+
+def random_like(t: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """Normal with the mean and deviation of the example; integers uniform in its range; a mask is shuffled."""
+    if t.dtype is torch.bool or (t.is_floating_point() and is_mask(t)):
+        return shuffled(t, generator)
+    if not t.is_floating_point():
+        return torch.randint(int(t.min()), int(t.max()) + 1, t.shape, generator=generator, dtype=t.dtype)
+    spread = float(t.std()) if t.numel() > 1 else 0.0
+    fresh = torch.randn(t.shape, generator=generator) * (spread or 1.0) + t.mean()
+    least = t.min()
+    # what is never negative (an image, an argument of log or sqrt) stays above its least value
+    return least + (fresh - least).abs() if spread and float(least) >= 0 else fresh
+
+
+def is_mask(t: torch.Tensor) -> bool:
+    return set(torch.unique(t).tolist()) == {0.0, 1.0}
+
+
+def shuffled(t: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    return t.reshape(-1)[torch.randperm(t.numel(), generator=generator)].reshape(t.shape)
+
+
+def classes_of(output: Any, target: Any) -> int | None:
+    """How many classes an integer target of cross-entropy has: the extent of the output that the target lacks."""
+    if not isinstance(output, torch.Tensor) or not isinstance(target, torch.Tensor) or target.is_floating_point():
+        return None
+    shape, wanted = tuple(output.shape), tuple(target.shape)
+    if len(shape) >= 2 and (shape[0], *shape[2:]) == wanted:
+        return shape[1]
+    return shape[-1] if shape and shape[:-1] == wanted else None
+
+
+def random_target(example: Sample, fresh: tuple[Any, ...], classes: int | None, generator: torch.Generator) -> Any:
+    """Class indices below `classes`; an autoencoder's target is its new input; other floats are shuffled in place."""
+    inputs, target = example
+    old, new = pytree.tree_leaves(inputs), pytree.tree_leaves(fresh)
+
+    def one(t: torch.Tensor) -> torch.Tensor:
+        for before, after in zip(old, new, strict=True):
+            if t.is_floating_point() and t.shape == before.shape and t.dtype == before.dtype and torch.equal(t, before):
+                return after.clone()  # type: ignore[no-any-return]
+        if t.is_floating_point() or t.dtype is torch.bool:
+            return shuffled(t, generator)
+        if classes is not None:
+            return torch.randint(0, classes, t.shape, generator=generator, dtype=t.dtype)
+        return random_like(t, generator)
+
+    return pytree.tree_map(one, target)
