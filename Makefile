@@ -1,12 +1,14 @@
 # make demo   creates the environment, deploys ResNet8, builds it, trains it here and verifies it
 # make test   the same environment, then lint, types and all tests
+# make fuzz   SEEDS=0:500 random networks, deployed and verified; what fails is made small and kept as a test
 
 PYTHON ?= python3
+SEEDS ?= 0:500
 VENV := .venv
 BIN := $(VENV)/bin
 C_FILES := $(shell find c_lib tests -name '*.c' -o -name '*.h' | sort)
 
-.PHONY: demo test lint unit format clean
+.PHONY: demo test lint unit fuzz bench-memory format clean
 
 $(VENV)/ready: constraints.txt setup.cfg pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -29,6 +31,12 @@ lint: $(VENV)/ready
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/clang-format --dry-run -Werror $(C_FILES)
+
+fuzz: $(VENV)/ready
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz.run --seeds $(SEEDS)
+
+bench-memory: $(VENV)/ready
+	$(BIN)/python -m benchmarks.bench_memory --write docs/benchmarks.md
 
 format: $(VENV)/ready
 	$(BIN)/ruff format .

@@ -27,7 +27,7 @@ class Autoencoder(nn.Module):
 
 model = Autoencoder()
 loss = nn.MSELoss()
-optimizer = torch.optim.SGD(model.parameters(), lr=0.001, momentum=0.9)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 
 # spectra of machines that run normally: a few modes and a little noise
 modes = torch.randn(12, 640) / 12**0.5

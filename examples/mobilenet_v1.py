@@ -45,7 +45,7 @@ for module in model.modules():
     if isinstance(module, nn.BatchNorm2d):
         module.eval()
 loss = nn.CrossEntropyLoss()
-optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.001)
 
 data = [(torch.randn(1, 3, 96, 96), torch.randint(2, (1,))) for _ in range(8)]
 example_input, example_target = data[0]

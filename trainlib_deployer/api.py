@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from torch import nn
 
+from golden.reference import Task
 from trainlib_deployer.assemble import Parts, assemble
 from trainlib_deployer.errors import UsageError
 from trainlib_deployer.folder import check_writable
@@ -18,7 +19,7 @@ from trainlib_deployer.pipeline import deploy_user_model
 from trainlib_deployer.plan.plan import Plan
 from trainlib_deployer.targets import resolve
 from trainlib_deployer.user_model import UserModel
-from trainlib_deployer.verify import Verification, verify
+from trainlib_deployer.verify import Verification, task_of, verify
 
 Say = Callable[[str], None]
 
@@ -33,10 +34,11 @@ class Deployment:
 
     plan: Plan
     folder: Path
+    task: Task | None = field(default=None, repr=False)  # the model as it was, for the reference
 
     def verify(self, on: str = "host", steps: int | None = None, cores: int | None = None) -> Verification:
         """Run the project and hold every tensor against PyTorch; look at `.passed`, or call `.raise_if_failed()`."""
-        return verify(self.folder, on=on, steps=steps, cores=cores)
+        return verify(self.folder, on=on, steps=steps, cores=cores, task=self.task)
 
 
 def deploy(
@@ -53,6 +55,10 @@ def deploy(
     target: str | None = None,
     out: str | Path | None = None,
     steps: int = 5,
+    accumulate: int = 1,
+    clip_grad_norm: float | None = None,
+    clip_grad_value: float | None = None,
+    scheduler: Any = None,
     name: str | None = None,
     say: Say | None = None,
 ) -> Deployment:
@@ -61,9 +67,11 @@ def deploy(
         raise UsageError(f"the model is of type {type(model).__name__}, not an nn.Module")
     if steps < 1:
         raise UsageError(f"steps is {steps}; it must be at least 1")
+    if accumulate < 1:
+        raise UsageError(f"accumulate is {accumulate}; it must be at least 1")
     clean = identifier(name or type(model).__name__)
     folder = Path("generated", clean) if out is None else Path(out)
-    options = Options(resolve(target, cores, l1, l2), folder, steps)
+    options = Options(resolve(target, cores, l1, l2), folder, steps, accumulate)
     check_writable(folder)
     parts = Parts(
         name=clean,
@@ -74,8 +82,12 @@ def deploy(
         optimizer=optimizer,
         data=data,
         input_shape=None,
-        count=steps,
+        count=steps * accumulate,
         where="the call",
+        scheduler=scheduler,
+        clip_norm=clip_grad_norm,
+        clip_value=clip_grad_value,
+        updates=steps,
     )
     user = assemble(parts)
     return run_stages(user, options, say or quiet)
@@ -85,4 +97,4 @@ def run_stages(user: UserModel, options: Options, say: Say) -> Deployment:
     for note in user.notes:
         say(f"note: {note}")
     done = deploy_user_model(user, options, say)
-    return Deployment(done.plan, done.folder)
+    return Deployment(done.plan, done.folder, task_of(user, options.accumulate))

@@ -16,7 +16,7 @@ from torch.utils import _pytree as pytree
 
 from trainlib_deployer import samples as sampling
 from trainlib_deployer.errors import UsageError
-from trainlib_deployer.optimizer import read_optimizer
+from trainlib_deployer.optimizer import clip_limit, read_optimizer, read_schedule
 from trainlib_deployer.samples import Sample, describe, type_name
 from trainlib_deployer.user_code import user_code
 from trainlib_deployer.user_data import Example, from_data
@@ -39,6 +39,11 @@ class Parts:
     where: str  # what the user calls the place of all this, for messages
     source: Path | None = None
     attribute: str = "model"
+    scheduler: Any = None
+    clip_norm: Any = None
+    clip_value: Any = None
+    updates: int = 5  # how many updates a verification makes
+    helpers: tuple[Path, ...] = ()
 
 
 def assemble(parts: Parts) -> UserModel:
@@ -69,6 +74,11 @@ def assemble(parts: Parts) -> UserModel:
         samples=known,
         source=parts.source,
         attribute=parts.attribute,
+        helpers=parts.helpers,
+        scheduler=parts.scheduler,
+        rates=read_schedule(parts.scheduler, parts.optimizer, optimizer, parts.updates),
+        clip_norm=clip_limit(parts.clip_norm, "clip_grad_norm"),
+        clip_value=clip_limit(parts.clip_value, "clip_grad_value"),
         notes=tuple(notes),
     )
 

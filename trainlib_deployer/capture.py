@@ -22,12 +22,18 @@ import torch
 import torch.fx.traceback as annotations_of_nodes
 from torch import fx, nn
 from torch.fx.experimental.proxy_tensor import make_fx
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
+from golden.reference import Masks, keep
+from trainlib_deployer import remedies
 from trainlib_deployer.errors import DeployError, Unsupported
+from trainlib_deployer.fold_constants import fold_constants
 from trainlib_deployer.ir import Source
-from trainlib_deployer.rewrites import REWRITES
+from trainlib_deployer.masks import tidy_masks
+from trainlib_deployer.ops.dropout import keep as keep_op
+from trainlib_deployer.rewrites import DECOMPOSED, REWRITES
 from trainlib_deployer.user_line import user_line, user_line_of_error
 from trainlib_deployer.user_model import UserModel
 
@@ -50,7 +56,7 @@ class Origin:
 class Slot:
     """A placeholder of the graph."""
 
-    kind: str  # parameter, buffer, input, target, constant
+    kind: str  # parameter, buffer, input, target, constant, scalar
     name: str
     trainable: bool
     value: torch.Tensor
@@ -185,7 +191,7 @@ def capture(user: UserModel) -> Captured:
     trained = [s.name for s in slots if s.trainable]
     step = Step(user, whole, slots, trained)
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), torch.random.fork_rng(devices=[]):
             warnings.simplefilter("ignore")
             graph = trace(step, [s.value for s in slots])
             outputs = step.outputs
@@ -196,6 +202,7 @@ def capture(user: UserModel) -> Captured:
         raise explained(error) from error
     outputs = (*outputs, *take_buffer_writes(graph, slots))
     tidy(graph)
+    tidy_masks(graph, TAG)
     name_untagged(graph)
     return Captured(graph, tuple(slots), outputs)
 
@@ -212,6 +219,7 @@ def slots_of(user: UserModel, whole: WithLoss) -> list[Slot]:
         slots.append(Slot("buffer" if own else "constant", name.removeprefix("net."), False, b.detach()))
     slots += [Slot("input", n, False, v) for n, v in numbered("input", tensors_in(user.inputs))]
     slots += [Slot("target", n, False, v) for n, v in numbered("target", tensors_in(user.target))]
+    slots.append(Slot("scalar", "step", False, torch.zeros((), dtype=torch.int32)))
     return slots
 
 
@@ -251,7 +259,8 @@ class Step:
         target = rebuilt(self.user.target, iter([v for k, v in given.items() if k.startswith("targettarget")]))
 
         def run() -> list[torch.Tensor]:
-            return self.run(inputs, target, leaves)
+            with Masks(lambda shape, q, call: keep_op(values[-1], list(shape), q, call, 1.0)):
+                return self.run(inputs, target, leaves)
 
         result: list[torch.Tensor] = torch.func.functional_call(self.whole, state, (run,), tie_weights=True)
         return result
@@ -291,9 +300,9 @@ def named_outputs(output: Any) -> list[tuple[str, torch.Tensor]]:
     return [(f"output{i}", v) for i, v in enumerate(leaves)]
 
 
-def trace(function: Callable[..., Any], values: list[torch.Tensor]) -> fx.GraphModule:
-    with annotations_of_nodes.preserve_node_meta(), mkldnn_off():
-        return make_fx(function, tracing_mode="fake", _allow_non_fake_inputs=True)(*values)
+def trace(function: Callable[..., Any], values: list[torch.Tensor], table: Any = None) -> fx.GraphModule:
+    with annotations_of_nodes.preserve_node_meta(), mkldnn_off(), sdpa_kernel([SDPBackend.MATH]):
+        return make_fx(function, table, tracing_mode="fake", _allow_non_fake_inputs=True)(*values)
 
 
 @contextlib.contextmanager
@@ -306,12 +315,13 @@ def mkldnn_off() -> Iterator[None]:
 
 
 def functional(graph: fx.GraphModule, values: list[torch.Tensor]) -> fx.GraphModule:
-    """The same graph without mutation inside; writes to placeholders remain as copy_ at the end."""
+    """The same graph without mutation inside and without rare operations; writes to placeholders remain as copy_ at
+    the end."""
 
     def again(*args: torch.Tensor) -> Any:
         return fx.Interpreter(graph).run(*args)
 
-    return trace(torch.func.functionalize(again, remove="mutations"), values)
+    return trace(torch.func.functionalize(again, remove="mutations"), values, DECOMPOSED)
 
 
 def take_buffer_writes(graph: fx.GraphModule, slots: list[Slot]) -> tuple[Out, ...]:
@@ -326,7 +336,9 @@ def take_buffer_writes(graph: fx.GraphModule, slots: list[Slot]) -> tuple[Out, .
         if slot is not None and not slot.name.endswith("num_batches_tracked"):
             if slot.kind != "buffer":
                 raise Unsupported(
-                    f"the forward changes {slot.kind} '{slot.name}' in place", source=source_of(node.args[1])
+                    f"the forward changes {slot.kind} '{slot.name}' in place",
+                    source=source_of(node.args[1]),
+                    remedy=remedies.IN_PLACE,
                 )
             written[slot.name] = node.args[1]
         node.replace_all_uses_with(node.args[1])
@@ -345,20 +357,16 @@ TRANSPARENT = {aten.detach.default, aten.alias.default, aten.lift_fresh_copy.def
 
 
 def tidy(graph: fx.GraphModule) -> None:
-    """Remove what has no effect: detach, transposed transposes, dead nodes."""
+    """Remove what has no effect: detach, transposed transposes, dead nodes; compute what depends on nothing."""
     for node in list(graph.graph.nodes):
         if node.target in TRANSPARENT:
             node.replace_all_uses_with(node.args[0])
         elif node.target is aten.t.default and node.args[0].target is aten.t.default:
             node.replace_all_uses_with(node.args[0].args[0])
-        elif node.target is aten.copy.default and fresh(node.args[0]) and same_kind(node, node.args[1]):
+        elif node.target is aten.copy.default and same_kind(node, node.args[1]):
             node.replace_all_uses_with(node.args[1])
-    graph.graph.eliminate_dead_code()
+    fold_constants(graph)
     graph.recompile()
-
-
-def fresh(node: Any) -> bool:
-    return node.target in (aten.new_empty_strided.default, aten.empty_like.default)
 
 
 def same_kind(a: fx.Node, b: Any) -> bool:
@@ -384,21 +392,17 @@ def explained(error: Exception) -> DeployError:
     source = user_line_of_error(error)
     kind = type(error).__name__
     if kind in ("DataDependentOutputException", "GuardOnDataDependentSymNode") or "_local_scalar_dense" in str(error):
-        return Unsupported(
-            "the computation depends on the values in a tensor (if, while, float(), .item() on a tensor): "
-            "the step of a deployed network is the same for every sample",
-            source=source,
-            remedy="use torch.where(condition, a, b), which computes both, or decide outside of forward",
-        )
+        return Unsupported(remedies.ON_VALUES, source=source, remedy=remedies.VALUES)
     if kind == "DynamicOutputShapeException":
+        operation = str(error).removeprefix("aten.").rpartition(".")[0]
         return Unsupported(
-            "a shape depends on the values in a tensor (a boolean index, nonzero, unique): "
-            "memory is planned before the run",
+            f"'{operation}': {remedies.ON_SHAPES}",
             source=source,
-            remedy="use torch.where or multiply by the mask instead of selecting",
+            remedy=remedies.REMEDIES.get(operation, remedies.SHAPES),
         )
     first = str(error).strip().splitlines()[0] if str(error).strip() else kind
-    return Unsupported(f"the training step cannot be captured: {kind}: {first}", source=source)
+    message = f"the training step cannot be captured: {kind}: {first}"
+    return Unsupported(message, source=source, remedy=remedies.remedy_for_exception(first))
 
 
 AGREEMENT = 1e-3  # of the largest gradient: both are float32, in another order of summation
@@ -411,9 +415,10 @@ def check_against_eager(user: UserModel, captured: Captured) -> None:
     with torch.random.fork_rng(), mkldnn_off():
         results = captured.graph(*[s.value.clone() for s in captured.inputs])
         parameters = trainable_parameters(module)
-        output = module(*user.inputs)
-        loss = loss_function(output, user.target)
-        gradients = torch.autograd.grad(loss, list(parameters.values()), allow_unused=True)
+        with Masks(lambda shape, q, call: keep(shape, q, call, 0)):
+            output = module(*user.inputs)
+            loss = loss_function(output, user.target)
+            gradients = torch.autograd.grad(loss, list(parameters.values()), allow_unused=True)
     expected = {("loss", "loss"): loss, **{("output", n): v for n, v in named_outputs(output)}}
     expected |= {("gradient", n): g for n, g in zip(parameters, gradients, strict=True) if g is not None}
     expected |= {("buffer", n): b.detach().clone() for n, b in module.named_buffers()}
@@ -429,7 +434,8 @@ def check_against_eager(user: UserModel, captured: Captured) -> None:
         if not error <= AGREEMENT * max(largest[out.kind], 1e-20):
             raise Unsupported(
                 f"the captured graph and eager PyTorch disagree on {out.kind} '{out.name}' (by {error:.3g}); "
-                "is there randomness or hidden state in forward?"
+                "is there randomness or hidden state in forward?",
+                remedy=remedies.STATE,
             )
 
 

@@ -126,7 +126,7 @@ def deploy_command(
 ) -> None:
     """Everything that can be refused is refused before the work begins."""
     machine = resolve(target, cores, l1, l2)
-    check_supported(dtype, accumulate)
+    check_supported(dtype)
     check_output_file(json_file, "--json")
     if out is not None:
         check_writable(out)
@@ -152,11 +152,9 @@ def deploy_command(
         write_json(files.json, read_plan(folder))
 
 
-def check_supported(dtype: str, accumulate: int) -> None:
+def check_supported(dtype: str) -> None:
     if dtype != "fp32":
         raise UsageError(f"--dtype {dtype} is not available yet", remedy="use fp32")
-    if accumulate != 1:
-        raise UsageError("--accumulate is not available yet", remedy="use a larger batch in example_input")
 
 
 def check_backend(name: str) -> None:
@@ -234,9 +232,10 @@ def verify_project(folder: Path, run_on: str, steps: int | None, files: Files, s
 
 @cli.command("explain")
 @click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
-def explain_command(directory: Path) -> None:
+@click.option("--tensor", metavar="NAME", help="The life of one tensor: who makes it, who reads it, and why.")
+def explain_command(directory: Path, tensor: str | None) -> None:
     """The memory map and the schedule of a project."""
-    explain(directory, read_plan(directory))
+    explain(directory, read_plan(directory), tensor)
 
 
 @cli.command("targets")

@@ -6,13 +6,19 @@ from collections.abc import Mapping
 from typing import Any
 
 from trainlib_deployer.console import print_summary, table
+from trainlib_deployer.memory_map import biography, draw
 
 
-def explain(folder: object, plan: Mapping[str, Any]) -> None:
-    """Everything that plan.json says, in reading order."""
+def explain(folder: object, plan: Mapping[str, Any], tensor: str | None = None) -> None:
+    """Everything that plan.json says, in reading order; or the life of one tensor."""
+    if tensor is not None:
+        print("\n".join(biography(tensor, plan)))
+        return
     print_summary(folder, plan)
     print_certificate(plan["certificate"])
     for name in plan["levels"]:
+        picture = draw(name, plan) if "live_at_peak" in plan["levels"][name] else []
+        print("\n" + "\n".join(picture)) if picture else None
         print()
         memory_map(name, plan)
     print()

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from math import prod
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from trainlib_deployer.ops.call import Call, Operand
@@ -216,6 +216,27 @@ class Kernel(Kind, Protocol):
 
     def call(self, reads: list[Operand], writes: list[Operand], scratch: str) -> Call:
         """The C statement."""
+        ...
+
+
+@dataclass(frozen=True)
+class Part:
+    """One tile of an operation: an operation of its own on windows of the same tensors."""
+
+    kind: Kind
+    reads: tuple[View, ...]
+    writes: tuple[View, ...]
+
+
+class Splittable(Kind, Protocol):
+    """An operation that can be cut into tiles."""
+
+    def cuts(self) -> Iterator[Sequence[Any]]:
+        """Ways to do it in tiles, one after the other; together they give the very same bits. Each tile is a cut."""
+        ...
+
+    def part(self, cut: Any, reads: tuple[View, ...], writes: tuple[View, ...]) -> Part:
+        """The operation of one tile."""
         ...
 
 

@@ -15,14 +15,16 @@ from torch import nn
 
 from trainlib_deployer.assemble import Parts, assemble
 from trainlib_deployer.errors import UsageError
-from trainlib_deployer.user_code import a_type, import_file, importable, seed, user_code
+from trainlib_deployer.user_code import a_type, helpers, import_file, importable, seed, user_code
 from trainlib_deployer.user_model import UserModel
 
 WRAPPERS = ("state_dict", "model_state_dict", "model")  # under which training scripts store a state_dict
 
 
-def load_file(spec: str, input_shape: str | None, weights: Path | None, count: int) -> UserModel:
-    """The model with `count` samples."""
+def load_file(
+    spec: str, input_shape: str | None, weights: Path | None, count: int, updates: int | None = None
+) -> UserModel:
+    """The model with `count` samples, enough for so many `updates`."""
     path, name = split_spec(spec)
     with importable(path.parent):
         file = import_file(path)
@@ -43,6 +45,11 @@ def load_file(spec: str, input_shape: str | None, weights: Path | None, count: i
             where=path.name,
             source=path,
             attribute=attribute,
+            scheduler=getattr(file, "scheduler", None),
+            clip_norm=getattr(file, "clip_grad_norm", None),
+            clip_value=getattr(file, "clip_grad_value", None),
+            updates=updates or count,
+            helpers=tuple(helpers(path.parent)),
         )
         return assemble(parts)
 

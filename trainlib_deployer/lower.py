@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,8 +15,13 @@ from trainlib_deployer.capture import Captured, Slot
 from trainlib_deployer.errors import Unsupported
 from trainlib_deployer.ir import DType, Program, Role, Tensor, View
 from trainlib_deployer.ops.build import TORCH_DTYPES, Builder, Where
-from trainlib_deployer.ops.optim import OPTIMIZERS, Group, Parameter
+from trainlib_deployer.ops.expr import apply
+from trainlib_deployer.ops.gradients import accumulated, clipped_by_norm, clipped_by_value
+from trainlib_deployer.ops.optim import OPTIMIZERS, Group, Parameter, entitle
+from trainlib_deployer.ops.own_optimizer import own_optimizer
 from trainlib_deployer.ops.registry import RULES
+from trainlib_deployer.refuse import unsupported
+from trainlib_deployer.user_model import Group as Settings
 from trainlib_deployer.user_model import UserModel
 
 ROLES = {
@@ -23,14 +30,15 @@ ROLES = {
     "input": Role.INPUT,
     "target": Role.TARGET,
     "constant": Role.CONSTANT,
+    "scalar": Role.SCALAR,
 }
 NUMPY = {DType.F32: np.float32, DType.I32: np.int32, DType.U8: np.uint8, DType.U16: np.uint16}
 
 assert ops, "the families fill the registry when they are imported"
 
 
-def lower(user: UserModel, captured: Captured) -> Program:
-    """The whole training step as a Program."""
+def lower(user: UserModel, captured: Captured, accumulate: int = 1) -> Program:
+    """The whole training step as a Program. With `accumulate`, each such number of steps is one update."""
     b = Builder(Program(user.name))
     env: dict[fx.Node, Any] = {}
     slots = iter(captured.inputs)
@@ -44,7 +52,7 @@ def lower(user: UserModel, captured: Captured) -> Program:
             env[node] = lower_node(b, node, env)
         elif node.op == "output":
             results = fx.node.map_arg(node.args[0], lambda n: env[n])
-            finish(b, user, captured, list(flatten(results)))
+            finish(b, user, captured, list(flatten(results)), accumulate)
     return b.program
 
 
@@ -64,8 +72,11 @@ def persistent(b: Builder, slot: Slot) -> View:
         raise Unsupported(
             f"{slot.kind} '{slot.name}' has the type {value.dtype}; only 32-bit floats and integers are deployed"
         )
-    role = Role.SCALAR if slot.name == "step" and slot.kind == "constant" else ROLES[slot.kind]
-    tensor = Tensor(b.fresh(slot.name), tuple(value.shape), dtype, role, slot.name.rpartition(".")[0])
+    if slot.name in ("lr", "step") and slot.kind != "scalar":
+        raise Unsupported(f"the {slot.kind} '{slot.name}' has the name of a number that every project has: rename it")
+    tensor = Tensor(
+        b.fresh(slot.name, exact=True), tuple(value.shape), dtype, ROLES[slot.kind], slot.name.rpartition(".")[0]
+    )
     b.program.tensors[tensor.name] = tensor
     b.program.values[tensor.name] = value.contiguous().numpy().astype(NUMPY[dtype])
     return View.whole(tensor)
@@ -82,52 +93,46 @@ def lower_node(b: Builder, node: fx.Node, env: dict[fx.Node, Any]) -> Any:
     b.meta = node.meta.get("val")
     args, kwargs = fx.node.map_arg((node.args, node.kwargs), lambda n: env[n])
     if rule is None:
-        raise unsupported(node, b.where)
+        raise unsupported(node)
     return rule(b, *args, **kwargs)
 
 
-def unsupported(node: fx.Node, where: Where) -> Unsupported:
-    name = str(node.target).removeprefix("aten.").rpartition(".")[0] or str(node.target)
-    user_name = where.function or name
-    layer = f" in layer '{where.layer}'" if where.layer else ""
-    return Unsupported(
-        f"'{user_name}'{layer} needs the operation '{name}', which cannot be deployed yet",
-        source=where.source,
-    )
-
-
-def finish(b: Builder, user: UserModel, captured: Captured, results: list[View]) -> None:
+def finish(b: Builder, user: UserModel, captured: Captured, results: list[View], accumulate: int) -> None:
     """Name the results, then append the updates of buffers and parameters."""
     p = b.program
     gradients: dict[str, View] = {}
     buffers: dict[str, View] = {}
+    times = Counter(v.tensor for v in results)
     for out, view in zip(captured.outputs, results, strict=True):
+        alone = times[view.tensor] == 1
         b.where = Where(
             "forward" if out.kind in ("loss", "output") else "backward", out.name.rpartition(".")[0], out.kind
         )
         if out.kind == "loss":
-            p.loss = result(b, view, Role.LOSS, "loss")
+            p.loss = result(b, view, Role.LOSS, "loss", alone)
         elif out.kind == "output":
-            p.outputs += ((out.name, result(b, view, Role.OUTPUT, out.name)),)
+            p.outputs += ((out.name, result(b, view, Role.OUTPUT, out.name, alone)),)
         elif out.kind == "gradient":
-            name = result(b, view, Role.GRADIENT, f"{out.name}.grad")
+            name = result(b, view, Role.GRADIENT, f"{out.name}.grad", alone)
             p.gradients += ((out.name, name),)
             gradients[out.name] = View.whole(p.tensors[name])
         else:
             buffers[out.name] = view
     for name, view in buffers.items():
-        b.where = Where("update", name.rpartition(".")[0], "buffer")
+        b.where = Where("update" if accumulate == 1 else "accumulate", name.rpartition(".")[0], "buffer")
         target = View.whole(p.tensors[name])
         if view.tensor != name:
             b.copy_into(b.reshape(view, target.shape), target, name)
-    updates(b, user, gradients)
+    updates(b, user, gradients, accumulate)
 
 
-def result(b: Builder, view: View, role: Role, name: str) -> str:
-    """The tensor that holds a result, dense and under its own name; a copy where it is a window on something else."""
+def result(b: Builder, view: View, role: Role, name: str, alone: bool) -> str:
+    """The tensor that holds a result, dense and under its own name; a copy where it is a window on something else or
+    not `alone`: another result, too."""
     tensor = b.program.tensors[view.tensor]
     if (
-        tensor.role.persistent
+        not alone
+        or tensor.role.persistent
         or tensor.role in (Role.LOSS, Role.OUTPUT)
         or not (view.covers(tensor) or relaid(b, view))
     ):
@@ -169,12 +174,13 @@ def relaid(b: Builder, view: View) -> bool:
         return False
     new_strides = View.whole(replace(tensor, shape=view.shape)).strides
     swap = {view.strides[d]: new_strides[d] for d in wide}
+    extents = {view.strides[d]: view.shape[d] for d in wide}
     users = [v for op in b.program.ops for v in (*op.reads, *op.writes) if v.tensor == tensor.name]
     for v in users:
         if (
             v.offset
             or v.numel != tensor.numel
-            or any(s not in swap for s, e in zip(v.strides, v.shape, strict=True) if e > 1)
+            or any(extents.get(s) != e for s, e in zip(v.strides, v.shape, strict=True) if e > 1)
         ):
             return False
 
@@ -201,11 +207,18 @@ def takes_strides(kind: Any) -> bool:
     return kind.name in ("matmul", "map", "reduce")
 
 
-def updates(b: Builder, user: UserModel, gradients: dict[str, View]) -> None:
+def updates(b: Builder, user: UserModel, gradients: dict[str, View], accumulate: int) -> None:
     spec = user.optimizer
-    rule = OPTIMIZERS[spec.kind]
     lr, step = scalar(b, "lr", DType.F32), scalar(b, "step", DType.I32)
-    first_lr = spec.groups[0].hyper["lr"]
+    if accumulate > 1:
+        gradients = accumulated(b, gradients, step, accumulate)
+        b.program.gradients = tuple((name, sums.tensor) for name, sums in gradients.items())
+        b.where = Where("update", "", "accumulate")
+        step = b.map(lambda s: apply("idiv", [s, accumulate]), step, shape=(), suffix="updates")
+    if user.clip_norm is not None:
+        gradients = clipped_by_norm(b, gradients, user.clip_norm)
+    if user.clip_value is not None:
+        gradients = clipped_by_value(b, gradients, user.clip_value)
     for index, group in enumerate(spec.groups):
         parameters = [
             Parameter(n, View.whole(b.program.tensors[n]), gradients[n]) for n in group.names if n in gradients
@@ -213,9 +226,29 @@ def updates(b: Builder, user: UserModel, gradients: dict[str, View]) -> None:
         if not parameters:
             continue
         b.where = Where("update", "", spec.kind.lower())
-        ratio = float(group.hyper["lr"]) / float(first_lr) if first_lr else 1.0
-        rate = lr if ratio == 1.0 else b.map(lambda v, r=ratio: v * r, lr, suffix=f"lr{index}")
-        rule(b, Group({**group.hyper, "kind": spec.kind}, rate, step, index), parameters)
+        ratio = rate_ratio(spec.groups, index)
+        rate = lr
+        if ratio != 1.0:
+            rate = b.map(lambda v, r=ratio: v * r, lr, suffix=f"lr{index}")
+            entitle(b, f"group {index}", "learning rate")
+        settings = Group({**group.hyper, "kind": spec.kind, "defaults": spec.defaults}, rate, step, index)
+        if spec.own is not None:
+            own_optimizer(b, spec, settings, parameters)
+        else:
+            OPTIMIZERS[spec.kind](b, settings, parameters)
+
+
+def rate_ratio(groups: Sequence[Settings], index: int) -> float:
+    """A group's learning rate as a multiple of the first group's, which is the one that the caller gives."""
+    first, own = (float(g.hyper.get("initial_lr", g.hyper["lr"])) for g in (groups[0], groups[index]))
+    if first == own:
+        return 1.0
+    if first == 0.0:
+        raise Unsupported(
+            "the first parameter group has the learning rate 0 and another one has not",
+            remedy="freeze its parameters with requires_grad_(False), or give the other group first",
+        )
+    return own / first
 
 
 def scalar(b: Builder, name: str, dtype: DType) -> View:

@@ -13,6 +13,6 @@ class Options:
     target: Target
     out: Path
     steps: int = 5  # training steps of a verification run
-    accumulate: int = 1
+    accumulate: int = 1  # samples an update: their gradients are averaged
     dtype: str = "fp32"
     force: bool = False  # write even where the graph and eager PyTorch disagree

@@ -11,11 +11,17 @@ from trainlib_deployer.capture import capture, check_against_eager
 from trainlib_deployer.emit.model_files import write_model_files
 from trainlib_deployer.emit.project import Project
 from trainlib_deployer.folder import replaced_folder
+from trainlib_deployer.ir import Program
 from trainlib_deployer.lower import lower
 from trainlib_deployer.options import Options
-from trainlib_deployer.plan.build import plan
+from trainlib_deployer.passes.within_budget import within_budget
+from trainlib_deployer.plan.build import best_layout, fits, plan, untiled
+from trainlib_deployer.plan.certificate import check_folder
 from trainlib_deployer.plan.plan import Plan
+from trainlib_deployer.refuse import check_deployable
+from trainlib_deployer.targets import Target
 from trainlib_deployer.user_model import UserModel
+from trainlib_deployer.verify import reference_sketches, task_of
 
 Say = Callable[[str], None]
 
@@ -32,13 +38,35 @@ def deploy_user_model(user: UserModel, options: Options, say: Say = lambda line:
     """net.py is loaded already; from here on everything is ours."""
     say("capturing the training step")
     captured = capture(user)
+    check_deployable(user, captured)
     check_against_eager(user, captured)
     say("lowering")
-    program = passes.run(lower(user, captured))
+    program = passes.run(lower(user, captured, options.accumulate))
     say("planning memory")
-    planned = plan(program, options.target)
+    planned = fitted(program, options.target, say)
+    say("training in PyTorch, for the program's own check")
+    references = reference_sketches(task_of(user, options.accumulate), options.steps * options.accumulate)
     say("writing the project")
     with replaced_folder(options.out, force=options.force) as folder:
-        Project(user, planned, options.steps).write(folder)
-        write_model_files(user, folder / "model", options.steps)
+        Project(user, planned, options.steps, references, options.accumulate).write(folder)
+        check_folder(folder)
+        write_model_files(user, folder / "model", options.steps, options.accumulate)
     return Deployed(planned, options.out)
+
+
+def fitted(program: Program, target: Target, say: Say) -> Plan:
+    """The plan; where a step does not fit as it is, with activations computed twice instead of kept."""
+    direct = untiled(program, target)
+    home = direct.levels["L2" if target.l2 else "L1"]
+    over = home.used - home.size
+    if over <= 0:
+        return plan(program, target)
+    smaller = within_budget(program, home.arena - over)
+    chosen = best_layout(smaller, target)
+    if smaller is program or not fits(chosen):
+        return plan(program, target)
+    twice = sum(op.kind.macs() for op in smaller.ops) - sum(op.kind.macs() for op in program.ops)
+    say(
+        f"it fits with {len(smaller.ops) - len(program.ops)} operations done twice: {twice:,} more multiply-adds a step"
+    )
+    return chosen

@@ -18,7 +18,7 @@ class Target:
     cores: int
     l1: int
     l2: int
-    stack_bytes: int = 2048  # of each core, in L1
+    stack_bytes: int = 1536  # of each core, in L1
     cores_per_fpu: int = 1
     about: str = ""
 

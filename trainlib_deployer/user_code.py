@@ -113,6 +113,11 @@ def is_helper(module: ModuleType, directory: Path) -> bool:
     return beside and is_users(str(origin)) and not hasattr(module, MAIN)
 
 
+def helpers(directory: Path) -> list[Path]:
+    """The files of the user's own modules that have been imported so far."""
+    return sorted(Path(str(m.__file__)).resolve() for m in list(sys.modules.values()) if is_helper(m, directory))
+
+
 def import_file(path: Path) -> ModuleType:
     """The user's file as a module, registered under its stem or, where that is taken, the stem with a number."""
     name, count = path.stem, 1

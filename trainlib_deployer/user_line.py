@@ -12,12 +12,14 @@ from types import FrameType
 
 import torch
 
+import golden
 from trainlib_deployer.ir import Source
 
 OURS = str(Path(__file__).resolve().parent) + os.sep
 NOT_THE_USERS = (
     str(Path(torch.__file__).resolve().parent) + os.sep,
     OURS,
+    str(Path(golden.__file__).resolve().parent) + os.sep,
     sysconfig.get_paths()["stdlib"] + os.sep,
     sysconfig.get_paths()["purelib"] + os.sep,
     sysconfig.get_paths()["platlib"] + os.sep,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +21,12 @@ class Group:
 
 @dataclass(frozen=True)
 class OptimizerSpec:
-    """Which class of torch.optim, and its groups."""
+    """Which optimizer, and its groups."""
 
-    kind: str
+    kind: str  # the name of the class
     groups: tuple[Group, ...]
+    defaults: Mapping[str, Any] = field(default_factory=dict)  # what the constructor was given
+    own: type[torch.optim.Optimizer] | None = None  # the class, where it is not one of torch.optim
 
 
 @dataclass(frozen=True)
@@ -39,8 +41,13 @@ class UserModel:
     optimizer: OptimizerSpec
     samples: Sequence[tuple[tuple[Any, ...], Any]]  # distinct (inputs, target); the first is the example
     source: Path | None = None  # the user's file; None from a notebook
+    helpers: tuple[Path, ...] = ()  # the user's own files that the file imports
     attribute: str = "model"  # what in the file makes the model
     notes: tuple[str, ...] = ()  # defaults that were chosen for the user, to be said aloud
+    scheduler: Any = None  # a torch.optim.lr_scheduler, or a function making one from an optimizer
+    rates: tuple[float, ...] = ()  # what the scheduler makes of the first group's learning rate, update by update
+    clip_norm: float | None = None
+    clip_value: float | None = None
 
 
 def parameter_count(module: nn.Module) -> int:
@@ -57,4 +64,4 @@ def load(
     """The model of `FILE[:NAME]`, checked, with the samples for `steps` steps; see load_model."""
     from trainlib_deployer.load_model import load_file
 
-    return load_file(spec, input_shape, weights, steps * accumulate)
+    return load_file(spec, input_shape, weights, steps * accumulate, steps)

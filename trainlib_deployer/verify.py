@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,10 +12,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from golden import compare, reference
+from golden import compare, reference, sketch
 from trainlib_deployer.errors import UsageError, VerificationFailed
 from trainlib_deployer.run import backend
 from trainlib_deployer.run.record import read_record
+from trainlib_deployer.user_model import UserModel
 
 Say = Callable[[str], None]
 Array = np.ndarray[Any, Any]
@@ -89,20 +91,26 @@ def verify(
 ) -> Verification:
     """Run `steps` training steps on a back end and compare every tensor with float64 PyTorch."""
     plan = read_plan(folder)
-    count = steps or int(plan["model"]["steps"])
+    updates = steps or int(plan["model"]["steps"])
+    if plan["model"].get("scheduled") and updates > int(plan["model"]["steps"]):
+        raise UsageError(
+            f"the schedule of learning rates covers {plan['model']['steps']} steps",
+            remedy=f"deploy with --steps {updates}",
+        )
+    count = updates * int(plan["model"].get("accumulate", 1))
     chosen = backend(on)
     chosen.check_tools()
     record = folder / "build" / f"record-{on}.bin"
     record.parent.mkdir(exist_ok=True)
     record.unlink(missing_ok=True)
-    say(f"building and running {count} steps on {on}")
-    result = chosen.run(folder, steps=count, cores=cores, record=record)
+    say(f"building and running {updates} steps on {on}")
+    result = chosen.run(folder, steps=updates, cores=cores, record=record)
     computed = read_record(record, plan["trace"])
     say("running the golden model")
     judged = judge(task or reference.load_task(folder / "model"), computed, count, plan["trace"], say)
     return Verification(
         on,
-        count,
+        updates,
         judged.verdict,
         losses(computed, count),
         losses(judged.exact, count),
@@ -110,6 +118,29 @@ def verify(
         dict(result.counts),
         len(judged.singles) - 1,
     )
+
+
+def task_of(user: UserModel, accumulate: int) -> reference.Task:
+    """What the reference trains, as it stands now: copies of the user's module and loss."""
+    return reference.Task(
+        copy.deepcopy(user.module),
+        copy.deepcopy(user.loss),
+        user.samples,
+        user.optimizer.own or user.optimizer.kind,
+        [(dict(g.hyper), g.names) for g in user.optimizer.groups],
+        dict(user.optimizer.defaults),
+        accumulate,
+        user.clip_norm,
+        user.clip_value,
+        user.scheduler,
+    )
+
+
+def reference_sketches(task: reference.Task, steps: int) -> dict[Key, sketch.Sketch]:
+    """What goes into a project so that it can judge itself."""
+    exact = reference.run(task, steps, torch.float64)
+    singles = [reference.run(task, steps, torch.float32, noise=seed) for seed in range(3)]
+    return sketch.sketches(exact, singles)
 
 
 @dataclass(frozen=True)

@@ -43,25 +43,33 @@ typedef struct {
 void tl_matmul_f32(const tl_matmul *a);
 
 /* Bytes of scratch for a team of `cores`; trainlib_deployer/ops/kernel_scratch.py has the same formulas. */
-static inline int tl_matmul_blocks(const tl_matmul *a)
+static inline int tl_matmul_tiles(const tl_matmul *a)
 {
-    const int rows = a->m * a->n;
-    return a->batch * ((rows + 3) / 4) * ((a->k + 63) / 64);
+    if (a->m == 1 || a->n == 1)
+        return a->batch * ((a->m * a->n + 3) / 4);
+    return a->batch * ((a->m + 3) / 4) * ((a->n + 3) / 4);
 }
 
-/* A product with a vector that has too few rows for the team is split over k as well. */
+static inline int tl_matmul_blocks(const tl_matmul *a)
+{
+    return tl_matmul_tiles(a) * ((a->k + 63) / 64);
+}
+
+/* A product with too few tiles of 4 (vectors) or 4 x 4 elements for the team is split over k as well. */
 static inline int tl_matmul_splits(const tl_matmul *a, int cores)
 {
-    return cores > 1 && a->k > 64 && a->batch * a->m * a->n < 4 * cores && tl_matmul_blocks(a) <= 512;
+    const int vector = a->m == 1 || a->n == 1;
+    if (cores == 1 || a->k <= 64 || tl_matmul_blocks(a) > (vector ? 512 : 128))
+        return 0;
+    return vector ? a->batch * a->m * a->n < 4 * cores : tl_matmul_tiles(a) < 2 * cores;
 }
 
 static inline int tl_matmul_scratch(const tl_matmul *a, int cores)
 {
+    const int vector = a->m == 1 || a->n == 1, parts = tl_matmul_splits(a, cores) ? tl_matmul_blocks(a) : 0;
     if (a->k == 1)
         return 0;
-    if (a->m == 1 || a->n == 1)
-        return tl_matmul_splits(a, cores) ? 16 * tl_matmul_blocks(a) : 0;
-    return cores * 2 * 1024;
+    return vector ? 16 * parts : cores * 2 * 1024 + 64 * parts;
 }
 
 enum { TL_FW, TL_BW_X, TL_BW_W };
@@ -88,6 +96,6 @@ static inline int tl_conv2d_scratch(const tl_conv2d *a, int direction, int cores
         return cores * 1024;
     if (a->ci * a->co < 4)
         return 0;
-    return cores * (1280 + table) + (direction == TL_BW_X ? (rows < 32 ? rows : 32) * 256 : 0);
+    return cores * (1280 + table) + (direction == TL_BW_X ? (rows < 16 ? rows : 16) * 256 : 0);
 }
 #endif

@@ -1,25 +1,67 @@
-/* Reading and writing at indices that the step computes or is given. See docs/kernels.md. */
+/* Reading and writing at indices that the step computes or is given; running sums; order. See docs/kernels.md.
+ *
+ * Tensors are seen as [outer][extent][inner], where an index selects along the middle dimension. A negative index
+ * counts from the end; what is `ignore` or out of range reads zero and writes nothing. */
 #ifndef TL_INDEX_H
 #define TL_INDEX_H
 #include "tl_hal.h"
 
-/* y[o][i] = x[o][index[o][i]][i]; zero where the index is `ignore` or outside of 0..extent-1. */
+typedef uint32_t __attribute__((may_alias)) tl_word; /* a float or an int32_t that is only moved */
+
+/* y[o][m][i] = x[o][index[o][m][i]][i]. x and index have strides in elements, y is dense. */
 typedef struct {
-    const float *x;       /* [outer][extent][inner], rows x_outer apart */
-    const int32_t *index; /* [outer][inner] */
-    float *y;             /* [outer][inner] */
-    int outer, extent, inner, x_outer, ignore;
-} tl_pick;
+    const void *x;
+    const int32_t *index;
+    void *y;
+    int outer, extent, count, inner;
+    int x_outer, x_row, x_inner;
+    int index_outer, index_count, index_inner;
+    int ignore;
+} tl_take;
 
-void tl_pick_f32(const tl_pick *a);
+void tl_take_32(const tl_take *a);
 
-/* y[o][c][i] = c == index[o][i] ? g[o][i] : 0. */
+/* y[o][index[o][m][i]][i] += g[o][m][i] (or = with `set`) in the order of m, on top of `init` or zeros. */
 typedef struct {
-    const float *g;       /* [outer][inner] */
-    const int32_t *index; /* [outer][inner] */
-    float *y;             /* [outer][extent][inner] */
-    int outer, extent, inner;
-} tl_place;
+    const float *g;
+    const int32_t *index;
+    const float *init; /* dense like y, may be null */
+    float *y;
+    int outer, extent, count, inner;
+    int g_outer, g_count, g_inner;
+    int index_outer, index_count, index_inner;
+    int ignore, set;
+} tl_put;
 
-void tl_place_f32(const tl_place *a);
+void tl_put_f32(const tl_put *a);
+
+/* y[o][c][i] = x[o][0][i] + ... + x[o][c][i], or their product. Dense. */
+typedef struct {
+    const float *x;
+    float *y;
+    int outer, extent, inner, product;
+} tl_scan;
+
+void tl_scan_f32(const tl_scan *a);
+
+/* The largest element (or smallest) of every line and its place, the first of equals. x and both results are dense. */
+typedef struct {
+    const float *x;
+    float *y;       /* [outer][inner] */
+    int32_t *index; /* [outer][inner] */
+    int outer, extent, inner, smallest;
+} tl_extreme;
+
+void tl_extreme_f32(const tl_extreme *a);
+
+/* The `count` first elements of every line in ascending or descending order, and their places. Equal ones keep theirs.
+ */
+typedef struct {
+    const float *x; /* [outer][extent][inner] */
+    float *y;       /* [outer][count][inner] */
+    int32_t *index; /* [outer][count][inner] */
+    int outer, extent, count, inner, descending;
+} tl_order;
+
+void tl_order_f32(const tl_order *a);
 #endif

@@ -3,7 +3,7 @@
  * pixels. */
 #include "../ukernels/tl_gather.h"
 
-enum { MAX_SHARED_ROWS = 32, SLACK = 8 * 4 };
+enum { MAX_SHARED_ROWS = 16, SLACK = 8 * 4 };
 
 /* Four output pixels: where they are read and written, and the taps of a block with the pixels that each hits. */
 typedef struct {
@@ -348,12 +348,14 @@ static __attribute__((noinline)) void run_packed(const tl_gather *g, float *own,
 static void run(const tl_gather *g, int kernel_taps, int packed)
 {
     const int terms = g->chans * g->y.taps * g->x.taps, floats = SLACK + TL_PANEL + SLACK + tl_min(kernel_taps, TL_KC);
-    float *own = (float *)g->scratch + tl_core_id() * floats, *shared = (float *)g->scratch + tl_num_cores() * floats;
     if (g->n * g->y.count * g->x.count == 0)
         return;
-    if (g->rows < 4 && g->rows * g->chans < 4)
+    if (g->rows * g->chans < 4) {
         tl_gather_depthwise(g);
-    else if (!packed || terms == 0 || columns_in_place(g))
+        return;
+    }
+    float *own = (float *)g->scratch + tl_core_id() * floats, *shared = (float *)g->scratch + tl_num_cores() * floats;
+    if (!packed || terms == 0 || columns_in_place(g))
         share(g, 0, g->groups, 0, (g->rows + 3) / 4, 0, terms, own, NULL);
     else
         run_packed(g, own, shared);

@@ -124,6 +124,20 @@ static inline __attribute__((always_inline)) void windows(const tl_gather *g, co
     }
 }
 
+/* Pixel q, one channel and one block, the taps x0 .. x1 - 1 of rows y0 .. y1 - 1. */
+static void one_pixel(const tl_gather *g, const line *l, int q, int x0, int x1)
+{
+    const int in_step = g->x.tap_in, w_step = g->x.tap_step, next_in = g->y.tap_in * g->in_p.h - (x1 - x0) * in_step;
+    const int next_w = g->y.tap_step * g->kw - (x1 - x0) * w_step;
+    const float *px = l->in + g->x.in0 + q * g->x.in_step + x0 * in_step + l->y0 * g->y.tap_in * g->in_p.h;
+    const float *w = l->w + g->x.tap0 + x0 * w_step + (g->y.tap0 + l->y0 * g->y.tap_step) * g->kw;
+    float *to = l->out + g->x.out0 + q * g->x.out_step, sum = 0.0f;
+    for (int ty = l->y1 - l->y0; ty > 0; --ty, px += next_in, w += next_w)
+        for (int tx = x1 - x0; tx > 0; --tx, px += in_step, w += w_step)
+            sum = __builtin_fmaf(*w, *px, sum);
+    *to = (g->accumulate ? *to : l->start) + sum;
+}
+
 /* The outputs lo .. hi - 1 of a row hit all taps. */
 static void any_row(const tl_gather *g, const line *l, int lo, int hi)
 {
@@ -138,11 +152,17 @@ static void any_row(const tl_gather *g, const line *l, int lo, int hi)
             q += 4 * many;
         } else if (q >= lo && q < hi && many > 0) {
             const int from = tl_min(q, hi - 4); /* the last one may overlap the one before */
-            four(g, l, from, q, from + 4, x0, x1);
+            if (simple && !g->accumulate)
+                windows(g, l, from, 1, g->x.in_step, g->x.out_step);
+            else
+                four(g, l, from, q, from + 4, x0, x1);
             q = from + 4;
         } else {
             valid_taps(g->x.in0 + q * g->x.in_step, g->x.tap_in, g->x.extent, taps, &x0, &x1);
-            four(g, l, q, q, q + 1, x0, x1);
+            if (simple)
+                one_pixel(g, l, q, x0, x1);
+            else
+                four(g, l, q, q, q + 1, x0, x1);
             ++q;
         }
     }

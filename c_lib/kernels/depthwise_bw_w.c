@@ -98,27 +98,49 @@ static int is_row3(const tl_conv2d *a, const strip *v)
     return v->taps == 3 && a->dil_w == 1 && a->stride_w <= 2 && v->left >= -1 && last <= a->wd && a->wd >= 2;
 }
 
-/* sum[t] = the chain of terms k .. k + kc - 1. */
-static void block(const tl_conv2d *a, const strip *v, int k, int kc, float *sum)
+/* sum[t] = the chain of terms k .. k + kc - 1, for strips that row3 can do. */
+static inline __attribute__((always_inline)) void near_block(const tl_conv2d *a, const strip *v, int k, int kc,
+                                                             int step, float *sum)
 {
-    const int near = is_row3(a, v), s = a->stride_w;
+    const int wo = a->wo, line = k / wo, next_row = a->stride_h * a->xp.h;
+    int ox = k - line * wo, n = line / a->ho, oy = line - n * a->ho, at = v->top + oy * a->stride_h;
+    const float *x = v->x + n * a->xp.n + oy * next_row, *y = v->y + n * a->yp.n + oy * a->yp.h;
+    float part[TAPS] = {0.0f, 0.0f, 0.0f};
+    for (int run; kc > 0; kc -= run, ox = 0) {
+        run = tl_min(wo - ox, kc);
+        if ((unsigned)at < (unsigned)a->h)
+            row3(x + step * ox, y + ox, v->left + step * ox, a->wd, step, run, part);
+        x += next_row, y += a->yp.h, at += a->stride_h;
+        if (++oy == a->ho) {
+            oy = 0, ++n, at = v->top;
+            x = v->x + n * a->xp.n, y = v->y + n * a->yp.n;
+        }
+    }
+    sum[0] = part[0], sum[1] = part[1], sum[2] = part[2];
+}
+
+static void any_block(const tl_conv2d *a, const strip *v, int k, int kc, float *sum)
+{
     int ox = k % a->wo, oy = k / a->wo % a->ho, n = k / a->wo / a->ho;
     sum[0] = sum[1] = sum[2] = 0.0f;
     for (int run; kc > 0; kc -= run, ox = 0) {
         const int row = oy * a->stride_h;
-        const float *x = v->x + n * a->xp.n + row * a->xp.h, *y = v->y + n * a->yp.n + oy * a->yp.h;
         run = tl_min(a->wo - ox, kc);
-        if ((unsigned)(v->top + row) < (unsigned)a->h) {
-            if (near && s == 1)
-                row3(x + ox, y + ox, v->left + ox, a->wd, 1, run, sum);
-            else if (near)
-                row3(x + 2 * ox, y + ox, v->left + 2 * ox, a->wd, 2, run, sum);
-            else
-                segment(a, v, x, y, ox, ox + run, sum);
-        }
+        if ((unsigned)(v->top + row) < (unsigned)a->h)
+            segment(a, v, v->x + n * a->xp.n + row * a->xp.h, v->y + n * a->yp.n + oy * a->yp.h, ox, ox + run, sum);
         if (++oy == a->ho)
             oy = 0, ++n;
     }
+}
+
+static void block(const tl_conv2d *a, const strip *v, int k, int kc, float *sum)
+{
+    if (!is_row3(a, v))
+        any_block(a, v, k, kc, sum);
+    else if (a->stride_w == 1)
+        near_block(a, v, k, kc, 1, sum);
+    else
+        near_block(a, v, k, kc, 2, sum);
 }
 
 static void whole_sums(const tl_conv2d *a, int items)

@@ -133,21 +133,35 @@ static void dot(const tl_matmul *p, int b, int m, int rows, int k, int kc, float
         dot_rows(sum, a, p->a_m, p->a_k, rows, x, p->b_k, kc);
 }
 
+/* Rows m .. m + rows - 1. */
+static void some_rows(const tl_matmul *p, int b, int m, int rows)
+{
+    float sum[8] = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f}, *c = p->c + b * p->c_b + m * p->c_m;
+    const int step = p->accumulate ? p->c_m : p->i_m;
+    const float *base = c;
+    if (!p->accumulate)
+        base = p->init ? p->init + b * p->i_b + m * p->i_m : NULL;
+    for (int i = 0; base && i < rows; ++i, base += step)
+        sum[i] = *base;
+    for (int k = 0; k < p->k; k += TL_KC)
+        dot(p, b, m, rows, k, tl_min(TL_KC, p->k - k), sum);
+    for (int i = 0; i < rows; ++i, c += p->c_m)
+        *c = sum[i];
+}
+
 /* n == 1: each core takes a range of rows. */
 static void matvec(const tl_matmul *p)
 {
     int lo, hi;
     tl_split(p->batch * p->m, 1, &lo, &hi);
-    for (int item = lo, rows; item < hi; item += rows) {
-        const int b = item / p->m, m = item % p->m, rest = tl_min(hi - item, p->m - m);
-        float sum[8];
+    int b = lo / p->m, m = lo - b * p->m;
+    for (int rows; lo < hi; lo += rows) {
+        const int rest = tl_min(hi - lo, p->m - m);
         rows = p->a_m == 1 && rest >= 8 ? 8 : tl_min(4, rest);
-        for (int i = 0; i < 8; ++i)
-            sum[i] = i < rows ? start_of(p, b, m + i, 0) : 0.0f;
-        for (int k = 0; k < p->k; k += TL_KC)
-            dot(p, b, m, rows, k, tl_min(TL_KC, p->k - k), sum);
-        for (int i = 0; i < rows; ++i)
-            p->c[b * p->c_b + (m + i) * p->c_m] = sum[i];
+        some_rows(p, b, m, rows);
+        m += rows;
+        if (m == p->m)
+            m = 0, ++b;
     }
 }
 
@@ -195,7 +209,16 @@ static void tiles_block(const tl_matmul *p, const float *a, int first, int last,
     }
 }
 
-/* Tiles first .. last - 1 of the panel of four columns at n of one batch item. */
+/* Tiles first .. last - 1 of the panel of four columns at n of one batch item, terms from k on. */
+static void block(const tl_matmul *p, int b, int n, int first, int last, int k, float *pack, tl_panel_out *out)
+{
+    const int kc = tl_min(TL_KC, p->k - k), direct = p->b_n == 1 && out->cols == 4;
+    const float *left = p->a + b * p->a_b + k * p->a_k, *right = p->b + b * p->b_b + n * p->b_n + k * p->b_k;
+    if (!direct)
+        tl_tile_pack(pack, right, p->b_n, p->b_k, out->cols, kc);
+    tiles_block(p, left, first, last, direct ? right : pack, direct ? p->b_k : 4, kc, pack + TL_PANEL, out);
+}
+
 static void panel(const tl_matmul *p, int b, int n, int first, int last, float *pack)
 {
     float tile[16];
@@ -209,26 +232,63 @@ static void panel(const tl_matmul *p, int b, int n, int first, int last, float *
     out.dense = p->c_n == 1;
     out.cols = tl_min(4, p->n - n);
     do {
-        const int kc = tl_min(TL_KC, p->k - k), direct = p->b_n == 1 && out.cols == 4;
-        const float *left = p->a + b * p->a_b + k * p->a_k, *right = p->b + b * p->b_b + n * p->b_n + k * p->b_k;
-        if (!direct)
-            tl_tile_pack(pack, right, p->b_n, p->b_k, out.cols, kc);
         out.first = k == 0 && !p->accumulate;
-        tiles_block(p, left, first, last, direct ? right : pack, direct ? p->b_k : 4, kc, pack + TL_PANEL, &out);
+        block(p, b, n, first, last, k, pack, &out);
         k += TL_KC;
     } while (k < p->k);
 }
 
+static float *own_panels(const tl_matmul *p)
+{
+    return (float *)p->scratch + tl_core_id() * 2 * TL_PANEL;
+}
+
 static void gemm(const tl_matmul *p)
 {
+    float *pack = own_panels(p);
     int lo, hi;
     const int tiles = (p->m + 3) / 4, panels = (p->n + 3) / 4;
-    float *pack = (float *)p->scratch + tl_core_id() * 2 * TL_PANEL;
     tl_split(p->batch * panels * tiles, 1, &lo, &hi);
     while (lo < hi) {
         const int at = lo / tiles, first = lo % tiles, last = tl_min(tiles, first + hi - lo);
         panel(p, at / panels, at % panels * 4, first, last, pack);
         lo += last - first;
+    }
+}
+
+/* One block of one tile into part[16]. */
+static void part_of(const tl_matmul *p, int tile, int k, float *pack, float *part)
+{
+    const int tiles = (p->m + 3) / 4, panels = (p->n + 3) / 4, t = tile % tiles, at = tile / tiles, n = at % panels * 4;
+    float edge[16];
+    tl_panel_out out;
+    out.c = part - 16 * t, out.c_m = 4, out.dense = out.first = 1;
+    for (int j = 0; j < 4; ++j)
+        out.c_n[j] = j;
+    out.init = NULL, out.resume = out.pause = 0, out.tile = edge;
+    out.cols = tl_min(4, p->n - n);
+    block(p, at / panels, n, t, t + 1, k, pack, &out);
+}
+
+/* Few tiles and many terms: each core takes blocks of tiles, which are then added in their order. */
+static void split_gemm(const tl_matmul *p)
+{
+    float *pack = own_panels(p);
+    const int tiles = (p->m + 3) / 4, panels = (p->n + 3) / 4, blocks = (p->k + TL_KC - 1) / TL_KC;
+    float *part = (float *)p->scratch + tl_num_cores() * 2 * TL_PANEL;
+    int lo, hi;
+    tl_split(p->batch * panels * tiles * blocks, 1, &lo, &hi);
+    for (int item = lo; item < hi; ++item)
+        part_of(p, item / blocks, item % blocks * TL_KC, pack, part + 16 * item);
+    tl_barrier();
+    tl_split(p->batch * p->m * p->n, 1, &lo, &hi);
+    for (int item = lo; item < hi; ++item) {
+        const int n = item % p->n, m = item / p->n % p->m, b = item / p->n / p->m;
+        const float *from = part + ((b * panels + n / 4) * tiles + m / 4) * blocks * 16 + m % 4 * 4 + n % 4;
+        float total = start_of(p, b, m, n);
+        for (int i = 0; i < blocks; ++i)
+            total += from[16 * i];
+        p->c[b * p->c_b + m * p->c_m + n * p->c_n] = total;
     }
 }
 
@@ -247,12 +307,15 @@ void tl_matmul_f32(const tl_matmul *p)
                                               : (a == PANEL && b == ROWS) || (a == OTHER && b != OTHER) ||
                                                     (a == ROWS && b == ROWS && p->n > p->m);
     const tl_matmul q = swap ? transposed(p) : *p;
+    const int split = tl_matmul_splits(&q, tl_num_cores());
     if (q.k == 1)
         outer(&q);
-    else if (q.n == 1 && tl_matmul_splits(&q, tl_num_cores()))
+    else if (q.n == 1 && split)
         split_matvec(&q);
     else if (q.n == 1)
         matvec(&q);
+    else if (split)
+        split_gemm(&q);
     else
         gemm(&q);
 }

@@ -15,6 +15,7 @@ from trainlib_deployer.user_model import UserModel, load
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 EXAMPLES = sorted(p.stem for p in (ROOT / "examples").glob("*.py"))
+CORE = ["autoencoder", "dscnn", "mlp", "mobilenet_v1", "resnet8", "trainlib_default"]
 torch.set_num_threads(1)
 
 
@@ -26,21 +27,39 @@ def example(name: str) -> UserModel:
 
 
 def batched(value: Any, batch: int, seed: int, classes: int = 2) -> Any:
-    """A random tensor like `value` with another batch size."""
+    """A random tensor like `value` with another batch size; integers are below `classes`."""
     g = torch.Generator().manual_seed(seed)
     shape = (batch, *value.shape[1:])
     if value.is_floating_point():
-        return torch.randn(shape, generator=g) * value.std() + value.mean()
+        spread = value.std() if value.numel() > 1 else 0.0
+        return torch.randn(shape, generator=g) * spread + value.mean()
     return torch.randint(0, classes, shape, generator=g, dtype=value.dtype)
 
 
-def frozen_statistics(module: nn.Module, example: torch.Tensor) -> None:
+def batched_inputs(user: UserModel, batch: int, seed: int) -> tuple[Any, ...]:
+    """Every input with another batch size; integers, such as token ids, stay in the range of the samples."""
+    columns = zip(*(inputs for inputs, _ in user.samples), strict=True)
+    tops = [int(max(x.max() for x in column)) + 1 for column in columns]
+    pairs = zip(user.inputs, tops, strict=True)
+    return tuple(batched(x, batch, seed + 1000 * i, top) for i, (x, top) in enumerate(pairs))
+
+
+def batched_samples(user: UserModel, batch: int, steps: int) -> list[tuple[tuple[Any, ...], Any]]:
+    """Random samples of another batch size, the target equal to the first input where it is so in the example."""
+    first = user.inputs[0]
+    same = user.target is first or (user.target.shape == first.shape and torch.equal(user.target, first))
+    classes = int(max(y.max() for _, y in user.samples)) + 1
+    inputs = [batched_inputs(user, batch, 100 + i) for i in range(steps)]
+    return [(x, x[0] if same else batched(user.target, batch, 200 + i, classes)) for i, x in enumerate(inputs)]
+
+
+def frozen_statistics(user: UserModel) -> None:
     """Batch norm in eval mode, with the statistics of a few batches."""
-    module.train()
+    user.module.train()
     with torch.no_grad():
         for i in range(20):
-            module(batched(example, 8, 300 + i))
-    for m in module.modules():
+            user.module(*batched_inputs(user, 8, 300 + i))
+    for m in user.module.modules():
         if isinstance(m, nn.modules.batchnorm._BatchNorm):
             m.eval()
 
@@ -50,20 +69,13 @@ def deploy_example(name: str, out: Path, batch: int | None = None, steps: int = 
     user = example(name)
     data = list(user.samples)
     if batch is not None:
-        same = user.target is user.inputs[0] or (
-            user.target.shape == user.inputs[0].shape and torch.equal(user.target, user.inputs[0])
-        )
-        inputs = [batched(user.inputs[0], batch, 100 + i) for i in range(steps)]
-        classes = int(max(y.max() for _, y in user.samples)) + 1
-        data = [((x,), x if same else batched(user.target, batch, 200 + i, classes)) for i, x in enumerate(inputs)]
+        data = batched_samples(user, batch, steps)
         user.module.train()
         if batch == 1:
-            frozen_statistics(user.module, user.inputs[0])
-    settings = [
-        {**g.hyper, "params": [dict(user.module.named_parameters())[n] for n in g.names]} for g in user.optimizer.groups
-    ]
-    kind = getattr(torch.optim, user.optimizer.kind)
-    optimizer = kind(settings, lr=settings[0]["lr"])
+            frozen_statistics(user)
+    parameters = dict(user.module.named_parameters())
+    settings = [{**g.hyper, "params": [parameters[n] for n in g.names]} for g in user.optimizer.groups]
+    optimizer = getattr(torch.optim, user.optimizer.kind)(settings, lr=settings[0]["lr"])
     options = {"cores": 8, "l1": "128M", **options}
     return deploy(
         user.module,

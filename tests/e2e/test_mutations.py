@@ -46,7 +46,7 @@ def test_a_mistake_in_the_generated_c_is_caught(name: str, what: str, project: P
     assert len(places) == len(gradients)
     place = places[len(what) % len(places)]
     loop = f"if (tl_core_id() == 0) for (int i = 0; i < {int(place[3]) // 4}; i++) ((float *)({place[2]}))[i] *="
-    planted = f"    {loop} {MUTATIONS[what]}f;\n    tl_barrier();\n{place[0]}"
+    planted = f"    tl_barrier();\n    {loop} {MUTATIONS[what]}f;\n{place[0]}"
     (project / "net.c").write_text(source[: place.start()] + planted + source[place.end() :])
     result = deployed.verify()
     assert not result.passed

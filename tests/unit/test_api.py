@@ -51,7 +51,10 @@ def test_defaults(asked: list[Any]) -> None:
     assert (user.name, user.source, len(user.samples), user.optimizer.kind) == ("Small", None, 5, "SGD")
     assert (options.target.name, options.out, options.steps) == ("pulp-open", Path("generated/Small"), 5)
     assert (done.plan, done.folder) == ("the plan", Path("generated/Small"))
-    assert done.verify(steps=3, cores=2) == (done.folder, {"on": "host", "steps": 3, "cores": 2})
+    folder, given = done.verify(steps=3, cores=2)
+    task = given.pop("task")
+    assert (folder, given) == (done.folder, {"on": "host", "steps": 3, "cores": 2})
+    assert (task.optimizer, task.module is not user.module, len(task.samples)) == ("SGD", True, 5)
 
 
 def test_everything_given(asked: list[Any]) -> None:

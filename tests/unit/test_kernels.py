@@ -306,6 +306,11 @@ CASES = [
     Case(n=1, ci=4, co=5, size=(16, 16), pad=(1, 1)),
     Case(n=3, ci=4, co=5, size=(8, 8), pad=(1, 1), wide=4),
     Case(groups=6, size=(8, 9), pad=(1, 1)),
+    Case(groups=4, size=(8, 8), pad=(1, 1)),
+    Case(groups=3, size=(16, 16), pad=(1, 1), stride=(2, 2)),
+    Case(ci=5, co=6, size=(8, 8), pad=(1, 1)),
+    Case(ci=10, co=6, size=(3, 4), pad=(1, 1)),
+    Case(ci=1, co=4, size=(11, 13), pad=(1, 1)),
     Case(n=2, groups=3, size=(9, 14), pad=(1, 1), stride=(2, 2), wide=2),
     Case(groups=2, size=(20, 19), kernel=(5, 5), pad=(2, 1), stride=(1, 2)),
     Case(groups=3, co=2, size=(7, 10), pad=(1, 0)),
@@ -361,27 +366,9 @@ def argument(c: Case, direction: str, d: Data, mode: str, scratch: int) -> tuple
     bias = pitched(d.bias.numpy(), 0)
     pick = {"fw": y, "bw_x": x, "bw_w": w}[direction]
     pointer = bias.address if mode == "bias" and direction != "bw_w" else None
-    s = Conv2d(
-        x.address,
-        w.address,
-        y.address,
-        pointer,
-        c.n,
-        c.groups,
-        c.ci,
-        c.co,
-        *c.size,
-        *c.out,
-        *c.kernel,
-        *c.stride,
-        *c.pad,
-        *c.dil,
-        Pitch(*x.strides[:3]),
-        Pitch(*y.strides[:3]),
-        *w.strides[:2],
-        int(mode == "accumulate"),
-        scratch,
-    )
+    extents = (c.n, c.groups, c.ci, c.co, *c.size, *c.out, *c.kernel, *c.stride, *c.pad, *c.dil)
+    pitches = (Pitch(*x.strides[:3]), Pitch(*y.strides[:3]), *w.strides[:2])
+    s = Conv2d(x.address, w.address, y.address, pointer, *extents, *pitches, int(mode == "accumulate"), scratch)
     return s, pick, [x, y, w, bias]
 
 
@@ -452,6 +439,8 @@ PRODUCTS = [
     Product(5, 1, 3, 129, a=(2, 1, 0), b=(2, 0, 1), c=(2, 1, 0)),
     Product(1, 1, 1, 1000),
     Product(3, 1, 1, 64),
+    Product(1, 4, 10, 200, b=(0, 2, 1)),
+    Product(2, 6, 9, 129, a=(0, 2, 1), c=(0, 2, 1), extra=1),
     Product(1, 50, 41, 1),
     Product(2, 41, 20, 1, c=(0, 2, 1)),
     Product(2, 3, 4, 1, a=(2, 1, 0), b=(1, 2, 0), extra=1),

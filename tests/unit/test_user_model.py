@@ -389,10 +389,16 @@ def test_optimizer_mistakes(tmp_path: Path, optimizer: str, name: str, phrases: 
     assert all(p in rendered for p in phrases), rendered
 
 
-def test_own_optimizer_class_is_unsupported(tmp_path: Path) -> None:
+def test_own_optimizer_class(tmp_path: Path) -> None:
     text = GOOD + "class Mine(torch.optim.SGD): pass\noptimizer = lambda p: Mine(p, lr=0.1)\n"
-    with pytest.raises(Unsupported, match="Mine"):
-        user(tmp_path, text)
+    spec = user(tmp_path, text).optimizer
+    assert spec.kind == "Mine" and spec.own is not None and spec.own.__name__ == "Mine"
+
+
+def test_scheduler_that_measures_is_unsupported(tmp_path: Path) -> None:
+    optimizer = "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+    with pytest.raises(Unsupported, match="ReduceLROnPlateau"):
+        user(tmp_path, GOOD + optimizer + "scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer)\n")
 
 
 # ---- --input and --weights

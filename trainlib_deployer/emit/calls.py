@@ -26,15 +26,16 @@ class Addresses:
     def of(plan: Plan) -> Addresses:
         return Addresses(plan, unique_identifiers(plan.program.tensors))
 
+    def base(self, tensor: str) -> str:
+        """Where a tensor begins: a member of its level's struct, or a place in its level's arena."""
+        found, name, level = self.plan.program.tensors[tensor], self.names[tensor], self.plan.home[tensor].level
+        if not found.role.persistent:
+            return f"{POINTER[found.dtype]}({level}, {name})"
+        place = f"net_{level.lower()}.{name}"
+        return place if found.shape else f"&{place}"
+
     def pointer(self, view: View) -> str:
-        tensor = self.plan.program.tensors[view.tensor]
-        name = self.names[view.tensor]
-        if tensor.role.persistent:
-            buffer = self.plan.home[view.tensor]
-            place = f"net_{buffer.level.lower()}.{name}"
-            base = place if tensor.shape else f"&{place}"
-        else:
-            base = f"{POINTER[tensor.dtype]}({name})"
+        base = self.base(view.tensor)
         return f"{base} + {view.offset}" if view.offset else base
 
     def scratch(self, position: int) -> str:

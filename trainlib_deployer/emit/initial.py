@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from torch.utils import _pytree as pytree
 
+from trainlib_deployer.emit.names import literal
 from trainlib_deployer.ir import DType, Tensor
 from trainlib_deployer.user_model import UserModel
 
@@ -18,6 +19,9 @@ def numbers(values: Array, dtype: DType) -> str:
     flat = values.reshape(-1)
     if dtype is not DType.F32:
         return ", ".join(map(str, flat.tolist()))
+    plain = bool(np.isfinite(flat).all()) and not bool((np.signbit(flat) & (flat == 0)).any())
+    if not plain:
+        return ", ".join([literal(v, dtype) for v in flat.tolist()])
     return ", ".join([f"{v:.9g}" for v in flat.astype(np.float64).tolist()])
 
 

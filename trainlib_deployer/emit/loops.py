@@ -129,7 +129,9 @@ def nested(t: Text, kind: Loop, reads: tuple[View, ...], writes: tuple[View, ...
     row = "u"
     begin, end = "0", str(inner)
     if chunks > 1:
-        t.add(f"const int row = u / {chunks}, begin = u % {chunks} * {chunk};")
+        if rows > 1:
+            t.add(f"const int row = u / {chunks};")
+        t.add(f"const int begin = {f'u % {chunks}' if rows > 1 else 'u'} * {chunk};")
         t.add(f"const int end = begin + {chunk} < {inner} ? begin + {chunk} : {inner};")
         row, begin, end = "row", "begin", "end"
     indices(t, outer, row)
@@ -159,9 +161,9 @@ def folded(t: Text, kind: Loop, reads: tuple[View, ...], writes: tuple[View, ...
     pointers(t, kind, reads, writes, len(outer))
     fold(t, kind, reads)
     base = len(kind.inputs) + len(kind.body)
-    used = post_inputs(kind)
-    rank = len(outer)
-    loads(t, kind, {i: f"p{i}[0]" for i in used if not any(reads[i].strides[rank:])})
+    again = needed_behind(kind)
+    loads(t, kind, {i: f"p{i}[0]" for i in sorted(again) if i < len(kind.inputs)})
+    instructions(t, kind, kind.body, len(kind.inputs), again)
     instructions(t, kind, kind.post, base + len(kind.reductions))
     for i, r in enumerate(kind.results):
         t.add(f"q{i}[0] = v{r};")
@@ -169,10 +171,19 @@ def folded(t: Text, kind: Loop, reads: tuple[View, ...], writes: tuple[View, ...
         t.close()
 
 
-def post_inputs(kind: Loop) -> list[int]:
-    """Inputs that the part behind the reductions reads."""
-    used = {a for s in kind.post for a in s.args if isinstance(a, int)} | set(kind.results)
-    return sorted(a for a in used if a < len(kind.inputs))
+def needed_behind(kind: Loop) -> set[int]:
+    """Inputs and values of the body that the part behind the reductions reads: constants, or constant along them."""
+    return closed(kind, {a for s in kind.post for a in s.args if isinstance(a, int)} | set(kind.results))
+
+
+def closed(kind: Loop, wanted: set[int]) -> set[int]:
+    """Those of `wanted` that are inputs or made by the body, and what they are made of."""
+    first = len(kind.inputs)
+    found = {i for i in wanted if i < first + len(kind.body)}
+    for i in reversed(range(len(kind.body))):
+        if first + i in found:
+            found |= {a for a in kind.body[i].args if isinstance(a, int)}
+    return found
 
 
 def fold(t: Text, kind: Loop, reads: tuple[View, ...]) -> None:
@@ -197,10 +208,10 @@ def fold(t: Text, kind: Loop, reads: tuple[View, ...]) -> None:
     for i in summed:
         t.add(f"float s{i} = 0.0f;")
     t.open(f"for (int {last} = {begin}; {last} < {end}; {last}++) {{")
-    used = {a for s in kind.body for a in s.args if isinstance(a, int)} | {r.value for r in kind.reductions}
+    used = closed(kind, {r.value for r in kind.reductions})
     places = {i: f"p{i}[{offset(names, v.strides[rank:])}]" for i, v in enumerate(reads) if i in used}
     loads(t, kind, places)
-    instructions(t, kind, kind.body, len(kind.inputs))
+    instructions(t, kind, kind.body, len(kind.inputs), used)
     for i, r in enumerate(kind.reductions):
         target = f"s{i}" if i in summed else f"v{base + i}"
         table = FOLD_FLOAT if r.dtype is DType.F32 else FOLD_INTEGER
@@ -253,8 +264,10 @@ def loads(t: Text, kind: Loop, places: dict[int, str]) -> None:
         t.add(f"const {kind.inputs[i].c_name} v{i} = {place};")
 
 
-def instructions(t: Text, kind: Loop, instrs: tuple[Instr, ...], first: int) -> None:
+def instructions(t: Text, kind: Loop, instrs: tuple[Instr, ...], first: int, wanted: set[int] | None = None) -> None:
     for i, s in enumerate(instrs):
+        if wanted is not None and first + i not in wanted:
+            continue
         operand_type = s.dtype if s.op not in ("lt", "le", "gt", "ge", "eq", "ne", "not") else operand_dtype(kind, s)
         args = [argument(a, operand_type) for a in s.args]
         t.add(f"const {s.dtype.c_name} v{first + i} = {C_FORM[s.op].format(*args)};")

@@ -13,21 +13,28 @@ from trainlib_deployer import resources
 from trainlib_deployer.user_model import UserModel
 
 
-def write_model_files(user: UserModel, folder: Path, steps: int) -> None:
+def write_model_files(user: UserModel, folder: Path, steps: int, accumulate: int = 1) -> None:
     folder.mkdir()
     if user.source is not None:
+        for helper in user.helpers:
+            place = folder / helper.relative_to(user.source.parent)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(helper, place)
         shutil.copyfile(user.source, folder / "net.py")
     torch.save(user.module.state_dict(), folder / "weights.pt")
-    torch.save([(tuple(x), y) for x, y in user.samples[:steps]], folder / "samples.pt")
+    torch.save([(tuple(x), y) for x, y in user.samples[: steps * accumulate]], folder / "samples.pt")
     pickled = pickle_module(user, folder / "module.pt") if user.source is None else False
-    (folder / "spec.json").write_text(json.dumps(spec(user, pickled), indent=1, default=str) + "\n")
+    (folder / "spec.json").write_text(
+        json.dumps(spec(user, pickled) | {"accumulate": accumulate}, indent=1, default=str) + "\n"
+    )
     shutil.copyfile(resources.golden_dir() / "reference.py", folder / "reference.py")
 
 
 def pickle_module(user: UserModel, path: Path) -> bool:
     """A model that came from a notebook has no file; a pickle of it serves where its class can be imported."""
     try:
-        torch.save((user.module, user.loss), path)
+        own = {"optimizer": user.optimizer.own, "scheduler": user.scheduler}
+        torch.save({"module": user.module, "loss": user.loss, **own}, path)
     except Exception:
         path.unlink(missing_ok=True)
         return False
@@ -42,5 +49,9 @@ def spec(user: UserModel, pickled: bool) -> dict[str, Any]:
         "trainable": [n for n, p in user.module.named_parameters() if p.requires_grad],
         "training_modules": [n for n, m in user.module.named_modules() if m.training],
         "optimizer": user.optimizer.kind,
+        "own_optimizer": user.optimizer.own is not None,
+        "clip_norm": user.clip_norm,
+        "clip_value": user.clip_value,
+        "defaults": dict(user.optimizer.defaults),
         "groups": [{"settings": dict(g.hyper), "names": list(g.names)} for g in user.optimizer.groups],
     }

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from trainlib_deployer import __version__
+from trainlib_deployer.emit.calls import Addresses
 from trainlib_deployer.emit.trace import Trace
 from trainlib_deployer.ir import Op, Source
 from trainlib_deployer.plan.plan import Buffer, Plan
+from trainlib_deployer.plan.tiled import traffic
+from trainlib_deployer.plan.tiles import Tiling
 from trainlib_deployer.user_model import UserModel
 
 
-def plan_json(user: UserModel, plan: Plan, traces: list[Trace], steps: int) -> dict[str, Any]:
+def plan_json(user: UserModel, plan: Plan, traces: list[Trace], steps: int, accumulate: int = 1) -> dict[str, Any]:
     target = plan.target
     return {
         "tool": {"name": "trainlib-deploy", "version": __version__},
-        "model": {"name": plan.program.name, "steps": steps, "parameters": parameters(plan)},
+        "model": {
+            "name": plan.program.name,
+            "steps": steps,
+            "accumulate": accumulate,
+            "scheduled": bool(user.rates),
+            "parameters": parameters(plan),
+        },
         "target": {"name": target.name, "cores": target.cores, "l1": target.l1, "l2": target.l2},
         "levels": {
             level.name: {
@@ -29,19 +39,22 @@ def plan_json(user: UserModel, plan: Plan, traces: list[Trace], steps: int) -> d
                 "arena": level.arena,
                 "peak_at": level.peak_position,
                 "live_at_peak": list(level.live_at_peak),
+                "proved": level.proved,
                 "method": level.method,
             }
             for level in plan.levels.values()
         },
         "buffers": [buffer_json(b) for b in plan.buffers],
-        "ops": [op_json(i, op) for i, op in enumerate(plan.program.ops)],
+        "tensors": tensors_json(plan),
+        "ops": [op_json(i, op, plan.tilings.get(i)) for i, op in enumerate(plan.program.ops)],
         "certificate": {
             "peak": plan.peak,
             "lower_bound": plan.lower_bound,
             "gap": plan.peak - plan.lower_bound,
             "proved_optimal": all(level.proved for level in plan.levels.values()),
-            "checked": True,
+            "checked": False,  # until plan/certificate.py has read what was written
         },
+        "traffic": traffic_json(plan),
         "trace": [trace_json(t, plan) for t in traces],
     }
 
@@ -53,7 +66,7 @@ def parameters(plan: Plan) -> dict[str, int]:
 
 
 def source_text(source: Source | None) -> str:
-    return f"{source}: {source.text}" if source else ""
+    return f"{Path(source.file).name}:{source.line}: {source.text}" if source else ""
 
 
 def buffer_json(b: Buffer) -> dict[str, Any]:
@@ -70,7 +83,33 @@ def buffer_json(b: Buffer) -> dict[str, Any]:
     }
 
 
-def op_json(index: int, op: Op) -> dict[str, Any]:
+def tensors_json(plan: Plan) -> dict[str, dict[str, Any]]:
+    names = Addresses.of(plan).names
+    return {
+        t.name: {
+            "c_name": names[t.name],
+            "shape": list(t.shape),
+            "dtype": t.dtype.name,
+            "bytes": t.nbytes,
+            "role": t.role.value,
+            "persistent": t.role.persistent,
+            "layer": t.layer,
+            "source": source_text(t.source),
+        }
+        for t in plan.program.tensors.values()
+    }
+
+
+def traffic_json(plan: Plan) -> dict[str, float]:
+    """Bytes that cross between L2 and L1 in a step, the least possible, and the share of their time that work hides."""
+    moved, least = traffic(plan.program, plan.tilings)
+    costs = [t.cost for t in plan.tilings.values()]
+    transfer, exposed = sum(c.transfer for c in costs), sum(c.exposed for c in costs)
+    hidden = round(1 - exposed / transfer, 4) if transfer else 1.0
+    return {"bytes": moved, "lower_bound": least, "hidden_estimate": hidden}
+
+
+def op_json(index: int, op: Op, tiling: Tiling | None) -> dict[str, Any]:
     return {
         "index": index,
         "name": op.name,
@@ -80,7 +119,8 @@ def op_json(index: int, op: Op) -> dict[str, Any]:
         "source": source_text(op.source),
         "kernel": op.kind.kernel,
         "macs": op.kind.macs(),
-        "tiles": 1,
+        "tiles": len(tiling.parts) if tiling else 1,
+        "moved": tiling.moved if tiling else 0,
         "reads": [v.tensor for v in op.reads],
         "writes": [v.tensor for v in op.writes],
         "fused": list(op.fused),

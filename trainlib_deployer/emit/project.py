@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -11,6 +13,7 @@ from typing import Any
 import jinja2
 import numpy as np
 
+from golden.sketch import Key, Sketch
 from trainlib_deployer import __version__
 from trainlib_deployer.emit.calls import Addresses, call_lines
 from trainlib_deployer.emit.initial import initial_value, numbers
@@ -18,13 +21,19 @@ from trainlib_deployer.emit.library import copy_library
 from trainlib_deployer.emit.loops import LoopLibrary
 from trainlib_deployer.emit.names import comment, identifier, literal
 from trainlib_deployer.emit.plan_json import plan_json
+from trainlib_deployer.emit.poison import poison_context
+from trainlib_deployer.emit.report import report
+from trainlib_deployer.emit.tiles import tiled_lines
 from trainlib_deployer.emit.trace import Trace, traces
 from trainlib_deployer.ir import DType, Op, Role, Tensor, View
+from trainlib_deployer.ops.dropout import KEY
 from trainlib_deployer.plan.plan import Plan
+from trainlib_deployer.plan.tiled import PIPE_BYTES
 from trainlib_deployer.user_model import UserModel
 
 TEMPLATES = {
     "plan.h": "plan.h.j2",
+    "poison.h": "poison.h.j2",
     "net.h": "net.h.j2",
     "net.c": "net.c.j2",
     "loops.h": "loops.h.j2",
@@ -45,6 +54,8 @@ class Project:
     user: UserModel
     plan: Plan
     steps: int
+    references: Mapping[Key, Sketch]  # what PyTorch computes, for the program's own check
+    accumulate: int = 1
 
     @cached_property
     def at(self) -> Addresses:
@@ -71,10 +82,10 @@ class Project:
         texts = {name: env.get_template(template).render(context) for name, template in TEMPLATES.items()}
         for name, text in texts.items():
             (folder / name).write_text(text)
-        copy_library(folder / "kernels", [texts[n] for n in ("net.c", "loops.c", "main.c")])
-        (folder / "plan.json").write_text(
-            json.dumps(plan_json(self.user, self.plan, self.traces, self.steps), indent=1) + "\n"
-        )
+        copy_library(folder / "kernels", [texts[n] for n in ("net.c", "loops.c", "main.c", "poison.h")])
+        plan = plan_json(self.user, self.plan, self.traces, self.steps, self.accumulate)
+        (folder / "plan.json").write_text(json.dumps(plan, indent=1) + "\n")
+        (folder / "report.html").write_text(report(plan))
 
     def context(self) -> dict[str, Any]:
         program = self.plan.program
@@ -90,11 +101,14 @@ class Project:
             "model": program.name,
             "target": self.plan.target,
             "levels": levels,
-            "home": self.plan.home[program.loss].level,
+            "tiled": bool(self.plan.tilings),
+            "pipe_bytes": PIPE_BYTES,
             "offsets": self.offsets(),
             "arguments": arguments,
             "outputs": [self.output(n, t) for n, t in program.outputs],
-            "headers": sorted({h for op in program.ops for h in headers(op)}),
+            "headers": sorted(
+                {h for op in program.ops for h in headers(op)} | ({"tl_stream.h"} if self.plan.tilings else set())
+            ),
             "segments": segments,
             "loops": [loop_entry(*entry) for entry in self.library.source()],
             "step_parameters": signature,
@@ -106,14 +120,30 @@ class Project:
             "state_bytes": sum(level.persistent for level in self.plan.levels.values()),
             "samples": self.samples,
             "steps": self.steps,
+            "accumulate": self.accumulate,
+            "dropout": KEY in program.tensors,
+            "learning_rates": [literal(r, DType.F32) for r in self.user.rates],
             "persistent_traces": [self.trace_entry(t) for t in self.traces if t.after is None],
             "traces": self.traces,
+            "references": [[self.reference(step, t) for t in self.traces] for step in self.reference_steps()],
             "plan": self.plan,
+            **poison_context(self.plan),
         }
+
+    def reference_steps(self) -> range:
+        return range(1 + max(step for step, _, _ in self.references))
+
+    def reference(self, step: int, trace: Trace) -> str:
+        """A sketch as an initialiser; a tensor that a step does not compute is not checked."""
+        found = self.references.get((step, trace.kind, trace.name))
+        if found is None or self.plan.program.tensors[trace.tensor].dtype is not DType.F32:
+            return "{.limit = -1}"
+        sums = ", ".join(f"{s}LL" for s in found.sums)
+        return f"{{{{{sums}}}, {literal(found.limit, DType.F32)}, {found.exponent}}}"
 
     @property
     def samples(self) -> int:
-        return min(self.steps, len(self.user.samples))
+        return min(self.steps * self.accumulate, len(self.user.samples))
 
     def level(self, name: str) -> dict[str, Any]:
         level = self.plan.levels[name]
@@ -201,7 +231,9 @@ class Project:
         """forward: up to the last output; loss: up to the first gradient; backward: the rest, updates included."""
         ops = self.plan.program.ops
         outputs = {t for _, t in self.plan.program.outputs}
-        first_backward = next((i for i, op in enumerate(ops) if op.phase in ("backward", "update")), len(ops))
+        first_backward = next(
+            (i for i, op in enumerate(ops) if op.phase in ("backward", "accumulate", "update")), len(ops)
+        )
         cut = max(
             (i + 1 for i, op in enumerate(ops[:first_backward]) if any(v.tensor in outputs for v in op.writes)),
             default=0,
@@ -209,6 +241,9 @@ class Project:
         made = {v.tensor: i for i, op in enumerate(ops) for v in op.writes}
         first_backward = max(first_backward, made[self.plan.program.loss] + 1)
         ranges = {"forward": (0, cut), "loss": (cut, first_backward), "backward": (first_backward, len(ops))}
+        if self.accumulate > 1:
+            first_update = next((i for i, op in enumerate(ops) if op.phase == "update"), len(ops))
+            ranges |= {"backward": (first_backward, first_update), "update": (first_update, len(ops))}
         return [{"name": name, "ops": [self.op_entry(i) for i in range(*r)]} for name, r in ranges.items()]
 
     def op_entry(self, position: int) -> dict[str, Any]:
@@ -216,9 +251,15 @@ class Project:
         return {
             "position": position,
             "comment": comment(describe(op)),
-            "call": wrapped(call_lines(op, position, self.at, self.library)),
+            "call": wrapped(self.lines(op, position)),
             "traces": [self.trace_entry(t) for t in self.traces if t.after == position],
         }
+
+    def lines(self, op: Op, position: int) -> str:
+        tiling = self.plan.tilings.get(position)
+        if tiling is None:
+            return call_lines(op, position, self.at, self.library)
+        return tiled_lines(op, tiling, position, self.at, self.library)
 
 
 def describe(op: Op) -> str:
@@ -228,7 +269,11 @@ def describe(op: Op) -> str:
     where = f"; {Path(op.source.file).name}:{op.source.line}  {op.source.text}" if op.source else ""
     subject = op.layer or "net"
     more = f" (and {len(op.fused) - 1} more)" if len(op.fused) > 1 else ""
-    label = op.name if op.phase == "update" else f"{subject}: {op.function}{what}{' of ' + tail if tail else ''}"
+    label = (
+        op.name
+        if op.phase in ("accumulate", "update")
+        else f"{subject}: {op.function}{what}{' of ' + tail if tail else ''}"
+    )
     return f"{label}{more}{where}"
 
 
@@ -241,15 +286,17 @@ def loop_entry(name: str, text: str, users: tuple[str, ...]) -> dict[str, str]:
     return {"name": name, "text": text, "prototype": prototype, "comment": comment(", ".join(users))}
 
 
+BREAK = re.compile(r"(?<!\(L\d)(?<!&t)(?<!&t, k), ")  # between arguments, not inside F32(L1, x)
+
+
 def wrapped(call: str, indent: str = "    ", width: int = 112) -> str:
     """Indent a call's lines and break the long ones between fields."""
     out: list[str] = []
     for line in call.splitlines():
         text = indent + line
         deeper = " " * (len(text) - len(text.lstrip()) + 4)
-        while len(text) > width and ", " in text[:width]:
-            cut = text.rindex(", ", len(deeper), width) + 1
-            out.append(text[:cut])
-            text = deeper + text[cut + 1 :]
+        while len(text) > width and (breaks := [m.start() for m in BREAK.finditer(text, len(deeper), width)]):
+            out.append(text[: breaks[-1] + 1])
+            text = deeper + text[breaks[-1] + 2 :]
         out.append(text)
     return "\n".join(out)

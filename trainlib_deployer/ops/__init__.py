@@ -7,10 +7,29 @@ from trainlib_deployer.ops import (
     movement,
     norm,
     optim,
+    order,
+    pad,
     pointwise,
     pool,
+    recurrent,
     reduce,
+    resize,
     softmax,
 )
 
-__all__ = ["conv", "index", "matmul", "movement", "norm", "optim", "pointwise", "pool", "reduce", "softmax"]
+__all__ = [
+    "conv",
+    "index",
+    "matmul",
+    "movement",
+    "norm",
+    "optim",
+    "order",
+    "pad",
+    "pointwise",
+    "pool",
+    "recurrent",
+    "reduce",
+    "resize",
+    "softmax",
+]

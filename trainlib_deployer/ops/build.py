@@ -42,9 +42,9 @@ class Builder:
     meta: Any = None  # the fake tensor(s) that PyTorch computed for the node being lowered
     names: dict[str, int] = field(default_factory=dict)
 
-    def fresh(self, wish: str) -> str:
-        """A unique tensor name."""
-        wish = re.sub(r"[^A-Za-z0-9_.]", "_", wish) or "t"
+    def fresh(self, wish: str, exact: bool = False) -> str:
+        """A unique tensor name; the user's own names stay `exact`ly as they are."""
+        wish = wish if exact else re.sub(r"[^A-Za-z0-9_.]", "_", wish) or "t"
         count = self.names.get(wish, 0)
         self.names[wish] = count + 1
         return wish if not count else f"{wish}.{count}"

@@ -30,6 +30,7 @@ class Call:
         return f"{{\n    const {self.struct} a = {{{body}}};\n    {self.function}(&a);\n}}"
 
 
-def strides(prefix: str, names: Sequence[str], view: View) -> list[tuple[str, int]]:
-    """Fields such as a_m, a_k from a view's strides; extents of one need none."""
-    return [(f"{prefix}_{n}", s if e > 1 else 0) for n, s, e in zip(names, view.strides, view.shape, strict=True)]
+def strides(prefix: str, names: Sequence[str], view: View, rank: int | None = None) -> list[tuple[str, int]]:
+    """Fields such as a_m, a_k from a view's (first `rank`) strides; extents of one need none."""
+    dims = zip(names, view.strides[:rank], view.shape[:rank], strict=True)
+    return [(f"{prefix}_{n}", s if e > 1 else 0) for n, s, e in dims]

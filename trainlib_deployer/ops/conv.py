@@ -7,14 +7,16 @@ A transposed convolution is the same trio with the roles of x and y exchanged.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
 
-from trainlib_deployer.ir import Shape, View
+from trainlib_deployer.ir import Part, Shape, View
+from trainlib_deployer.ops import conv_tiles
 from trainlib_deployer.ops.build import Builder
-from trainlib_deployer.ops.call import Call, Operand
+from trainlib_deployer.ops.call import Call, Operand, strides
+from trainlib_deployer.ops.cuts import panel_cycles
 from trainlib_deployer.ops.kernel_scratch import conv_scratch
 from trainlib_deployer.ops.registry import covers
 
@@ -50,6 +52,7 @@ class Conv:
     direction: str
     shape: ConvShape
     bias: bool = False
+    accumulate: bool = False  # add to what is there already
 
     headers = ("tl_conv.h",)
 
@@ -80,13 +83,35 @@ class Conv:
         fields += [("h", s.h), ("wd", s.w), ("ho", s.ho), ("wo", s.wo), ("kh", s.kh), ("kw", s.kw)]
         fields += [("stride_h", s.stride[0]), ("stride_w", s.stride[1]), ("pad_h", s.pad[0]), ("pad_w", s.pad[1])]
         fields += [("dil_h", s.dilation[0]), ("dil_w", s.dilation[1])]
-        fields += [("xp", pitch(operands["x"].view)), ("yp", pitch(operands["y"].view))]
-        fields += [("w_co", s.ci * s.kh * s.kw), ("w_ci", s.kh * s.kw), ("scratch", scratch)]
+        fields += [*pitch("xp", operands["x"].view), *pitch("yp", operands["y"].view)]
+        fields += [*strides("w", ("co", "ci"), operands["w"].view, 2), ("accumulate", int(self.accumulate))]
+        fields.append(("scratch", scratch))
         return Call(self.kernel, "tl_conv2d", tuple(fields))
 
+    def cycles(self, cores: int) -> float:
+        """Of the slowest core: tiles of 4 x 4 results over K terms, and the packing of each panel of 4 columns."""
+        s = self.shape
+        rows, columns, terms = {
+            "fw": (s.co, s.n * s.ho * s.wo, s.ci * s.kh * s.kw),
+            "bw_x": (s.ci, s.n * s.h * s.w, s.co * s.kh * s.kw // (s.stride[0] * s.stride[1]) + 1),
+            "bw_w": (s.co, s.ci * s.kh * s.kw, s.n * s.ho * s.wo),
+        }[self.direction]
+        if s.ci == 1 and s.co < 4:  # depthwise: by rows of single planes
+            return 3.0 * s.macs() / min(cores, s.groups * (1 if self.direction == "bw_w" else s.ho)) + 500
+        work = panel_cycles(s.groups, rows, columns, terms, cores)
+        if self.direction == "bw_x":  # the team packs the weights, block by block
+            work += 5 * s.groups * s.co * s.ci * s.kh * s.kw / cores + s.groups * (120 * -(-terms // 64))
+        return work
 
-def pitch(view: View) -> str:
-    return "{" + ", ".join(str(s) for s in view.strides[:3]) + "}"
+    def cuts(self) -> Iterator[list[conv_tiles.Cut]]:
+        return conv_tiles.cuts(self)
+
+    def part(self, cut: conv_tiles.Cut, reads: tuple[View, ...], writes: tuple[View, ...]) -> Part:
+        return conv_tiles.part(self, cut, reads, writes)
+
+
+def pitch(name: str, view: View) -> list[tuple[str, str | int]]:
+    return [(f"{name}.{axis}", s) for axis, s in zip("nch", view.strides, strict=False)]
 
 
 @dataclass(frozen=True)

@@ -77,6 +77,8 @@ C_FORM: dict[str, str] = {
     "tanh": "tl_tanhf({0})",
     "erf": "tl_erff({0})",
     "erfc": "tl_erfcf({0})",
+    "erfinv": "tl_erfinvf({0})",
+    "lgamma": "tl_lgammaf({0})",
     "sigmoid": "tl_sigmoidf({0})",
     "pow": "tl_powf({0}, {1})",
     "floor": "tl_floorf({0})",

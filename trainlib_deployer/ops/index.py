@@ -1,35 +1,43 @@
-"""Reading and writing at indices that are known only when the step runs: class labels, token ids, gather."""
+"""Reading and writing at indices that are known only when the step runs: token ids, gather, scatter, class labels.
+
+Tensors are seen as [outer, extent, inner]; an index selects along the middle.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import Any
 
 import torch
 
-from trainlib_deployer.ir import DType, View
-from trainlib_deployer.ops.build import Builder
-from trainlib_deployer.ops.call import Call, Operand
+from trainlib_deployer.errors import Unsupported
+from trainlib_deployer.ir import DType, Shape, View
+from trainlib_deployer.ops.build import Builder, broadcast
+from trainlib_deployer.ops.call import Call, Operand, strides
 from trainlib_deployer.ops.expr import Expr, select
 from trainlib_deployer.ops.expr import Operand as Value
+from trainlib_deployer.ops.loop import Loop
 from trainlib_deployer.ops.registry import covers
 
 aten = torch.ops.aten
-MEAN = 1
+NOTHING = "INT32_MIN"  # an index that no tensor has
 
 
 @dataclass(frozen=True)
-class Pick:
-    """y[o, i] = x[o, index[o, i], i], zero where the index is `ignore`: reads x [outer, extent, inner], index;
-    writes y."""
+class Take:
+    """y[o, m, i] = x[o, index[o, m, i], i], zero where the index is `ignore`: reads x [outer, extent, inner] and
+    index [outer, count, inner], writes y [outer, count, inner]."""
 
     outer: int
     extent: int
+    count: int
     inner: int
-    ignore: int
+    ignore: int | None = None
 
-    name = "pick"
-    kernel = "tl_pick_f32"
+    name = "take"
+    kernel = "tl_take_32"
     headers = ("tl_index.h",)
 
     def macs(self) -> int:
@@ -40,33 +48,29 @@ class Pick:
 
     def call(self, reads: list[Operand], writes: list[Operand], scratch: str) -> Call:
         x, index = reads
-        rows = x.view.strides[0] if x.view.shape[0] > 1 else 0
-        return Call(
-            self.kernel,
-            "tl_pick",
-            (
-                ("x", x.pointer),
-                ("index", index.pointer),
-                ("y", writes[0].pointer),
-                ("outer", self.outer),
-                ("extent", self.extent),
-                ("inner", self.inner),
-                ("x_outer", rows),
-                ("ignore", self.ignore),
-            ),
-        )
+        fields: list[tuple[str, str | int]] = [("x", x.pointer), ("index", index.pointer), ("y", writes[0].pointer)]
+        fields += extents(self)
+        fields += strides("x", ("outer", "row", "inner"), x.view)
+        fields += strides("index", ("outer", "count", "inner"), index.view)
+        return Call(self.kernel, "tl_take", (*fields, ("ignore", NOTHING if self.ignore is None else self.ignore)))
 
 
 @dataclass(frozen=True)
-class Place:
-    """y[o, c, i] = g[o, i] where c is index[o, i], else zero: the gradient of Pick."""
+class Put:
+    """y[o, index[o, m, i], i] += g[o, m, i] on top of init or zeros, in the order of m; with `set` the last one stays.
+
+    Reads g and index [outer, count, inner], perhaps init [outer, extent, inner]; writes y [outer, extent, inner].
+    """
 
     outer: int
     extent: int
+    count: int
     inner: int
+    ignore: int | None = None
+    set: bool = False
 
-    name = "place"
-    kernel = "tl_place_f32"
+    name = "put"
+    kernel = "tl_put_f32"
     headers = ("tl_index.h",)
 
     def macs(self) -> int:
@@ -76,50 +80,284 @@ class Place:
         return 0
 
     def call(self, reads: list[Operand], writes: list[Operand], scratch: str) -> Call:
-        g, index = reads
-        return Call(
-            self.kernel,
-            "tl_place",
-            (
-                ("g", g.pointer),
-                ("index", index.pointer),
-                ("y", writes[0].pointer),
-                ("outer", self.outer),
-                ("extent", self.extent),
-                ("inner", self.inner),
-            ),
+        g, index, *init = reads
+        fields: list[tuple[str, str | int]] = [("g", g.pointer), ("index", index.pointer), ("y", writes[0].pointer)]
+        fields += [("init", v.pointer) for v in init]
+        fields += extents(self)
+        fields += strides("g", ("outer", "count", "inner"), g.view)
+        fields += strides("index", ("outer", "count", "inner"), index.view)
+        fields += [("ignore", NOTHING if self.ignore is None else self.ignore), ("set", int(self.set))]
+        return Call(self.kernel, "tl_put", tuple(fields))
+
+
+def extents(kind: Take | Put) -> list[tuple[str, str | int]]:
+    return [("outer", kind.outer), ("extent", kind.extent), ("count", kind.count), ("inner", kind.inner)]
+
+
+def whole_numbers(b: Builder, index: View) -> View:
+    """An index as int32; booleans select by value and would make shapes depend on data."""
+    if b.dtype(index) is DType.U8:
+        raise Unsupported(
+            "a boolean or byte tensor is used as an index", source=b.where.source, remedy="use torch.where or a product"
         )
+    return index if b.dtype(index) is DType.I32 else b.map(lambda v: v, index, dtype=DType.I32, suffix="index")
 
 
-def pick(b: Builder, x: View, index: View, ignore: int, suffix: str) -> View:
-    """x [outer, extent, inner] at index [outer, inner]."""
+def take(b: Builder, x: View, index: View, ignore: int | None = None, suffix: str = "") -> View:
+    """x [outer, extent, inner] at index, which broadcasts to [outer, count, inner]."""
     outer, extent, inner = x.shape
-    out = b.tensor((outer, inner), suffix=suffix)
-    b.op(Pick(outer, extent, inner, ignore), [x, index], [out], suffix)
+    index = whole_numbers(b, index).expanded((outer, index.shape[1], inner))
+    narrow = b.dtype(x)
+    if narrow not in (DType.F32, DType.I32):
+        x = b.map(lambda v: v, x, dtype=DType.I32, suffix="wide")
+    out = b.tensor(index.shape, b.dtype(x), suffix)
+    b.op(Take(outer, extent, index.shape[1], inner, ignore), [x, index], [out], suffix)
+    return out if b.dtype(out) is narrow else b.map(lambda v: v, out, dtype=narrow)
+
+
+def put(
+    b: Builder,
+    g: View,
+    index: View,
+    extent: int,
+    init: View | None = None,
+    *,
+    ignore: int | None = None,
+    replace: bool = False,
+    suffix: str = "",
+) -> View:
+    """The sum of g [outer, count, inner] in the rows that index names, on top of init [outer, extent, inner]."""
+    outer, count, inner = g.shape
+    if b.dtype(g) is DType.U8 and replace:
+        wide = [None if v is None else b.map(lambda v: v, v, dtype=DType.F32, suffix="wide") for v in (g, init)]
+        assert wide[0] is not None
+        done = put(b, wide[0], index, extent, wide[1], ignore=ignore, replace=True, suffix=suffix)
+        return b.map(lambda v: v, done, dtype=DType.U8)
+    if b.dtype(g) is not DType.F32:
+        raise Unsupported("integers cannot be written to places that an index names", source=b.where.source)
+    index = whole_numbers(b, index).expanded(g.shape)
+    base = [] if init is None or is_zero(b, init) else [b.contiguous(init)]
+    out = b.tensor((outer, extent, inner), suffix=suffix)
+    b.op(Put(outer, extent, count, inner, ignore, replace), [g, index, *base], [out], suffix)
     return out
+
+
+def is_zero(b: Builder, view: View) -> bool:
+    """Whether the tensor was only ever filled with zeros."""
+    made = [op for op in b.program.ops if any(v.tensor == view.tensor for v in op.writes)]
+    if len(made) != 1 or not isinstance(made[0].kind, Loop):
+        return False
+    kind = made[0].kind
+    constants = [a for s in kind.body for a in s.args if not isinstance(a, int)]
+    return not kind.inputs and len(kind.body) == 1 and [c.value for c in constants] == [0]
+
+
+# ---- x[..., index, ...]
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which dimensions of x are indexed, and the shape that the indices broadcast to."""
+
+    outer: tuple[int, ...]
+    indexed: tuple[int, ...]
+    inner: tuple[int, ...]
+    shape: Shape  # of the index
+
+    @staticmethod
+    def of(x: View, indices: Sequence[View | None]) -> Selection:
+        """Neighbouring indexed dimensions stay where they are; separated ones move to the front."""
+        indexed = tuple(d for d, v in enumerate(indices) if v is not None)
+        adjacent = indexed == tuple(range(indexed[0], indexed[-1] + 1))
+        outer = tuple(range(indexed[0])) if adjacent else ()
+        inner = tuple(d for d in range(len(x.shape)) if d not in (*outer, *indexed))
+        return Selection(outer, indexed, inner, broadcast(*(v.shape for v in indices if v is not None)))
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        return (*self.outer, *self.indexed, *self.inner)
+
+    def sizes(self, x: View) -> Shape:
+        """[outer, extent, inner]"""
+        return tuple(prod(x.shape[d] for d in dims) for dims in (self.outer, self.indexed, self.inner))
+
+    def folded(self, b: Builder, x: View) -> View:
+        return b.reshape(x.permuted(self.order), self.sizes(x))
+
+    def unfolded(self, b: Builder, y: View, x: View) -> View:
+        """From [outer, extent, inner] back to the order of x."""
+        shown = b.reshape(y, tuple(x.shape[d] for d in self.order))
+        return shown.permuted(tuple(self.order.index(d) for d in range(len(self.order))))
+
+
+def flat_index(b: Builder, x: View, indices: Sequence[View | None], chosen: Selection) -> View:
+    """One index [1, count, 1] over all indexed dimensions: sum of index * stride."""
+    given = [whole_numbers(b, v) for v in indices if v is not None]
+    count = prod(chosen.shape)
+    if len(given) == 1:
+        return b.reshape(given[0], (1, count, 1))
+    sizes = [x.shape[d] for d in chosen.indexed]
+
+    def body(*values: Expr) -> Value:
+        total: Value = 0
+        for value, size in zip(values, sizes, strict=True):
+            place = select(value < 0, value + size, value)
+            total = total * size + place if isinstance(total, Expr) else place
+        return total
+
+    return b.reshape(b.map(body, *given, shape=chosen.shape, suffix="index"), (1, count, 1))
+
+
+@covers(aten.index.Tensor, aten._unsafe_index.Tensor)
+def index(b: Builder, x: View, indices: Sequence[View | None]) -> View:
+    chosen = Selection.of(x, indices)
+    return b.reshape(take(b, chosen.folded(b, x), flat_index(b, x, indices, chosen)), tuple(b.meta.shape))
+
+
+@covers(aten.index_select.default)
+def index_select(b: Builder, x: View, dim: int, places: View) -> View:
+    if not x.shape:
+        return b.map(lambda v: v, x)
+    found: View = index(b, x, [*[None] * (dim % len(x.shape)), places])
+    return found
+
+
+@covers(aten.index_put.default, aten._unsafe_index_put.default)
+def index_put(
+    b: Builder, x: View, indices: Sequence[View | None], values: View, accumulate: bool = False, *_: Any
+) -> View:
+    chosen = Selection.of(x, indices)
+    shape = (*(x.shape[d] for d in chosen.outer), *chosen.shape, *(x.shape[d] for d in chosen.inner))
+    outer, extent, inner = chosen.sizes(x)
+    g = b.reshape(values.expanded(shape), (outer, prod(chosen.shape), inner))
+    places = flat_index(b, x, indices, chosen)
+    out = put(b, g, places, extent, chosen.folded(b, x), replace=not accumulate)
+    return chosen.unfolded(b, out, x)
+
+
+@covers(aten.put.default)
+def put_flat(b: Builder, x: View, places: View, values: View, accumulate: bool = False) -> View:
+    """At places of the flattened tensor: the gradient of take."""
+    flat = b.reshape(x, (1, x.numel, 1))
+    g, where = (b.reshape(v, (1, places.numel, 1)) for v in (values, places))
+    return b.reshape(put(b, g, where, x.numel, flat, replace=not accumulate), x.shape)
+
+
+# ---- gather and scatter along one dimension
+
+
+def around(shape: Shape, dim: int) -> Shape:
+    return prod(shape[:dim]), shape[dim], prod(shape[dim + 1 :])
+
+
+def window(x: View, shape: Shape, dim: int) -> View:
+    """The part of x that an index of this shape reaches."""
+    for d, extent in enumerate(shape):
+        if d != dim:
+            x = x.sliced(d, 0, extent)
+    return x
+
+
+@covers(aten.gather.default)
+def gather(b: Builder, x: View, dim: int, places: View, **_: Any) -> View:
+    if not x.shape:
+        return b.reshape(b.map(lambda v: v, x), places.shape)
+    dim %= len(x.shape)
+    seen = window(x, places.shape, dim)
+    found = take(b, b.reshape(seen, around(seen.shape, dim)), b.reshape(places, around(places.shape, dim)))
+    return b.reshape(found, places.shape)
+
+
+def scattered(b: Builder, x: View, dim: int, places: View, source: View, replace: bool) -> View:
+    if not x.shape:
+        return b.map(lambda v, s: s if replace else v + s, x, b.reshape(source, ()))
+    dim %= len(x.shape)
+    for d, extent in enumerate(places.shape):
+        source = source.sliced(d, 0, extent)
+    part = window(x, places.shape, dim)
+    g = b.reshape(source, around(places.shape, dim))
+    index_ = b.reshape(places, around(places.shape, dim))
+    written = put(b, g, index_, x.shape[dim], b.reshape(part, around(part.shape, dim)), replace=replace)
+    written = b.reshape(written, part.shape)
+    if part.shape == x.shape:
+        return written
+    out = b.map(lambda v: v, x, suffix="base")
+    b.copy_into(written, window(out, places.shape, dim), "place")
+    return out
+
+
+@covers(aten.scatter_add.default)
+def scatter_add(b: Builder, x: View, dim: int, places: View, source: View) -> View:
+    return scattered(b, x, dim, places, source, replace=False)
+
+
+@covers(aten.scatter.src)
+def scatter(b: Builder, x: View, dim: int, places: View, source: View) -> View:
+    return scattered(b, x, dim, places, source, replace=True)
+
+
+@covers(aten.scatter.value)
+def scatter_value(b: Builder, x: View, dim: int, places: View, value: float) -> View:
+    return scattered(b, x, dim, places, b.fill((), value, b.dtype(x)).expanded(places.shape), replace=True)
+
+
+@covers(aten.scatter_reduce.two)
+def scatter_reduce(
+    b: Builder, x: View, dim: int, places: View, source: View, reduce: str, *, include_self: bool = True
+) -> View:
+    if reduce != "sum" or not include_self:
+        raise Unsupported(f"scatter_reduce with reduce='{reduce}', include_self={include_self}", source=b.where.source)
+    return scattered(b, x, dim, places, source, replace=False)
+
+
+# ---- embedding
+
+
+@covers(aten.embedding.default)
+def embedding(b: Builder, table: View, places: View, *_: Any) -> View:
+    found: View = index(b, table, [places])
+    return found
+
+
+@covers(aten.embedding_dense_backward.default)
+def embedding_backward(b: Builder, g: View, places: View, rows: int, padding: int, by_frequency: bool) -> View:
+    """Sums the rows of equal tokens in their order, so the bits are always the same."""
+    count, width = places.numel, g.shape[-1]
+    slopes = b.reshape(g, (1, count, width))
+    flat = b.reshape(whole_numbers(b, places), (1, count, 1))
+    ignore = padding if padding >= 0 else None
+    if by_frequency:
+        ones = b.fill((), 1, DType.F32, "one").expanded((1, count, 1))
+        often = take(b, put(b, ones, flat, rows, suffix="count"), flat, suffix="often")
+        slopes = b.map(lambda g, n: g / n, slopes, often, suffix="scaled")
+    return b.reshape(put(b, slopes, flat, rows, ignore=ignore), (rows, width))
+
+
+# ---- class labels
 
 
 def as_rows(b: Builder, x: View) -> View:
     """Scores [batch, classes, ...] as [outer, classes, inner]."""
-    x = b.contiguous(x)
-    if len(x.shape) == 1:
-        return b.reshape(x, (1, x.shape[0], 1))
-    return b.reshape(x, (x.shape[0], x.shape[1], prod(x.shape[2:])))
+    return b.reshape(x, rows_shape(x.shape))
+
+
+def rows_shape(shape: Shape) -> Shape:
+    return (1, shape[0], 1) if len(shape) == 1 else around(shape, 1)
 
 
 @covers(aten.nll_loss_forward.default, aten.nll_loss2d_forward.default)
 def nll_loss(b: Builder, x: View, target: View, weight: View | None, reduction: int, ignore: int) -> tuple[View, View]:
     """-w[t] * x[t], and the sum of the weights that counted."""
-    rows = as_rows(b, x)
-    index = b.reshape(b.contiguous(target), (rows.shape[0], rows.shape[2]))
-    chosen = pick(b, rows, index, ignore, "chosen")
-    w = class_weights(b, weight, index, ignore)
+    outer, _, inner = rows_shape(x.shape)
+    labels = b.reshape(b.contiguous(target), (outer, 1, inner))
+    chosen = take(b, as_rows(b, x), labels, ignore, "chosen")
+    w = class_weights(b, weight, labels, ignore)
     if reduction == 0:
         loss = b.map(lambda x, w: -(x * w), chosen, w)
         return b.reshape(loss, target.shape), b.fill((), 0, DType.F32)
 
     def finish(s: Expr, total: Expr) -> tuple[Value, ...]:
-        return (-s / total if reduction == MEAN else -s), total
+        return (-s / total if reduction == 1 else -s), total
 
     loss, total = b.reduces(
         "sum", (), chosen, w, body=lambda x, w: (x * w, w), post=lambda s, t, *_: finish(s, t), suffixes=("", "weights")
@@ -127,24 +365,12 @@ def nll_loss(b: Builder, x: View, target: View, weight: View | None, reduction: 
     return loss, total
 
 
-def class_weights(b: Builder, weight: View | None, index: View, ignore: int) -> View:
+def class_weights(b: Builder, weight: View | None, labels: View, ignore: int) -> View:
     """The weight of each element's class; zero where the class is ignored."""
     if weight is None:
-        return b.map(lambda t: select(t.equals(ignore), 0.0, 1.0), index, suffix="weights")
-    outer, inner = index.shape
-    spread = b.reshape(b.contiguous(weight), (1, weight.numel, 1))
-    flat = b.reshape(index, (1, outer * inner))
-    # one row of classes serves all elements: the kernel reads x[index] with inner stride zero
-    return b.reshape(lookup(b, spread, flat, ignore), (outer, inner))
-
-
-def lookup(b: Builder, table: View, index: View, ignore: int) -> View:
-    """table[index] for a vector: each element is an outer row of its own, all at the same place."""
-    n = index.numel
-    shown = View(table.tensor, (n, table.shape[1], 1), (0, 1, 1), table.offset)
-    out = b.tensor((n, 1), suffix="weights")
-    b.op(Pick(n, table.shape[1], 1, ignore), [shown, b.reshape(index, (n, 1))], [out], "weights")
-    return out
+        return b.map(lambda t: select(t.equals(ignore), 0.0, 1.0), labels, suffix="weights")
+    found = take(b, b.reshape(weight, (1, weight.numel, 1)), b.reshape(labels, (1, labels.numel, 1)), ignore, "weights")
+    return b.reshape(found, labels.shape)
 
 
 @covers(aten.nll_loss_backward.default, aten.nll_loss2d_backward.default)
@@ -158,16 +384,14 @@ def nll_loss_backward(
     ignore: int,
     total: View,
 ) -> View:
-    outer, extent, inner = as_rows(b, x).shape if x.contiguous else (x.shape[0], x.shape[1], prod(x.shape[2:]))
-    index = b.reshape(b.contiguous(target), (outer, inner))
-    w = class_weights(b, weight, index, ignore)
-    slope = b.reshape(g, (outer, inner)) if reduction == 0 else b.reshape(g, (1, 1))
+    outer, extent, inner = rows_shape(x.shape)
+    labels = b.reshape(b.contiguous(target), (outer, 1, inner))
+    w = class_weights(b, weight, labels, ignore)
+    slope = b.reshape(g, (outer, 1, inner)) if reduction == 0 else b.reshape(g, (1, 1, 1))
 
     def value(g: Expr, w: Expr, *total: Expr) -> Value:
         return -(g * w) / total[0] if total else -(g * w)
 
-    totals = [b.reshape(total, (1, 1))] if reduction == MEAN else []
-    v = b.map(value, slope, w, *totals, shape=(outer, inner), suffix="value")
-    out = b.tensor((outer, extent, inner))
-    b.op(Place(outer, extent, inner), [v, index], [out])
-    return b.reshape(out, x.shape)
+    totals = [b.reshape(total, (1, 1, 1))] if reduction == 1 else []
+    v = b.map(value, slope, w, *totals, shape=(outer, 1, inner), suffix="value")
+    return b.reshape(put(b, v, labels, extent, ignore=ignore), x.shape)

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 PANEL = 64 * 4 * 4  # [TL_KC][4] floats
 SLACK = 2 * 8 * 4 * 4  # around the panel of a convolution, for 3 x 3 kernels cut by a block
-SHARED_ROWS = 32  # output channels whose weights are packed at a time
+SHARED_ROWS = 16  # output channels whose weights are packed at a time
 
 
 def matmul_scratch(batch: int, m: int, n: int, k: int, cores: int) -> int:
-    """Two panels per core. A product with a vector that is split over k keeps the sums of its blocks."""
+    """Two panels per core. A product that is split over k keeps the sums of its blocks."""
     if k == 1:
         return 0
-    if m != 1 and n != 1:
-        return cores * 2 * PANEL
-    blocks = batch * -(-m * n // 4) * -(-k // 64)
-    split = cores > 1 and k > 64 and batch * m * n < 4 * cores and blocks <= 512
-    return 16 * blocks if split else 0
+    vector = m == 1 or n == 1
+    tiles = batch * (-(-m * n // 4) if vector else -(-m // 4) * -(-n // 4))
+    blocks = tiles * -(-k // 64)
+    few = batch * m * n < 4 * cores if vector else tiles < 2 * cores
+    parts = blocks if few and cores > 1 and k > 64 and blocks <= (512 if vector else 128) else 0
+    return 16 * parts if vector else cores * 2 * PANEL + 64 * parts
 
 
 def conv_scratch(

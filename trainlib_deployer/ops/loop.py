@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from math import prod
 
-from trainlib_deployer.ir import DType, Shape
+from trainlib_deployer.ir import DType, Part, Shape, View
+from trainlib_deployer.ops.cuts import Range, outer_cuts
 from trainlib_deployer.ops.expr import Instr, Reduction
 
 
@@ -49,3 +51,17 @@ class Loop:
 
     def scratch(self, cores: int) -> int:
         return 0
+
+    def cuts(self) -> Iterator[list[tuple[Range, ...]]]:
+        """Over the parallel dimensions, outermost first: every result is still folded in one piece."""
+        return outer_cuts(self.parallel)
+
+    def part(self, box: tuple[Range, ...], reads: tuple[View, ...], writes: tuple[View, ...]) -> Part:
+        kind = replace(self, extents=(*(hi - lo for lo, hi in box), *self.folded))
+        return Part(kind, tuple(inside(v, box) for v in reads), tuple(inside(v, box) for v in writes))
+
+
+def inside(view: View, box: tuple[Range, ...]) -> View:
+    for d, (lo, hi) in enumerate(box):
+        view = view.sliced(d, lo, hi)
+    return view

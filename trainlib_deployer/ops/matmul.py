@@ -5,18 +5,21 @@ c[b, m, n] = init + sum_k a[b, m, k] * b[b, k, n]; transposed or sliced operands
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from trainlib_deployer.ir import View
+from trainlib_deployer.ir import Part, View
 from trainlib_deployer.ops.build import Builder
 from trainlib_deployer.ops.call import Call, Operand, strides
+from trainlib_deployer.ops.cuts import MOST_TILES, Range, panel_cycles, ranges, sizes
 from trainlib_deployer.ops.kernel_scratch import matmul_scratch
 from trainlib_deployer.ops.registry import covers
 
 aten = torch.ops.aten
+BLOCK = 64  # terms of a sum that are added up on their own (docs/kernels.md)
 
 
 @dataclass(frozen=True)
@@ -28,6 +31,7 @@ class MatMul:
     n: int
     k: int
     init: bool = False
+    accumulate: bool = False  # add to what is there already
 
     name = "matmul"
     kernel = "tl_matmul_f32"
@@ -47,7 +51,45 @@ class MatMul:
         fields += [*strides("a", "bmk", a.view), *strides("b", "bkn", b.view), *strides("c", "bmn", c.view)]
         if init:
             fields += [("init", init[0].pointer), *strides("i", "bmn", init[0].view)]
+        fields.append(("accumulate", int(self.accumulate)))
         return Call(self.kernel, "tl_matmul", (*fields, ("scratch", scratch)))
+
+    def cycles(self, cores: int) -> float:
+        if 1 in (self.m, self.n, self.k):
+            return 2.5 * self.macs() / cores + 300
+        return panel_cycles(self.batch, self.m, self.n, self.k, cores)
+
+    def cuts(self) -> Iterator[list[Cut]]:
+        """Rows, then columns, pass by; long sums in pieces of whole blocks."""
+        for k in sizes(self.k, BLOCK):
+            for m in sizes(self.m, 4):
+                for n in sizes(self.n, 4):
+                    terms = ranges(self.k, k)
+                    if -(-self.k // k) * -(-self.m // m) * -(-self.n // n) > MOST_TILES:
+                        continue
+                    samples = ranges(self.batch, 1 if m < self.m or n < self.n or k < self.k else self.batch)
+                    rows, columns = ranges(self.m, m), ranges(self.n, n)
+                    yield [Cut(s, r, c, t) for s in samples for r in rows for c in columns for t in terms]
+                    if len(rows) > 1 and len(columns) > 1:
+                        yield [Cut(s, r, c, t) for s in samples for c in columns for r in rows for t in terms]
+
+    def part(self, cut: Cut, reads: tuple[View, ...], writes: tuple[View, ...]) -> Part:
+        a, b, *init = reads
+        s, r, c, t = cut.samples, cut.rows, cut.columns, cut.terms
+        out = writes[0].sliced(0, *s).sliced(1, *r).sliced(2, *c)
+        kind = MatMul(s[1] - s[0], r[1] - r[0], c[1] - c[0], t[1] - t[0], self.init, t[0] > 0 or self.accumulate)
+        windows = (a.sliced(0, *s).sliced(1, *r).sliced(2, *t), b.sliced(0, *s).sliced(1, *t).sliced(2, *c))
+        return Part(kind, (*windows, *(i.sliced(0, *s).sliced(1, *r).sliced(2, *c) for i in init)), (out,))
+
+
+@dataclass(frozen=True)
+class Cut:
+    """One tile of a product."""
+
+    samples: Range
+    rows: Range
+    columns: Range
+    terms: Range
 
 
 def product(b: Builder, left: View, right: View, init: View | None = None, suffix: str = "") -> View:

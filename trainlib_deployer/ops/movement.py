@@ -122,6 +122,11 @@ def diagonal(_: Builder, x: View, offset: int = 0, first: int = 0, second: int =
     )
 
 
+@covers(aten.diagonal_copy.default)
+def diagonal_copy(b: Builder, x: View, *where: int) -> View:
+    return b.map(lambda v: v, diagonal(b, x, *where))
+
+
 @covers(aten.cat.default)
 def cat(b: Builder, parts: Sequence[View], dim: int = 0) -> View:
     shape = tuple(b.meta.shape)
@@ -179,6 +184,11 @@ def slice_backward(b: Builder, g: View, shape: list[int], dim: int, start: int, 
 def select_backward(b: Builder, g: View, shape: list[int], dim: int, index: int) -> View:
     dim %= len(shape)
     return zeros_with(b, shape, lambda out: selected(out, dim, index % shape[dim]), g)
+
+
+@covers(aten.diagonal_backward.default)
+def diagonal_backward(b: Builder, g: View, shape: list[int], offset: int, first: int, second: int) -> View:
+    return zeros_with(b, shape, lambda out: diagonal(b, out, offset, first, second), g)
 
 
 @covers(aten.slice_scatter.default)

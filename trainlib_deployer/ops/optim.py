@@ -7,17 +7,18 @@ Bias corrections 1 - beta^t are carried as c <- beta*c + (1 - beta), which keeps
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from trainlib_deployer.ir import DType, Role, Tensor, View
-from trainlib_deployer.ops.build import Builder
+from trainlib_deployer.ops.build import Builder, Where
 from trainlib_deployer.ops.expr import Expr, Operand, call, select
 
 Hyper = Mapping[str, Any]
+Formula = Callable[..., Sequence[Operand]]
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,10 @@ class Parameter:
     value: View
     gradient: View
 
+    @property
+    def layer(self) -> str:
+        return self.name.rpartition(".")[0]
+
 
 @dataclass
 class Group:
@@ -35,8 +40,12 @@ class Group:
 
     hyper: Hyper
     lr: View
-    step: View
+    step: View  # updates so far
     index: int
+
+    @property
+    def function(self) -> str:
+        return str(self.hyper["kind"]).lower()
 
 
 Rule = Callable[[Builder, Group, list[Parameter]], None]
@@ -60,6 +69,47 @@ def state(b: Builder, name: str, shape: tuple[int, ...], value: float = 0.0) -> 
     return View.whole(tensor)
 
 
+def update(
+    b: Builder,
+    group: Group,
+    q: Parameter,
+    labels: Sequence[str],
+    formula: Formula,
+    *extra: View,
+    initial: Mapping[str, float] | None = None,
+) -> None:
+    """One loop: formula(p, g, lr, extra..., states...) gives the new (p, states...)."""
+    b.where = Where("update", q.layer, group.function)
+    states = [state(b, f"{q.name}.{label}", q.value.shape, (initial or {}).get(label, 0.0)) for label in labels]
+    into = [q.value, *states]
+    reads = [q.value, q.gradient, group.lr, *extra, *states]
+    b.maps(formula, *reads, dtypes=(None,) * len(into), shape=q.value.shape, into=into)
+    entitle(b, q.name, group.function)
+
+
+def entitle(b: Builder, subject: str, function: str) -> None:
+    """Name the newest operation for people: `stack1.conv1.weight: sgd`."""
+    b.program.ops[-1] = replace(b.program.ops[-1], name=f"{subject}: {function}")
+
+
+def scalars(
+    b: Builder,
+    group: Group,
+    what: str,
+    formula: Formula,
+    reads: Sequence[View],
+    states: Mapping[str, float],
+    results: int = 0,
+) -> tuple[View, ...]:
+    """Numbers that all parameters of a group share: formula(reads..., states...) gives (results..., new states...)."""
+    b.where = Where("update", "", group.function)
+    kept = [state(b, f"group{group.index}.{label}", (), value) for label, value in states.items()]
+    into = [*[None] * results, *kept]
+    written = b.maps(formula, *reads, *kept, dtypes=(None,) * len(into), shape=(), into=into, suffix=what)
+    entitle(b, f"group {group.index}", f"{group.function}, {what.replace('_', ' ')}")
+    return written
+
+
 def signed(hyper: Hyper, g: Expr) -> Expr:
     return -g if hyper.get("maximize") else g
 
@@ -70,15 +120,33 @@ def decayed(hyper: Hyper, g: Expr, p: Expr) -> Expr:
     return g + p * float(decay) if decay else g
 
 
+def both_decays(h: Hyper, p: Expr, g: Expr, lr: Expr, decoupled: bool) -> tuple[Expr, Expr]:
+    """The parameter and the gradient with weight decay on one of them."""
+    decay = float(h.get("weight_decay", 0.0))
+    if decay and decoupled:
+        return p * (1.0 - lr * decay), g
+    return p, g + p * decay if decay else g
+
+
+def betas_of(h: Hyper) -> tuple[float, float]:
+    first, second = h.get("betas", (0.9, 0.999))
+    return float(first), float(second)
+
+
+def bias_correction(b: Builder, group: Group, beta: float, label: str) -> View:
+    """1 - beta^t, advanced once an update."""
+    return scalars(b, group, label, lambda c: (c * beta + (1.0 - beta),), [], {label: 0.0})[0]
+
+
 @optimizer("SGD")
 def sgd(b: Builder, group: Group, parameters: list[Parameter]) -> None:
     h = group.hyper
     momentum, dampening = float(h.get("momentum", 0.0)), float(h.get("dampening", 0.0))
 
-    def plain(p: Expr, g: Expr, lr: Expr) -> tuple[Operand, ...]:
+    def plain(p: Expr, g: Expr, lr: Expr) -> Sequence[Operand]:
         return (p - lr * decayed(h, signed(h, g), p),)
 
-    def heavy(p: Expr, g: Expr, lr: Expr, buf: Expr, step: Expr) -> tuple[Operand, ...]:
+    def heavy(p: Expr, g: Expr, lr: Expr, step: Expr, buf: Expr) -> Sequence[Operand]:
         d = decayed(h, signed(h, g), p)
         later = buf * momentum + d * (1.0 - dampening)
         new = later if dampening == 0 else select(step.equals(0), d, later)
@@ -86,77 +154,119 @@ def sgd(b: Builder, group: Group, parameters: list[Parameter]) -> None:
         return p - lr * direction, new
 
     for q in parameters:
-        reads = [q.value, q.gradient, group.lr]
-        if not momentum:
-            b.maps(plain, *reads, shape=q.value.shape, into=[q.value], suffix=q.name)
+        if momentum:
+            update(b, group, q, ["momentum_buffer"], heavy, group.step)
         else:
-            buf = state(b, f"{q.name}.momentum_buffer", q.value.shape)
-            b.maps(
-                heavy,
-                *reads,
-                buf,
-                group.step,
-                dtypes=(None, None),
-                shape=q.value.shape,
-                into=[q.value, buf],
-                suffix=q.name,
-            )
-
-
-def bias_correction(b: Builder, group: Group, beta: float, label: str) -> View:
-    """1 - beta^t, advanced once a step."""
-    c = state(b, f"group{group.index}.{label}", ())
-    b.maps(lambda c: (c * beta + (1.0 - beta),), c, shape=(), into=[c], suffix=label)
-    return c
+            update(b, group, q, [], plain)
 
 
 @optimizer("Adam", "AdamW")
 def adam(b: Builder, group: Group, parameters: list[Parameter]) -> None:
     h = group.hyper
-    beta1, beta2 = (float(v) for v in h.get("betas", (0.9, 0.999)))
-    eps, decay = float(h.get("eps", 1e-8)), float(h.get("weight_decay", 0.0))
-    decoupled = bool(h.get("decoupled_weight_decay", h.get("kind") == "AdamW"))
-    amsgrad = bool(h.get("amsgrad"))
+    beta1, beta2 = betas_of(h)
+    eps, amsgrad = float(h.get("eps", 1e-8)), bool(h.get("amsgrad"))
+    decoupled = bool(h.get("decoupled_weight_decay")) or h.get("kind") == "AdamW"
     c1 = bias_correction(b, group, beta1, "correction1")
     c2 = bias_correction(b, group, beta2, "correction2")
 
-    def rates(lr: Expr, c1: Expr, c2: Expr) -> tuple[Operand, ...]:
+    def rates(lr: Expr, c1: Expr, c2: Expr) -> Sequence[Operand]:
         return lr / c1, call("rsqrt", c2)
 
-    rate, root = b.maps(rates, group.lr, c1, c2, dtypes=(None, None), shape=(), suffix="rate")
+    shared = scalars(b, group, "rate", rates, [group.lr, c1, c2], {}, results=2)
 
-    def update(p: Expr, g: Expr, lr: Expr, rate: Expr, root: Expr, m: Expr, v: Expr, *top: Expr) -> tuple[Operand, ...]:
-        g = signed(h, g)
-        if decay and decoupled:
-            p = p * (1.0 - lr * decay)
-        elif decay:
-            g = g + p * decay
+    def formula(p: Expr, g: Expr, lr: Expr, rate: Expr, root: Expr, m: Expr, v: Expr, *top: Expr) -> Sequence[Operand]:
+        p, g = both_decays(h, p, signed(h, g), lr, decoupled)
         m = m + (g - m) * (1.0 - beta1)
         v = v * beta2 + g * g * (1.0 - beta2)
         largest = [call("max", before, v) for before in top]
         denominator = call("sqrt", largest[0] if largest else v) * root + eps
         return (p - rate * (m / denominator), m, v, *largest)
 
+    labels = ("exp_avg", "exp_avg_sq", "max_exp_avg_sq")[: 3 if amsgrad else 2]
     for q in parameters:
-        shape = q.value.shape
-        moments = [
-            state(b, f"{q.name}.{label}", shape)
-            for label in ("exp_avg", "exp_avg_sq", "max_exp_avg_sq")[: 3 if amsgrad else 2]
-        ]
-        into = [q.value, *moments]
-        b.maps(
-            update,
-            q.value,
-            q.gradient,
-            group.lr,
-            rate,
-            root,
-            *moments,
-            dtypes=(None,) * len(into),
-            shape=shape,
-            into=into,
-            suffix=q.name,
-        )
+        update(b, group, q, labels, formula, *shared)
+
+
+@optimizer("NAdam")
+def nadam(b: Builder, group: Group, parameters: list[Parameter]) -> None:
+    """mu(t) = beta1 (1 - 0.5 * 0.96^(t * momentum_decay)); the power is carried from step to step."""
+    h = group.hyper
+    beta1, beta2 = betas_of(h)
+    eps, factor = float(h.get("eps", 1e-8)), 0.96 ** float(h.get("momentum_decay", 4e-3))
+    decoupled = bool(h.get("decoupled_weight_decay"))
+    c2 = bias_correction(b, group, beta2, "correction2")
+
+    def rates(lr: Expr, c2: Expr, power: Expr, product: Expr) -> Sequence[Operand]:
+        power = power * factor
+        mu, mu_next = (beta1 - power * (0.5 * beta1)), (beta1 - power * (0.5 * beta1 * factor))
+        product = product * mu
+        of_gradient = lr * (1.0 - mu) / (1.0 - product)
+        of_average = lr * mu_next / (1.0 - product * mu_next)
+        return of_gradient, of_average, call("rsqrt", c2), power, product
+
+    states = {"power": 1.0, "mu_product": 1.0}
+    shared = scalars(b, group, "rates", rates, [group.lr, c2], states, results=3)[:3]
+
+    def formula(p: Expr, g: Expr, lr: Expr, by_g: Expr, by_m: Expr, root: Expr, m: Expr, v: Expr) -> Sequence[Operand]:
+        p, g = both_decays(h, p, signed(h, g), lr, decoupled)
+        m = m + (g - m) * (1.0 - beta1)
+        v = v * beta2 + g * g * (1.0 - beta2)
+        denominator = call("sqrt", v) * root + eps
+        return p - by_g * (g / denominator) - by_m * (m / denominator), m, v
+
+    for q in parameters:
+        update(b, group, q, ["exp_avg", "exp_avg_sq"], formula, *shared)
+
+
+@optimizer("RAdam")
+def radam(b: Builder, group: Group, parameters: list[Parameter]) -> None:
+    """The length of the average, rho_inf - 2 t beta2^t / (1 - beta2^t), without its cancellation:
+    2 s / w - 1 with w = sum of beta2^j and s = sum of (j + 1) beta2^j over j < t."""
+    h = group.hyper
+    beta1, beta2 = betas_of(h)
+    eps, decoupled = float(h.get("eps", 1e-8)), bool(h.get("decoupled_weight_decay"))
+    longest = 2.0 / (1.0 - beta2) - 1.0
+    c1 = bias_correction(b, group, beta1, "correction1")
+
+    def rates(lr: Expr, c1: Expr, w: Expr, s: Expr) -> Sequence[Operand]:
+        w = w * beta2 + 1.0
+        s = s * beta2 + w
+        length = 2.0 * (s / w) - 1.0
+        scale = longest / ((longest - 4.0) * (longest - 2.0))
+        square = (length - 4.0) * (length - 2.0) * scale / length
+        rectified = call("sqrt", call("max", square, 0.0) * (w * (1.0 - beta2)))
+        return lr / c1, select(length > 5.0, rectified, -1.0), w, s
+
+    states = {"weights": 0.0, "moments": 0.0}
+    shared = scalars(b, group, "rates", rates, [group.lr, c1], states, results=2)[:2]
+
+    def formula(p: Expr, g: Expr, lr: Expr, rate: Expr, rectified: Expr, m: Expr, v: Expr) -> Sequence[Operand]:
+        p, g = both_decays(h, p, signed(h, g), lr, decoupled)
+        m = m + (g - m) * (1.0 - beta1)
+        v = v * beta2 + g * g * (1.0 - beta2)
+        adaptive = select(rectified < 0.0, 1.0, rectified / (call("sqrt", v) + eps))
+        return p - rate * m * adaptive, m, v
+
+    for q in parameters:
+        update(b, group, q, ["exp_avg", "exp_avg_sq"], formula, *shared)
+
+
+@optimizer("Adamax")
+def adamax(b: Builder, group: Group, parameters: list[Parameter]) -> None:
+    h = group.hyper
+    beta1, beta2 = betas_of(h)
+    eps = float(h.get("eps", 1e-8))
+    c1 = bias_correction(b, group, beta1, "correction1")
+    shared = scalars(b, group, "rate", lambda lr, c: (lr / c,), [group.lr, c1], {}, results=1)
+
+    def formula(p: Expr, g: Expr, lr: Expr, rate: Expr, m: Expr, top: Expr) -> Sequence[Operand]:
+        g = decayed(h, signed(h, g), p)
+        m = m + (g - m) * (1.0 - beta1)
+        top = call("max", top * beta2, call("abs", g) + eps)
+        return p - rate * (m / top), m, top
+
+    for q in parameters:
+        update(b, group, q, ["exp_avg", "exp_inf"], formula, *shared)
 
 
 @optimizer("RMSprop")
@@ -165,7 +275,7 @@ def rmsprop(b: Builder, group: Group, parameters: list[Parameter]) -> None:
     alpha, eps, momentum = float(h.get("alpha", 0.99)), float(h.get("eps", 1e-8)), float(h.get("momentum", 0.0))
     centered = bool(h.get("centered"))
 
-    def update(p: Expr, g: Expr, lr: Expr, square: Expr, *rest: Expr) -> tuple[Operand, ...]:
+    def formula(p: Expr, g: Expr, lr: Expr, square: Expr, *rest: Expr) -> Sequence[Operand]:
         left = list(rest)
         g = decayed(h, signed(h, g), p)
         square = square * alpha + g * g * (1.0 - alpha)
@@ -182,8 +292,9 @@ def rmsprop(b: Builder, group: Group, parameters: list[Parameter]) -> None:
             out.append(direction)
         return (p - lr * direction, *out)
 
-    labels = ["square_avg"] + (["grad_avg"] if centered else []) + (["momentum_buffer"] if momentum else [])
-    with_states(b, group, parameters, labels, update)
+    labels = ["square_avg"] + ["grad_avg"] * centered + ["momentum_buffer"] * bool(momentum)
+    for q in parameters:
+        update(b, group, q, labels, formula)
 
 
 @optimizer("Adagrad")
@@ -191,15 +302,15 @@ def adagrad(b: Builder, group: Group, parameters: list[Parameter]) -> None:
     h = group.hyper
     decay, eps = float(h.get("lr_decay", 0.0)), float(h.get("eps", 1e-10))
 
-    def update(p: Expr, g: Expr, lr: Expr, total: Expr, step: Expr) -> tuple[Operand, ...]:
+    def formula(p: Expr, g: Expr, lr: Expr, step: Expr, total: Expr) -> Sequence[Operand]:
         g = decayed(h, signed(h, g), p)
         total = total + g * g
         rate = lr / (step.float() * decay + 1.0) if decay else lr
         return p - rate * (g / (call("sqrt", total) + eps)), total
 
-    with_states(
-        b, group, parameters, ["sum"], update, group.step, initial=float(h.get("initial_accumulator_value", 0.0))
-    )
+    for q in parameters:
+        initial = {"sum": float(h["defaults"].get("initial_accumulator_value", 0.0))}
+        update(b, group, q, ["sum"], formula, group.step, initial=initial)
 
 
 @optimizer("Adadelta")
@@ -207,37 +318,52 @@ def adadelta(b: Builder, group: Group, parameters: list[Parameter]) -> None:
     h = group.hyper
     rho, eps = float(h.get("rho", 0.9)), float(h.get("eps", 1e-6))
 
-    def update(p: Expr, g: Expr, lr: Expr, square: Expr, delta: Expr) -> tuple[Operand, ...]:
+    def formula(p: Expr, g: Expr, lr: Expr, square: Expr, delta: Expr) -> Sequence[Operand]:
         g = decayed(h, signed(h, g), p)
         square = square * rho + g * g * (1.0 - rho)
         change = call("sqrt", delta + eps) / call("sqrt", square + eps) * g
         return p - lr * change, square, delta * rho + change * change * (1.0 - rho)
 
-    with_states(b, group, parameters, ["square_avg", "acc_delta"], update)
-
-
-def with_states(
-    b: Builder,
-    group: Group,
-    parameters: list[Parameter],
-    labels: list[str],
-    update: Callable[..., tuple[Operand, ...]],
-    *extra: View,
-    initial: float = 0.0,
-) -> None:
-    """One loop a parameter: (p, g, lr, states..., extra...) -> (p, states...)."""
     for q in parameters:
-        states = [state(b, f"{q.name}.{label}", q.value.shape, initial) for label in labels]
-        into = [q.value, *states]
-        b.maps(
-            update,
-            q.value,
-            q.gradient,
-            group.lr,
-            *states,
-            *extra,
-            dtypes=(None,) * len(into),
-            shape=q.value.shape,
-            into=into,
-            suffix=q.name,
-        )
+        update(b, group, q, ["square_avg", "acc_delta"], formula)
+
+
+@optimizer("Rprop")
+def rprop(b: Builder, group: Group, parameters: list[Parameter]) -> None:
+    h = group.hyper
+    less, more = (float(v) for v in h.get("etas", (0.5, 1.2)))
+    low, high = (float(v) for v in h.get("step_sizes", (1e-6, 50.0)))
+
+    def formula(p: Expr, g: Expr, lr: Expr, before: Expr, size: Expr) -> Sequence[Operand]:
+        g = signed(h, g)
+        turn = g * before
+        size = size * select(turn > 0.0, more, select(turn < 0.0, less, 1.0))
+        size = call("min", call("max", size, low), high)
+        g = select(turn < 0.0, 0.0, g)
+        return p - call("sign", g) * size, g, size
+
+    for q in parameters:
+        update(b, group, q, ["prev", "step_size"], formula, initial={"step_size": float(h["lr"])})
+
+
+@optimizer("ASGD")
+def asgd(b: Builder, group: Group, parameters: list[Parameter]) -> None:
+    """The rate eta and the weight mu of a step come from the step before."""
+    h = group.hyper
+    decay, power, start = float(h.get("lambd", 1e-4)), float(h.get("alpha", 0.75)), float(h.get("t0", 1e6))
+
+    def rates(lr: Expr, step: Expr, eta: Expr, mu: Expr) -> Sequence[Operand]:
+        t = step.float() + 1.0
+        later = lr / call("pow", 1.0 + lr * decay * t, power)
+        return eta * 1.0, mu * 1.0, later, 1.0 / call("max", t - start, 1.0)
+
+    states = {"eta": float(h["lr"]), "mu": 1.0}
+    shared = scalars(b, group, "rates", rates, [group.lr, group.step], states, results=2)[:2]
+
+    def formula(p: Expr, g: Expr, lr: Expr, eta: Expr, mu: Expr, average: Expr) -> Sequence[Operand]:
+        g = decayed(h, signed(h, g), p)
+        p = p * (1.0 - eta * decay) - eta * g
+        return p, select(mu.equals(1.0), p, average + (p - average) * mu)
+
+    for q in parameters:
+        update(b, group, q, ["ax"], formula, *shared)

@@ -67,6 +67,7 @@ FLOAT_FUNCTIONS = {
     "tanh": aten.tanh,
     "erf": aten.erf,
     "erfc": aten.erfc,
+    "erfinv": aten.erfinv,
     "sigmoid": aten.sigmoid,
     "floor": aten.floor,
     "ceil": aten.ceil,
@@ -144,6 +145,41 @@ def remainder(x: Expr, y: Operand) -> Operand:
 @formula(aten.fmod.Tensor, aten.fmod.Scalar)
 def fmod(x: Expr, y: Operand) -> Operand:
     return apply("fmod", [x, y])
+
+
+@formula(aten.fmax.default)
+def fmax(x: Expr, y: Expr) -> Operand:
+    """The larger one; a number wins over NaN."""
+    return select(x.op("ne", x), y, select(y.op("ne", y), x, apply("max", [x, y])))
+
+
+@formula(aten.fmin.default)
+def fmin(x: Expr, y: Expr) -> Operand:
+    return select(x.op("ne", x), y, select(y.op("ne", y), x, apply("min", [x, y])))
+
+
+@formula(aten.hypot.default)
+def hypot(x: Expr, y: Expr) -> Operand:
+    return call("sqrt", x * x + y * y)
+
+
+@formula(aten.asinh.default)
+def asinh(x: Expr) -> Operand:
+    """log(|x| + sqrt(1 + x^2)) with the sign of x, accurate near zero."""
+    a = call("abs", x)
+    return call("sign", x) * call("log1p", a + a * a / (1.0 + call("sqrt", 1.0 + a * a)))
+
+
+@formula(aten.acosh.default)
+def acosh(x: Expr) -> Operand:
+    t = x - 1.0
+    return call("log1p", t + call("sqrt", t * 2.0 + t * t))
+
+
+@formula(aten.atanh.default)
+def atanh(x: Expr) -> Operand:
+    a = call("abs", x)
+    return call("sign", x) * call("log1p", a * 2.0 / (1.0 - a)) * 0.5
 
 
 @formula(aten.neg.default)
@@ -271,7 +307,13 @@ def isinf(x: Expr) -> Operand:
     return apply("gt", [call("abs", x), 3.4028234663852886e38])
 
 
-@formula(aten.clone.default, aten.contiguous.default, aten.copy.default)
+@formula(aten.copy.default)
+def copied(_target: Expr, source: Expr, *_: Any) -> Operand:
+    """What an in-place copy leaves."""
+    return source
+
+
+@formula(aten.clone.default, aten.contiguous.default)
 def clone(x: Expr, *_: Any, **__: Any) -> Operand:
     return x
 
@@ -459,6 +501,16 @@ def gauss_cdf(x: Expr) -> Expr:
     return call("erfc", x * -SQRT_HALF) * 0.5
 
 
+@formula(aten.hardshrink_backward.default)
+def hardshrink_backward(g: Expr, x: Expr, limit: float) -> Operand:
+    return select(call("abs", x) <= float(limit), 0.0, g)
+
+
+@formula(aten.softshrink_backward.default)
+def softshrink_backward(g: Expr, x: Expr, limit: float) -> Operand:
+    return select(call("abs", x) <= float(limit), 0.0, g)
+
+
 @covers(aten.log_sigmoid_forward.default)
 def log_sigmoid_forward(b: Builder, x: View) -> tuple[View, View]:
     return b.map(lambda x: call("min", x, 0.0) - call("log1p", call("exp", -call("abs", x))), x), x
@@ -500,6 +552,13 @@ def new_full(b: Builder, _: View, shape: list[int], value: float, **__: Any) -> 
 @covers(aten.scalar_tensor.default)
 def scalar_tensor(b: Builder, value: float, **_: Any) -> View:
     return b.fill((), value, result_dtype(b))
+
+
+@covers(aten.arange.default, aten.arange.start, aten.arange.start_step, aten.linspace.default)
+def first_position(b: Builder, *bounds: float, **_: Any) -> View:
+    """Of a single element: those of several are constants by now, and folded."""
+    starts_at_zero = len(bounds) == 1
+    return b.fill(tuple(b.meta.shape), 0 if starts_at_zero else bounds[0], result_dtype(b))
 
 
 @covers(aten.empty.memory_format, aten.new_empty.default, aten.new_empty_strided.default, aten.empty_strided.default)

@@ -8,10 +8,11 @@ import torch
 
 from trainlib_deployer.ir import View
 from trainlib_deployer.ops.build import Builder
-from trainlib_deployer.ops.expr import call
+from trainlib_deployer.ops.expr import call, select
 from trainlib_deployer.ops.registry import covers
 
 aten = torch.ops.aten
+NOTHING = float("-inf")
 
 
 @covers(aten._softmax.default)
@@ -21,6 +22,15 @@ def softmax(b: Builder, x: View, dim: int, _half: bool) -> View:
     top = b.reduce("max", [dim], x, keepdim=True, suffix="max")
     e = b.map(lambda x, m: call("exp", x - m), x, top, suffix="exp")
     share = b.reduce("sum", [dim], e, post=lambda s: 1.0 / s, keepdim=True, suffix="share")
+    return b.map(lambda e, s: e * s, e, share)
+
+
+@covers(aten._safe_softmax.default)
+def safe_softmax(b: Builder, x: View, dim: int, _dtype: Any = None) -> View:
+    """Rows that are masked altogether, all at minus infinity, give zeros."""
+    top = b.reduce("max", [dim], x, post=lambda m: select(m.equals(NOTHING), 0.0, m), keepdim=True, suffix="max")
+    e = b.map(lambda x, m: call("exp", x - m), x, top, suffix="exp")
+    share = b.reduce("sum", [dim], e, post=lambda s: select(s.equals(0.0), 0.0, 1.0 / s), keepdim=True, suffix="share")
     return b.map(lambda e, s: e * s, e, share)
 
 

@@ -7,9 +7,11 @@ from collections.abc import Callable
 from trainlib_deployer.ir import Program
 from trainlib_deployer.passes.coalesce import coalesce
 from trainlib_deployer.passes.drop_dead import drop_dead
+from trainlib_deployer.passes.early_masks import early_masks
 from trainlib_deployer.passes.fuse_loops import fuse_loops
 from trainlib_deployer.passes.hoist_updates import hoist_updates
 from trainlib_deployer.passes.prune_loops import prune_loops
+from trainlib_deployer.passes.reorder import reorder
 from trainlib_deployer.passes.split_reductions import split_reductions
 
 Pass = Callable[[Program], Program]
@@ -21,6 +23,8 @@ DEFAULT: tuple[Pass, ...] = (
     split_reductions,  # few results from many elements: all cores take part
     hoist_updates,  # a parameter's update right behind its gradient
     coalesce,  # neighbouring dimensions that step as one
+    reorder,  # the backward pass in the order that needs the least memory
+    early_masks,  # signs instead of activations where that lowers the peak
 )
 
 

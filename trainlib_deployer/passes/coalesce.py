@@ -12,13 +12,14 @@ def coalesce(program: Program) -> Program:
     return program.with_ops([merged(op) if isinstance(op.kind, Loop) else op for op in program.ops])
 
 
-def merged(op: Op) -> Op:
+def merged(op: Op, fold: bool = True) -> Op:
+    """Without `fold`, reduced dimensions keep their number and so their order of summation."""
     kind = op.kind
     assert isinstance(kind, Loop)
     parallel = len(kind.parallel)
     rows = [list(v.strides) for v in op.reads]
     written = [list(v.strides) + [0] * kind.reduced for v in op.writes]
-    groups = grouped(kind.extents, rows + written, parallel)
+    groups = grouped(kind.extents, rows + written, parallel, len(kind.extents) if fold else parallel)
     extents = tuple(product(kind.extents, g) for g in groups)
     reduced = sum(1 for g in groups if g[0] >= parallel)
 
@@ -41,8 +42,8 @@ def product(extents: Shape, group: list[int]) -> int:
     return out
 
 
-def grouped(extents: Shape, strides: list[list[int]], parallel: int) -> list[list[int]]:
-    """Runs of dimensions that every operand steps through as one; parallel and reduced ones never mix."""
+def grouped(extents: Shape, strides: list[list[int]], parallel: int, limit: int) -> list[list[int]]:
+    """Runs of dimensions below `limit` that every operand steps through as one; parallel and reduced ones never mix."""
     groups: list[list[int]] = []
     for d, extent in enumerate(extents):
         if extent == 1:
@@ -50,7 +51,7 @@ def grouped(extents: Shape, strides: list[list[int]], parallel: int) -> list[lis
         if groups:
             last = groups[-1][-1]
             same_side = (last < parallel) == (d < parallel)
-            if same_side and all(s[last] == s[d] * extent for s in strides):
+            if same_side and d < limit and all(s[last] == s[d] * extent for s in strides):
                 groups[-1].append(d)
                 continue
         groups.append([d])

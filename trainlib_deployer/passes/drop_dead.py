@@ -1,4 +1,4 @@
-"""Remove operations whose results nobody reads."""
+"""Remove operations whose results nobody reads, or that have no elements."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def drop_dead(program: Program) -> Program:
     live |= {program.loss, *(t for _, t in program.outputs), *(t for _, t in program.gradients)}
     kept: list[Op] = []
     for op in reversed(program.ops):
-        if not any(v.tensor in live for v in op.writes):
+        if not any(v.tensor in live and v.numel for v in op.writes):
             continue
         op = without_dead_results(op, live)
         live |= {v.tensor for v in op.reads}

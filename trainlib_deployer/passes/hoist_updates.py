@@ -1,8 +1,7 @@
 """Move each parameter's update right behind the last operation that needs the old value or makes its gradient.
 
-Then the gradient dies at once and its memory serves the next layer. Only pointwise updates move, so clipping by
-global norm,
-which reads every gradient first, keeps them where they are by itself.
+Then the gradient dies at once and its memory serves the next layer. Clipping by the norm of all gradients needs every
+gradient first: the updates then stay behind it by themselves.
 """
 
 from __future__ import annotations
@@ -11,9 +10,11 @@ from trainlib_deployer.ir import Op, Program
 
 
 def hoist_updates(program: Program) -> Program:
+    """Where gradients are accumulated, it is the accumulation that moves: the updates run in some of the steps only."""
+    moving = "accumulate" if any(op.phase == "accumulate" for op in program.ops) else "update"
     ops: list[Op] = []
     for op in program.ops:
-        if op.phase != "update":
+        if op.phase != moving:
             ops.append(op)
             continue
         touched = {v.tensor for v in (*op.reads, *op.writes)}

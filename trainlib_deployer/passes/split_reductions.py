@@ -11,8 +11,9 @@ from math import prod
 from trainlib_deployer.ir import DType, Op, Program, Role, Tensor, View
 from trainlib_deployer.ops.expr import Reduction
 from trainlib_deployer.ops.loop import Loop
+from trainlib_deployer.passes.prune_loops import pruned
 
-FEW = 8  # results that leave cores idle
+FEW = 64  # results that may leave cores idle, or tiles too large
 MANY = 512  # elements a result that make a second pass worth its barrier
 BLOCK = 128  # the target size of a block
 
@@ -61,9 +62,11 @@ def halves(op: Op, kind: Loop, tensors: dict[str, Tensor]) -> list[Op]:
         tuple(range(base, base + count)),
         tuple(r.dtype for r in kind.reductions),
     )
-    dtypes: tuple[DType, ...] = tuple(r.dtype for r in kind.reductions)
+    behind = inputs_behind(kind)
+    dtypes: tuple[DType, ...] = (*(r.dtype for r in kind.reductions), *(kind.inputs[i] for i in behind))
     folds = tuple(Reduction(r.op, i, r.dtype) for i, r in enumerate(kind.reductions))
-    move = {base + i: count + i for i in range(count + len(kind.post))}
+    move = {base + i: len(dtypes) + i for i in range(count + len(kind.post))}
+    move |= {i: count + k for k, i in enumerate(behind)}
     post = tuple(replace(s, args=tuple(move[a] if isinstance(a, int) else a for a in s.args)) for s in kind.post)
     second = Loop(
         (*kind.parallel, *outer),
@@ -76,21 +79,25 @@ def halves(op: Op, kind: Loop, tensors: dict[str, Tensor]) -> list[Op]:
         kind.outputs,
     )
     views = [View.whole(t) for t in parts]
+    shown = tuple(View(v.tensor, second.extents, (*v.strides[:rank], *(0 for _ in outer)), v.offset) for v in op.reads)
     return [
-        replace(op, name=f"{op.name}.blocks", kind=first, reads=tuple(map(cut, op.reads)), writes=tuple(views)),
-        replace(op, kind=second, reads=tuple(views)),
+        pruned(replace(op, name=f"{op.name}.blocks", kind=first, reads=tuple(map(cut, op.reads)), writes=tuple(views))),
+        replace(op, kind=second, reads=(*views, *(shown[i] for i in behind))),
     ]
 
 
 def splittable(kind: Loop) -> bool:
-    return prod(kind.parallel) < FEW and prod(kind.folded) >= MANY and not uses_inputs(kind)
+    return prod(kind.parallel) < FEW and prod(kind.folded) >= MANY
 
 
-def uses_inputs(kind: Loop) -> bool:
-    """True when the part behind the reduction reads more than its results."""
-    base = len(kind.inputs) + len(kind.body)
+def inputs_behind(kind: Loop) -> list[int]:
+    """Inputs that the part behind the reduction reads; they do not change along the reduced dimensions."""
+    base = len(kind.inputs)
     used = {a for s in kind.post for a in s.args if isinstance(a, int)} | set(kind.results)
-    return any(a < base for a in used)
+    assert not any(base <= a < base + len(kind.body) for a in used), (
+        "the part behind a reduction sees no single element"
+    )
+    return sorted(a for a in used if a < base)
 
 
 def block_of(extent: int, inner: int) -> int:

@@ -156,7 +156,7 @@ def searched(group: Group, best: Layout, goal: int, seconds: float) -> Layout:
     budget = int(seconds * NODES_PER_SECOND / (1 + len(net.members) / 5000))
     low, target = best.least - unit, goal // unit * unit
     while target < best.peak and budget > 0:
-        outcome, offset, steps, how = attempt(net, target, budget // 2 + 1, seconds)
+        outcome, offset, steps, how = attempt(net, target, budget // 2 + 1, seconds if target <= goal else 0.0)
         budget -= steps
         if outcome is Outcome.FOUND:
             best = replace(best, offset=offset, peak=int((offset + group.size).max()), method=how)
@@ -170,8 +170,9 @@ def searched(group: Group, best: Layout, goal: int, seconds: float) -> Layout:
 
 
 def attempt(net: Sections, target: int, budget: int, seconds: float) -> tuple[Outcome, Ints, int, str]:
+    """Search; where that gives up and there are seconds for it, the constraint solver."""
     outcome, offset, steps, how = explore(net, target, budget)
-    if outcome is Outcome.GAVE_UP and exact.available():
+    if outcome is Outcome.GAVE_UP and seconds > 0 and exact.available():
         answer = exact.solve(net, target, seconds)
         if answer is not None:
             return Outcome.FOUND, answer, steps, "constraint solver"

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from trainlib_deployer.errors import DoesNotFit
 from trainlib_deployer.ir import Program, Tensor
 from trainlib_deployer.plan.arena import Interval, Placement, Problem, place
+from trainlib_deployer.plan.fit import does_not_fit
 from trainlib_deployer.plan.lifetimes import Lifetime, lifetimes, shared_storage
 from trainlib_deployer.plan.plan import Buffer, LevelPlan, Plan
+from trainlib_deployer.plan.tiles import Tiling
 from trainlib_deployer.targets import Target
 
 ALIGNMENT = 16
@@ -30,13 +32,29 @@ class Item:
 
 
 def plan(program: Program, target: Target) -> Plan:
-    """Everything in L1 if it fits there; else tensors in L2, with stacks and scratch in L1."""
-    everything_in_l1 = layout(program, target, tensors_in="L1")
-    in_l1 = fits(everything_in_l1) or not target.l2
-    chosen = everything_in_l1 if in_l1 else layout(program, target, tensors_in="L2")
+    chosen = best_layout(program, target)
     if not fits(chosen):
-        raise does_not_fit(chosen)
+        raise does_not_fit(chosen, untiled)
     return chosen
+
+
+def best_layout(program: Program, target: Target) -> Plan:
+    """Everything in L1 if it fits there; else tensors in L2, streamed through L1 in tiles; else read from L2."""
+    from trainlib_deployer.plan.tiled import tiled_layout
+
+    direct = untiled(program, target)
+    hopeless = direct.levels["L2"].used - target.l1 > target.l2  # whatever moves to L1
+    if hopeless or not direct.levels["L2"].used:
+        return direct
+    return tiled_layout(program, target) or direct
+
+
+def untiled(program: Program, target: Target) -> Plan:
+    """Everything in L1 if it fits there or there is nothing else; else all tensors in L2."""
+    everything_in_l1 = layout(program, target, tensors_in="L1")
+    if fits(everything_in_l1) or not target.l2:
+        return everything_in_l1
+    return layout(program, target, tensors_in="L2")
 
 
 def fits(candidate: Plan) -> bool:
@@ -54,23 +72,34 @@ def layout(program: Program, target: Target, tensors_in: str) -> Plan:
         for i, op in enumerate(program.ops)
         if op.kind.scratch(target.cores)
     ]
+    items = {
+        name: (
+            ([stacks] if name == "L1" else []) + (kept if name == tensors_in else []),
+            (scratch if name == "L1" else []) + (transient if name == tensors_in else []),
+        )
+        for name in ("L1", "L2")
+    }
+    return assembled(program, target, items, {})
+
+
+def assembled(
+    program: Program,
+    target: Target,
+    items: Mapping[str, tuple[list[Item], list[Item]]],
+    tilings: Mapping[int, Tiling],
+) -> Plan:
+    """Place what persists and what comes and goes, level by level."""
     levels: dict[str, LevelPlan] = {}
     buffers: list[Buffer] = []
     for name, size in (("L1", target.l1), ("L2", target.l2)):
-        here = name == tensors_in
-        level, placed = one_level(
-            name,
-            size,
-            ([stacks] if name == "L1" else []) + (kept if here else []),
-            (scratch if name == "L1" else []) + (transient if here else []),
-        )
+        level, placed = one_level(name, size, *items[name])
         levels[name] = level
         buffers += placed
     home = {t: b for b in buffers for t in (b.name, *b.aliases)}
     by_position = {
         int(b.name.partition(".")[2]): b for b in buffers if b.role == "scratch" and b.name.startswith("scratch.")
     }
-    return Plan(program, target, levels, tuple(buffers), home, by_position, home["stacks"])
+    return Plan(program, target, levels, tuple(buffers), home, by_position, home["stacks"], tilings)
 
 
 def tensor_items(program: Program) -> list[Item]:
@@ -131,12 +160,3 @@ def buffer(item: Item, level: str, offset: int) -> Buffer:
         tuple(t.name for t in item.tensors[1:]),
         first.source if first else None,
     )
-
-
-def does_not_fit(candidate: Plan) -> DoesNotFit:
-    lines = []
-    for level in candidate.levels.values():
-        over = level.used - level.size
-        state = f"{over} bytes over" if over > 0 else f"fits, {-over} bytes free"
-        lines.append(f"{level.name}: needs {level.used} bytes of {level.size}: {state}")
-    return DoesNotFit(f"the training step does not fit {candidate.target.name}\n" + "\n".join(lines))

@@ -20,15 +20,24 @@ ALIGNMENT = 16
 OFFSET = re.compile(r"^    OFFSET_(\w+) = (\d+), /\* (\w+) ", re.MULTILINE)
 DEFINE = re.compile(r"^#define PLAN_(\w+) (\d+)", re.MULTILINE)
 NEXT = re.compile(r"^    next\((\d+)\);$", re.MULTILINE)
-USE = re.compile(r"\b([A-Z][A-Z0-9_]*)\((\w+)\)")
+USE = re.compile(r"\b[A-Z][A-Z0-9_]*\((L\d),\s+(\w+)\)")
+ARGUMENT = re.compile(r",(?![^()]*\))")  # a comma outside of parentheses
+STREAM = re.compile(r"\{\(char \*\)(.*?), TILE\(")
+PARTS = re.compile(r"\{(\{[-\d, ]*\}(?:, \{[-\d, ]*\})*)\}")
+BUFFER = re.compile(r"\b(SCRATCH|TILE)\((\w+)(?:,\s+(\d+))?\)")
 TRACE = re.compile(r"^ *TRACE\(.*$", re.MULTILINE)
 COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
-LOOP_CALL = re.compile(r"\b(loop\d+_\w+)\((.*?)\);", re.DOTALL)
+LOOP_CALL = re.compile(r"\b(loop\d+_\w+)\((.*)\);", re.DOTALL)
 LOOP_BODY = re.compile(r"^void (loop\d+_\w+)\((.*?)\)\n\{\n(.*?)^\}", re.DOTALL | re.MULTILINE)
 
 
 class CertificateError(RuntimeError):
     """The planner or the writer of C is wrong: never the user's mistake."""
+
+
+def c_name(name: str) -> str:
+    """Of what is not a tensor: scratch, stacks, buffers."""
+    return re.sub(r"\W", "_", name)
 
 
 @dataclass(frozen=True)
@@ -73,8 +82,7 @@ class Emitted:
     @cached_property
     def sizes(self) -> dict[str, int]:
         """C name to bytes: of tensors from their shapes, of everything else as asked for."""
-        clean = re.compile(r"\W")
-        other = {clean.sub("_", b["name"]): int(b["size"]) for b in self.plan["buffers"]}
+        other = {c_name(b["name"]): int(b["size"]) for b in self.plan["buffers"]}
         return other | {t["c_name"]: int(t["bytes"]) for t in self.plan["tensors"].values()}
 
     @cached_property
@@ -92,10 +100,16 @@ class Emitted:
         return {name: (args.split(", "), body) for name, args, body in LOOP_BODY.findall(self.loops)}
 
     def used(self, text: str) -> Iterator[str]:
-        for macro, name in USE.findall(text):
-            full = f"scratch_{name}" if macro == "SCRATCH" else name
-            if full in self.places:
-                yield full
+        yield from (name for _, name in USE.findall(text) if name in self.places)
+        for macro, position, number in BUFFER.findall(text):
+            yield f"scratch_{position}" if macro == "SCRATCH" else f"tile_{position}_{number}"
+
+    def astray(self) -> list[str]:
+        """Pointers into another level than the one where the plan puts the tensor."""
+        uses = sorted({(name, level) for level, name in USE.findall(self.net) if name in self.places})
+        return [
+            f"{n}: used in {level}, planned in {self.places[n][0]}" for n, level in uses if self.places[n][0] != level
+        ]
 
 
 def check_folder(folder: Path) -> dict[str, Level]:
@@ -111,7 +125,7 @@ def check_folder(folder: Path) -> dict[str, Level]:
 
 def check(emitted: Emitted) -> tuple[dict[str, Level], list[str]]:
     """Peak and bound of every level, and everything that is wrong, in words."""
-    wrong: list[str] = []
+    wrong = emitted.astray()
     stretches = lifetimes(emitted, wrong)
     partners: dict[str, str] = {}
     for first, second in clashes(stretches):
@@ -122,6 +136,7 @@ def check(emitted: Emitted) -> tuple[dict[str, Level], list[str]]:
             wrong.append(
                 f"operation {at}: {first.name} and {second.name} both use byte {max(first.begin, second.begin)}"
             )
+    wrong += short_lives(emitted, stretches)
     levels = {name: figures(name, stretches, partners) for name in emitted.plan["levels"]}
     for name, level in levels.items():
         wrong += compare(name, level, emitted)
@@ -139,8 +154,10 @@ def lifetimes(emitted: Emitted, wrong: list[str]) -> list[Stretch]:
         if name in spans:
             spans[name] = (spans[name][0], end)
     wrong += unwritten(emitted, spans)
-    always = {"stacks"} | {t["c_name"] for t in emitted.plan["tensors"].values() if t["persistent"]}
-    spans |= {name: (0, end) for name in always if name in emitted.places}
+    spans |= {t["c_name"]: (0, end) for t in emitted.plan["tensors"].values() if t["persistent"]}
+    for b in emitted.plan["buffers"]:  # stacks and the like: what no statement names
+        if b["name"] not in emitted.plan["tensors"]:
+            spans.setdefault(c_name(b["name"]), (b["birth"], b["death"]))
     found = []
     for name, (birth, death) in spans.items():
         level, begin = emitted.places[name]
@@ -149,6 +166,21 @@ def lifetimes(emitted: Emitted, wrong: list[str]) -> list[Stretch]:
         if begin % ALIGNMENT:
             wrong.append(f"{name}: offset {begin} is not a multiple of {ALIGNMENT}")
     return found
+
+
+def short_lives(emitted: Emitted, stretches: list[Stretch]) -> list[str]:
+    """Buffers that are used before or after the plan says, whether or not another one is in the way."""
+    tensors = emitted.plan["tensors"]
+    claims: dict[str, tuple[int, int]] = {}
+    for b in emitted.plan["buffers"]:
+        for name in (b["name"], *b["aliases"]):
+            claims[tensors[name]["c_name"] if name in tensors else c_name(name)] = b["birth"], b["death"]
+    wrong = []
+    for s in stretches:
+        birth, death = claims.get(s.name, (s.death, s.birth))
+        if not birth <= s.birth < s.death <= death:
+            wrong.append(f"{s.name}: used in operations {s.birth} to {s.death - 1}, planned for {birth} to {death - 1}")
+    return wrong
 
 
 def unwritten(emitted: Emitted, spans: Mapping[str, tuple[int, int]]) -> list[str]:
@@ -178,11 +210,13 @@ def in_place(emitted: Emitted, old: Stretch, new: Stretch) -> bool:
     """True when one generated loop reads the last of `old` and writes the first of `new`, element by element."""
     if old.death - 1 != new.birth or (old.begin, old.end) != (new.begin, new.end):
         return False
+    if "tl_tiles_open" in emitted.statements[new.birth]:
+        return emitted.plan["ops"][new.birth]["kind"] == "map" and same_windows(emitted, old, new)
     call = LOOP_CALL.search(emitted.statements[new.birth])
     if call is None or call[1] not in emitted.functions:
         return False
     parameters, body = emitted.functions[call[1]]
-    arguments = [" ".join(a.split()) for a in call[2].split(",")]
+    arguments = [" ".join(a.split()) for a in ARGUMENT.split(call[2])]
     places = dict(zip(parameters, arguments, strict=True))
     writes = [p for p, a in places.items() if new.name in emitted.used(a)]
     reads = [p for p, a in places.items() if old.name in emitted.used(a)]
@@ -191,6 +225,17 @@ def in_place(emitted: Emitted, old: Stretch, new: Stretch) -> bool:
     target = parameter_name(writes[0])
     same_start = all(places[p].partition(")")[2] == places[writes[0]].partition(")")[2] for p in reads)
     return same_start and all(elementwise(body, parameter_name(p), target) for p in reads)
+
+
+def same_windows(emitted: Emitted, old: Stretch, new: Stretch) -> bool:
+    """Tile by tile the bytes that are read are those that are written afterwards."""
+    text = " ".join(emitted.statements[new.birth].split())
+    streams = [list(emitted.used(home)) for home in STREAM.findall(text)]
+    before, after = ([k for k, names in enumerate(streams) if s.name in names] for s in (old, new))
+    table = text.partition(" tl_part parts")[2].partition("};")[0]
+    rows = [re.findall(r"\{([-\d, ]*)\}", row) for row in PARTS.findall(table)]
+    windows = [[m.rsplit(", ", 2)[0] for m in row] for row in rows if len(row) == len(streams)]
+    return len(after) == 1 and bool(before and windows) and all(w[b] == w[after[0]] for w in windows for b in before)
 
 
 def parameter_name(declaration: str) -> str:

@@ -33,6 +33,7 @@ def solve(net: Sections, capacity: int, seconds: float) -> Ints | None:
     solver.parameters.num_workers = 1
     solver.parameters.random_seed = 0
     solver.parameters.max_deterministic_time = seconds
+    solver.parameters.max_time_in_seconds = 5 * seconds
     if solver.solve(model) not in (cp.OPTIMAL, cp.FEASIBLE):
         return None
     return np.array([unit * solver.value(v) for v in lowest], dtype=np.int64)

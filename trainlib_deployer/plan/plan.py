@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from trainlib_deployer.ir import Program, Source
+from trainlib_deployer.plan.tiles import Tiling
 from trainlib_deployer.targets import Target
 
 
@@ -58,6 +59,7 @@ class Plan:
     home: Mapping[str, Buffer]  # tensor name -> the buffer that holds it
     scratch: Mapping[int, Buffer]  # position of an operation -> its scratch
     stacks: Buffer
+    tilings: Mapping[int, Tiling] = field(default_factory=dict)  # position of an operation -> how it streams through L1
 
     @property
     def peak(self) -> int:

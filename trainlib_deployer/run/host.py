@@ -9,16 +9,21 @@ from pathlib import Path
 from trainlib_deployer.errors import ToolMissing
 from trainlib_deployer.run.make import make, require, run_program
 from trainlib_deployer.run.result import RunResult
+from trainlib_deployer.run.sections import check_sections
 
 TIMEOUT = 1200.0
 
 
 class Host:
-    def __init__(self, sanitize: str = "") -> None:
+    """`poison`: memory holds NaNs wherever the plan says that it is not in use."""
+
+    def __init__(self, sanitize: str = "", poison: bool = False) -> None:
         self.sanitize = sanitize
+        self.poison = poison
 
     def check_tools(self) -> None:
         require("make", "apt-get install make")
+        require("nm", "apt-get install binutils")
         compiler = os.environ.get("CC", "cc").split()[0]
         if shutil.which(compiler) is None:
             raise ToolMissing(
@@ -31,7 +36,11 @@ class Host:
             variables["CORES"] = cores
         if self.sanitize:
             variables["SANITIZE"] = self.sanitize
-        make(folder, "host", variables)
+        if self.poison:
+            variables["POISON"] = 1
+        make(folder, "build/host/train", variables)
         program = (folder / "build" / "host" / "train").resolve()
+        if not self.sanitize:  # sanitizers bring variables of their own
+            check_sections(program, folder)
         output = run_program([str(program)], {"TL_RECORD": str(record.resolve())}, TIMEOUT)
         return RunResult({}, output)

@@ -11,6 +11,7 @@ from pathlib import Path
 from trainlib_deployer.errors import UsageError, VerificationFailed
 from trainlib_deployer.run.make import require
 from trainlib_deployer.run.result import RunResult
+from trainlib_deployer.run.sections import check_sections
 
 TIMEOUT = 1800.0
 MOST_CORES = 8
@@ -47,6 +48,7 @@ class Qemu:
         if cores is not None:
             variables["CORES"] = cores
         output, notes = run_make(folder, variables)
+        check_sections(folder / "build" / f"qemu-{self.compiler}" / "train.elf", folder)
         return RunResult(counts(output, notes), output)
 
 

@@ -1,0 +1,17 @@
+/* A program's own judgement, from sketches of the reference: golden/sketch.py says what they are. */
+#ifndef TL_CHECK_H
+#define TL_CHECK_H
+#include <stddef.h>
+#include <stdint.h>
+
+enum { TL_SUMS = 8 };
+
+typedef struct {
+    int64_t sums[TL_SUMS]; /* of the reference times 2^exponent */
+    float limit;           /* of the sum of squared differences; negative: not checked */
+    int exponent;
+} tl_sketch;
+
+/* 1 when data[count] agrees, 0 when it does not; NaN and infinity never do. */
+int tl_agrees(const float *data, size_t count, const tl_sketch *reference);
+#endif

@@ -1,0 +1,52 @@
+/* Tiles of tensors on their way between L2 and L1, two buffers each: while all cores compute on one tile, the DMA
+ * brings the next and takes the last one away. Core 0 drives it; every core calls every function. */
+#ifndef TL_STREAM_H
+#define TL_STREAM_H
+#include "tl_hal.h"
+
+/* An operand that is streamed: where it lives, and its buffers. */
+typedef struct {
+    char *l2;
+    char *l1;
+    int second; /* bytes from the first buffer to the second; 0 when there is one */
+    int pitch;  /* bytes between rows, between planes in L2 */
+    int plane_pitch;
+    int writes; /* 0: brought in, 1: taken away */
+} tl_stream;
+
+/* What one tile takes of one operand: planes x rows x row_bytes, dense in L1. */
+typedef struct {
+    int l2; /* bytes from the operand's first one */
+    int row_bytes;
+    short rows, planes;
+    signed char buffer; /* 0 or 1 */
+    signed char moves;  /* 0: the buffer holds it already (reads), or it stays for the next tile to add to (writes) */
+} tl_part;
+
+enum { TL_STREAMS = 20 };
+
+typedef struct {
+    tl_dma_t in[TL_STREAMS], out[TL_STREAMS][2];
+    unsigned char in_flight[TL_STREAMS], out_flight[TL_STREAMS][2];
+} tl_pipe;
+
+typedef struct {
+    const tl_stream *streams;
+    const tl_part *parts; /* [tiles][count] */
+    int count, tiles;
+    int ahead; /* 1: two buffers each, the next tile comes while one is worked on; 0: one buffer, one after the other */
+    tl_pipe *pipe; /* in L1, touched by core 0 alone */
+} tl_tiles;
+
+void tl_tiles_open(const tl_tiles *t); /* start bringing tile 0 */
+void tl_tiles_begin(const tl_tiles *t,
+                    int tile);                  /* tile's reads are there, its write buffers free; the next is coming */
+void tl_tiles_end(const tl_tiles *t, int tile); /* all cores are done with it; its results leave */
+void tl_tiles_close(const tl_tiles *t);         /* all results have arrived */
+
+static inline void *tl_tiles_at(const tl_tiles *t, int tile, int stream)
+{
+    const tl_stream *s = &t->streams[stream];
+    return s->l1 + t->parts[tile * t->count + stream].buffer * s->second;
+}
+#endif

@@ -1,0 +1,72 @@
+"""The reference in a few numbers, for a program that must judge itself where no PyTorch is.
+
+A tensor becomes eight sums of its elements under random signs, in fixed point: exact, the same everywhere,
+whatever the order. The
+mean square of the eight differences between two sketches estimates the squared L2 distance of the tensors, so
+that a program
+can hold itself against a float64 reference without carrying it along. c_lib/kernels/check.c computes the same sums.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from golden import compare
+
+Array = np.ndarray[Any, Any]
+Key = tuple[int, str, str]
+
+SUMS = 8
+BITS = 28  # the largest element takes so many
+SLACK = 4.0  # an estimate from eight sums is that uncertain
+VAGUE = 0.05  # a tolerance beyond which a sketch proves nothing
+
+
+@dataclass(frozen=True)
+class Sketch:
+    """Eight sums of x * 2^exponent, and the largest sum of squared differences that passes (negative: not checked)."""
+
+    sums: tuple[int, ...]
+    exponent: int
+    limit: float
+
+
+def signs(count: int) -> Array:
+    """[count][SUMS] of +1 and -1, from a hash of the element's number."""
+    i = np.arange(count, dtype=np.uint32)
+    with np.errstate(over="ignore"):
+        h = (i ^ (i >> np.uint32(15))) * np.uint32(2654435769)
+        h = (h ^ (h >> np.uint32(13))) * np.uint32(1274126177)
+        h ^= h >> np.uint32(16)
+    bits = (h[:, None] >> np.arange(SUMS, dtype=np.uint32)) & np.uint32(1)
+    return 1 - 2 * bits.astype(np.int64)
+
+
+def sketch(exact: Array, tolerance: float, norm: float) -> Sketch:
+    """Of one tensor. A program passes whose tensor lies within `tolerance` of `norm` of it."""
+    flat = compare.flat(exact)
+    if not (np.isfinite(flat).all() and np.isfinite(norm)):
+        return Sketch((0,) * SUMS, 0, -1.0)
+    largest = float(np.abs(flat).max(initial=0.0))
+    scale = max(largest, norm / max(len(flat), 1) ** 0.5, 1e-30)
+    exponent = int(np.clip(BITS - np.ceil(np.log2(scale)), -100, 100))
+    fixed = np.trunc(flat * 2.0**exponent).astype(np.int64)
+    sums = (fixed[:, None] * signs(len(flat))).sum(axis=0)
+    reach = SLACK * tolerance * norm * 2.0**exponent + len(flat) ** 0.5
+    limit = SUMS * reach**2 if tolerance <= VAGUE and np.isfinite(reach) else -1.0
+    return Sketch(tuple(int(s) for s in sums), exponent, limit)
+
+
+def sketches(exact: Mapping[Key, Array], singles: Sequence[Mapping[Key, Array]]) -> dict[Key, Sketch]:
+    """Of every floating-point tensor of a run, each with the tolerance that compare would grant."""
+    floors = compare.norm_floors(exact)
+    out: dict[Key, Sketch] = {}
+    for key, reference in exact.items():
+        norm = max(float(np.linalg.norm(compare.flat(reference))), floors[key[0], key[1]])
+        apart = max(compare.distance(s[key], reference, norm) for s in singles)
+        out[key] = sketch(reference, max(compare.SLACK * apart, compare.FLOOR), norm)
+    return out

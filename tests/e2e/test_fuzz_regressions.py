@@ -1,0 +1,56 @@
+"""Networks that the fuzzer found: each was wrong once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.fuzz.modules import Recipe, source
+from tests.fuzz.run import REGRESSIONS, setting_of
+from tests.fuzz.trial import MISMATCH, PASSED, ROUNDING, Setting, attempt
+from trainlib_deployer.ops.expr import C_FORM
+
+torch.set_num_threads(1)
+FILES = sorted(REGRESSIONS.glob("*.py"))
+GOOD = (PASSED, ROUNDING)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("objects")
+
+
+@pytest.mark.parametrize("net", FILES, ids=lambda p: p.stem)
+def test_regression(net: Path, tmp_path: Path, store: Path) -> None:
+    found = attempt(net, setting_of(net), tmp_path / "project", store)
+    assert found.kind in GOOD, f"{found.kind}: {found.detail}"
+
+
+def test_a_seed_is_always_the_same_network() -> None:
+    assert source(Recipe(11)) == source(Recipe(11)) != source(Recipe(12))
+
+
+NET = """
+import torch
+from torch import nn
+torch.manual_seed(5)
+model = nn.Sequential(nn.Linear(7, 9), nn.GELU(), nn.Linear(9, 3))
+loss = nn.MSELoss()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.02)
+data = [(torch.randn(2, 7), torch.randn(2, 3)) for _ in range(2)]
+"""
+
+
+@pytest.mark.parametrize("wrong", [False, True])
+def test_a_small_mistake_is_no_rounding(
+    wrong: bool, tmp_path: Path, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fault: what rounding cannot do is put down to rounding."""
+    if wrong:
+        monkeypatch.setitem(C_FORM, "erfc", "tl_erfcf({0}) * 1.00001f")
+    net = tmp_path / "net.py"
+    net.write_text(NET)
+    found = attempt(net, Setting(cores=3), tmp_path / "project", store)
+    assert found.kind == (MISMATCH if wrong else PASSED), found.detail

@@ -1,0 +1,179 @@
+"""Every optimizer, with its settings, trains as torch.optim does: parameters and states after each of five steps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from trainlib_deployer.api import Deployment, deploy
+from trainlib_deployer.errors import Unsupported
+
+SETTINGS: dict[str, list[dict[str, Any]]] = {  # one parameter group each
+    "SGD": [
+        {"lr": 0.11},
+        {"lr": 0.05, "momentum": 0.85, "weight_decay": 0.02},
+        {"lr": 0.04, "momentum": 0.8, "dampening": 0.3, "maximize": True},
+        {"lr": 0.05, "momentum": 0.9, "nesterov": True, "weight_decay": 0.01},
+    ],
+    "Adam": [
+        {"lr": 0.01},
+        {"lr": 0.02, "amsgrad": True, "weight_decay": 0.05, "betas": (0.7, 0.9)},
+        {"lr": 0.01, "maximize": True, "eps": 1e-3},
+    ],
+    "AdamW": [{"lr": 0.02, "weight_decay": 0.2}, {"lr": 0.03, "amsgrad": True, "maximize": True}],
+    "NAdam": [{"lr": 0.01, "weight_decay": 0.04}, {"lr": 0.02, "weight_decay": 0.3, "decoupled_weight_decay": True}],
+    "RAdam": [{"lr": 0.02, "betas": (0.8, 0.999)}, {"lr": 0.01, "weight_decay": 0.1}],
+    "Adamax": [{"lr": 0.01, "weight_decay": 0.03}, {"lr": 0.03, "betas": (0.6, 0.8), "maximize": True}],
+    "RMSprop": [
+        {"lr": 0.01, "alpha": 0.9},
+        {"lr": 0.02, "centered": True, "momentum": 0.8, "weight_decay": 0.02, "alpha": 0.7},
+        {"lr": 0.01, "momentum": 0.5},
+    ],
+    "Adagrad": [
+        {"lr": 0.05, "lr_decay": 0.2, "initial_accumulator_value": 0.1, "weight_decay": 0.01},
+        {"lr": 0.1, "maximize": True},
+    ],
+    "Adadelta": [{"lr": 0.9, "rho": 0.8, "weight_decay": 0.05}, {"lr": 0.3}],
+    "Rprop": [{"lr": 0.003}, {"lr": 0.01, "etas": (0.4, 1.3), "step_sizes": (0.002, 0.015)}],
+    "ASGD": [{"lr": 0.05, "lambd": 0.02, "t0": 2.0, "alpha": 0.6}, {"lr": 0.1, "weight_decay": 0.1}],
+}
+
+
+class Net(nn.Module):
+    """Parameters of odd and unequal shapes, a scalar and a frozen one among them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stack = nn.Sequential(nn.Linear(7, 5), nn.Tanh(), nn.Linear(5, 3, bias=False))
+        self.gain = nn.Parameter(torch.tensor(1.3))
+        self.fixed = nn.Parameter(torch.randn(3), requires_grad=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.stack(x) * self.gain + self.fixed  # type: ignore[no-any-return]
+
+
+def deployed(optimizer: Any, out: Path, **options: Any) -> Deployment:
+    """The network above under an optimizer, on five random samples."""
+    torch.manual_seed(3)
+    net = Net()
+    data = [((torch.randn(3, 7),), torch.randn(3, 3)) for _ in range(5)]
+    return deploy(net, *data[0], loss=nn.MSELoss(), optimizer=optimizer, data=data, out=out, l1="128M", **options)
+
+
+@pytest.mark.parametrize("kind", SETTINGS)
+def test_optimizer(kind: str, project: Path) -> None:
+    """The settings are dealt out to the parameters in turn."""
+
+    def optimizer(parameters: Any) -> torch.optim.Optimizer:
+        trained = [p for p in parameters if p.requires_grad]
+        settings = SETTINGS[kind]
+        groups = [{"params": trained[i :: len(settings)], **s} for i, s in enumerate(settings)]
+        return getattr(torch.optim, kind)(groups)  # type: ignore[no-any-return]
+
+    result = deployed(optimizer, project).verify()
+    result.raise_if_failed()
+    assert result.disturbed_runs == 0
+    layers = {t.name: t.layer for t in result.verdict.tensors if t.kind == "parameter"}
+    assert layers == {"stack.0.weight": "stack.0", "stack.0.bias": "stack.0", "stack.2.weight": "stack.2", "gain": ""}
+    assert f"stack.2.weight: {kind.lower()} */" in (project / "net.c").read_text()
+
+
+class Lion(torch.optim.Optimizer):
+    """As published, written the usual way; with a slow copy of the parameter and a count on top."""
+
+    def __init__(
+        self, params: Any, lr: float = 1e-4, betas: tuple[float, float] = (0.9, 0.99), decay: float = 0.0
+    ) -> None:
+        super().__init__(params, {"lr": lr, "betas": betas, "decay": decay})
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        for group in self.param_groups:
+            for p in group["params"]:
+                if p.grad is None:
+                    continue
+                state, (beta1, beta2), lr = self.state[p], group["betas"], group["lr"]
+                if not state:
+                    state["exp_avg"] = torch.zeros_like(p)
+                    state["slow"] = p.clone()
+                    state["count"] = torch.zeros(())
+                state["count"] += 1
+                p.data.mul_(1 - lr * group["decay"])
+                update = state["exp_avg"].clone().mul_(beta1).add(p.grad, alpha=1 - beta1).sign_()
+                p.add_(update / state["count"], alpha=-lr)
+                state["exp_avg"].mul_(beta2).add_(p.grad, alpha=1 - beta2)
+                state["slow"].lerp_(p, 0.25)
+                p.lerp_(state["slow"], 0.125)
+
+
+class Counting(Lion):
+    """Its rate falls with a Python number."""
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        for p in self.param_groups[0]["params"]:
+            count = self.state[p]["count"] = self.state[p].get("count", 0) + 1
+            p.add_(p.grad, alpha=-self.param_groups[0]["lr"] / count)
+
+
+def test_own_optimizer(project: Path) -> None:
+    """Traced; the learning rate stays an argument of the step, as the schedule shows."""
+
+    def optimizer(parameters: Any) -> torch.optim.Optimizer:
+        first, *others = [p for p in parameters if p.requires_grad]
+        return Lion([{"params": [first], "decay": 0.3, "lr": 0.02}, {"params": others}], lr=0.01)
+
+    made = deployed(optimizer, project, scheduler=lambda o: torch.optim.lr_scheduler.ExponentialLR(o, 0.5))
+    result = made.verify()
+    result.raise_if_failed()
+    names = {t.name for t in result.verdict.tensors if t.kind == "state"}
+    assert {"gain.exp_avg", "gain.slow", "gain.count", "stack.0.weight.slow"} <= names
+    assert "stack.2.weight: lion" in (project / "net.c").read_text()
+
+
+class Joint(Lion):
+    """All parameters share one norm."""
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        parameters = self.param_groups[0]["params"]
+        norm = sum(p.grad.square().sum() for p in parameters).sqrt()
+        for p in parameters:
+            p -= self.param_groups[0]["lr"] * p.grad / norm
+
+
+class Deciding(Lion):
+    """What it does depends on a value."""
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        for p in self.param_groups[0]["params"]:
+            if p.grad.sum() > 0:
+                p.sub_(p.grad)
+
+
+REFUSED = {
+    Counting: "counts its steps in a Python number",
+    Joint: "the update of one parameter depends on the others",
+    Deciding: "its step cannot be traced",
+    torch.optim.LBFGS: "a step runs the network several times",
+}
+
+
+@pytest.mark.parametrize(("kind", "message"), REFUSED.items(), ids=lambda v: getattr(v, "__name__", ""))
+def test_own_optimizer_refused(kind: Any, message: str, project: Path) -> None:
+    with pytest.raises(Unsupported, match=message):
+        deployed(lambda parameters: kind([p for p in parameters if p.requires_grad], lr=0.1), project)
+
+
+def test_a_mistake_in_an_update_is_caught(project: Path) -> None:
+    made = deployed(lambda parameters: torch.optim.Adam(parameters, lr=0.01, betas=(0.9, 0.98)), project)
+    loops = (project / "loops.c").read_text()
+    assert "0.98f" in loops
+    (project / "loops.c").write_text(loops.replace("0.98f", "0.985f"))
+    failed = made.verify().verdict.first_failure
+    assert failed is not None and failed.kind in ("state", "parameter") and failed.step <= 1

@@ -1,0 +1,336 @@
+"""What cannot be deployed is refused: exit code 4, the user's words, their line, what to do instead."""
+
+from __future__ import annotations
+
+import textwrap
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import torch
+from click.testing import CliRunner, Result
+
+from trainlib_deployer.cli import cli
+
+torch.set_num_threads(1)
+
+NET = """\
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+
+class Inner(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(6, 6)
+{init}
+
+    def forward(self, x):
+        h = self.fc(1 * x)
+{forward}
+
+
+class Outer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = Inner()
+
+    def forward(self, x):
+        return self.inner(x)
+
+
+def loss(y, target):
+    return (y - target).pow(2).mean()
+
+
+model = Outer()
+example_input = torch.randn({shape})
+example_target = torch.zeros(1)
+"""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A forward whose line marked with # here is refused; `words` stand in the message, `layer` is the layer's path."""
+
+    forward: str
+    words: str
+    init: str = "pass"
+    shape: str = "3, 6"
+    layer: str = "inner"
+    remedy: str = ""
+
+
+VALUES = "depends on the values in a tensor"
+DECIDE = "torch.where"
+IMAGE = "2, 2, 6, 6"
+POOL = "self.pool = nn.MaxPool2d(2, return_indices=True)"
+
+CASES = {
+    "conv3d": Case(
+        "return self.c(h)  # here", "'conv3d'", "self.c = nn.Conv3d(2, 3, 3)", "2, 2, 5, 4, 6", "inner.c", "Conv2d"
+    ),
+    "max_pool3d": Case(
+        "return self.p(h)  # here", "'max_pool3d'", "self.p = nn.MaxPool3d(2)", "2, 2, 4, 4, 6", "inner.p", "amax"
+    ),
+    "if": Case("if h.sum() > 0:  # here\n    return h\nreturn -h", VALUES, layer="", remedy=DECIDE),
+    "while": Case("while h.norm() > 1:  # here\n    h = h / 2\nreturn h", VALUES, layer="", remedy=DECIDE),
+    "assert": Case("assert torch.isfinite(h).all()  # here\nreturn h", VALUES, layer="", remedy=DECIDE),
+    "item": Case("return h * h.max().item()  # here", VALUES, remedy=DECIDE),
+    "int": Case("return h[:, : int(h.sum())]  # here", VALUES, layer="", remedy=DECIDE),
+    "tolist": Case("return h * h.tolist()[0][0]  # here", VALUES, remedy=DECIDE),
+    "arange": Case("n = int(x.abs().sum())  # here\nreturn h * torch.arange(n).sum()", VALUES, layer="", remedy=DECIDE),
+    "boolean index": Case("return h[h > 0]  # here", "shape depends on the values", remedy="multiply by the mask"),
+    "masked_select": Case(
+        "return torch.masked_select(h, x > 0)  # here", "'masked_select'", remedy="multiply by the mask"
+    ),
+    "nonzero": Case("return h * torch.nonzero(x).sum()  # here", "'nonzero'", remedy="multiply by the mask"),
+    "unique": Case("return h * torch.unique(x).sum()  # here", "'unique'", remedy="multiply by the mask"),
+    "bincount": Case("return h * torch.bincount(x.abs().long().flatten()).sum()  # here", "'bincount'", remedy="mask"),
+    "histc": Case("return h * torch.histc(x).sum()  # here", "'histc'", remedy="bin edges"),
+    "fft": Case("return torch.fft.rfft(h).abs()  # here", "'fft_rfft'", remedy="cosine and sine"),
+    "complex": Case("return torch.complex(h, x).abs()  # here", "'complex'", remedy="real and the imaginary part"),
+    "sparse": Case("s = x.to_sparse()  # here\nreturn torch.sparse.mm(s, h.t())", "'to_sparse'", remedy="dense"),
+    "inverse": Case("return torch.linalg.inv(h)  # here", "'linalg_inv'", shape="6, 6", remedy="register_buffer"),
+    "svd": Case("return torch.linalg.svd(h)[1]  # here", "'linalg_svd'", remedy="register_buffer"),
+    "determinant": Case("return torch.linalg.det(h)  # here", "'linalg_det'", shape="6, 6", remedy="register_buffer"),
+    "max_unpool2d": Case(
+        "y, i = self.pool(h)\nreturn self.up(y, i)  # here",
+        "'max_unpool2d'",
+        f"{POOL}\nself.up = nn.MaxUnpool2d(2)",
+        IMAGE,
+        "inner.up",
+        "ConvTranspose2d",
+    ),
+    "indices used": Case(
+        "y, i = self.pool(h)  # here\nreturn y * i", "positions that max pooling returns", POOL, IMAGE, "inner.pool"
+    ),
+    "indices of adaptive pooling": Case(
+        "y, i = F.adaptive_max_pool2d(h, 2, return_indices=True)  # here\nreturn y + i.float()",
+        "positions that max pooling returns",
+        shape=IMAGE,
+    ),
+    "fractional pooling": Case(
+        "return self.p(h)  # here",
+        "draws random numbers",
+        "self.p = nn.FractionalMaxPool2d(2, output_size=2)",
+        IMAGE,
+        "inner.p",
+    ),
+    "double": Case("return h.double().sin().float()  # here", "float64", remedy="stay in float32"),
+    "half": Case("return h.half().float()  # here", "float16", remedy="stay in float32"),
+    "rand": Case("return h * torch.rand(3, 6)  # here", "'rand'", remedy="pass them in as another input"),
+    "randn_like": Case("return h + torch.randn_like(h)  # here", "'randn_like'", remedy="another input"),
+    "multinomial": Case("return h * torch.multinomial(h.exp(), 1)  # here", "'multinomial'", remedy="another input"),
+    "numpy": Case(
+        "import numpy as np\nreturn h * torch.from_numpy(np.sin(h.detach().numpy()))  # here",
+        "numpy",
+        layer="",
+        remedy="torch.sin for np.sin",
+    ),
+    "input in place": Case("x += 1  # here\nreturn h * x", "input 'input' in place", layer="", remedy="x = x + 1"),
+    "parameter in place": Case(
+        "with torch.no_grad():\n    self.fc.weight.clamp_(-1, 1)  # here\nreturn h",
+        "parameter 'inner.fc.weight' in place",
+        layer="",
+    ),
+    "grid_sample": Case(
+        "return F.grid_sample(h, torch.zeros(2, 3, 3, 2), align_corners=False)  # here",
+        "'grid_sample'",
+        shape=IMAGE,
+        remedy="register_buffer",
+    ),
+    "fake quantisation": Case(
+        "return torch.fake_quantize_per_tensor_affine(h, 0.1, 0, -128, 127)  # here",
+        "'fake_quantize_per_tensor_affine'",
+        remedy="quantise after training",
+    ),
+    "lgamma": Case("return torch.lgamma(h.abs() + 1)  # here", "'lgamma'", remedy="register_buffer"),
+}
+
+
+def refused(text: str, folder: Path) -> Result:
+    """The refusal of a net.py: nothing is written, nothing is raised but an exit."""
+    folder.mkdir(exist_ok=True)
+    (folder / "net.py").write_text(text)
+    result = CliRunner().invoke(cli, ["--model", str(folder / "net.py"), "--l1", "1M", "--out", str(folder / "out")])
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    assert result.exit_code == 4, result.output
+    assert not (folder / "out").exists()
+    assert "Traceback" not in result.output
+    return result
+
+
+def line_of(text: str, mark: str) -> int:
+    return next(i for i, line in enumerate(text.splitlines(), 1) if mark in line)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_unsupported_is_refused_with_its_line_and_a_remedy(name: str, tmp_path: Path) -> None:
+    case = CASES[name]
+    text = NET.format(
+        init=textwrap.indent(case.init, " " * 8), forward=textwrap.indent(case.forward, " " * 8), shape=case.shape
+    )
+    message = refused(text, tmp_path).stderr
+    what, at, remedy = message[message.index("error: ") :].split("\n", 2)
+    assert case.words in what
+    number = line_of(text, "# here")
+    assert at == f"  at {tmp_path / 'net.py'}:{number}:  {text.splitlines()[number - 1].strip()}"
+    assert f"in layer '{case.layer}'" in what or not case.layer
+    assert case.remedy in remedy
+    assert remedy.strip()
+
+
+SEQUENTIAL = """\
+import torch
+from torch import nn
+
+model = nn.Sequential(
+    nn.Conv2d(2, 3, 3),
+    nn.Unflatten(1, (1, 3)),
+    nn.Conv3d(1, 4, 2),  # here
+    nn.Flatten(),
+)
+loss = lambda y, target: y.pow(2).mean()
+example_input = torch.randn(2, 2, 6, 7)
+example_target = torch.zeros(1)
+"""
+
+
+def test_layer_of_a_sequential_is_shown_where_it_is_made(tmp_path: Path) -> None:
+    message = refused(SEQUENTIAL, tmp_path).stderr
+    assert "'conv3d' in layer '2'" in message
+    assert f"net.py:{line_of(SEQUENTIAL, '# here')}:  nn.Conv3d(1, 4, 2)," in message
+
+
+def test_one_of_several_layers_of_a_class_is_shown_where_it_is_made(tmp_path: Path) -> None:
+    text = SEQUENTIAL.replace("nn.Conv3d(1, 4, 2)", "nn.MaxPool2d((2, 1))").replace(
+        "nn.Unflatten(1, (1, 3))", "nn.MaxPool2d((1, 2))"
+    )
+    text = text.replace(
+        "nn.MaxPool2d((2, 1)),  # here", "nn.MaxPool3d((1, 1, 2)),\n    nn.MaxPool3d((1, 2, 1)),  # here"
+    )
+    message = refused(text, tmp_path).stderr
+    assert "'max_pool3d' in layer '2'" in message
+    assert f"net.py:{line_of(text, '# here') - 1}:  nn.MaxPool3d((1, 1, 2))," in message
+    assert "in layer '3' cannot be deployed: there is no rule for PyTorch's operation" in message
+
+
+LOSSES = {
+    "CTCLoss": ("5, 2, 6", "torch.randint(1, 6, (2, 2))", "ctc(y.log_softmax(2), target, (5, 5), (2, 2))", "_ctc_loss"),
+}
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_loss_is_refused(name: str, tmp_path: Path) -> None:
+    shape, target, call, words = LOSSES[name]
+    text = f"""\
+import torch
+from torch import nn
+model = nn.Linear(6, 6)
+ctc = nn.{name}()
+def loss(y, target):
+    return {call}  # here
+example_input, example_target = torch.randn({shape}), {target}
+"""
+    message = refused(text, tmp_path).stderr
+    assert words in message
+    assert f"net.py:{line_of(text, '# here')}:" in message
+    assert "use CrossEntropyLoss" in message
+
+
+@pytest.mark.parametrize("name", ["LBFGS", "SparseAdam"])
+def test_optimizer_is_refused(name: str, tmp_path: Path) -> None:
+    text = f"""\
+import torch
+from torch import nn
+model = nn.Linear(6, 5)
+example_input, example_target = torch.randn(3, 6), torch.tensor([0, 2, 4])
+optimizer = torch.optim.{name}(list(model.parameters()))  # here
+"""
+    message = refused(text, tmp_path).stderr
+    assert f"the optimizer {name}" in message
+    assert "SGD" in message.partition("use ")[2]
+    assert f"net.py:{line_of(text, '# here')}:" in message
+
+
+STATEFUL = {
+    "counter": ("self.n = getattr(self, 'n', 0) + 1", "self.n"),
+    "python's random": ("import random", "random.random()"),
+}
+
+
+@pytest.mark.parametrize("name", STATEFUL)
+def test_hidden_state_is_refused(name: str, tmp_path: Path) -> None:
+    before, factor = STATEFUL[name]
+    text = NET.format(init=" " * 8 + "pass", forward=f"        {before}\n        return h * {factor}", shape="3, 6")
+    message = refused(text, tmp_path).stderr
+    assert "randomness or hidden state in forward" in message
+    assert "register_buffer" in message
+
+
+def test_all_that_is_missing_is_named_at_once(tmp_path: Path) -> None:
+    forward = "        a = torch.lgamma(h.abs() + 1)  # here\n        b = torch.fft.rfft(h).abs().sum()  # also\n"
+    text = NET.format(init="        pass", forward=forward + "        return a * b", shape="3, 6")
+    message = refused(text, tmp_path).stderr
+    assert f"net.py:{line_of(text, '# here')}:" in message
+    assert "  also: 'fft_rfft' in layer 'inner' cannot be deployed" in message
+    assert f"net.py:{line_of(text, '# also')}" in message
+
+
+WORKS = {
+    "own autograd function": """\
+class Square(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    def backward(ctx, g):
+        return 2 * g * ctx.saved_tensors[0]
+
+
+net = nn.Sequential(nn.Linear(6, 5), nn.Tanh())
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = net
+
+    def forward(self, x):
+        return Square.apply(self.net(x))
+""",
+    "a branch on a shape": """\
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = nn.Linear(6, 5)
+
+    def forward(self, x):
+        y = self.net(x)
+        return y.relu() if y.shape[0] == 3 else -y
+""",
+    "indices that nobody uses": """\
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = nn.Linear(6, 6)
+
+    def forward(self, x):
+        y, _ = nn.functional.max_pool2d(self.net(x)[None], 2, return_indices=True)
+        return y
+""",
+}
+
+
+@pytest.mark.parametrize("name", WORKS)
+def test_what_works_is_not_refused(name: str, tmp_path: Path) -> None:
+    (tmp_path / "net.py").write_text(
+        f"import torch\nfrom torch import nn\n{WORKS[name]}\nmodel = Net()\nloss = lambda y, t: y.pow(2).mean()\n"
+        "example_input, example_target = torch.randn(3, 6), torch.zeros(1)\n"
+    )
+    arguments = ["--model", str(tmp_path / "net.py"), "--l1", "1M", "--out", str(tmp_path / "out")]
+    result = CliRunner().invoke(cli, arguments)
+    assert result.exit_code == 0, result.output
+    assert (tmp_path / "out" / "net.c").is_file()

@@ -1,0 +1,87 @@
+"""Another order, and operations that run twice: less memory, the same bits of every tensor."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from tests.e2e.conftest import deploy_example
+from trainlib_deployer import passes, pipeline
+from trainlib_deployer.api import deploy
+from trainlib_deployer.ir import Program
+from trainlib_deployer.passes.reorder import Scale
+from trainlib_deployer.passes.within_budget import added_macs, within_budget
+from trainlib_deployer.run.host import Host
+from trainlib_deployer.run.record import read_record
+from trainlib_deployer.verify import read_plan
+
+
+def results(folder: Path, poison: bool) -> dict[tuple[int, str, str], bytes]:
+    path = folder / "record.bin"
+    Host(poison=poison).run(folder, 2, 3, path)
+    return {key: value.tobytes() for key, value in read_record(path, read_plan(folder)["trace"]).items()}
+
+
+def peak(program: Program) -> int:
+    return Scale.of(program).weigh(program.ops).peak
+
+
+def plain_steps() -> tuple[passes.Pass, ...]:
+    """Without what is done for the sake of memory."""
+    steps = tuple(s for s in passes.DEFAULT if s.__name__ not in ("reorder", "early_masks"))
+    assert len(steps) == len(passes.DEFAULT) - 2
+    return steps
+
+
+@pytest.mark.parametrize(("name", "budget", "share"), [("dscnn", 300_000, 0.09), ("resnet8", 450_000, 0.05)])
+def test_less_memory_and_the_same_bits(
+    name: str, budget: int, share: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps, run = passes.DEFAULT, passes.run
+    programs: list[Program] = []
+
+    def tight(program: Program) -> Program:
+        whole = run(program, steps)
+        macs = sum(op.kind.macs() for op in whole.ops if op.phase == "forward")
+        small = within_budget(whole, budget, int(share * macs))
+        assert 0 < added_macs(small) <= share * macs
+        programs.extend([whole, small])
+        return small
+
+    for folder, variant in {"plain": lambda program: run(program, plain_steps()), "tight": tight}.items():
+        monkeypatch.setattr(pipeline.passes, "run", variant)
+        deploy_example(name, tmp_path / folder, steps=2)
+    whole, small = programs
+    assert peak(small) <= budget < peak(whole)
+    plain = results(tmp_path / "plain", poison=False)
+    assert len(plain) > 50
+    assert results(tmp_path / "tight", poison=True) == plain
+
+
+def pooled_net() -> nn.Sequential:
+    torch.manual_seed(8)
+    layers = [nn.Conv2d(2, 7, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(7, 5, 3), nn.ReLU(), nn.MaxPool2d(2)]
+    return nn.Sequential(*layers, nn.Flatten(), nn.Linear(45, 4))
+
+
+def test_signs_instead_of_activations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = passes.run
+    x, y = torch.randn(3, 2, 17, 19), torch.randint(4, (3,))
+    programs: dict[str, Program] = {}
+    for folder, steps in {"plain": plain_steps(), "signs": passes.DEFAULT}.items():
+
+        def kept(program: Program, folder: str = folder, steps: tuple[passes.Pass, ...] = steps) -> Program:
+            programs[folder] = run(program, steps)
+            return programs[folder]
+
+        monkeypatch.setattr(pipeline.passes, "run", kept)
+        deploy(pooled_net(), x, y, loss=nn.CrossEntropyLoss(), l1="64M", steps=2, out=tmp_path / folder)
+    signs = [t for t in programs["signs"].tensors.values() if t.name.endswith(".sign")]
+    assert signs and all(t.dtype.size == 1 for t in signs)
+    assert peak(programs["signs"]) < 0.9 * peak(programs["plain"])
+    plain = results(tmp_path / "plain", poison=False)
+    assert len(plain) > 20
+    assert results(tmp_path / "signs", poison=True) == plain

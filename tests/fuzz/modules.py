@@ -1,0 +1,152 @@
+"""Random networks as source text: a seed is a file that stands alone.
+
+A network is a row of steps. Every step draws from a generator of its own and adapts to the shape it finds, so that a
+network with some steps dropped is a network again: this is how a failure is made smaller.
+"""
+
+from __future__ import annotations
+
+import random
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from tests.fuzz import endings, steps
+from tests.fuzz.steps import Shape, Step
+
+MOST_STEPS = 12
+MOST_ELEMENTS = 8000
+LARGEST, SMALLEST = 60.0, 1e-3  # of activations: beyond this, rounding is all there is
+FEATURES = ("optimizer", "loss", "frozen", "outputs", "groups", "shake", "batch", "clip")  # can be made plain
+INPUTS = ("image", "image", "image", "sequence", "sequence", "tokens", "vector")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A seed, and what is left out of the network that it stands for."""
+
+    seed: int
+    dropped: frozenset[int] = frozenset()
+    plain: frozenset[str] = frozenset()
+
+    def rng(self, what: object) -> random.Random:
+        return random.Random(f"{self.seed}/{what}")
+
+
+@dataclass
+class Text:
+    """The network so far, its value included: PyTorch itself says which steps are possible."""
+
+    x: Any
+    make: list[str] = field(default_factory=list)
+    call: list[str] = field(default_factory=list)
+    used: list[int] = field(default_factory=list)
+    holder: nn.Module = field(default_factory=nn.Module)
+
+    def shape(self) -> Shape:
+        return tuple(self.x.shape)
+
+    def try_step(self, step: Step, number: int) -> bool:
+        """Take the step over if PyTorch can do it and its result is of a reasonable size."""
+        make = [line.replace("@", str(number)) for line in step.make]
+        call = [line.replace("@", str(number)) for line in step.call]
+        names = {"self": self.holder, "torch": torch, "nn": nn, "F": F, "x": self.x, **steps.NAMES}
+        try:
+            exec("\n".join((*make, *call)), names)
+        except (RuntimeError, ValueError, IndexError, TypeError, AssertionError):
+            return False
+        if not acceptable(names["x"]):
+            return False
+        self.x = names["x"].detach()
+        self.make += make
+        self.call += call
+        self.used.append(number)
+        return True
+
+
+def acceptable(x: torch.Tensor) -> bool:
+    if not 0 < x.numel() <= MOST_ELEMENTS or not bool(torch.isfinite(x).all()):
+        return False
+    return SMALLEST < float(x.abs().max()) < LARGEST
+
+
+def first_input(kind: str, rng: random.Random, batch: int) -> tuple[str, torch.Tensor]:
+    """The expression of a sample, and one."""
+    if kind == "tokens":
+        text = f"torch.randint(0, 17, ({batch}, {rng.randint(2, 11)}))"
+    else:
+        shapes = {
+            "image": (batch, rng.randint(1, 6), rng.randint(4, 17), rng.randint(4, 17)),
+            "sequence": (batch, rng.randint(2, 11), rng.randint(2, 16)),
+            "vector": (batch, rng.randint(2, 40)),
+        }
+        text = f"torch.randn{shapes[kind]}"
+    return text, eval(text, {"torch": torch})
+
+
+def source(recipe: Recipe) -> str:
+    """The text of net.py."""
+    with torch.random.fork_rng(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.manual_seed(recipe.seed)
+        return written(recipe, *network(recipe))
+
+
+def network(recipe: Recipe) -> tuple[Text, str]:
+    rng = recipe.rng("net")
+    kind, batch = rng.choice(INPUTS), rng.choice((1, 1, 2, 3))
+    sample, x = first_input(kind, recipe.rng("input"), 1 if "batch" in recipe.plain else batch)
+    text = Text(x)
+    if kind == "tokens":
+        text.try_step(steps.embedding(recipe.rng("embedding")), 0)
+    for number in range(1, rng.randint(1, MOST_STEPS) + 1):
+        if number not in recipe.dropped:
+            add_step(text, recipe, number)
+    return text, sample
+
+
+def add_step(text: Text, recipe: Recipe, number: int) -> None:
+    """The first of a few tries that works; which ones, does not depend on other steps."""
+    rng = recipe.rng(number)
+    for _ in range(6):
+        choices: list[Callable[[random.Random, Shape], Step]] = steps.STEPS[len(text.shape())]
+        if text.try_step(rng.choice(choices)(rng, text.shape()), number):
+            return
+
+
+def written(recipe: Recipe, text: Text, sample: str) -> str:
+    end = endings.ending(recipe.rng, recipe.plain, text.shape(), text.call, any(True for _ in text.holder.parameters()))
+    names = sorted({line.split("=")[0].strip().split(".")[1] for line in (*text.make, *end.make) if " = nn." in line})
+    frozen = [] if "frozen" in recipe.plain else endings.frozen(recipe.rng("frozen"), names)
+    lines = [
+        f'"""A random network: seed {recipe.seed}."""',
+        "",
+        "import torch",
+        "from torch import nn",
+        "from torch.nn import functional as F",
+        "from torch.nn.utils import parametrizations",
+        "",
+        f"torch.manual_seed({recipe.seed})",
+        "",
+        "",
+        "class Net(nn.Module):",
+        "    def __init__(self):",
+        "        super().__init__()",
+        *(f"        {line}" for line in (*text.make, *end.make, *frozen)),
+        "",
+        "    def forward(self, x):",
+        *(f"        {line}" for line in (*text.call, *end.call)),
+        "",
+        "",
+        "model = Net()",
+        *([] if "shake" in recipe.plain else endings.SHAKE),
+        *end.after,
+        f"data = [({sample}, {end.target}) for _ in range(4)]",
+        "example_input, example_target = data[0]",
+    ]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,16 @@
+# Stands in for the SDK's rules: builds the application for this machine against the strict stand-in for the SDK's API.
+STUBS := $(RULES_DIR)
+
+.PHONY: all run clean
+all: BUILD/$(APP)
+
+BUILD/$(APP): $(APP_SRCS)
+	@mkdir -p $(@D)
+	gcc $(APP_CFLAGS) -Wall -Wextra -fno-pie -no-pie -I$(STUBS) $(if $(shell grep -sw fma /proc/cpuinfo),-mfma) \
+	    $(APP_SRCS) $(STUBS)/pmsis.c -pthread -lm -o $@
+
+run:
+	cd BUILD && ./$(APP)
+
+clean:
+	rm -rf BUILD

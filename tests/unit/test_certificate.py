@@ -1,0 +1,144 @@
+"""The check of what was written finds overlaps, early deaths, false bounds and unsafe work in place."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from trainlib_deployer.api import deploy
+from trainlib_deployer.ir import Program
+from trainlib_deployer.plan import build
+from trainlib_deployer.plan.certificate import CertificateError, Emitted, check, elementwise
+from trainlib_deployer.plan.lifetimes import Lifetime, lifetimes
+
+
+def small_net() -> nn.Module:
+    torch.manual_seed(5)
+    return nn.Sequential(
+        nn.Conv2d(2, 5, 3, padding=1), nn.BatchNorm2d(5), nn.ReLU(), nn.Conv2d(5, 3, 3), nn.Tanh(), nn.Flatten()
+    )
+
+
+def deployed(folder: Path, l1: str = "128M") -> Path:
+    deploy(
+        small_net(),
+        torch.randn(2, 2, 7, 9),
+        torch.randn(2, 105),
+        loss=nn.MSELoss(),
+        l1=l1,
+        l2="2M",
+        cores=3,
+        steps=1,
+        out=folder,
+    )
+    return folder
+
+
+@pytest.fixture(scope="module")
+def emitted(tmp_path_factory: pytest.TempPathFactory) -> Emitted:
+    return Emitted.read(deployed(tmp_path_factory.mktemp("project") / "net"))
+
+
+def wrong(emitted: Emitted) -> str:
+    return "\n".join(check(emitted)[1])
+
+
+def test_what_is_emitted_holds(emitted: Emitted) -> None:
+    levels, complaints = check(emitted)
+    assert complaints == []
+    for name, level in levels.items():
+        claimed = emitted.plan["levels"][name]
+        assert (level.peak, level.lower_bound) == (claimed["used"], claimed["lower_bound"])
+    assert levels["L1"].peak > 10_000
+
+
+def test_deployments_are_checked(tmp_path: Path) -> None:
+    text = (deployed(tmp_path / "net", l1="16k") / "plan.json").read_text()
+    assert '"checked": true' in text and '"checked": false' not in text
+
+
+def alive_together(emitted: Emitted) -> tuple[str, str]:
+    """Two large tensors of the arena that are in use at one time, at different bytes."""
+    large = [b for b in emitted.plan["buffers"] if b["size"] > 1000 and b["role"] == "activation"]
+    pairs = [
+        (a, b) for a in large for b in large if a["birth"] < b["birth"] < a["death"] and a["offset"] != b["offset"]
+    ]
+    assert pairs
+    first, second = pairs[0]
+    names = emitted.plan["tensors"]
+    return names[first["name"]]["c_name"], names[second["name"]]["c_name"]
+
+
+def test_overlap(emitted: Emitted) -> None:
+    first, second = alive_together(emitted)
+    at = emitted.places[first][1]
+    moved = re.sub(rf"(OFFSET_{second} = )\d+", rf"\g<1>{at}", emitted.header)
+    assert f"{first} and {second} both use byte {at}" in wrong(replace(emitted, header=moved))
+    odd = re.sub(rf"(OFFSET_{second} = )\d+", rf"\g<1>{at + 4}", emitted.header)
+    assert f"{second}: offset {at + 4} is not a multiple of 16" in wrong(replace(emitted, header=odd))
+
+
+def test_false_figures(emitted: Emitted) -> None:
+    for what in ("USED", "LOWER_BOUND"):
+        changed = re.sub(rf"(#define PLAN_L1_{what} )\d+", r"\g<1>17", emitted.header)
+        assert "L1: " in wrong(replace(emitted, header=changed))
+
+
+def test_operations_in_another_order(emitted: Emitted) -> None:
+    """The first two operations exchanged: what the second reads does not exist yet."""
+    parts = re.split(r"(    next\(\d+\);\n)", emitted.net)
+    head, brace, first = parts[0].rpartition("\n{\n")
+    swapped = "".join([head, brace, parts[2], parts[1], first, *parts[3:]])
+    assert "is read before anything writes it" in wrong(replace(emitted, net=swapped))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_an_early_death_is_caught(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The planner frees every large activation one operation early."""
+
+    def hasty(program: Program) -> dict[str, Lifetime]:
+        lives = lifetimes(program)
+        long = sorted(n for n, life in lives.items() if life.death - life.birth > 2 and life.death < len(program.ops))
+        name = max(long[seed::4], key=lambda n: program.tensors[n].nbytes)
+        return lives | {name: replace(lives[name], death=lives[name].death - 1)}
+
+    monkeypatch.setattr(build, "lifetimes", hasty)
+    with pytest.raises(CertificateError, match=r"used in operations \d+ to \d+, planned for"):
+        deployed(tmp_path / "net")
+    assert not (tmp_path / "net").exists()
+
+
+GOOD = """\
+        const float *p0 = r0 + i0 * 63;
+        float *q0 = w0 + i0 * 63;
+        const float v1 = p1[0];
+        for (int i = 0; i < 63; i++) {
+            const float v0 = p0[i];
+            q0[i] = v2;
+        }
+"""
+
+
+def test_work_in_place_must_be_elementwise() -> None:
+    assert elementwise(GOOD, "r0", "w0")
+    assert not elementwise(GOOD.replace("r0 + i0 * 63", "r0 + i0 * 62"), "r0", "w0"), "other rows"
+    assert not elementwise(GOOD.replace("p0[i]", "p0[i * 2]"), "r0", "w0"), "other elements"
+    assert not elementwise(GOOD.replace("p1[0]", "p0[0]"), "r0", "w0"), "one element for all"
+    lines = GOOD.splitlines()
+    lines[4], lines[5] = lines[5], lines[4]
+    assert not elementwise("\n".join(lines), "r0", "w0"), "written before it is read"
+    flat = "    for (int i = lo; i < hi; i++) {\n        const float v0 = r0[i];\n        w0[i] = v1;\n    }\n"
+    assert elementwise(flat, "r0", "w0") and not elementwise(flat, "r1", "w0")
+
+
+def test_sharing_without_a_loop_is_an_overlap(emitted: Emitted) -> None:
+    """Where a tensor follows another in place, the same bytes in a loop that shifts them are refused."""
+    shared = [b for b in emitted.plan["buffers"] if b["aliases"]]
+    assert shared, "the net is meant to work in place somewhere"
+    shifted = re.sub(r"(\br\d+)\[i\]", r"\1[i + 1]", re.sub(r"(\bp\d+)\[i\]", r"\1[i + 1]", emitted.loops))
+    assert "both use byte" in wrong(replace(emitted, loops=shifted))

@@ -1,0 +1,136 @@
+"""The message of a network that does not fit: exact bytes, the fullest operation, and what helps by how much."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from trainlib_deployer.api import Deployment, deploy
+from trainlib_deployer.errors import DoesNotFit
+from trainlib_deployer.plan.build import untiled
+from trainlib_deployer.plan.fit import batch_of, dropped, frozen, with_batch
+
+BATCH, WIDE, NARROW = 6, 96, 20
+SHORT = 13_000  # bytes missing: more than L1 could take
+
+
+def net() -> nn.Sequential:
+    torch.manual_seed(2)
+    return nn.Sequential(nn.Linear(WIDE, WIDE), nn.Tanh(), nn.Linear(WIDE, NARROW))
+
+
+def deployed(folder: Path, l2: str | int, batch: int = BATCH, trained: str = "", momentum: float = 0.9) -> Deployment:
+    """Stacks and scratch in an L1 that is too small for the tensors."""
+    model = net()
+    for name, p in model.named_parameters():
+        p.requires_grad_(trained in name)
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    return deploy(
+        model,
+        torch.randn(batch, WIDE),
+        torch.randn(batch, NARROW),
+        loss=nn.MSELoss(),
+        optimizer=torch.optim.SGD(parameters, lr=0.1, momentum=momentum),
+        cores=1,
+        l1="12k",
+        l2=l2,
+        steps=1,
+        out=folder,
+    )
+
+
+@pytest.fixture(scope="module")
+def roomy(tmp_path_factory: pytest.TempPathFactory) -> Deployment:
+    return deployed(tmp_path_factory.mktemp("roomy") / "net", "1M")
+
+
+def used(deployment: Deployment) -> int:
+    """With every tensor in L2, as the message counts."""
+    return untiled(deployment.plan.program, deployment.plan.target).levels["L2"].used
+
+
+def message(folder: Path, l2: int) -> str:
+    with pytest.raises(DoesNotFit) as failure:
+        deployed(folder, l2)
+    assert failure.value.exit_code == 3 and not folder.exists()
+    return failure.value.render()
+
+
+def test_the_peak_by_hand(roomy: Deployment) -> None:
+    """Weights and momentum, samples, the weight gradient of the first layer; then what its update waits for."""
+    weights = 4 * (WIDE * WIDE + WIDE + WIDE * NARROW + NARROW)
+    samples = 4 * BATCH * (WIDE + NARROW)
+    assert used(roomy) >= 2 * weights + samples + 4 * WIDE * WIDE
+    assert used(roomy) <= 2 * weights + samples + 4 * WIDE * WIDE + 4 * (3 * BATCH * WIDE + 2 * BATCH * NARROW) + 512
+    level = untiled(roomy.plan.program, roomy.plan.target).levels["L2"]
+    assert level.used == level.lower_bound and level.proved
+
+
+def test_message(roomy: Deployment, tmp_path: Path) -> None:
+    needed = used(roomy)
+    text = message(tmp_path / "net", needed - SHORT)
+    assert f"L2: needs {needed:,} of {needed - SHORT:,} bytes: {SHORT:,} bytes over" in text
+    level = untiled(roomy.plan.program, roomy.plan.target).levels["L2"]
+    op = roomy.plan.program.ops[level.peak_position]
+    assert f"L2 is fullest during operation {level.peak_position}: {op.name}, layer '{op.layer}'" in text
+    rows = re.findall(r"^ +([\d,]+)  (\S+)$", text.partition("largest of")[2], re.MULTILINE)
+    sizes = [int(size.replace(",", "")) for size, _ in rows]
+    assert len(rows) == 5 and sizes == sorted(sizes, reverse=True)
+    assert sizes[:3] == [4 * WIDE * WIDE] * 3, "a weight, its momentum, its gradient"
+
+
+def test_remedies_are_exact(roomy: Deployment, tmp_path: Path) -> None:
+    needed = used(roomy)
+    text = message(tmp_path / "net", needed - SHORT)
+    plain = deployed(tmp_path / "plain", "1M", momentum=0.0)
+    state = 4 * (WIDE * WIDE + WIDE + WIDE * NARROW + NARROW)
+    assert needed - used(plain) == state
+    assert f"an optimizer without state ({state:,} bytes of it): {state:,} bytes less\n" in text
+    assert f"--l2 {-(-needed // 1024)}k" in text
+    last = deployed(tmp_path / "last", "1M", trained="2.")
+    assert abs(about(text, "train the last layer, '2', only") - (needed - used(last))) <= 128
+    assert 'for n, p in model.named_parameters(): p.requires_grad_(n.startswith("2."))' in text
+    biases = deployed(tmp_path / "biases", "1M", trained="bias")
+    assert abs(about(text, "train the biases only") - (needed - used(biases))) <= 128
+    one = deployed(tmp_path / "one", "1M", batch=1)
+    assert abs(about(text, "a batch of 1 instead of 6") - (needed - used(one))) <= 128
+    assert needed - used(one) > 4_000
+
+
+def about(text: str, remedy: str) -> int:
+    found = re.search(re.escape(remedy) + r": about ([\d,]+) bytes less", text)
+    assert found, text
+    return int(found[1].replace(",", ""))
+
+
+def test_a_smaller_batch_is_what_deploying_it_takes(roomy: Deployment, tmp_path: Path) -> None:
+    program = roomy.plan.program
+    assert batch_of(program) == BATCH
+    for batch in (1, 4):
+        estimated = untiled(with_batch(program, BATCH, batch), roomy.plan.target)
+        assert abs(estimated.levels["L2"].used - used(deployed(tmp_path / f"{batch}", "1M", batch=batch))) <= 64
+
+
+def test_variants_keep_the_program(roomy: Deployment) -> None:
+    program = roomy.plan.program
+    before = list(program.ops)
+    slim = frozen(program, {"2.bias"})
+    assert {v.tensor for op in slim.ops for v in op.writes} & {n for n, _ in program.gradients} == {"2.bias"}
+    assert not [t for t in slim.tensors if t.startswith("0.") and "momentum" in t]
+    everything = frozen(program, {n for n, _ in program.gradients})
+    assert [op.name for op in everything.ops] == [op.name for op in before]
+    assert len(dropped(program, {"0.weight"}).tensors) == len(program.tensors) - 1
+    assert program.ops == before
+
+
+def test_nothing_helps(roomy: Deployment, tmp_path: Path) -> None:
+    """Far too little memory: what does not suffice is said with what is still missing."""
+    text = message(tmp_path / "net", 2048)
+    partly = text.partition("what helps, but not enough by itself:")[2]
+    missing = used(deployed(tmp_path / "plain", "1M", momentum=0.0)) - 2048
+    assert f"still {missing:,} over" in partly
+    assert "--l2" in text.partition("what helps")[0]

@@ -1,0 +1,78 @@
+"""House rules that no linter knows: no paths of one machine, no file too long to read."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+LONGEST = {".py": 400, ".c": 300, ".h": 300, ".S": 300, ".j2": 120}
+# Tables of cases are read one at a time; a header of inline functions is one table too.
+EXEMPT = {"tests", "c_lib/include/tl_math.h"}
+# Still to be split; nothing may be added here.
+TOO_LONG = {
+    "c_lib/hal/rv32.c",
+    "c_lib/kernels/conv.c",
+    "c_lib/kernels/depthwise.c",
+    "c_lib/kernels/matmul.c",
+    "c_lib/kernels/pool.c",
+    "c_lib/kernels/recurrent.c",
+    "trainlib_deployer/capture.py",
+    "trainlib_deployer/emit/templates/Makefile.j2",
+    "trainlib_deployer/emit/templates/net.c.j2",
+    "trainlib_deployer/ops/pointwise.py",
+}
+SKIPPED = {"generated", "out", "build", "__pycache__"}
+OURS = {".ci", ".clang-format", ".gitignore"}
+TEXT = {".py", ".c", ".h", ".S", ".ld", ".j2", ".md", ".toml", ".cfg", ".txt", ".json", ".yml", ".yaml", ""}
+# Spelled in pieces, so that this file passes its own test.
+PLACES = ("/wo" + "rk/", "/ro" + "ot/", "/ho" + "me/", "/Use" + "rs/", "/tm" + "p/", "site-" + "packages/torch")
+MACHINE_PATH = re.compile("|".join(rf"(?<![\w.]){re.escape(p)}" for p in PLACES))
+
+
+def files() -> list[Path]:
+    """All that is written by hand: text outside of what tools make."""
+    found = (p for p in ROOT.rglob("*") if not any(hidden(part) for part in p.relative_to(ROOT).parts))
+    return sorted(p for p in found if p.is_file() and p.suffix in TEXT)
+
+
+def hidden(part: str) -> bool:
+    caches = part.startswith(".") and part not in OURS
+    return caches or part in SKIPPED or part.endswith(".egg-info")
+
+
+def machine_paths(text: str) -> list[str]:
+    return [line.strip() for line in text.splitlines() if MACHINE_PATH.search(line)]
+
+
+def test_no_paths_of_one_machine() -> None:
+    found = {str(p.relative_to(ROOT)): machine_paths(p.read_text(errors="replace")) for p in files()}
+    assert len(found) > 50, "the files were not found"
+    assert not {name: lines for name, lines in found.items() if lines}
+
+
+def limit(path: Path) -> int | None:
+    name = path.relative_to(ROOT).as_posix()
+    return None if name.split("/")[0] in EXEMPT or name in EXEMPT else LONGEST.get(path.suffix)
+
+
+def test_no_file_is_too_long_to_read() -> None:
+    long = {}
+    for path in files():
+        lines, most = len(path.read_text(errors="replace").splitlines()), limit(path)
+        if most is not None and lines > most and path.relative_to(ROOT).as_posix() not in TOO_LONG:
+            long[path.relative_to(ROOT).as_posix()] = f"{lines} lines, at most {most}"
+    assert not long
+
+
+@pytest.mark.parametrize("start", PLACES[:-1])
+def test_a_planted_path_is_found(start: str) -> None:
+    assert machine_paths(f"x = 1\nsee '{start}net.py'\n") == [f"see '{start}net.py'"]
+    assert machine_paths(f"see {start}net.py")
+
+
+@pytest.mark.parametrize("fine", ["https://example.org/home/page", "/dev/null", "build/work/x", "tests/tmp/x"])
+def test_other_paths_are_fine(fine: str) -> None:
+    assert not machine_paths(fine)

@@ -1,0 +1,151 @@
+"""A tiled operation as C: its streams, a table of what each tile moves and of the numbers that differ, and one loop."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import cast
+
+from trainlib_deployer.emit.calls import Addresses
+from trainlib_deployer.emit.loops import LoopLibrary, flat
+from trainlib_deployer.ir import Kernel, Op, Part, View
+from trainlib_deployer.ops.call import Operand
+from trainlib_deployer.ops.loop import Loop
+from trainlib_deployer.passes.coalesce import merged
+from trainlib_deployer.plan.tiles import Stream, Tiling
+
+OFFSET = re.compile(r" \+ @(\d+)@")
+
+
+@dataclass
+class Values:
+    """Numbers that differ from tile to tile: columns of a table; the others stand in the call."""
+
+    tiles: int
+    columns: list[list[int]] = field(default_factory=list)
+
+    def expression(self, numbers: list[int]) -> str:
+        if len(set(numbers)) == 1:
+            return str(numbers[0])
+        if numbers not in self.columns:
+            self.columns.append(numbers)
+        return f"v[{self.columns.index(numbers)}]"
+
+    def declaration(self) -> list[str]:
+        if not self.columns:
+            return []
+        widest = max(abs(n) for column in self.columns for n in column)
+        c_type = "int16_t" if widest < 1 << 15 else "int32_t"
+        rows = [", ".join(str(c[k]) for c in self.columns) for k in range(self.tiles)]
+        body = ", ".join(f"{{{r}}}" for r in rows)
+        return [f"    static const {c_type} values[{self.tiles}][{len(self.columns)}] = {{{body}}};"]
+
+
+def tiled_lines(op: Op, tiling: Tiling, position: int, at: Addresses, library: LoopLibrary) -> str:
+    """The block that carries out an operation tile by tile."""
+    values = Values(len(tiling.parts))
+    calls = variants(op, tiling, position, at, library, values)
+    count, tiles = len(tiling.streams), len(tiling.parts)
+    lines = ["{", f"    static const tl_stream streams[{count}] = {{"]
+    lines += [f"        {stream_text(s, k, position, at)}," for k, s in enumerate(tiling.streams)]
+    lines += ["    };", f"    static const tl_part parts[{tiles}][{count}] = {{"]
+    lines += ["        {" + ", ".join(move_text(s, k) for s in tiling.streams) + "}," for k in range(tiles)]
+    lines += ["    };", *values.declaration()]
+    lines.append(f"    const tl_tiles t = {{streams, &parts[0][0], {count}, {tiles}, {int(tiling.ahead)}, PIPE}};")
+    lines += ["    tl_tiles_open(&t);", f"    for (int k = 0; k < {tiles}; k++) {{"]
+    if values.columns:
+        lines.append(
+            f"        const {'int16_t' if 'int16_t' in values.declaration()[0] else 'int32_t'} *v = values[k];"
+        )
+    lines.append("        tl_tiles_begin(&t, k);")
+    lines += ["        " + line for line in calls]
+    lines += ["        tl_tiles_end(&t, k);", "    }", "    tl_tiles_close(&t);", "}"]
+    return "\n".join(lines)
+
+
+def stream_text(s: Stream, number: int, position: int, at: Addresses) -> str:
+    w = s.moves[0].window
+    pitch = next((m.window.pitch for m in s.moves if m.window.rows > 1), w.pitch)
+    plane_pitch = next((m.window.plane_pitch for m in s.moves if m.window.planes > 1), w.plane_pitch)
+    second = s.size if s.buffers == 2 else 0
+    home = at.base(s.tensor)
+    return f"{{(char *){home}, TILE({position}, {number}), {second}, {pitch}, {plane_pitch}, {int(s.writes)}}}"
+
+
+def move_text(s: Stream, tile: int) -> str:
+    m = s.moves[tile]
+    w = m.window
+    return f"{{{w.offset}, {w.row_bytes}, {w.rows}, {w.planes}, {m.buffer}, {int(m.moves)}}}"
+
+
+def variants(op: Op, tiling: Tiling, position: int, at: Addresses, library: LoopLibrary, values: Values) -> list[str]:
+    """The call of a tile; where tiles call different loops, a choice between them."""
+    texts, numbers = [], []
+    for part in tiling.parts:
+        text, found = template(op, part, tiling, position, at, library)
+        texts.append(text)
+        numbers.append(found)
+    kinds = list(dict.fromkeys(texts))
+    if len(kinds) == 1:
+        return filled(kinds[0], numbers, values).splitlines()
+    which = values.expression([kinds.index(t) for t in texts])
+    lines = []
+    for i, kind in enumerate(kinds):
+        rows = [numbers[k] if texts[k] == kind else numbers[texts.index(kind)] for k in range(len(texts))]
+        head = "if" if i == 0 else "else if"
+        test = f"{head} ({which} == {i}) {{" if i + 1 < len(kinds) else "else {"
+        lines += [test, *("    " + line for line in filled(kind, rows, values).splitlines()), "}"]
+    return lines
+
+
+NUMBER = "\x00"
+
+
+def template(
+    op: Op, part: Part, tiling: Tiling, position: int, at: Addresses, library: LoopLibrary
+) -> tuple[str, list[int]]:
+    """The text of a part's call with holes, and the numbers for the holes."""
+    numbers: list[int] = []
+
+    def hole(number: int) -> str:
+        numbers.append(number)
+        return NUMBER
+
+    def pointer(i: int, view: View, offset: str | None = None) -> str:
+        s = tiling.of_operand[i]
+        if s is not None:
+            return f"tl_tiles_at(&t, k, {s})"
+        return f"{at.base(view.tensor)} + {hole(view.offset) if offset is None else offset}"
+
+    reads = len(part.reads)
+    if isinstance(part.kind, Loop):
+        small = merged(Op(op.name, part.kind, part.reads, part.writes, op.phase, op.layer, op.function), fold=False)
+        assert isinstance(small.kind, Loop)
+        name = library.function(
+            Op(op.name, small.kind, small.reads, small.writes, op.phase, op.layer, op.function, fused=op.fused)
+        )
+        pointers = [pointer(reads + i, v) for i, v in enumerate(small.writes)]
+        pointers += [pointer(i, v) for i, v in enumerate(small.reads)]
+        if flat(small.kind, small.reads, small.writes):
+            pointers.append(hole(small.kind.extents[0]))
+        return f"{name}({', '.join(pointers)});", numbers
+    views = (*part.reads, *part.writes)
+    operands = [Operand(pointer(i, v, f"@{i}@"), v) for i, v in enumerate(views)]
+    call = cast(Kernel, part.kind).call(operands[:reads], operands[reads:], at.scratch(position))
+    fields = []
+    for name, value in call.fields:
+        if isinstance(value, int) or value.lstrip("-").isdigit():
+            fields.append(f".{name} = {hole(int(value))}")
+        else:
+            fields.append(f".{name} = {OFFSET.sub(lambda m: ' + ' + hole(views[int(m[1])].offset), value)}")
+    return f"const {call.struct} a = {{{', '.join(fields)}}};\n{call.function}(&a);", numbers
+
+
+def filled(text: str, numbers: list[list[int]], values: Values) -> str:
+    """Holes become constants or columns of the table; fields and offsets of zero disappear."""
+    pieces = text.split(NUMBER)
+    out = pieces[0]
+    for i, piece in enumerate(pieces[1:]):
+        out += values.expression([row[i] for row in numbers]) + piece
+    out = re.sub(r" \+ 0\b", "", out)
+    return re.sub(r"(, )?\.[\w.]+ = 0(?=[,}])", "", out).replace("{, ", "{")

@@ -1,0 +1,45 @@
+"""What does not depend on any input of the step is computed once, now: positions, masks, tables of sines."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import fx
+
+aten = torch.ops.aten
+
+
+def fold_constants(graph: fx.GraphModule) -> None:
+    """Replace such values by constants, except those that are the same number everywhere: a loop fills them in."""
+    known: dict[fx.Node, Any] = {}
+    for node in graph.graph.nodes:
+        if node.op == "get_attr":
+            known[node] = getattr(graph, node.target)
+        elif node.op == "call_function" and all(n in known for n in node.all_input_nodes) and deterministic(node):
+            args, kwargs = fx.node.map_arg((node.args, node.kwargs), known.__getitem__)
+            known[node] = node.target(*args, **kwargs)
+    for node in list(known):
+        needed = any(user not in known for user in node.users)
+        if node.op == "call_function" and needed and isinstance(known[node], torch.Tensor) and varied(known[node]):
+            store(graph, node, known[node])
+    graph.graph.eliminate_dead_code()
+
+
+def deterministic(node: fx.Node) -> bool:
+    tags = getattr(node.target, "tags", ())
+    return torch.Tag.nondeterministic_seeded not in tags
+
+
+def varied(value: torch.Tensor) -> bool:
+    flat = value.detach().reshape(-1)
+    return flat.numel() > 1 and value.device.type == "cpu" and not bool((flat == flat[0]).all())
+
+
+def store(graph: fx.GraphModule, node: fx.Node, value: torch.Tensor) -> None:
+    name = f"constant_{node.name}"
+    graph.register_buffer(name, value.detach().clone())
+    with graph.graph.inserting_before(node):
+        made = graph.graph.get_attr(name)
+    made.meta = dict(node.meta)
+    node.replace_all_uses_with(made)

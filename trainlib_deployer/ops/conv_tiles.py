@@ -1,0 +1,195 @@
+"""How convolutions are cut into tiles.
+
+Rows of the output with the rows of the input that they read (a halo where windows overlap), channels, groups,
+samples. A
+weight gradient adds up over rows and samples: its tiles then end where a block of 64 terms ends, so that the order of
+the sum stays what it is without tiles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from math import gcd
+from typing import TYPE_CHECKING
+
+from trainlib_deployer.ir import Part, View
+from trainlib_deployer.ops.cuts import MOST_TILES, Range, ranges, sizes
+
+if TYPE_CHECKING:
+    from trainlib_deployer.ops.conv import Conv, ConvShape
+
+BLOCK = 64  # terms of a sum that are added up on their own (docs/kernels.md)
+GRAIN = 4  # channels of a micro-kernel
+
+
+@dataclass(frozen=True)
+class Cut:
+    """One tile. Channels count within a group; a tile has several groups or several channels, not both."""
+
+    samples: Range
+    groups: Range
+    channels: Range  # of what is written; for the weight gradient, output channels
+    inputs: Range  # input channels of a weight gradient
+    rows: Range  # of what is written; for the weight gradient, of y
+    first: bool = True  # nothing to add to yet
+
+
+def cuts(kind: Conv) -> Iterator[list[Cut]]:
+    s = kind.shape
+    if kind.direction == "bw_w":
+        yield from gradient_cuts(s)
+        return
+    own, rows = (s.co, s.ho) if kind.direction == "fw" else (s.ci, s.h)
+    for samples in sample_sizes(s.n):
+        for r in sizes(rows) if samples in (1, s.n) else [rows]:
+            for groups, channels in channel_sizes(s.groups, own):
+                yield from both_orders(s, own, (samples, groups, channels), ranges(rows, r))
+
+
+def sample_sizes(n: int) -> list[int]:
+    return [n] if n == 1 else [n, 1]
+
+
+def channel_sizes(groups: int, own: int) -> Iterator[tuple[int, int]]:
+    """(groups, channels of each) of a tile."""
+    for g in sizes(groups):
+        yield g, own
+    if groups == 1:
+        for c in sizes(own, GRAIN)[1:]:
+            yield 1, c
+
+
+def both_orders(s: ConvShape, own: int, size: tuple[int, int, int], rows: list[Range]) -> Iterator[list[Cut]]:
+    """Weights stay while the image passes, or the image stays while the weights pass."""
+    samples, groups, channels = size
+    if len(rows) * -(-s.n // samples) * -(-s.groups // groups) * -(-own // channels) > MOST_TILES:
+        return
+    places = [(n, r) for n in ranges(s.n, samples) for r in rows]
+    filters = [(g, c) for g in ranges(s.groups, groups) for c in ranges(own, channels)]
+    yield [Cut(n, g, c, (0, s.ci), r) for g, c in filters for n, r in places]
+    if len(filters) > 1 and len(places) > 1:
+        yield [Cut(n, g, c, (0, s.ci), r) for n, r in places for g, c in filters]
+
+
+def gradient_cuts(s: ConvShape) -> Iterator[list[Cut]]:
+    for places in sums(s):
+        for g in sizes(s.groups):
+            for co in sizes(s.co, GRAIN) if s.groups == 1 else [s.co]:
+                for ci in sizes(s.ci, GRAIN) if s.groups == 1 else [s.ci]:
+                    if len(places) * -(-s.groups // g) * -(-s.co // co) * -(-s.ci // ci) > MOST_TILES:
+                        continue
+                    yield [
+                        Cut(n, groups, outputs, inputs, rows, first=k == 0)
+                        for groups in ranges(s.groups, g)
+                        for outputs in ranges(s.co, co)
+                        for inputs in ranges(s.ci, ci)
+                        for k, (n, rows) in enumerate(places)
+                    ]
+
+
+def sums(s: ConvShape) -> Iterator[list[tuple[Range, Range]]]:
+    """Samples and rows of y that are added up together; every piece but the last is a number of whole blocks."""
+    whole = (0, s.ho)
+    yield [((0, s.n), whole)]
+    plane = s.ho * s.wo
+    grain = BLOCK // gcd(BLOCK, plane)
+    if grain < s.n:
+        for n in sizes(s.n, grain)[1:]:
+            yield [(samples, whole) for samples in ranges(s.n, n)]
+    grain = BLOCK // gcd(BLOCK, s.wo)
+    if grain < s.ho and (s.n == 1 or plane % BLOCK == 0):
+        for r in sizes(s.ho, grain)[1:]:
+            yield [(samples, rows) for samples in ranges(s.n, 1) for rows in ranges(s.ho, r)]
+
+
+def part(kind: Conv, cut: Cut, reads: tuple[View, ...], writes: tuple[View, ...]) -> Part:
+    return {"fw": forward, "bw_x": input_gradient, "bw_w": weight_gradient}[kind.direction](kind, cut, reads, writes)
+
+
+def image(view: View, cut: Cut, channels: Range, per_group: int, rows: Range) -> View:
+    """[n, groups*per_group, h, w]: samples and groups of the cut, `channels` of each group (or all)."""
+    lo, hi = channels_of(cut, channels, per_group)
+    return view.sliced(0, *cut.samples).sliced(1, lo, hi).sliced(2, *rows)
+
+
+def channels_of(cut: Cut, channels: Range, per_group: int) -> Range:
+    g0, g1 = cut.groups
+    if channels == (0, per_group):
+        return g0 * per_group, g1 * per_group
+    return g0 * per_group + channels[0], g0 * per_group + channels[1]
+
+
+def rows_read(s: ConvShape, rows: Range) -> tuple[Range, int]:
+    """Rows of x behind these rows of y, and the padding that is left above them."""
+    stride, pad, dilation = s.stride[0], s.pad[0], s.dilation[0]
+    first = rows[0] * stride - pad
+    last = (rows[1] - 1) * stride - pad + (s.kh - 1) * dilation
+    x0 = min(max(first, 0), s.h - 1)
+    x1 = max(min(last + 1, s.h), x0 + 1)
+    return (x0, x1), x0 - first
+
+
+def rows_reached(s: ConvShape, rows: Range) -> tuple[Range, int]:
+    """Rows of y that reach these rows of x, and the padding of the tile."""
+    stride, pad, dilation = s.stride[0], s.pad[0], s.dilation[0]
+    first = -(-(rows[0] + pad - (s.kh - 1) * dilation) // stride)
+    last = (rows[1] - 1 + pad) // stride
+    y0 = min(max(first, 0), s.ho - 1)
+    y1 = max(min(last + 1, s.ho), y0 + 1)
+    return (y0, y1), pad + rows[0] - y0 * stride
+
+
+def span(r: Range) -> int:
+    return r[1] - r[0]
+
+
+def forward(kind: Conv, cut: Cut, reads: tuple[View, ...], writes: tuple[View, ...]) -> Part:
+    s = kind.shape
+    x, w, *bias = reads
+    read, pad = rows_read(s, cut.rows)
+    outputs = channels_of(cut, cut.channels, s.co)
+    shape = replace(
+        s, n=span(cut.samples), groups=span(cut.groups), co=span(cut.channels), h=span(read), ho=span(cut.rows)
+    )
+    windows = (image(x, cut, (0, s.ci), s.ci, read), w.sliced(0, *outputs), *(v.sliced(0, *outputs) for v in bias))
+    out = image(writes[0], cut, cut.channels, s.co, cut.rows)
+    return Part(replace(kind, shape=replace(shape, pad=(pad, s.pad[1]))), windows, (out,))
+
+
+def input_gradient(kind: Conv, cut: Cut, reads: tuple[View, ...], writes: tuple[View, ...]) -> Part:
+    s = kind.shape
+    y, w, *bias = reads
+    reached, pad = rows_reached(s, cut.rows)
+    outputs = channels_of(cut, (0, s.co), s.co)
+    shape = replace(
+        s, n=span(cut.samples), groups=span(cut.groups), ci=span(cut.channels), h=span(cut.rows), ho=span(reached)
+    )
+    written = channels_of(cut, cut.channels, s.ci)
+    windows = (
+        image(y, cut, (0, s.co), s.co, reached),
+        w.sliced(0, *outputs).sliced(1, *cut.channels),
+        *(v.sliced(0, *written) for v in bias),
+    )
+    out = image(writes[0], cut, cut.channels, s.ci, cut.rows)
+    return Part(replace(kind, shape=replace(shape, pad=(pad, s.pad[1]))), windows, (out,))
+
+
+def weight_gradient(kind: Conv, cut: Cut, reads: tuple[View, ...], writes: tuple[View, ...]) -> Part:
+    s = kind.shape
+    x, y = reads
+    read, pad = rows_read(s, cut.rows)
+    shape = replace(
+        s,
+        n=span(cut.samples),
+        groups=span(cut.groups),
+        co=span(cut.channels),
+        ci=span(cut.inputs),
+        h=span(read),
+        ho=span(cut.rows),
+        pad=(pad, s.pad[1]),
+    )
+    windows = (image(x, cut, cut.inputs, s.ci, read), image(y, cut, cut.channels, s.co, cut.rows))
+    outputs = channels_of(cut, cut.channels, s.co)
+    out = writes[0].sliced(0, *outputs).sliced(1, *cut.inputs)
+    return Part(replace(kind, shape=shape, accumulate=not cut.first), windows, (out,))

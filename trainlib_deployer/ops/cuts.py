@@ -1,0 +1,50 @@
+"""Cutting extents into ranges, for families that say how their operations may be tiled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+
+Range = tuple[int, int]
+MOST_TILES = 96  # of one operation; finer cuts cost more than they bring
+
+
+def panel_cycles(batch: int, rows: int, columns: int, terms: int, cores: int) -> float:
+    """Cycles of the slowest core for tiles of 4 x 4 results, with a panel packed for each visit of 4 columns."""
+    tiles = -(-rows // 4)
+    share = -(-batch * -(-columns // 4) * tiles // cores)
+    blocks = -(-terms // 64)
+    visits = -(-share // tiles) + 1
+    return share * (28 * terms + 40 * blocks + 60) + visits * (9 * terms + 60 * blocks + 400)
+
+
+def ranges(extent: int, size: int) -> list[Range]:
+    """[0, size), [size, 2 size), ...; the last one takes the rest."""
+    return [(lo, min(lo + size, extent)) for lo in range(0, extent, size)]
+
+
+def sizes(extent: int, grain: int = 1) -> list[int]:
+    """Tile sizes worth trying, from whole to one grain: halves, rounded up to the grain."""
+    out = [extent]
+    size = extent
+    while size > grain:
+        size = -(-size // 2)
+        size = min(-(-size // grain) * grain, out[-1])
+        if size == out[-1]:
+            break
+        out.append(size)
+    return out
+
+
+def outer_cuts(extents: tuple[int, ...]) -> Iterator[list[tuple[Range, ...]]]:
+    """Boxes that cover `extents` in order, finer and finer: the outermost dimensions are cut first."""
+    for level in range(len(extents)):
+        outer = [ranges(e, 1) for e in extents[:level]]
+        inner = [(0, e) for e in extents[level + 1 :]]
+        for size in sizes(extents[level])[1:]:
+            if prod(extents[:level]) * -(-extents[level] // size) > MOST_TILES:
+                return
+            boxes: list[tuple[Range, ...]] = [()]
+            for options in (*outer, ranges(extents[level], size)):
+                boxes = [(*b, o) for b in boxes for o in options]
+            yield [(*b, *inner) for b in boxes]

@@ -1,0 +1,105 @@
+"""Dropout masks: a hash of (step, call, element) decides, so a mask is computed again wherever it is needed.
+
+The element's number is the sum of small tables, one a dimension: idx = sum of table[i_d] * stride_d. Every dimension
+that is longer than a table is seen as two.
+"""
+
+from __future__ import annotations
+
+from math import isqrt
+from typing import Any
+
+import numpy as np
+import torch
+
+from golden import reference
+from trainlib_deployer.ir import DType, Role, Shape, Tensor, View, row_major
+from trainlib_deployer.ops.build import Builder
+from trainlib_deployer.ops.expr import Expr, apply, select
+from trainlib_deployer.ops.registry import covers
+
+TABLE = "dropout.index"
+LONGEST = 64  # entries of the table, unless a dimension is longer and prime
+KEY = "dropout.key"
+
+
+@torch.library.custom_op("trainlib::keep", mutates_args=())
+def keep(step: torch.Tensor, shape: list[int], probability: float, call: int, value: float) -> torch.Tensor:
+    """`value` with this probability, else 0."""
+    return reference.keep(shape, probability, call, int(step)) * torch.tensor(value)
+
+
+@keep.register_fake
+def _(step: torch.Tensor, shape: list[int], probability: float, call: int, value: float) -> torch.Tensor:
+    return torch.empty(shape, dtype=torch.float32)
+
+
+KEEP = torch.ops.trainlib.keep.default
+
+
+@covers(KEEP)
+def lower_keep(b: Builder, step: View, shape: list[int], probability: float, call: int, value: float) -> View:
+    """Instructions on 32-bit numbers, the same as golden.reference.keep."""
+    fine = tuple(f for e in shape for f in factors(e))
+    stream = mixed(call + 1)
+    bound = int(probability * 2**24)
+    steps = [s for s, e in zip(row_major(fine), fine, strict=True) if e > 1]
+    tables = [table(b, fine, d) for d, e in enumerate(fine) if e > 1]
+
+    def body(key: Expr, *parts: Expr) -> Expr:
+        element: Expr | None = None
+        for part, stride in zip(parts, steps, strict=True):
+            term = word("umul", part.cast(DType.I32), stride) if stride > 1 else part.cast(DType.I32)
+            element = term if element is None else word("uadd", element, term)
+        start = word("uadd", key, stream)
+        x = mix(start if element is None else apply("xor", [element, start]))
+        return select(word("shr", x, 8) < bound, value, 0.0)
+
+    made = b.map(body, step_key(b, step), *tables, dtype=DType.F32, shape=fine, suffix="mask")
+    return b.reshape(made, shape)
+
+
+def factors(extent: int) -> Shape:
+    """One dimension as itself or as two, none longer than a table where that is possible."""
+    if extent <= LONGEST:
+        return (extent,)
+    inner = next(f for f in range(isqrt(extent), 0, -1) if extent % f == 0)
+    return (extent,) if inner == 1 else (*factors(extent // inner), inner)
+
+
+def table(b: Builder, shape: Shape, dim: int) -> View:
+    """0, 1, 2, ... along one dimension; all dropouts share the numbers."""
+    known = b.program.tensors.get(TABLE)
+    extent = shape[dim]
+    if known is None or known.numel < extent:
+        name = TABLE if known is not None else b.fresh(TABLE)
+        size = max(extent, known.numel if known is not None else 0)
+        b.program.tensors[name] = Tensor(name, (size,), DType.I32, Role.CONSTANT)
+        b.program.values[name] = np.arange(size, dtype=np.int32)
+    return View(TABLE, shape, tuple(int(d == dim) for d in range(len(shape))))
+
+
+def step_key(b: Builder, step: View) -> View:
+    """The hash of the step number, once a step."""
+    if KEY not in b.program.tensors:
+        b.program.tensors[b.fresh(KEY)] = Tensor(KEY, (), DType.I32, Role.ACTIVATION)
+        into = View.whole(b.program.tensors[KEY])
+        b.map(lambda s: mix(word("umul", s, 0x9E3779B9)), step, dtype=DType.I32, shape=(), into=into, suffix="key")
+    return View(KEY, (), ())
+
+
+def mix(x: Expr) -> Expr:
+    x = word("umul", apply("xor", [x, word("shr", x, 16)]), 0x7FEB352D)
+    x = word("umul", apply("xor", [x, word("shr", x, 15)]), 0x846CA68B)
+    return apply("xor", [x, word("shr", x, 16)])
+
+
+def mixed(value: int) -> int:
+    return int(reference.mix(torch.tensor(value)))
+
+
+def word(op: str, x: Expr, y: Any) -> Expr:
+    """An instruction on 32-bit words; literals as the signed number of the same bits."""
+    if isinstance(y, int):
+        y = (y + 2**31) % 2**32 - 2**31
+    return x.body.add(op, DType.I32, x, y)

@@ -1,0 +1,196 @@
+"""Running sums and products, the place of the largest element, sorting: along one dimension, each line by one core."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from trainlib_deployer.ir import DType, View
+from trainlib_deployer.ops.build import Builder
+from trainlib_deployer.ops.call import Call, Operand
+from trainlib_deployer.ops.index import around, scattered
+from trainlib_deployer.ops.registry import covers
+
+aten = torch.ops.aten
+
+
+@dataclass(frozen=True)
+class Scan:
+    """Reads and writes [outer, extent, inner]: sums or products of all elements up to here."""
+
+    outer: int
+    extent: int
+    inner: int
+    product: bool
+
+    name = "scan"
+    kernel = "tl_scan_f32"
+    headers = ("tl_index.h",)
+
+    def macs(self) -> int:
+        return 0
+
+    def scratch(self, cores: int) -> int:
+        return 0
+
+    def call(self, reads: list[Operand], writes: list[Operand], scratch: str) -> Call:
+        fields: list[tuple[str, str | int]] = [("x", reads[0].pointer), ("y", writes[0].pointer)]
+        fields += [("outer", self.outer), ("extent", self.extent), ("inner", self.inner)]
+        return Call(self.kernel, "tl_scan", (*fields, ("product", int(self.product))))
+
+
+@dataclass(frozen=True)
+class Extreme:
+    """Reads [outer, extent, inner]; writes the largest (smallest) elements [outer, inner] and their places."""
+
+    outer: int
+    extent: int
+    inner: int
+    smallest: bool
+
+    name = "extreme"
+    kernel = "tl_extreme_f32"
+    headers = ("tl_index.h",)
+
+    def macs(self) -> int:
+        return 0
+
+    def scratch(self, cores: int) -> int:
+        return 0
+
+    def call(self, reads: list[Operand], writes: list[Operand], scratch: str) -> Call:
+        fields: list[tuple[str, str | int]] = [("x", reads[0].pointer)]
+        fields += [("y", writes[0].pointer), ("index", writes[1].pointer)]
+        fields += [("outer", self.outer), ("extent", self.extent), ("inner", self.inner)]
+        return Call(self.kernel, "tl_extreme", (*fields, ("smallest", int(self.smallest))))
+
+
+@dataclass(frozen=True)
+class Order:
+    """Reads [outer, extent, inner]; writes the first `count` in order [outer, count, inner] and their places."""
+
+    outer: int
+    extent: int
+    count: int
+    inner: int
+    descending: bool
+
+    name = "order"
+    kernel = "tl_order_f32"
+    headers = ("tl_index.h",)
+
+    def macs(self) -> int:
+        return 0
+
+    def scratch(self, cores: int) -> int:
+        return 0
+
+    def call(self, reads: list[Operand], writes: list[Operand], scratch: str) -> Call:
+        fields: list[tuple[str, str | int]] = [("x", reads[0].pointer)]
+        fields += [("y", writes[0].pointer), ("index", writes[1].pointer)]
+        fields += [("outer", self.outer), ("extent", self.extent), ("count", self.count), ("inner", self.inner)]
+        return Call(self.kernel, "tl_order", (*fields, ("descending", int(self.descending))))
+
+
+def lines(b: Builder, x: View, dim: int) -> View:
+    """Dense floats [outer, extent, inner]."""
+    if b.dtype(x) is not DType.F32:
+        x = b.map(lambda v: v, x, dtype=DType.F32, suffix="float")
+    x = b.contiguous(x)
+    return b.reshape(x, around(x.shape, dim % len(x.shape)) if x.shape else (1, 1, 1))
+
+
+def returned(b: Builder, x: View, values: View) -> View:
+    """In the type of x, for integers that were compared as floats."""
+    return values if b.dtype(x) is DType.F32 else b.map(lambda v: v, values, dtype=b.dtype(x))
+
+
+def scan(b: Builder, x: View, dim: int, product: bool) -> View:
+    seen = lines(b, x, dim)
+    out = b.tensor(seen.shape)
+    outer, extent, inner = seen.shape
+    b.op(Scan(outer, extent, inner, product), [seen], [out])
+    return b.reshape(returned(b, x, out), x.shape)
+
+
+@covers(aten.cumsum.default)
+def cumsum(b: Builder, x: View, dim: int, **_: Any) -> View:
+    return scan(b, x, dim, product=False)
+
+
+@covers(aten.cumprod.default)
+def cumprod(b: Builder, x: View, dim: int, **_: Any) -> View:
+    return scan(b, x, dim, product=True)
+
+
+def extreme(b: Builder, x: View, dim: int, smallest: bool) -> tuple[View, View]:
+    seen = lines(b, x, dim)
+    outer, extent, inner = seen.shape
+    values = b.tensor((outer, inner), suffix="value")
+    places = b.tensor((outer, inner), DType.I32, "place")
+    b.op(Extreme(outer, extent, inner, smallest), [seen], [values, places])
+    return returned(b, x, values), places
+
+
+@covers(aten.max.dim)
+def max_dim(b: Builder, x: View, dim: int, _keepdim: bool = False) -> tuple[View, ...]:
+    return tuple(b.reshape(v, tuple(b.meta[0].shape)) for v in extreme(b, x, dim, smallest=False))
+
+
+@covers(aten.min.dim)
+def min_dim(b: Builder, x: View, dim: int, _keepdim: bool = False) -> tuple[View, ...]:
+    return tuple(b.reshape(v, tuple(b.meta[0].shape)) for v in extreme(b, x, dim, smallest=True))
+
+
+def place_of(b: Builder, x: View, dim: int | None, smallest: bool) -> View:
+    if dim is None:
+        x, dim = b.reshape(x, (x.numel,)), 0
+    return b.reshape(extreme(b, x, dim, smallest)[1], tuple(b.meta.shape))
+
+
+@covers(aten.argmax.default)
+def argmax(b: Builder, x: View, dim: int | None = None, _keepdim: bool = False) -> View:
+    return place_of(b, x, dim, smallest=False)
+
+
+@covers(aten.argmin.default)
+def argmin(b: Builder, x: View, dim: int | None = None, _keepdim: bool = False) -> View:
+    return place_of(b, x, dim, smallest=True)
+
+
+def ordered(b: Builder, x: View, dim: int, descending: bool) -> tuple[View, ...]:
+    shape = tuple(b.meta[0].shape)
+    seen = lines(b, x, dim)
+    outer, extent, inner = seen.shape
+    count = shape[dim] if shape else 1
+    values = b.tensor((outer, count, inner), suffix="value")
+    places = b.tensor((outer, count, inner), DType.I32, "place")
+    b.op(Order(outer, extent, count, inner, descending), [seen], [values, places])
+    return b.reshape(returned(b, x, values), shape), b.reshape(places, shape)
+
+
+@covers(aten.topk.default)
+def topk(b: Builder, x: View, _k: int, dim: int = -1, largest: bool = True, _sorted: bool = True) -> tuple[View, ...]:
+    return ordered(b, x, dim, largest)
+
+
+@covers(aten.sort.default)
+def sort(b: Builder, x: View, dim: int = -1, descending: bool = False) -> tuple[View, ...]:
+    return ordered(b, x, dim, descending)
+
+
+@covers(aten.sort.stable)
+def sort_stable(
+    b: Builder, x: View, *, stable: bool | None = None, dim: int = -1, descending: bool = False
+) -> tuple[View, ...]:
+    return ordered(b, x, dim, descending)
+
+
+@covers(aten.value_selecting_reduction_backward.default)
+def selection_backward(b: Builder, g: View, dim: int, places: View, sizes: list[int], keepdim: bool) -> View:
+    """The slope goes to the element that was selected."""
+    shape = tuple(1 if d == dim % len(sizes) else e for d, e in enumerate(sizes))
+    zeros = b.fill(tuple(sizes), 0, b.dtype(g))
+    return scattered(b, zeros, dim, b.reshape(places, shape), b.reshape(g, shape), replace=True)

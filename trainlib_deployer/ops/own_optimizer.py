@@ -1,0 +1,74 @@
+"""The update of a user-written optimizer: every node of its traced step through the rule of its family."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import fx
+
+from trainlib_deployer.capture_optimizer import Update, capture_update, check_independent
+from trainlib_deployer.errors import Unsupported
+from trainlib_deployer.ir import View
+from trainlib_deployer.ops.build import Builder, Where
+from trainlib_deployer.ops.optim import Group, Parameter, entitle, state
+from trainlib_deployer.ops.registry import RULES
+from trainlib_deployer.user_model import OptimizerSpec
+
+
+def own_optimizer(b: Builder, spec: OptimizerSpec, group: Group, parameters: list[Parameter]) -> None:
+    settings = {k: v for k, v in group.hyper.items() if k not in ("kind", "defaults")}
+    rates: dict[tuple[float, float], View] = {}
+    values = [torch.from_numpy(np.array(b.program.values[q.name])) for q in parameters]
+    updates = [capture_update(spec, settings, value) for value in values]
+    check_independent(spec, settings, values)
+    for q, update in zip(parameters, updates, strict=True):
+        for offset, slope in update.rates:
+            if (offset, slope) not in rates:
+                rates[offset, slope] = rate_view(b, group, offset, slope)
+        b.where = Where("update", q.layer, group.function)
+        lower_update(b, q, update, [rates[key] for key in update.rates], group)
+
+
+def rate_view(b: Builder, group: Group, offset: float, slope: float) -> View:
+    if (offset, slope) == (0.0, 1.0):
+        return group.lr
+    b.where = Where("update", "", group.function)
+    made = b.map(lambda lr: lr * slope + offset, group.lr, shape=(), suffix="rate")
+    entitle(b, f"group {group.index}", f"{group.function}, {offset:g} + {slope:g} * learning rate")
+    return made
+
+
+def lower_update(b: Builder, q: Parameter, update: Update, rates: list[View], group: Group) -> None:
+    states = []
+    for label, initial in update.states:
+        view = state(b, f"{q.name}.{label}", tuple(initial.shape))
+        b.program.values[view.tensor] = initial.numpy().astype(np.float32)
+        states.append(view)
+    given = iter([q.value, q.gradient, *states, *rates])
+    env: dict[fx.Node, Any] = {}
+    results: list[View] = []
+    for node in update.graph.graph.nodes:
+        if node.op == "placeholder":
+            env[node] = next(given)
+        elif node.op == "get_attr":
+            env[node] = b.constant(getattr(update.graph, node.target).detach().numpy())
+        elif node.op == "call_function":
+            env[node] = lowered(b, node, env, group)
+        else:
+            results = list(fx.node.map_arg(node.args[0], lambda n: env[n]))
+    for result, target in zip(results, [q.value, *states], strict=True):
+        if result.tensor != target.tensor:
+            b.copy_into(b.reshape(result, target.shape), target)
+            entitle(b, q.name if target is q.value else target.tensor, group.function)
+
+
+def lowered(b: Builder, node: fx.Node, env: dict[fx.Node, Any], group: Group) -> Any:
+    rule = RULES.get(node.target)
+    if rule is None:
+        name = str(node.target).removeprefix("aten.").rpartition(".")[0]
+        raise Unsupported(f"the optimizer {group.hyper['kind']} needs the operation '{name}', which cannot be deployed")
+    b.meta = node.meta["val"]
+    args, kwargs = fx.node.map_arg((node.args, node.kwargs), lambda n: env[n])
+    return rule(b, *args, **kwargs)

@@ -1,0 +1,151 @@
+"""Scans over time of recurrent layers. The products before and after them are ordinary ones: see recurrent.py above."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import torch
+
+from trainlib_deployer.ir import Part, View
+from trainlib_deployer.ops.build import Builder
+from trainlib_deployer.ops.call import Call, Operand, strides
+from trainlib_deployer.ops.cuts import Range, ranges, sizes
+from trainlib_deployer.ops.movement import split
+from trainlib_deployer.ops.registry import covers
+from trainlib_deployer.recurrent import GATES, SAVED
+
+Fields = list[tuple[str, str | int]]
+TIMED = {"gates", "saved", "y", "dgates", "dhidden"}  # operands with a row for each step
+
+# LSTMs with projections are unrolled by PyTorch, which cuts the gates apart with this
+covers(torch.ops.aten.unsafe_split.Tensor)(split)
+
+
+@dataclass(frozen=True)
+class Scan:
+    """One layer in one direction of time. `reads` and `writes` name the operands, as the struct in C does.
+
+    fw: gates [steps, batch, G*hidden], h0, c0, w, bias -> hs, cs, saved, carry
+    bw: y (= dL/dy), h0, c0 (= dL/d of the last h, c), w, hs, cs, saved -> dgates, dhidden, dh, dc"""
+
+    direction: str
+    cell: str  # rnn_tanh, rnn_relu, lstm, gru
+    steps: int
+    batch: int
+    hidden: int
+    reverse: bool
+    reads: tuple[str, ...]
+    writes: tuple[str, ...]
+    initial: bool = False  # bw: dL/dh0 is wanted
+    resume: bool = False  # a tile behind another one
+    more: bool = False  # another tile follows
+
+    headers = ("tl_recurrent.h",)
+
+    @property
+    def name(self) -> str:
+        return f"{self.cell.partition('_')[0]}_{self.direction}"
+
+    @property
+    def kernel(self) -> str:
+        return f"tl_{self.name}_f32"
+
+    def macs(self) -> int:
+        steps = self.steps if self.direction == "fw" else self.steps - 1 + (self.initial or self.more)
+        return steps * self.batch * GATES[self.cell] * self.hidden * self.hidden
+
+    def scratch(self, cores: int) -> int:
+        return 0
+
+    def call(self, reads: list[Operand], writes: list[Operand], scratch: str) -> Call:
+        operands = dict(zip((*self.reads, *self.writes), (*reads, *writes), strict=True))
+        fields: Fields = [(name, operand.pointer) for name, operand in operands.items()]
+        if "y" in operands:
+            fields += strides("y", "tbh", operands["y"].view)
+        fields += [("steps", self.steps), ("batch", self.batch), ("hidden", self.hidden)]
+        fields += [("reverse", int(self.reverse)), ("relu", int(self.cell == "rnn_relu"))]
+        fields += [("initial", int(self.initial or self.more)), ("resume", int(self.resume))]
+        return Call(self.kernel, "tl_recurrent", tuple(fields))
+
+    def cuts(self) -> Iterator[list[Range]]:
+        """Ranges of time in the order in which the steps run."""
+        backwards = self.reverse == (self.direction == "fw")
+        for size in sizes(self.steps):
+            pieces = ranges(self.steps, size)
+            yield [(self.steps - hi, self.steps - lo) for lo, hi in pieces] if backwards else pieces
+
+    def part(self, cut: Range, reads: tuple[View, ...], writes: tuple[View, ...]) -> Part:
+        lo, hi = cut
+        backwards = self.reverse == (self.direction == "fw")
+        first, last = (hi == self.steps, lo == 0) if backwards else (lo == 0, hi == self.steps)
+        kind = replace(self, steps=hi - lo, resume=not first, more=not last)
+        states = (lo, hi + 1)
+        if self.direction == "fw" and not first:
+            states = (lo, hi) if self.reverse else (lo + 1, hi + 1)
+
+        def seen(name: str, view: View) -> View:
+            if name in ("hs", "cs"):
+                return view.sliced(0, *states)
+            return view.sliced(0, lo, hi) if name in TIMED else view
+
+        return Part(
+            kind,
+            tuple(seen(n, v) for n, v in zip(self.reads, reads, strict=True)),
+            tuple(seen(n, v) for n, v in zip(self.writes, writes, strict=True)),
+        )
+
+
+def append(b: Builder, scan: Scan, operands: dict[str, View]) -> None:
+    """`y` is read where it lies; everything else is dense."""
+    reads = [operands[n] if n == "y" else b.contiguous(operands[n]) for n in scan.reads]
+    b.op(scan, reads, [operands[n] for n in scan.writes])
+
+
+def present(**operands: View | None) -> dict[str, View]:
+    return {n: v for n, v in operands.items() if v is not None}
+
+
+@covers(torch.ops.trainlib.rnn_scan.default)
+def rnn_scan(
+    b: Builder, cell: str, gates: View, h0: View, c0: View | None, w: View, bias: View | None, reverse: bool, save: bool
+) -> list[View]:
+    (steps, batch, _), hidden = gates.shape, w.shape[1]
+    reads = present(gates=gates, h0=h0, c0=c0, w=w, bias=bias)
+    writes = {"hs": b.tensor((steps + 1, batch, hidden), suffix="h")}
+    if cell == "lstm":
+        writes["cs"] = b.tensor((steps + 1, batch, hidden), suffix="c")
+    if save and GATES[cell] > 1:
+        writes["saved"] = b.tensor((steps, batch, SAVED * hidden), suffix="gates")
+    writes["carry"] = b.tensor((2, batch, hidden), suffix="carry")
+    scan = Scan("fw", cell, steps, batch, hidden, reverse, tuple(reads), tuple(writes))
+    append(b, scan, {**reads, **writes})
+    return list(writes.values())[:-1]
+
+
+@covers(torch.ops.trainlib.rnn_scan_backward.default)
+def rnn_scan_backward(
+    b: Builder,
+    cell: str,
+    gy: View | None,
+    gh: View | None,
+    gc: View | None,
+    w: View,
+    tape: list[View],
+    reverse: bool,
+    initial: bool,
+) -> list[View]:
+    steps, batch, hidden = tape[0].shape[0] - 1, *tape[0].shape[1:]
+    names = {"lstm": ("hs", "cs", "saved"), "gru": ("hs", "saved")}.get(cell, ("hs",))
+    reads = present(y=gy, h0=gh, c0=gc, w=w, **dict(zip(names, tape, strict=True)))
+    rows = (steps, batch, GATES[cell] * hidden)
+    writes = {"dgates": b.tensor(rows, suffix="gates")}
+    if cell == "gru":
+        writes["dhidden"] = b.tensor(rows, suffix="hidden")
+    writes["dh"] = b.tensor((batch, hidden), suffix="h")
+    if cell == "lstm":
+        writes["dc"] = b.tensor((batch, hidden), suffix="c")
+    append(
+        b, Scan("bw", cell, steps, batch, hidden, reverse, tuple(reads), tuple(writes), initial), {**reads, **writes}
+    )
+    return list(writes.values())

@@ -1,0 +1,178 @@
+"""Order the backward pass so that less memory is in use at its fullest.
+
+Operations move towards their readers or their operands, past everything they do not depend on, as long as the most
+bytes alive at once falls. What is computed stays the same, and so do the bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import accumulate, islice
+
+from trainlib_deployer.ir import Op, Program
+from trainlib_deployer.ops.loop import Loop
+from trainlib_deployer.plan.lifetimes import donors, lifetimes
+
+ALIGNMENT = 16
+ATTEMPTS = 1000  # orders weighed in all, so that large networks stay fast
+LARGE = 16  # operations are moved for the sake of tensors above this part of the largest at the peak
+
+
+@dataclass(frozen=True)
+class Fullness:
+    """Most bytes alive at once, at how many operations, and where first."""
+
+    peak: int
+    count: int
+    position: int
+    live: tuple[str, ...]
+
+    def better(self, other: Fullness) -> bool:
+        return (self.peak, self.count) < (other.peak, other.count)
+
+
+def reorder(program: Program) -> Program:
+    scale = Scale.of(program)
+    ops = list(program.ops)
+    made = max((i for i, op in enumerate(ops) if any(v.tensor == program.loss for v in op.writes)), default=-1)
+    backward = next((i for i, op in enumerate(ops) if op.phase in ("backward", "accumulate", "update")), len(ops))
+    fixed = first_of_some_steps(ops)
+    best = scale.weigh(ops)
+    left = ATTEMPTS
+    improved = True
+    while improved and left > 0:
+        improved = False
+        for moved in islice(moves(program, ops, best, max(backward, made + 1)), left):
+            left -= 1
+            if any(a is not b for a, b in zip(moved[fixed:], ops[fixed:], strict=True)):
+                continue
+            now = scale.weigh(moved)
+            if now.better(best):
+                ops, best, improved = moved, now, True
+                break
+    return program.with_ops(ops)
+
+
+def first_of_some_steps(ops: list[Op]) -> int:
+    """Where gradients are accumulated, the updates at the end run in some steps only: nothing moves in or out."""
+    if not any(op.phase == "accumulate" for op in ops):
+        return len(ops)
+    return next((i for i, op in enumerate(ops) if op.phase == "update"), len(ops))
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What an operation touches, and which tensors may lie where others lay."""
+
+    touched: tuple[str, ...]
+    in_place: tuple[tuple[str, tuple[str, ...]], ...]
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Weighs orders of one program's operations; the same rules as plan/lifetimes.py, prepared for many orders."""
+
+    facts: dict[int, Facts]
+    sizes: dict[str, int]
+    results: frozenset[str]
+
+    @staticmethod
+    def of(program: Program) -> Scale:
+        lives = lifetimes(program)
+        facts = {}
+        for op in program.ops:
+            touched = tuple(dict.fromkeys(v.tensor for v in (*op.writes, *op.reads) if v.tensor in lives))
+            pairs: tuple[tuple[str, tuple[str, ...]], ...] = ()
+            if isinstance(op.kind, Loop) and not op.kind.reductions:
+                pairs = tuple((v.tensor, tuple(donors(program, op, v, lives))) for v in op.writes if v.tensor in lives)
+            facts[id(op)] = Facts(touched, pairs)
+        sizes = {n: -(-program.tensors[n].nbytes // ALIGNMENT) * ALIGNMENT for n in lives}
+        return Scale(facts, sizes, frozenset({program.loss, *(t for _, t in program.outputs)}))
+
+    def weigh(self, ops: list[Op]) -> Fullness:
+        birth: dict[str, int] = {}
+        last: dict[str, int] = {}
+        for at, op in enumerate(ops):
+            for name in self.facts[id(op)].touched:
+                birth.setdefault(name, at)
+                last[name] = at
+        last |= {name: len(ops) - 1 for name in self.results if name in last}
+        root = self.shared(ops, birth, last)
+        change = [0] * (len(ops) + 1)
+        for name, at in birth.items():
+            if root[name] == name:
+                change[at] += self.sizes[name]
+                change[last[name] + 1] -= self.sizes[name]
+        alive = list(accumulate(change))
+        peak = max(alive)
+        position = alive.index(peak)
+        live = tuple(n for n, at in birth.items() if at <= position <= last[n])
+        return Fullness(peak, alive.count(peak), position, live)
+
+    def shared(self, ops: list[Op], birth: dict[str, int], last: dict[str, int]) -> dict[str, str]:
+        """Tensor to the one whose bytes it takes over; `last` of that one grows."""
+        root = {name: name for name in birth}
+        for at, op in enumerate(ops):
+            taken: set[str] = set()
+            for target, candidates in self.facts[id(op)].in_place:
+                if birth[target] != at:
+                    continue
+                donor = next((root[d] for d in candidates if last[root[d]] == at and root[d] not in taken), None)
+                if donor is not None:
+                    root[target] = donor
+                    taken.add(donor)
+                    last[donor] = max(last[donor], last[target])
+        return root
+
+
+def moves(program: Program, ops: list[Op], full: Fullness, first: int) -> Iterator[list[Op]]:
+    """Orders in which one large tensor is no longer, or not yet, there at the fullest operation."""
+    live = sorted(full.live, key=lambda n: (-program.tensors[n].nbytes, n))
+    smallest = program.tensors[live[0]].nbytes // LARGE if live else 0
+    for name in (n for n in live if program.tensors[n].nbytes >= smallest):
+        users = [i for i, op in enumerate(ops) if any(v.tensor == name for v in (*op.reads, *op.writes))]
+        made, last = users[0], users[-1]
+        if first <= made <= full.position:  # make it later
+            yield from pulled(ops, made, full.position + 1)
+            if len(users) > 1:
+                yield from pulled(ops, made, users[1])
+        if last >= full.position and users[-2:-1] and users[-2] < full.position:  # read it earlier
+            yield from pushed(ops, last, max(full.position, first))
+        if full.position >= first:
+            yield from pulled(ops, full.position, last + 1)
+
+
+def pulled(ops: list[Op], at: int, to: int) -> Iterator[list[Op]]:
+    """The operation at `at`, and what must stay behind it, moved just before `to`."""
+    later = [ops[at]]
+    rest: list[Op] = []
+    for op in ops[at + 1 : to]:
+        if any(depends(op, earlier) for earlier in later):
+            later.append(op)
+        else:
+            rest.append(op)
+    if rest:
+        yield [*ops[:at], *rest, *later, *ops[to:]]
+
+
+def pushed(ops: list[Op], at: int, to: int) -> Iterator[list[Op]]:
+    """The operation at `at`, and what must stay before it, moved to `to`."""
+    earlier = [ops[at]]
+    rest: list[Op] = []
+    for op in reversed(ops[to:at]):
+        if any(depends(mover, op) for mover in earlier):
+            earlier.insert(0, op)
+        else:
+            rest.insert(0, op)
+    if rest:
+        yield [*ops[:to], *earlier, *rest, *ops[at + 1 :]]
+
+
+def depends(later: Op, earlier: Op) -> bool:
+    """One writes what the other touches."""
+    written = {v.tensor for v in earlier.writes}
+    if any(v.tensor in written for v in (*later.reads, *later.writes)):
+        return True
+    written = {v.tensor for v in later.writes}
+    return any(v.tensor in written for v in earlier.reads)

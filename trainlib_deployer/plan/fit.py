@@ -1,0 +1,254 @@
+"""When a training step does not fit: by how much, where, because of which tensors, and what would help."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from trainlib_deployer.errors import DoesNotFit
+from trainlib_deployer.ir import Op, Program, Role, Source, Tensor
+from trainlib_deployer.passes.drop_dead import without_dead_results
+from trainlib_deployer.plan.plan import Buffer, LevelPlan, Plan
+from trainlib_deployer.sizes import show_size
+from trainlib_deployer.targets import TARGETS, Target
+
+Replan = Callable[[Program, Target], Plan]
+LARGEST = 5
+BATCHED = {Role.ACTIVATION, Role.GRADIENT, Role.INPUT, Role.TARGET, Role.OUTPUT}
+
+
+@dataclass(frozen=True)
+class Remedy:
+    """Something the user can do, and the plan that follows from it."""
+
+    what: str
+    how: str
+    plan: Plan
+    exact: bool = True
+
+    @property
+    def fits(self) -> bool:
+        return missing(self.plan) == 0
+
+
+def missing(plan: Plan) -> int:
+    return sum(max(over(level), 0) for level in plan.levels.values())
+
+
+def over(level: LevelPlan) -> int:
+    return level.used - level.size
+
+
+def does_not_fit(plan: Plan, replan: Replan) -> DoesNotFit:
+    """The message behind exit code 3; `replan` plans a variant of the program or of the target."""
+    worst = max(plan.levels.values(), key=over)
+    lines = [f"the training step does not fit {plan.target.name}"]
+    lines += [state(level) for level in plan.levels.values()]
+    op = plan.program.ops[worst.peak_position] if plan.program.ops else None
+    if op is not None:
+        layer = f", layer '{op.layer}'" if op.layer else ""
+        where = f"operation {worst.peak_position}: {op.name}{layer}{line_of(op.source)}"
+        lines.append(f"{worst.name} is fullest during {where}")
+    always = f"{worst.persistent:,} of them always: weights, states, samples"
+    lines.append(f"the largest of what is in use there ({worst.peak_live:,} bytes, {always}):")
+    lines += [f"  {b.size:>12,}  {b.name}{line_of(origin(plan, b))}" for b in largest(plan, worst)]
+    return DoesNotFit("\n".join(lines), remedy=advice(plan, list(remedies(plan, worst, replan))))
+
+
+def state(level: LevelPlan) -> str:
+    left = -over(level)
+    verdict = f"{left:,} bytes free" if left >= 0 else f"{-left:,} bytes over"
+    return f"{level.name}: needs {level.used:,} of {level.size:,} bytes: {verdict}"
+
+
+def line_of(source: Source | None) -> str:
+    return f"; {Path(source.file).name}:{source.line}  {source.text}" if source else ""
+
+
+def origin(plan: Plan, b: Buffer) -> Source | None:
+    """The user's line that made a tensor; of a persistent one, the first that uses it."""
+    if b.source is not None:
+        return b.source
+    users = (op for op in plan.program.ops if any(v.tensor == b.name for v in (*op.reads, *op.writes)))
+    return next((op.source for op in users if op.source is not None), None)
+
+
+def largest(plan: Plan, level: LevelPlan) -> list[Buffer]:
+    here = [b for b in plan.buffers if b.level == level.name and b.birth <= level.peak_position < b.death]
+    return sorted(here, key=lambda b: (-b.size, b.offset))[:LARGEST]
+
+
+def advice(plan: Plan, found: list[Remedy]) -> str:
+    """What makes it fit first; then what helps, but not enough by itself."""
+    lines = ["what makes it fit, each by itself:", *(entry(plan, r) for r in found if r.fits)]
+    if len(lines) == 1:
+        lines = ["nothing makes it fit by itself"]
+    partly = [r for r in found if not r.fits and missing(r.plan) < missing(plan)]
+    if partly:
+        lines += ["what helps, but not enough by itself:", *(entry(plan, r) for r in partly)]
+    return "\n  ".join(lines)
+
+
+def entry(plan: Plan, remedy: Remedy) -> str:
+    about = "" if remedy.exact else "about "
+    saved = plan.peak - remedy.plan.peak if remedy.plan.target.name == plan.target.name else 0
+    effects = [f"{about}{saved:,} bytes less" if saved else "", fewer_macs(plan, remedy.plan)]
+    if not remedy.fits:
+        effects.append(f"still {about}{missing(remedy.plan):,} over")
+    effect = ", ".join(e for e in effects if e)
+    return "  " + remedy.what + (f": {effect}" if effect else "") + (f"\n        {remedy.how}" if remedy.how else "")
+
+
+def remedies(plan: Plan, worst: LevelPlan, replan: Replan) -> Iterator[Remedy]:
+    """From what costs the least to what costs the most: memory, batch, momentum, trained layers."""
+    yield from without_state(plan, replan)
+    yield from smaller_batch(plan, replan)
+    yield from last_layers(plan, replan)
+    yield from biases(plan, replan)
+    yield from fewer_cores(plan, worst, replan)
+    yield from larger_memory(plan, worst, replan)
+
+
+# ---- the rungs of the ladder
+
+
+def without_state(plan: Plan, replan: Replan) -> Iterator[Remedy]:
+    states = plan.program.of_role(Role.STATE)
+    if states:
+        names = {t.name for t in states}
+        what = f"an optimizer without state ({sum(t.nbytes for t in states):,} bytes of it)"
+        slim = replan(dropped(plan.program, names), plan.target)
+        yield Remedy(what, "optimizer = torch.optim.SGD(model.parameters(), lr=...)", slim)
+
+
+def dropped(program: Program, names: set[str]) -> Program:
+    """Without persistent tensors, as far as memory is concerned."""
+    ops = [
+        replace(
+            op,
+            reads=tuple(v for v in op.reads if v.tensor not in names),
+            writes=tuple(v for v in op.writes if v.tensor not in names),
+        )
+        for op in program.ops
+    ]
+    return replace(program, ops=ops, tensors={n: t for n, t in program.tensors.items() if n not in names})
+
+
+def batch_of(program: Program) -> int:
+    inputs = program.of_role(Role.INPUT)
+    return inputs[0].shape[0] if inputs and inputs[0].shape else 1
+
+
+def smaller_batch(plan: Plan, replan: Replan) -> Iterator[Remedy]:
+    batch = batch_of(plan.program)
+    if batch > 1:
+        best = most_that_fits(1, batch - 1, lambda b: replan(with_batch(plan.program, batch, b), plan.target))
+        what = f"a batch of {best[0]} instead of {batch}"
+        yield Remedy(what, f"example_input with {best[0]} samples", best[1], exact=False)
+
+
+def with_batch(program: Program, batch: int, wanted: int) -> Program:
+    """Tensors of one row a sample shrink; kernel scratch stays as it is."""
+    of_parameters = {name for _, name in program.gradients}
+
+    def scaled(t: Tensor) -> Tensor:
+        if t.role not in BATCHED or t.name in of_parameters or not t.shape or t.shape[0] != batch:
+            return t
+        return replace(t, shape=(wanted, *t.shape[1:]))
+
+    return replace(program, tensors={n: scaled(t) for n, t in program.tensors.items()})
+
+
+def most_that_fits(low: int, high: int, planned: Callable[[int], Plan]) -> tuple[int, Plan]:
+    """The largest number in [low, high] whose plan fits, by bisection; `low` if none does."""
+    best = low, planned(low)
+    if not Remedy("", "", best[1]).fits:
+        return best
+    while low < high:
+        middle = (low + high + 1) // 2
+        candidate = planned(middle)
+        if Remedy("", "", candidate).fits:
+            low, best = middle, (middle, candidate)
+        else:
+            high = middle - 1
+    return best
+
+
+def last_layers(plan: Plan, replan: Replan) -> Iterator[Remedy]:
+    trained = [name for name, _ in plan.program.gradients]
+    layers = list(dict.fromkeys(name.rpartition(".")[0] for name in trained))
+    if len(layers) < 2:
+        return
+
+    def keep(k: int) -> set[str]:
+        return {name for name in trained if name.rpartition(".")[0] in layers[-k:]}
+
+    k, best = most_that_fits(1, len(layers) - 1, lambda k: replan(frozen(plan.program, keep(k)), plan.target))
+    last = (
+        f"the last {k} of {len(layers)} layers, from '{layers[-k]}' on"
+        if k > 1
+        else f"the last layer, '{layers[-1]}', only"
+    )
+    yield Remedy(f"train {last}", selection(layers[:-k], layers[-k:]), best, exact=False)
+
+
+def selection(frozen_layers: list[str], kept: list[str]) -> str:
+    """The line to paste behind the model."""
+    negate, names = ("", kept) if len(kept) <= len(frozen_layers) else ("not ", frozen_layers)
+    prefixes = ", ".join(f'"{name}."' for name in names)
+    some = f"({prefixes})" if len(names) > 1 else prefixes
+    return f"for n, p in model.named_parameters(): p.requires_grad_({negate}n.startswith({some}))"
+
+
+def biases(plan: Plan, replan: Replan) -> Iterator[Remedy]:
+    trained = [name for name, _ in plan.program.gradients]
+    keep = {name for name in trained if name.rpartition(".")[2] == "bias"}
+    if keep and len(keep) < len(trained):
+        slim = replan(frozen(plan.program, keep), plan.target)
+        how = 'for n, p in model.named_parameters(): p.requires_grad_(n.endswith("bias"))'
+        yield Remedy("train the biases only", how, slim, exact=False)
+
+
+def fewer_macs(plan: Plan, slim: Plan) -> str:
+    before, after = (sum(op.kind.macs() for op in p.program.ops) for p in (plan, slim))
+    return f"{100 * (before - after) / before:.0f} % fewer multiply-adds" if before > after else ""
+
+
+def frozen(program: Program, keep: set[str]) -> Program:
+    """The step that trains only the parameters `keep`: updates, gradients and states of the others are gone."""
+    fixed = {name for name, _ in program.gradients if name not in keep}
+    states = {t.name for t in program.of_role(Role.STATE) if t.name.rpartition(".")[0] in fixed}
+    never = fixed | states
+    gradients = tuple(g for g in program.gradients if g[0] in keep)
+    live = {t.name for t in program.tensors.values() if t.role.persistent}
+    live |= {program.loss, *(t for _, t in program.outputs), *(t for _, t in gradients)}
+    kept: list[Op] = []
+    for op in reversed(program.ops):
+        wanted = live - never
+        if any(v.tensor in wanted for v in op.writes):
+            op = without_dead_results(op, wanted)
+            live |= {v.tensor for v in op.reads}
+            kept.append(op)
+    slim = replace(program, gradients=gradients).with_ops(kept[::-1])
+    return replace(slim, tensors={n: t for n, t in slim.tensors.items() if n not in states})
+
+
+def fewer_cores(plan: Plan, worst: LevelPlan, replan: Replan) -> Iterator[Remedy]:
+    """Stacks and scratch grow with the cores."""
+    cores = plan.target.cores
+    if cores > 1 and worst.name == "L1":
+        fewer = most_that_fits(1, cores - 1, lambda n: replan(plan.program, replace(plan.target, cores=n)))
+        yield Remedy(f"--cores {fewer[0]}", "", fewer[1])
+
+
+def larger_memory(plan: Plan, worst: LevelPlan, replan: Replan) -> Iterator[Remedy]:
+    sizes = {n.lower(): -(-level.used // 1024) * 1024 for n, level in plan.levels.items() if over(level) > 0}
+    enough = replan(plan.program, replace(plan.target, **sizes))  # type: ignore[arg-type]
+    yield Remedy(" ".join(f"--{name} {show_size(size)}" for name, size in sizes.items()), "", enough)
+    for preset in sorted(TARGETS.values(), key=lambda t: t.l1 + t.l2):
+        if preset.l1 + preset.l2 > plan.target.l1 + plan.target.l2:
+            remedy = Remedy(f"--target {preset.name}", "", replan(plan.program, preset))
+            if remedy.fits:
+                yield remedy
+                return

@@ -1,0 +1,116 @@
+"""The plan of a step that works out of L1 while its tensors live in L2.
+
+Small tensors live in L1; everything else streams through it in tiles. Tensors, buffers, scratch and stacks
+share one arena a level.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from trainlib_deployer.ir import Program
+from trainlib_deployer.plan import build
+from trainlib_deployer.plan.build import Item, aligned
+from trainlib_deployer.plan.lifetimes import Lifetime
+from trainlib_deployer.plan.plan import Plan
+from trainlib_deployer.plan.tiles import Room, Tiling, best_tiling
+from trainlib_deployer.targets import Target
+
+SMALL = (1024, 256, 32)  # bytes of a tensor that may live in L1, tried one after the other
+SHARE = 8  # ... as long as those that persist take no more than this part of it together
+PIPE_BYTES = 3072  # what core 0 keeps of the transfers under way (tl_pipe)
+MARGINS = (1.0, 0.9, 0.75, 0.5)  # of the bytes left: what the arena may lose to gaps
+
+
+def tiled_layout(program: Program, target: Target) -> Plan | None:
+    """The first arrangement that fits, with as large tiles as fit; None where none does."""
+    for small in SMALL:
+        for margin in MARGINS:
+            candidate = arranged(program, target, small, margin)
+            if candidate is not None and build.fits(candidate):
+                return candidate
+    return None
+
+
+def arranged(program: Program, target: Target, small: int, margin: float) -> Plan | None:
+    end = max(len(program.ops), 1)
+    whole = Lifetime(0, end)
+    items = build.tensor_items(program)
+    here = residents(program, items, small, target.l1)
+    kept = [Item(t.name, t.nbytes, whole, t.role.value, (t,)) for t in program.tensors.values() if t.role.persistent]
+    fixed = [Item("stacks", target.cores * target.stack_bytes, whole, "stack")]
+    taken = sum(aligned(i.size) for i in (*fixed, *(k for k in kept if k.name in here))) + PIPE_BYTES
+    left = [int(margin * (target.l1 - taken - used)) for used in occupied(items, here, end)]
+    if any(room < op.kind.scratch(target.cores) for room, op in zip(left, program.ops, strict=False)):
+        return None
+    found = tilings(program, here, left, target.cores)
+    buffers = [i for at, t in found.items() for i in stream_items(at, t)]
+    scratch = [
+        Item(f"scratch.{at}", size, Lifetime(at, at + 1), "scratch")
+        for at, op in enumerate(program.ops)
+        if (size := found[at].scratch if at in found else op.kind.scratch(target.cores))
+    ]
+    pipe = [Item("pipe", PIPE_BYTES, whole, "buffer")]
+    return build.assembled(
+        program,
+        target,
+        {
+            "L1": (
+                [*fixed, *(k for k in kept if k.name in here)],
+                [*pipe, *buffers, *scratch, *at_home(items, here, True)],
+            ),
+            "L2": ([k for k in kept if k.name not in here], at_home(items, here, False)),
+        },
+        found,
+    )
+
+
+def at_home(items: list[Item], here: frozenset[str], inside: bool) -> list[Item]:
+    return [i for i in items if (i.name in here) is inside]
+
+
+def stream_items(at: int, tiling: Tiling) -> list[Item]:
+    """The buffers of one operation's streams."""
+    return [
+        Item(f"tile.{at}.{k}", s.size * s.buffers, Lifetime(at, at + 1), "buffer") for k, s in enumerate(tiling.streams)
+    ]
+
+
+def residents(program: Program, items: list[Item], small: int, l1: int) -> frozenset[str]:
+    """Tensors that live in L1: the small ones; of those that persist the smallest, up to a share."""
+    chosen = {t.name for i in items if i.size <= small for t in i.tensors}
+    persistent = [t for t in program.tensors.values() if t.role.persistent and t.nbytes <= small]
+    taken = 0
+    for t in sorted(persistent, key=lambda t: (t.nbytes, t.name)):
+        taken += aligned(t.nbytes)
+        if taken <= l1 // SHARE:
+            chosen.add(t.name)
+    return frozenset(chosen)
+
+
+def occupied(items: list[Item], here: frozenset[str], end: int) -> list[int]:
+    """Bytes of transient residents that are alive at each operation."""
+    total = [0] * end
+    for item in at_home(items, here, True):
+        for at in range(item.life.birth, min(item.life.death, end)):
+            total[at] += aligned(item.size)
+    return total
+
+
+def tilings(program: Program, here: frozenset[str], left: list[int], cores: int) -> dict[int, Tiling]:
+    """For each operation that gains by it, its tiles."""
+    out: dict[int, Tiling] = {}
+    for (at, op), capacity in zip(enumerate(program.ops), left, strict=False):
+        found = best_tiling(program, op, Room(here, capacity, cores))
+        if found is not None:
+            out[at] = found
+    return out
+
+
+def traffic(program: Program, found: Mapping[int, Tiling]) -> tuple[int, int]:
+    """Bytes that cross between the memories in a step, and the least: each streamed tensor of each operation once."""
+    least = 0
+    for tiling in found.values():
+        once = {(s.tensor, s.writes) for s in tiling.streams}
+        least += sum(program.tensors[name].nbytes for name, _ in once)
+    return sum(t.moved for t in found.values()), least

@@ -1,0 +1,146 @@
+"""What to write instead of an operation that cannot be deployed: by the user's function, or by PyTorch's operation."""
+
+from __future__ import annotations
+
+ON_VALUES = (
+    "the computation depends on the values in a tensor (if, while, float(), int(), .item() on a tensor): "
+    "the step of a deployed network is the same for every sample"
+)
+ON_SHAPES = (
+    "a shape depends on the values in a tensor (a boolean index, nonzero, unique): memory is planned before the run"
+)
+
+CONSTANT = "compute it outside of forward and keep the result with register_buffer"
+RANDOM = "draw the random numbers outside of forward and pass them in as another input"
+VALUES = "use torch.where(condition, a, b), which computes both, or decide outside of forward"
+SHAPES = "use torch.where or multiply by the mask instead of selecting: the shape then stays the same"
+ORDER = (
+    "use amax, amin or a sum instead; if the order is needed only to rank results, return the scores and do it outside"
+)
+DECOMPOSED = f"{CONSTANT} if it does not depend on the input; else solve by a fixed number of matrix products"
+FOURIER = (
+    "a transform of fixed length is a linear map: multiply by constant cosine and sine matrices kept with "
+    "register_buffer, or move the transform in front of the network"
+)
+COMPLEX = "keep the real and the imaginary part in two real tensors"
+DENSE = "keep the tensor dense, with zeros where the sparse one has nothing"
+FLAT = "use Conv2d with depth folded into the channels, or one Conv2d for each depth, summed"
+FLAT_POOL = "use x.unfold, amax or mean over the depth, then 2-D pooling"
+NUMPY = "use torch's own functions (torch.sin for np.sin): only they are traced and differentiated"
+COUNTS = "compare with the bin edges and sum: ((x >= low) & (x < high)).float().sum()"
+IN_PLACE = "work on a copy: x = x + 1 instead of x += 1"
+STATE = "forward may depend on its inputs, parameters and buffers only: keep counters and state in register_buffer"
+FLOAT32 = "stay in float32: leave out .double(), .half() and dtype="
+SCALED = "train in float32 and quantise after training"
+
+REMEDIES: dict[str, str] = {
+    "conv3d": FLAT,
+    "conv_transpose3d": FLAT,
+    "max_pool3d": FLAT_POOL,
+    "max_pool3d_with_indices": FLAT_POOL,
+    "avg_pool3d": FLAT_POOL,
+    "adaptive_avg_pool3d": FLAT_POOL,
+    "_adaptive_avg_pool3d": FLAT_POOL,
+    "adaptive_max_pool3d": FLAT_POOL,
+    "max_unpool1d": "use F.interpolate or a transposed convolution",
+    "max_unpool2d": "use F.interpolate(x, scale_factor=2, mode='nearest') or ConvTranspose2d",
+    "fractional_max_pool2d": "use MaxPool2d or AdaptiveMaxPool2d",
+    "lp_pool2d": "use AvgPool2d of x ** p, then the p-th root",
+    "grid_sample": "with a fixed grid, use slicing, F.interpolate or a matrix product kept with register_buffer",
+    "affine_grid": CONSTANT,
+    "interpolate": "use mode='nearest' with a whole scale factor, or ConvTranspose2d",
+    "embedding_bag": "use nn.Embedding and .mean(1) or .sum(1)",
+    "ctc_loss": "use CrossEntropyLoss over aligned labels",
+    "_ctc_loss": "use CrossEntropyLoss over aligned labels",
+    "multi_margin_loss": "use CrossEntropyLoss, or write it: (margin - x[correct] + x).clamp(min=0).mean()",
+    "multilabel_margin_loss": "use BCEWithLogitsLoss with a 0/1 target",
+    "cdist": "write it out: ((a[:, None] - b[None]) ** 2).sum(-1).sqrt()",
+    "pdist": "write it out: ((a[:, None] - a[None]) ** 2).sum(-1).sqrt()",
+    "sort": ORDER,
+    "argsort": ORDER,
+    "topk": ORDER,
+    "kthvalue": ORDER,
+    "median": f"use mean; or {ORDER}",
+    "mode": ORDER,
+    "quantile": ORDER,
+    "cummax": ORDER,
+    "cummin": ORDER,
+    "unique": SHAPES,
+    "bincount": COUNTS,
+    "histc": COUNTS,
+    "histogram": COUNTS,
+    "bucketize": COUNTS,
+    "searchsorted": COUNTS,
+    "det": DECOMPOSED,
+    "logdet": DECOMPOSED,
+    "slogdet": DECOMPOSED,
+    "inverse": DECOMPOSED,
+    "pinverse": DECOMPOSED,
+    "cholesky": DECOMPOSED,
+    "svd": DECOMPOSED,
+    "qr": DECOMPOSED,
+    "matrix_exp": DECOMPOSED,
+    "matrix_power": "write the matrix products out: a @ a @ a",
+    "stft": FOURIER,
+    "istft": FOURIER,
+    "complex": COMPLEX,
+    "polar": COMPLEX,
+    "view_as_complex": COMPLEX,
+    "view_as_real": COMPLEX,
+    "to_sparse": DENSE,
+    "sparse_mm": DENSE,
+    "lgamma": CONSTANT,
+    "digamma": CONSTANT,
+    "eye": CONSTANT,
+    "arange": CONSTANT,
+    "linspace": CONSTANT,
+    "tril_indices": CONSTANT,
+    "triu_indices": CONSTANT,
+    "quantize_per_tensor": SCALED,
+    "fake_quantize_per_tensor_affine": SCALED,
+    "fake_quantize_per_channel_affine": SCALED,
+    "_fused_moving_avg_obs_fq_helper": SCALED,
+    "lstm": "use nn.GRU, or write the cell out with Linear, sigmoid and tanh over a fixed number of steps",
+    "rnn_tanh": "write the cell out with Linear and tanh over a fixed number of steps",
+    "gru": "write the cell out with Linear, sigmoid and tanh over a fixed number of steps",
+}
+
+FAMILIES = {
+    "fft_": FOURIER,
+    "_fft": FOURIER,
+    "linalg_": DECOMPOSED,
+    "_linalg": DECOMPOSED,
+    "special_": CONSTANT,
+    "sparse": DENSE,
+    "_sparse": DENSE,
+    "fake_quantize": SCALED,
+    "quantize": SCALED,
+    "upsample": "use F.interpolate with mode='nearest' and a whole scale factor, or ConvTranspose2d",
+}
+
+GENERAL = "docs/operations.md lists the operations that can be deployed"
+
+
+def remedy_for(*names: str) -> str:
+    """By the first name that is known, the user's before PyTorch's."""
+    for name in names:
+        if name in REMEDIES:
+            return REMEDIES[name]
+        family = next((text for start, text in FAMILIES.items() if name.startswith(start)), None)
+        if family is not None:
+            return family
+    return GENERAL
+
+
+def remedy_for_exception(text: str) -> str:
+    """By what PyTorch's tracing said."""
+    lower = text.lower()
+    if "numpy" in lower:
+        return NUMPY
+    if "sparse" in lower:
+        return DENSE
+    if "in-place" in lower or "inplace" in lower:
+        return IN_PLACE
+    if "complex" in lower:
+        return COMPLEX
+    return ""
