@@ -8,7 +8,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 C_FILES := $(shell find c_lib tests -name '*.c' -o -name '*.h' | sort)
 
-.PHONY: demo test lint unit fuzz bench-memory format clean
+.PHONY: bench-tiles demo test lint unit fuzz bench-memory format clean
 
 $(VENV)/ready: constraints.txt setup.cfg pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -34,6 +34,9 @@ lint: $(VENV)/ready
 
 fuzz: $(VENV)/ready
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz.run --seeds $(SEEDS)
+
+bench-tiles: $(VENV)/ready
+	$(BIN)/python -m benchmarks.bench_tiles
 
 bench-memory: $(VENV)/ready
 	$(BIN)/python -m benchmarks.bench_memory --write docs/benchmarks.md

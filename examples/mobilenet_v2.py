@@ -23,6 +23,7 @@ class InvertedResidual(nn.Module):
             nn.Conv2d(inner, after, 1, bias=False),
             nn.BatchNorm2d(after),
         )
+        self.layers[-1].bias.requires_grad_(False)  # its gradient is zero: every reader normalises again
         self.shortcut = stride == 1 and before == after
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:

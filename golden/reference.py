@@ -180,7 +180,13 @@ class Precise(TorchDispatchMode):  # type: ignore[no-untyped-call]
         kwargs = kwargs or {}
         if kwargs.get("dtype") is torch.float32:
             kwargs = {**kwargs, "dtype": self.dtype}
+        if self.dtype is not torch.float32 and any(is_of(v, self.dtype) for v in pytree.tree_leaves((args, kwargs))):
+            args, kwargs = cast((args, kwargs), self.dtype)  # constants that only the user's own function knows
         return func(*args, **kwargs)
+
+
+def is_of(value: Any, dtype: torch.dtype) -> bool:
+    return isinstance(value, torch.Tensor) and value.dtype is dtype
 
 
 # ---- randomness: masks that a program can compute again, element by element

@@ -163,6 +163,15 @@ def optimizer(rng: random.Random, plain: frozenset[str]) -> list[str]:
     lines.append(f"optimizer = torch.optim.{chosen.format(parameters)}")
     if clipped and "clip" not in plain:
         lines.append(rng.choice(("clip_grad_norm = 0.5", "clip_grad_value = 0.05")))
+    if rng.random() < 0.15 and "clip" not in plain:
+        lines.append(
+            rng.choice(
+                (
+                    "scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1, 0.5)",
+                    "scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 4)",
+                )
+            )
+        )
     return lines
 
 

@@ -70,7 +70,7 @@ class Text:
 
 
 def acceptable(x: torch.Tensor) -> bool:
-    if not 0 < x.numel() <= MOST_ELEMENTS or not bool(torch.isfinite(x).all()):
+    if x.dim() not in steps.STEPS or not 0 < x.numel() <= MOST_ELEMENTS or not bool(torch.isfinite(x).all()):
         return False
     return SMALLEST < float(x.abs().max()) < LARGEST
 

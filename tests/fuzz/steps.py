@@ -478,3 +478,146 @@ def to_vector(rng: random.Random, shape: Shape) -> Step:
 def to_more(rng: random.Random, shape: Shape) -> Step:
     d = divisor(rng, shape[1])
     return Step((), (f"x = x.unflatten(1, ({d}, {shape[1] // d}))",))
+
+
+# ---- written by hand, the way research code is
+
+
+@step(2, 3, 4, times=2)
+def one_liner(rng: random.Random, shape: Shape) -> Step:
+    d = rng.randint(1, len(shape) - 1)
+    n = shape[d]
+    lines = (
+        f"x = x * torch.linspace(0.5, 1.5, {n}).reshape({[n] + [1] * (len(shape) - 1 - d)})",
+        f"x = x.sort({d})[0]",
+        f"x = x.topk({max(1, n - 1)}, {d})[0]",
+        f"x = x + x.max({d}, keepdim=True)[0]",
+        f"x = (x - x.mean({d}, keepdim=True)) / (x.var({d}, keepdim=True, correction=0) + 0.1).sqrt()",
+        f"x = torch.gather(x, {d}, x.argsort({d}))",
+        f"x = x * F.one_hot(x.argmax({d}), {n}).movedim(-1, {d})  + 0.3 * x",
+        f"x = x.cumprod({d}).clamp(-2, 2) + x" if n < 6 else "x = x.square() - x",
+        f"a, b = x.chunk(2, {d})[0], x.chunk(2, {d})[-1]\nx = a * b.mean({d}, keepdim=True)",
+        f"x = torch.logaddexp(x, x.flip({d}))",
+        f"x = torch.lerp(x, x.roll(1, {d}), 0.3)",
+        "x = torch.atan2(x, 1 + x.square())",
+        f"x = x * torch.tril(torch.ones({shape[-2:]}))" if len(shape) > 2 else "x = x.abs().sqrt() * x",
+        f"x = torch.diff(x, dim={d}, prepend=x.narrow({d}, 0, 1))",
+        f"x = x.unfold({d}, {min(2, n)}, 1).mean(-1)",
+        f"x = torch.cat([x.narrow({d}, i, 1) * (i + 1) for i in range({min(n, 4)})], {d})",
+        "x = F.threshold(x, 0.1, -0.3)",
+        f"x = x * (torch.arange({shape[-1]}) % 2 == 0)",
+    )
+    return Step((), tuple(rng.choice(lines).split("\n")))
+
+
+@step(2, 3, 4)
+def dropout(rng: random.Random, shape: Shape) -> Step:
+    return layer(rng.choice(("nn.Dropout(0.3)", "nn.Dropout(0.3)", "nn.AlphaDropout(0.2).eval()", "nn.Dropout1d(0.4)")))
+
+
+@step(4)
+def functional_conv(rng: random.Random, shape: Shape) -> Step:
+    """A convolution with a bare or computed weight, and back with the same one."""
+    c, m = shape[1], rng.randint(1, 6)
+    weights = ("self.w@", "torch.tanh(self.w@)", "self.w@ - self.w@.mean((1, 2, 3), keepdim=True)")
+    calls = (
+        f"x = F.conv2d(x, {rng.choice(weights)}, padding=1)",
+        f"x = F.conv_transpose2d(F.relu(F.conv2d(x, self.w@, stride={rng.choice((1, 2))})), {rng.choice(weights)})",
+        "x = x + F.conv_transpose2d(torch.tanh(F.conv2d(x, self.w@, padding=1)), self.w@, padding=1)",
+    )
+    return Step((f"self.w@ = nn.Parameter(torch.randn({m}, {c}, 3, 3) * 0.2)",), (rng.choice(calls),))
+
+
+@step(4)
+def scales(rng: random.Random, shape: Shape) -> Step:
+    """One module on two resolutions."""
+    c = shape[1]
+    return layer(
+        f"nn.Sequential(nn.Conv2d({c}, {rng.randint(1, 5)}, 3, padding=1), {rng.choice(ACTIVATIONS)})",
+        "x = self.m@(x) + F.interpolate(self.m@(F.max_pool2d(x, 2)), x.shape[2:])",
+    )
+
+
+@step(4)
+def wide(rng: random.Random, shape: Shape) -> Step:
+    """More channels than a block of a kernel, and an inverted bottleneck."""
+    c, m = shape[1], rng.choice((24, 33, 40))
+    return layer(
+        f"nn.Sequential(nn.Conv2d({c}, {m}, 1), nn.ReLU6(), nn.Conv2d({m}, {m}, 3, 1, 1, groups={m}), "
+        f"nn.Conv2d({m}, {c}, 1))",
+        rng.choice(("x = x + self.m@(x)", "x = self.m@(x)")),
+    )
+
+
+@step(4)
+def rare_layer(rng: random.Random, shape: Shape) -> Step:
+    return layer(
+        rng.choice(
+            (
+                "nn.LocalResponseNorm(3)",
+                "nn.LPPool2d(2, 2)",
+                "nn.Softmax2d()",
+                "nn.CircularPad2d(1)",
+                "nn.Dropout2d(0.3)",
+                f"nn.Conv2d({shape[1]}, 3, 5, 3, 4)",
+                f"nn.Conv2d({shape[1]}, 2, 1, 3)",
+                f"nn.Conv2d({shape[1]}, 4, (1, {shape[3]}))",
+                f"nn.ConvTranspose2d({shape[1]}, {shape[1]}, 2, 3, groups={shape[1]})",
+                f"nn.BatchNorm2d({shape[1]}, track_running_stats=False)",
+                "nn.Unfold(2, stride=2)",
+            )
+        )
+    )
+
+
+@step(3)
+def rotary(rng: random.Random, shape: Shape) -> Step:
+    """Queries and keys turned by their position."""
+    _, t, n = shape
+    make = (
+        f"self.q@ = nn.Linear({n}, {2 * (n // 2)})",
+        f"angles = torch.arange({t})[:, None] * torch.rand({n // 2})",
+        "self.register_buffer('turn@', torch.stack([angles.cos(), angles.sin()]))",
+    )
+    call = (
+        "a, b = self.q@(x).chunk(2, -1)",
+        "q = torch.cat([a * self.turn@[0] - b * self.turn@[1], a * self.turn@[1] + b * self.turn@[0]], -1)",
+        rng.choice(
+            (
+                "x = torch.softmax(q.matmul(q.transpose(1, 2)), -1).matmul(x)",
+                "x = torch.einsum('btd,bsd,bsn->btn', q, q, x) * 0.1",
+            )
+        ),
+    )
+    return Step(make, call)
+
+
+@step(3)
+def masked_attention(rng: random.Random, shape: Shape) -> Step:
+    _, t, n = shape
+    h = divisor(rng, n)
+    mask = rng.choice((f"torch.ones({t}, {t}).triu(1).bool()", f"torch.randn({t}, {t})"))
+    return Step(
+        (
+            f"self.m@ = nn.MultiheadAttention({n}, {h}, batch_first=True, dropout={rng.choice((0.0, 0.2))})",
+            f"self.register_buffer('mask@', {mask})",
+        ),
+        ("y, w = self.m@(x, x, x, attn_mask=self.mask@)", "x = x + y" if flag(rng) else "x = y + w.sum()"),
+    )
+
+
+@step(3)
+def cells(rng: random.Random, shape: Shape) -> Step:
+    """A recurrence written as a loop."""
+    n, h = shape[2], rng.randint(1, 6)
+    kind = rng.choice(("GRUCell", "RNNCell"))
+    return Step(
+        (f"self.m@ = nn.{kind}({n}, {h})",),
+        (
+            f"h, hs = torch.zeros(x.shape[0], {h}), []",
+            "for t in range(x.shape[1]):",
+            "    h = self.m@(x[:, t], h)",
+            "    hs.append(h)",
+            "x = torch.stack(hs, 1)",
+        ),
+    )

@@ -58,7 +58,11 @@ class Setting:
 
 def setting(seed: int, target: str | None = None, sanitize: str = "") -> Setting:
     rng = random.Random(f"{seed}/setting")
-    cores, l1 = rng.randint(1, 8), rng.choice(("128M", "24k", "24k", "32k", "64k"))
+    l1 = rng.choice(("128M", "24k", "24k", "32k", "64k"))
+    cores = rng.randint(1, 6 if l1 == "24k" else 8)  # the stacks and the scratch of 7 cores leave nothing of 24k
+    if target is not None:
+        preset = resolve(target)
+        cores, l1 = preset.cores, str(preset.l1)
     return Setting(cores, l1, "4M", target, rng.choice((1, 1, 1, 2)), rng.random() < 0.4, sanitize)
 
 

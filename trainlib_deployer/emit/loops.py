@@ -10,7 +10,6 @@ from trainlib_deployer.ir import DType, Op, Shape, View
 from trainlib_deployer.ops.expr import C_FORM, Arg, Const, Instr
 from trainlib_deployer.ops.loop import Loop
 
-SUM_BLOCK = 64  # the canonical block of long sums (docs/kernels.md)
 UNITS = 16  # shares of work that a loop offers at least, for the largest team
 CHUNK = 32  # elements below which a row is not cut
 START = {
@@ -187,43 +186,41 @@ def closed(kind: Loop, wanted: set[int]) -> set[int]:
 
 
 def fold(t: Text, kind: Loop, reads: tuple[View, ...]) -> None:
-    """Nested loops over the reduced dimensions; the innermost of a sum runs in blocks with their own subtotal."""
+    """Nested loops over the reduced dimensions. Sums are compensated: as exact as a sum in double precision."""
     base = len(kind.inputs) + len(kind.body)
     rank = len(kind.parallel)
-    extents = kind.folded
+    names = [f"k{d}" for d in range(max(len(kind.folded), 1))]
+    summed = [i for i, r in enumerate(kind.reductions) if r.op == "sum" and r.dtype is DType.F32]
     for i, r in enumerate(kind.reductions):
         t.add(f"{r.dtype.c_name} v{base + i} = {START[(r.op, r.dtype)]};")
-    summed = [i for i, r in enumerate(kind.reductions) if r.op == "sum" and r.dtype is DType.F32]
-    names = [f"k{d}" for d in range(len(extents))]
-    for d, extent in enumerate(extents[:-1]):
-        t.open(f"for (int {names[d]} = 0; {names[d]} < {extent}; {names[d]}++) {{")
-    inner = extents[-1] if extents else 1
-    last = names[-1] if extents else "k0"
-    begin, end = "0", str(inner)
-    blocked = bool(summed) and inner > SUM_BLOCK
-    if blocked:
-        t.open(f"for (int b = 0; b < {inner}; b += {SUM_BLOCK}) {{")
-        t.add(f"const int e = b + {SUM_BLOCK} < {inner} ? b + {SUM_BLOCK} : {inner};")
-        begin, end = "b", "e"
     for i in summed:
-        t.add(f"float s{i} = 0.0f;")
-    t.open(f"for (int {last} = {begin}; {last} < {end}; {last}++) {{")
+        t.add(f"float plain{i} = 0.0f, lost{i} = 0.0f;")
+    for name, extent in zip(names, kind.folded or (1,), strict=True):
+        t.open(f"for (int {name} = 0; {name} < {extent}; {name}++) {{")
     used = closed(kind, {r.value for r in kind.reductions})
-    places = {i: f"p{i}[{offset(names, v.strides[rank:])}]" for i, v in enumerate(reads) if i in used}
+    places = {
+        i: f"p{i}[{offset(names[: len(kind.folded)], v.strides[rank:])}]" for i, v in enumerate(reads) if i in used
+    }
     loads(t, kind, places)
     instructions(t, kind, kind.body, len(kind.inputs), used)
     for i, r in enumerate(kind.reductions):
-        target = f"s{i}" if i in summed else f"v{base + i}"
+        if i in summed:
+            compensated(t, i, f"v{base + i}", f"v{r.value}")
+            continue
         table = FOLD_FLOAT if r.dtype is DType.F32 else FOLD_INTEGER
-        value = FOLD.get(r.op, table.get(r.op, "")).format(target, f"v{r.value}")
-        t.add(f"{target} = {value};")
-    t.close()
+        t.add(f"v{base + i} = {FOLD.get(r.op, table.get(r.op, '')).format(f'v{base + i}', f'v{r.value}')};")
+    for _ in names:
+        t.close()
     for i in summed:
-        t.add(f"v{base + i} += s{i};")
-    if blocked:
-        t.close()
-    for _ in extents[:-1]:
-        t.close()
+        t.add(f"v{base + i} = lost{i} == lost{i} ? v{base + i} : plain{i};")
+
+
+def compensated(t: Text, i: int, total: str, value: str) -> None:
+    """total += value, with the rounding error carried in lost; `plain` serves where infinities make that NaN."""
+    t.add(f"const float term{i} = {value} - lost{i}, next{i} = {total} + term{i};")
+    t.add(f"lost{i} = next{i} - {total} - term{i};")
+    t.add(f"{total} = next{i};")
+    t.add(f"plain{i} += {value};")
 
 
 def indices(t: Text, outer: Shape, row: str) -> None:

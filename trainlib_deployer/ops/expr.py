@@ -100,7 +100,7 @@ _INTEGER_FORM = {"max": "imax", "min": "imin", "abs": "iabs", "fmod": "imod", "r
 
 @dataclass(frozen=True)
 class Reduction:
-    """Fold `value` over the reduced dimensions; sums run in blocks of 64 (see docs/kernels.md)."""
+    """Fold `value` over the reduced dimensions; sums of floats are compensated (see docs/kernels.md)."""
 
     op: str  # sum, max, min, prod
     value: int

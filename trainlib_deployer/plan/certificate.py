@@ -27,7 +27,7 @@ PARTS = re.compile(r"\{(\{[-\d, ]*\}(?:, \{[-\d, ]*\})*)\}")
 BUFFER = re.compile(r"\b(SCRATCH|TILE)\((\w+)(?:,\s+(\d+))?\)")
 TRACE = re.compile(r"^ *TRACE\(.*$", re.MULTILINE)
 COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
-LOOP_CALL = re.compile(r"\b(loop\d+_\w+)\((.*)\);", re.DOTALL)
+LOOP_CALL = re.compile(r"\b(loop\d+_\w+)\(([^;]*)\);")
 LOOP_BODY = re.compile(r"^void (loop\d+_\w+)\((.*?)\)\n\{\n(.*?)^\}", re.DOTALL | re.MULTILINE)
 
 
@@ -210,13 +210,22 @@ def in_place(emitted: Emitted, old: Stretch, new: Stretch) -> bool:
     """True when one generated loop reads the last of `old` and writes the first of `new`, element by element."""
     if old.death - 1 != new.birth or (old.begin, old.end) != (new.begin, new.end):
         return False
-    if "tl_tiles_open" in emitted.statements[new.birth]:
-        return emitted.plan["ops"][new.birth]["kind"] == "map" and same_windows(emitted, old, new)
-    call = LOOP_CALL.search(emitted.statements[new.birth])
-    if call is None or call[1] not in emitted.functions:
+    text = emitted.statements[new.birth]
+    if "tl_tiles_open" in text:
+        if emitted.plan["ops"][new.birth]["kind"] != "map":
+            return False
+        if any(s.name in emitted.used(home) for home in STREAM.findall(text) for s in (old, new)):
+            return same_windows(emitted, old, new)
+    calls = LOOP_CALL.findall(text)  # of a tiled operation there may be several; what lives in L1 is named in each
+    return bool(calls) and all(in_place_call(emitted, old, new, *call) for call in calls)
+
+
+def in_place_call(emitted: Emitted, old: Stretch, new: Stretch, function: str, given: str) -> bool:
+    """One call of a generated loop: what it reads of `old` it writes over with `new`."""
+    if function not in emitted.functions:
         return False
-    parameters, body = emitted.functions[call[1]]
-    arguments = [" ".join(a.split()) for a in ARGUMENT.split(call[2])]
+    parameters, body = emitted.functions[function]
+    arguments = [" ".join(a.split()) for a in ARGUMENT.split(given)]
     places = dict(zip(parameters, arguments, strict=True))
     writes = [p for p, a in places.items() if new.name in emitted.used(a)]
     reads = [p for p, a in places.items() if old.name in emitted.used(a)]
