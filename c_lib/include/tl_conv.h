@@ -8,9 +8,9 @@ typedef struct {
     int n, c, h;
 } tl_pitch;
 
-/* One struct for the three directions. x [n][groups*ci][h][w], weight [groups*co][ci][kh][kw], y
- * [n][groups*co][ho][wo]. Input row of output row oy and tap ky: oy*stride_h - pad_h + ky*dil_h; outside 0..h-1 it
- * reads as zero. A tile is the same thing with its own extents, pitches and (possibly negative) pads. */
+/* One struct for the three directions. x [n][groups*ci][h][w], weight [groups*co][ci][kh][kw], y [n][groups*co][ho][wo].
+ * Input row of output row oy and tap ky: oy*stride_h - pad_h + ky*dil_h; outside 0..h-1 it reads as zero. A tile is the
+ * same thing with its own extents, pitches and (possibly negative) pads. */
 typedef struct {
     float *x, *w, *y;
     const float *bias;     /* [groups*co] in fw, [groups*ci] in bw_x (transposed convolution), or NULL */

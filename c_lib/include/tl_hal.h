@@ -1,9 +1,10 @@
 /* The hardware layer: everything a kernel or a generated step may ask of the machine it runs on.
  *
- * One controller starts a function on all cores of the cluster (tl_cluster_run); inside it every core runs the same
- * code and meets the others at barriers. Exactly one of the back ends is compiled in: TL_HAL_HOST  threads as cores
- * (default)      hal/host.c TL_HAL_RV32  bare-metal RISC-V (QEMU, Spike)  hal/rv32.c, hal/rv32_start.S TL_HAL_PULP
- * PULP-SDK (PMSIS)                 hal/pulp.c
+ * One controller starts a function on all cores of the cluster (tl_cluster_run); inside it every core runs the same code
+ * and meets the others at barriers. Exactly one of the back ends is compiled in:
+ *   TL_HAL_HOST  threads as cores (default)      hal/host.c
+ *   TL_HAL_RV32  bare-metal RISC-V (QEMU, Spike)  hal/rv32.c, hal/rv32_start.S
+ *   TL_HAL_PULP  PULP-SDK (PMSIS)                 hal/pulp.c
  */
 #ifndef TL_HAL_H
 #define TL_HAL_H
@@ -30,13 +31,12 @@ typedef void (*tl_fn)(void *arg);
 /* Controller: make both memories and the cluster ready; before anything else, and as often as one likes.
  *   tl_init()  supplied by the back end's header */
 
-/* Controller only: run fn(arg) on cores 0..cores-1 and return when all have returned. `stacks` is cores x stack_bytes
- * of L1 for the cores' stacks; back ends that have their own (host threads) ignore it. */
+/* Controller only: run fn(arg) on cores 0..cores-1 and return when all have returned. `stacks` is cores x stack_bytes of
+ * L1 for the cores' stacks; back ends that have their own (host threads) ignore it. */
 void tl_cluster_run(int cores, tl_fn fn, void *arg, void *stacks, size_t stack_bytes);
 
 /* Asynchronous copies between L2 and L1, started and awaited by one core. The L1 side is contiguous; the L2 side has
- * `rows` rows of `row_bytes`, `pitch` bytes apart. Any size: the back end splits what its engine cannot take at once.
- */
+ * `rows` rows of `row_bytes`, `pitch` bytes apart. Any size: the back end splits what its engine cannot take at once. */
 void tl_dma_in(tl_dma_t *job, void *l1, const void *l2, size_t row_bytes, size_t rows, size_t pitch);
 void tl_dma_out(tl_dma_t *job, void *l2, const void *l1, size_t row_bytes, size_t rows, size_t pitch);
 void tl_dma_wait(tl_dma_t *job);

@@ -102,6 +102,7 @@ class Project:
             "target": self.plan.target,
             "levels": levels,
             "tiled": bool(self.plan.tilings),
+            "near": self.plan.stacks.level,
             "pipe_bytes": PIPE_BYTES,
             "offsets": self.offsets(),
             "arguments": arguments,

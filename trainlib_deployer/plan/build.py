@@ -72,10 +72,11 @@ def layout(program: Program, target: Target, tensors_in: str) -> Plan:
         for i, op in enumerate(program.ops)
         if op.kind.scratch(target.cores)
     ]
+    near = "L1" if target.l1 else "L2"  # beside the cores
     items = {
         name: (
-            ([stacks] if name == "L1" else []) + (kept if name == tensors_in else []),
-            (scratch if name == "L1" else []) + (transient if name == tensors_in else []),
+            ([stacks] if name == near else []) + (kept if name == tensors_in else []),
+            (scratch if name == near else []) + (transient if name == tensors_in else []),
         )
         for name in ("L1", "L2")
     }
