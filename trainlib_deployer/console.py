@@ -107,6 +107,9 @@ def print_verification(result: Verification) -> None:
         print(f"loss {result.losses[0]:.6g} -> {result.losses[-1]:.6g} in {result.steps} steps")
     for name, value in result.counts.items():
         print(f"{name}: {value:,}" if isinstance(value, int) else f"{name}: {value}")
+    if result.memory:
+        marks = (f"{n} {m['touched']:,} of {m['planned']:,}" for n, m in result.memory.items())
+        print(f"bytes touched of those planned: {', '.join(marks)}")
     failed = sum(not t.passed for t in tensors)
     verdict = "PASS" if result.passed else "FAIL"
     missing = f", {len(result.verdict.missing)} missing" if result.verdict.missing else ""

@@ -35,6 +35,7 @@ class Verification:
     golden_losses: list[float]
     computed: dict[Key, Array]
     counts: dict[str, Any]
+    memory: dict[str, dict[str, int]]  # bytes touched and planned, by level, and of the deepest stack
     disturbed_runs: int = 0  # float32 runs with other rounding that were needed to judge
 
     @property
@@ -50,6 +51,7 @@ class Verification:
             "golden_losses": self.golden_losses,
             **{k: v for k, v in self.verdict.as_json().items() if k != "passed"},
             "cycles_or_instructions": self.counts,
+            "memory": self.memory,
             "disturbed_runs": self.disturbed_runs,
         }
 
@@ -116,6 +118,7 @@ def verify(
         losses(judged.exact, count),
         computed,
         dict(result.counts),
+        result.memory,
         len(judged.singles) - 1,
     )
 

@@ -49,7 +49,7 @@ class Qemu:
             variables["CORES"] = cores
         output, notes = run_make(folder, variables)
         check_sections(folder / "build" / f"qemu-{self.compiler}" / "train.elf", folder)
-        return RunResult(counts(output, notes), output)
+        return RunResult(counts(notes), output)
 
 
 def run_make(folder: Path, variables: dict[str, object]) -> tuple[str, str]:
@@ -86,8 +86,8 @@ def failure(output: str, notes: str) -> VerificationFailed:
     return VerificationFailed(f"the program does not build or run on the emulated cluster:\n{words}")
 
 
-def counts(output: str, notes: str) -> dict[str, object]:
-    """Instructions of the slowest core between barriers, of each core, and how much stack the cores used."""
+def counts(notes: str) -> dict[str, object]:
+    """Instructions of the slowest core between barriers, and of each core."""
     found: dict[str, object] = {}
     line = re.search(r"^COUNTS instructions (.*)$", notes, re.MULTILINE)
     if line:
@@ -95,7 +95,4 @@ def counts(output: str, notes: str) -> dict[str, object]:
         found["unit"] = "instructions"
         found["critical"] = values.pop("critical")
         found["per_core"] = list(values.values())
-    stack = re.search(r"^STACK (\d+) of (\d+) bytes$", output, re.MULTILINE)
-    if stack:
-        found["stack_used"], found["stack_bytes"] = int(stack[1]), int(stack[2])
     return found
