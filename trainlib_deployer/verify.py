@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +35,8 @@ class Verification:
     golden_losses: list[float]
     computed: dict[Key, Array]
     counts: dict[str, Any]
-    memory: dict[str, dict[str, int]]  # bytes touched and planned, by level, and of the deepest stack
     disturbed_runs: int = 0  # float32 runs with other rounding that were needed to judge
+    memory: dict[str, dict[str, int]] = field(default_factory=dict)  # bytes touched and planned, see RunResult
 
     @property
     def passed(self) -> bool:
@@ -118,8 +118,8 @@ def verify(
         losses(judged.exact, count),
         computed,
         dict(result.counts),
-        result.memory,
         len(judged.singles) - 1,
+        result.memory,
     )
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from trainlib_deployer.ir import Program
 from trainlib_deployer.plan import build
-from trainlib_deployer.plan.build import Item, aligned
+from trainlib_deployer.plan.build import STACKS, Item, aligned
 from trainlib_deployer.plan.lifetimes import Lifetime
 from trainlib_deployer.plan.plan import Plan
 from trainlib_deployer.plan.tiles import Room, Tiling, best_tiling
@@ -38,7 +38,7 @@ def arranged(program: Program, target: Target, small: int, margin: float) -> Pla
     items = build.tensor_items(program)
     here = residents(program, items, small, target.l1)
     kept = [Item(t.name, t.nbytes, whole, t.role.value, (t,)) for t in program.tensors.values() if t.role.persistent]
-    fixed = [Item("stacks", target.cores * target.stack_bytes, whole, "stack")]
+    fixed = [Item(STACKS, target.cores * target.stack_bytes, whole, "stack")]
     taken = sum(aligned(i.size) for i in (*fixed, *(k for k in kept if k.name in here))) + PIPE_BYTES
     left = [int(margin * (target.l1 - taken - used)) for used in occupied(items, here, end)]
     if any(room < op.kind.scratch(target.cores) for room, op in zip(left, program.ops, strict=False)):
@@ -46,11 +46,11 @@ def arranged(program: Program, target: Target, small: int, margin: float) -> Pla
     found = tilings(program, here, left, target.cores)
     buffers = [i for at, t in found.items() for i in stream_items(at, t)]
     scratch = [
-        Item(f"scratch.{at}", size, Lifetime(at, at + 1), "scratch")
+        Item(f"scratch {at}", size, Lifetime(at, at + 1), "scratch")
         for at, op in enumerate(program.ops)
         if (size := found[at].scratch if at in found else op.kind.scratch(target.cores))
     ]
-    pipe = [Item("pipe", PIPE_BYTES, whole, "buffer")]
+    pipe = [Item("tile pipe", PIPE_BYTES, whole, "buffer")]
     return build.assembled(
         program,
         target,
@@ -72,7 +72,7 @@ def at_home(items: list[Item], here: frozenset[str], inside: bool) -> list[Item]
 def stream_items(at: int, tiling: Tiling) -> list[Item]:
     """The buffers of one operation's streams."""
     return [
-        Item(f"tile.{at}.{k}", s.size * s.buffers, Lifetime(at, at + 1), "buffer") for k, s in enumerate(tiling.streams)
+        Item(f"tile {at}.{k}", s.size * s.buffers, Lifetime(at, at + 1), "buffer") for k, s in enumerate(tiling.streams)
     ]
 
 
