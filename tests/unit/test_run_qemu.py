@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from trainlib_deployer.errors import ToolMissing, UsageError
-from trainlib_deployer.run.qemu import Qemu, counts, failure
+from trainlib_deployer.run.emulated import counts, failure
+from trainlib_deployer.run.qemu import Qemu
 
 OUTPUT = "DONE\nSTACK 104 of 1024 bytes\n"
 NOTES = "a warning\nCOUNTS instructions critical=130 core0=120 core1=115\n"
