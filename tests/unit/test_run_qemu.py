@@ -22,6 +22,18 @@ def test_counts() -> None:
     assert (found["stack_used"], found["stack_bytes"]) == (104, 1024)
 
 
+def test_counts_by_operation() -> None:
+    """A position that no core passed counts nothing; Spike prints its counts where the program prints."""
+    lines = "COUNTS operation 0=17\nCOUNTS operation 2=5\n"
+    for found in (counts(OUTPUT, NOTES + lines, ["a", "b", "c"]), counts(OUTPUT + NOTES + lines, "", ["a", "b", "c"])):
+        assert found["operations"] == [
+            {"position": 0, "name": "a", "instructions": 17},
+            {"position": 1, "name": "b", "instructions": 0},
+            {"position": 2, "name": "c", "instructions": 5},
+        ]
+        assert found["critical"] == 130
+
+
 def test_counts_without_plugin_and_stacks() -> None:
     assert counts("DONE\n", "") == {}
 
