@@ -21,7 +21,7 @@ from trainlib_deployer.folder import check_writable, read_plan
 from trainlib_deployer.options import Options
 from trainlib_deployer.targets import DEFAULT, TARGETS, resolve
 
-BACKENDS = ("host", "qemu", "gvsoc")
+BACKENDS = ("host", "qemu", "spike", "gvsoc")
 DTYPES = ("fp32", "fp16")
 USAGE, INTERRUPTED = 2, 130
 

@@ -250,6 +250,7 @@ class Project:
         op = self.plan.program.ops[position]
         return {
             "position": position,
+            "name": json.dumps(op.name),
             "comment": comment(describe(op)),
             "call": wrapped(self.lines(op, position)),
             "traces": [self.trace_entry(t) for t in self.traces if t.after == position],
