@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from html import escape
 from typing import Any, overload
@@ -13,7 +13,7 @@ from trainlib_deployer.plan.plan import Plan
 Memory = tuple[int, int]  # L2; then L1, which counts where nothing is in L2: otherwise tiles fill it
 Costs = tuple[Memory, float, int, int]
 HEADINGS = ("trained", "parameters", "batch", "done twice", "L2", "L1", "MACs a step", "a sample", "", "optimal")
-NUMBERS = range(2, 9)  # columns of the table, which has the point's number in front
+NUMBERS = (1, 3, 4, 5, 6, 7, 8)  # columns
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ def front(costs: Sequence[Costs]) -> list[bool]:
 
 @dataclass(frozen=True)
 class Points(Sequence[Point]):
-    """All points of a sweep, in a notebook a table of the front."""
+    """The points of a sweep; in a notebook, a table."""
 
     name: str  # of the model
     points: tuple[Point, ...]
@@ -163,16 +163,12 @@ class Points(Sequence[Point]):
     def __getitem__(self, index: int | slice) -> Point | Points:
         return self.points[index] if isinstance(index, int) else Points(self.name, self.points[index])
 
-    def rows(self) -> Iterator[tuple[str, ...]]:
-        """Cells under HEADINGS, numbered."""
-        for number, point in enumerate(self.points, 1):
-            yield (f"{number}", *point.cells())
+    def lines(self) -> dict[str, str]:
+        """What is trained -> the line that freezes the rest."""
+        return {p.what: p.line for p in self.points if p.line}
 
     def _repr_html_(self) -> str:
-        head = "".join(f"<th>{escape(h)}</th>" for h in ("", *HEADINGS, "line"))
-        body = "".join(
-            "<tr>" + "".join(f"<td>{escape(c)}</td>" for c in row) + f"<td><code>{escape(p.line)}</code></td></tr>"
-            for p, row in zip(self.front.points, self.front.rows(), strict=True)
-        )
-        about = f"{escape(self.name)}: {len(self.front)} of {len(self)} points, beaten by none"
-        return f"<table><caption>{about}</caption><tr>{head}</tr>{body}</table>"
+        head = "".join(f"<th>{escape(h)}</th>" for h in (*HEADINGS, "line to paste"))
+        rows = ("".join(f"<td>{escape(c)}</td>" for c in (*p.cells(), p.line)) for p in self.points)
+        body = "".join(f"<tr>{row}</tr>" for row in rows)
+        return f"<table><caption>{escape(self.name)}</caption><tr>{head}</tr>{body}</table>"
