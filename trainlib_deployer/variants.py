@@ -45,7 +45,7 @@ class Parameters:
         seen: set[frozenset[str]] = set()
         lasts = (self.last(k) for k in range(len(self.blocks()) - 1, 0, -1))
         everything = Selection("everything", "", frozenset(self.shapes))
-        for found in (everything, *lasts, self.vectors(), self.biases()):
+        for found in (everything, *lasts, self.biases(), self.vectors()):
             if found is not None and found.keep not in seen:
                 seen.add(found.keep)
                 yield found

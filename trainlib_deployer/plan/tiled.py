@@ -10,10 +10,11 @@ from collections.abc import Mapping
 
 from trainlib_deployer.ir import Program
 from trainlib_deployer.plan import build
+from trainlib_deployer.plan.best_tiling import best_tiling
 from trainlib_deployer.plan.build import Item, aligned
 from trainlib_deployer.plan.lifetimes import Lifetime
 from trainlib_deployer.plan.plan import Plan
-from trainlib_deployer.plan.tiles import Room, Tiling, best_tiling
+from trainlib_deployer.plan.tiles import Room, Tiling
 from trainlib_deployer.targets import Target
 
 SMALL = (1024, 256, 32)  # bytes of a tensor that may live in L1, tried one after the other
