@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from trainlib_deployer.sizes import show_size
 
 if TYPE_CHECKING:
+    from trainlib_deployer.points import Points
     from trainlib_deployer.verify import Verification
 
 KINDS = ("loss", "output", "gradient", "parameter", "state")
@@ -107,6 +108,20 @@ def operation_table(operations: Sequence[Mapping[str, Any]]) -> None:
         rest = total - sum(op["instructions"] for op in most)
         rows.append(("", f"{len(operations) - len(most)} others", f"{rest:,}", f"{100 * rest / total:.1f} %"))
     table("", ("at", "operation", "instructions", ""), rows, right=(0, 2, 3))
+
+
+def print_points(points: Points, every: bool) -> None:
+    """One row a point, then the lines to paste."""
+    from trainlib_deployer.points import HEADINGS, NUMBERS
+
+    table("", HEADINGS, (p.cells() for p in points), right=NUMBERS)
+    target = points[0].plan.target
+    beaten = f"; {len(points.front)} of them beaten by none" if every else ", each beaten by none"
+    print(f"\n{points.name} on {target.name} with {target.cores} cores: {len(points)} points{beaten}")
+    if points.lines():
+        print("to train a part, paste its line behind the model:")
+    for what, line in points.lines().items():
+        print(f"\n# {what}\n{line}")
 
 
 def print_verification(result: Verification) -> None:

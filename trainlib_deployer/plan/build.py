@@ -65,7 +65,7 @@ def fits(candidate: Plan) -> bool:
 def layout(program: Program, target: Target, tensors_in: str) -> Plan:
     end = len(program.ops)
     whole = Lifetime(0, max(end, 1))
-    kept = [Item(t.name, t.nbytes, whole, t.role.value, (t,)) for t in program.tensors.values() if t.role.persistent]
+    kept = persistent_items(program)
     transient = tensor_items(program)
     stacks = Item(STACKS, target.cores * target.stack_bytes, whole, "stack")
     scratch = [
@@ -102,6 +102,11 @@ def assembled(
         int(b.name.partition(" ")[2]): b for b in buffers if b.role == "scratch" and b.name.startswith("scratch ")
     }
     return Plan(program, target, levels, tuple(buffers), home, by_position, home[STACKS], tilings)
+
+
+def persistent_items(program: Program) -> list[Item]:
+    whole = Lifetime(0, max(len(program.ops), 1))
+    return [Item(t.name, t.nbytes, whole, t.role.value, (t,)) for t in program.tensors.values() if t.role.persistent]
 
 
 def tensor_items(program: Program) -> list[Item]:
