@@ -7,6 +7,17 @@
 
 #define TL_L1 PI_L1
 #define TL_L2 PI_L2
+/* In the banks of L2 that the SDK's link script leaves to data: the private ones, which it fills first, are its heap. */
+#define TL_CONST __attribute__((section(".l2_data.constant")))
+
+/* Not PI_L1: what is in that section lies in L2 a second time, and the controller copies it when the cluster opens. The
+ * compilers take any section but .bss itself for one with contents; the assembler does not. */
+#define TL_TEXT(tokens) #tokens
+#define TL_ARENA_L1(name, bytes)                                                                                       \
+    extern uint8_t name[bytes];                                                                                        \
+    __asm__(".pushsection .bss_l1." #name ",\"aw\",@nobits\n.balign 16\n.globl " #name "\n.type " #name                \
+            ", @object\n.size " #name ", " TL_TEXT(bytes) "\n" #name ":\n.zero " TL_TEXT(bytes) "\n.popsection")
+#define TL_ARENA_L2(name, bytes) TL_L2 static uint8_t name[bytes] __attribute__((aligned(16)))
 
 typedef struct {
     pi_cl_dma_copy_t copy; /* the SDK keeps the transfer's counter in it */

@@ -7,6 +7,9 @@
 
 #define TL_L1 __attribute__((section(".l1")))
 #define TL_L2 __attribute__((section(".l2")))
+#define TL_CONST
+#define TL_ARENA_L1(name, bytes) TL_L1 static uint8_t name[bytes] __attribute__((aligned(16)))
+#define TL_ARENA_L2(name, bytes) TL_L2 static uint8_t name[bytes] __attribute__((aligned(16)))
 
 typedef struct {
     char *to;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,29 @@ def test_same_bits_as_on_the_host(l1: str, tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.delenv("RULES_DIR")
     host = deployed.verify(on="host")
     assert {k: v.tobytes() for k, v in simulated.computed.items()} == {k: v.tobytes() for k, v in host.computed.items()}
+
+
+def link_flags(folder: Path, **settings: str) -> str:
+    subprocess.run(["make", "-C", str(folder), "clean", "all", *(f"{k}={v}" for k, v in settings.items())], check=True)
+    return (folder / "BUILD" / "train.link").read_text().strip()
+
+
+def test_the_simulator_gives_the_verification_run_all_its_l2(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = tmp_path / "sdk" / "kernel" / "chips" / "pulp" / "link.ld"
+    script.parent.mkdir(parents=True)
+    sizes = "  L2           : ORIGIN = 0x1c000004, LENGTH = {}\n  L2_aliased   : ORIGIN = 4, LENGTH = 0x00003ffc\n"
+    script.write_text(sizes.format("0x0007fffc"))
+    folder = deploy(
+        nn.Linear(3, 2), torch.randn(1, 3), data=[(torch.randn(1, 3), torch.tensor([1]))], out=tmp_path / "p"
+    ).folder
+    monkeypatch.setenv("RULES_DIR", str(STUBS))
+    assert link_flags(folder) == ""  # another chip
+    monkeypatch.setenv("PULPOS_TARGET", "pulp")
+    monkeypatch.setenv("PULPOS_PULP_HOME", str(tmp_path / "sdk"))
+    assert link_flags(folder, platform="board") == ""
+    assert not (folder / "BUILD" / "link").exists()
+    assert link_flags(folder) == "-LBUILD/link"
+    assert (folder / "BUILD" / "link" / "chips" / "pulp" / "link.ld").read_text() == sizes.format("0x0018fffc")
 
 
 def test_without_the_sdk_it_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:

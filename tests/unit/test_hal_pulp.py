@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -64,6 +65,24 @@ def test_without_a_record_file_nobody_listens(tmp_path: Path) -> None:
     subprocess.run(["gcc", *flags, "-c", str(HAL), "-o", str(tmp_path / "pulp.o")], check=True)
     symbols = subprocess.run(["nm", str(tmp_path / "pulp.o")], check=True, capture_output=True, text=True).stdout
     assert "semihost" not in symbols
+
+
+def test_arenas_have_no_contents_and_tables_lie_in_shared_l2(tmp_path: Path) -> None:
+    """The SDK keeps a copy in L2 of all that has contents in L1, and its heap where constants go by themselves."""
+    source = tmp_path / "sections.c"
+    source.write_text(
+        '#include "tl_hal.h"\n#define BYTES 4112\nTL_ARENA_L1(near, BYTES);\nTL_ARENA_L2(far, 48);\n'
+        "TL_CONST const float table[3] = {1, 2, 3};\nuint8_t *use(int i) { return i ? near : far; }\n"
+    )
+    flags = [*FLAGS, f"-I{STUBS}", f"-I{ROOT / 'c_lib' / 'include'}"]
+    subprocess.run(["gcc", *flags, "-c", str(source), "-o", str(tmp_path / "sections.o")], check=True)
+    table = ["objdump", "-t", "-h", str(tmp_path / "sections.o")]
+    words = subprocess.run(table, check=True, capture_output=True, text=True).stdout
+    sections = {m[1]: m[2] for m in re.finditer(r"^ +\d+ (\S+) .*\n +(.*)$", words, re.MULTILINE)}
+    assert "CONTENTS" not in sections[".bss_l1.near"]
+    assert "READONLY" in sections[".l2_data.constant"]
+    assert re.search(r"\.bss_l1\.near\s+0*1010 near$", words, re.MULTILINE)
+    assert re.search(r"\.l2_data\.constant\s+0*c table$", words, re.MULTILINE)
 
 
 @pytest.mark.parametrize(

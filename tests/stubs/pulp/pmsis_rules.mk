@@ -1,11 +1,13 @@
 # Stands in for the SDK's rules: builds the application for this machine against the strict stand-in for the SDK's API.
 STUBS := $(RULES_DIR)
+TARGETS := BUILD/$(APP)
 
 .PHONY: all run clean
 all: BUILD/$(APP)
 
 BUILD/$(APP): $(APP_SRCS)
 	@mkdir -p $(@D)
+	@echo '$(APP_LDFLAGS)' > $@.link
 	gcc $(APP_CFLAGS) -Wall -Wextra -fno-pie -no-pie -I$(STUBS) $(if $(shell grep -sw fma /proc/cpuinfo),-mfma) \
 	    $(APP_SRCS) $(STUBS)/pmsis.c -pthread -lm -o $@
 
