@@ -92,7 +92,7 @@ class Point:
         }
 
     def cells(self) -> tuple[str, ...]:
-        batch = f"{self.batch}" + (f", {self.accumulate} an update" if self.accumulate > 1 else "")
+        batch = f"{self.batch}" + (f" x {self.accumulate} steps" if self.accumulate > 1 else "")
         return (
             self.what,
             f"{self.trained:,}",

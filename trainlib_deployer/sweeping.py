@@ -113,21 +113,26 @@ def promising(drafts: list[Draft]) -> list[Draft]:
 def drafted(user: UserModel, target: Target, given: Batch, say: Say) -> Iterator[Draft]:
     """For each batch, each choice of parameters that makes a difference, each level of recomputation."""
     selections = list(parameters_of(user.module).selections())
-    choices = [(b, s) for b in batches(given) for s in selections]
+    sizes: dict[int, list[Batch]] = {}
+    for batch in batches(given):
+        sizes.setdefault(batch.size, []).append(batch)
+    choices = [(same_size, s) for same_size in sizes.values() for s in selections]
     seen = set()
-    for number, (batch, selection) in enumerate(choices, 1):
-        say(f"capturing {number} of {len(choices)}: {batch}, {selection.what}")
+    for number, (same_size, selection) in enumerate(choices, 1):
+        what = f"batch {same_size[0].size}, {selection.what}"
+        say(f"capturing {number} of {len(choices)}: {what}")
         try:
-            program = captured_program(user, batch, selection)
+            programs = captured_programs(user, same_size, selection)
         except DeployError as err:
             if number == 1:
                 raise
-            say(f"left out: {batch}, {selection.what}: {err.message}")
+            say(f"left out: {what}: {err.message}")
             continue
-        trained = batch, frozenset(name for name, _ in program.gradients)
-        if trained not in seen:
-            seen.add(trained)
-            yield from (Draft.of(batch, selection, level, target) for level in levels(program, target))
+        for batch, program in zip(same_size, programs, strict=True):
+            trained = batch, frozenset(name for name, _ in program.gradients)
+            if trained not in seen:
+                seen.add(trained)
+                yield from (Draft.of(batch, selection, level, target) for level in levels(program, target))
 
 
 def batches(given: Batch) -> list[Batch]:
@@ -166,15 +171,16 @@ def training_only(module: nn.Module, keep: frozenset[str]) -> Iterator[None]:
             p.requires_grad_(True)
 
 
-def captured_program(user: UserModel, batch: Batch, selection: Selection) -> Program:
-    """The step that deploying the model with this batch and the selection's line has."""
-    variant = user if batch.size == batch_of(user) else with_batch(user, batch.size)
+def captured_programs(user: UserModel, batches: list[Batch], selection: Selection) -> list[Program]:
+    """The steps that deploying the model with these batches of one size and the selection's line has."""
+    size = batches[0].size
+    variant = user if size == batch_of(user) else with_batch(user, size)
     with training_only(user.module, selection.keep):
         captured = capture(variant)
         check_deployable(variant, captured)
         if not selection.line:
             check_against_eager(variant, captured)
-        return passes.run(lower(variant, captured, batch.accumulate))
+        return [passes.run(lower(variant, captured, batch.accumulate)) for batch in batches]
 
 
 def levels(program: Program, target: Target) -> Iterator[Level]:

@@ -137,7 +137,7 @@ def test_norms_go_with_the_layer_before() -> None:
 # ---- points against deployments
 
 
-def deployed(point: Point, folder: Path) -> dict[str, Any]:
+def deployed(point: Point, folder: Path, room: dict[str, Any]) -> dict[str, Any]:
     """What plan.json says when the user does what the point says."""
     given = example()
     if point.line:
@@ -145,7 +145,7 @@ def deployed(point: Point, folder: Path) -> dict[str, Any]:
     for what in ("example_input", "example_target"):
         given[what] = given[what][: point.batch]
     option, _, value = point.options.partition(" ")
-    room = ROOM | ({option.removeprefix("--"): value} if option else {})
+    room = room | ({option.removeprefix("--"): value} if option else {})
     deploy(**given, **room, accumulate=point.accumulate, steps=1, out=folder)
     plan: dict[str, Any] = json.loads((folder / "plan.json").read_text())
     return plan
@@ -165,14 +165,27 @@ CHOICES: dict[str, Callable[[Point], bool]] = {
 @pytest.mark.parametrize("choice", CHOICES)
 def test_a_point_is_what_deploying_it_takes(everything: Points, choice: str, tmp_path: Path) -> None:
     point = next(p for p in everything if CHOICES[choice](p))
-    plan = deployed(point, tmp_path / "net")
+    check_same(point, deployed(point, tmp_path / "net", ROOM))
+    assert point.over == 0 and point.as_json()["fits"]
+
+
+def check_same(point: Point, plan: dict[str, Any]) -> None:
     assert (plan["levels"]["L1"]["used"], plan["levels"]["L2"]["used"]) == (point.l1, point.l2)
     assert plan["certificate"]["peak"] == point.as_json()["total_bytes"]
     assert plan["certificate"]["proved_optimal"] == point.proved_optimal
     assert plan["model"]["parameters"] == {"total": point.total, "trained": point.trained}
     assert sum(op["macs"] for op in plan["ops"]) == point.macs
     assert [op["name"] for op in plan["ops"]] == [op.name for op in point.plan.program.ops]
-    assert point.over == 0 and point.as_json()["fits"]
+
+
+def test_what_it_takes_to_fit_is_what_a_deployment_does(everything: Points, tmp_path: Path) -> None:
+    """Too little memory for the step as it is, and for what is free."""
+    free = next(p for p in everything if p.what == "everything" and p.recompute == "free" and p.batch == BATCH)
+    room = ROOM | {"l2": int(free.options.removeprefix("--l2 ")) - 1024}
+    points = trainlib_deployer.sweep(**example(), **room, every=True)
+    point = next(p for p in points if p.what == "everything" and p.recompute == "fitting" and p.batch == BATCH)
+    assert point.repeated > free.repeated and point.macs > free.macs and point.over == 0
+    check_same(point, deployed(point, tmp_path / "net", room))
 
 
 def test_the_points_of_a_sweep(everything: Points) -> None:
@@ -245,7 +258,7 @@ def test_refused_as_deploying_is() -> None:
     given = example()
     with pytest.raises(Unsupported):
         trainlib_deployer.sweep(nn.Sequential(nn.Conv3d(1, 1, 1)), torch.rand(1, 1, 2, 2, 2), torch.rand(1, 1, 2, 2, 2))
-    with pytest.raises(UsageError, match="not an nn.Module"):
+    with pytest.raises(UsageError, match=r"not an nn\.Module"):
         trainlib_deployer.sweep(Net, given["example_input"], given["example_target"])  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="accumulate is 0"):
         trainlib_deployer.sweep(**given, accumulate=0)
