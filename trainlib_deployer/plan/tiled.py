@@ -8,29 +8,43 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from trainlib_deployer.ir import Program
+from trainlib_deployer.ir import Part, Program
 from trainlib_deployer.plan import build
 from trainlib_deployer.plan.best_tiling import best_tiling
 from trainlib_deployer.plan.build import STACKS, Item, aligned
 from trainlib_deployer.plan.lifetimes import Lifetime
 from trainlib_deployer.plan.plan import Plan
-from trainlib_deployer.plan.tiles import Room, Tiling
+from trainlib_deployer.plan.tiles import Room, Tiling, direct_cycles, work_cycles
 from trainlib_deployer.targets import Target
 
-SMALL = (1024, 256, 32)  # bytes of a tensor that may live in L1, tried one after the other
+SMALL = (32, 256, 1024)  # bytes of a tensor that may live in L1: what leaves the tiles more room, or saves transfers
 SHARE = 8  # ... as long as those that persist take no more than this part of it together
 PIPE_BYTES = 3072  # what core 0 keeps of the transfers under way (tl_pipe)
 MARGINS = (1.0, 0.9, 0.75, 0.5)  # of the bytes left: what the arena may lose to gaps
 
 
 def tiled_layout(program: Program, target: Target) -> Plan | None:
-    """The first arrangement that fits, with as large tiles as fit; None where none does."""
-    for small in SMALL:
-        for margin in MARGINS:
-            candidate = arranged(program, target, small, margin)
-            if candidate is not None and build.fits(candidate):
-                return candidate
+    """Of those that fit, the one that takes the fewest cycles; None where none does."""
+    for margin in MARGINS:
+        candidates = (arranged(program, target, small, margin) for small in SMALL)
+        fitting = [c for c in candidates if c is not None and build.fits(c)]
+        if fitting:
+            return min(fitting, key=cycles)
     return None
+
+
+def cycles(plan: Plan) -> float:
+    """Of a step, estimated."""
+    cores, total = plan.target.cores, 0.0
+    for at, op in enumerate(plan.program.ops):
+        far = [v for v in (*op.reads, *op.writes) if plan.home[v.tensor].level == "L2"]
+        if at in plan.tilings:
+            total += plan.tilings[at].cycles
+        elif far:
+            total += direct_cycles(op, far, cores)
+        else:
+            total += work_cycles(Part(op.kind, op.reads, op.writes), cores)
+    return total
 
 
 def arranged(program: Program, target: Target, small: int, margin: float) -> Plan | None:
