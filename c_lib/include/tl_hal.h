@@ -26,6 +26,8 @@
  *   static inline int tl_num_cores(void)   number of cores of the running team
  *   static inline void tl_barrier(void)    all cores of the team; orders memory
  *   static inline uint32_t tl_cycles(void) a free-running counter of this core: cycles, instructions or nanoseconds
+ *   TL_COUNTERS, TL_COUNTER_NAMES          how many events a profile counts, and their names; the first is tl_cycles
+ *   static inline void tl_counters(uint32_t *now)  all of them
  *   typedef ... tl_dma_t                   one outstanding transfer */
 
 typedef void (*tl_fn)(void *arg);
