@@ -63,6 +63,19 @@ def test_the_simulator_gives_the_verification_run_all_its_l2(tmp_path: Path, mon
     assert (folder / "BUILD" / "link" / "chips" / "pulp" / "link.ld").read_text() == sizes.format("0x0018fffc")
 
 
+def test_more_cores_than_planned_or_simulated_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = [(torch.randn(1, 3), torch.tensor([1]))]
+    folder = deploy(nn.Linear(3, 2), data[0][0], data=data, out=tmp_path / "p", cores=12).folder
+    monkeypatch.setenv("RULES_DIR", str(STUBS))
+    make = ["make", "-C", str(folder), "all"]
+    more = subprocess.run([*make, "CORES=13"], capture_output=True, text=True, check=False)
+    assert more.returncode and "stacks for the planned cores" in more.stderr
+    monkeypatch.setenv("PULPOS_TARGET", "pulp")
+    monkeypatch.setenv("PULPOS_PULP_HOME", str(STUBS))
+    simulated = subprocess.run(make, capture_output=True, text=True, check=False)
+    assert simulated.returncode and "the simulated cluster has 9 cores: 12 are too many" in simulated.stderr
+
+
 def test_without_the_sdk_it_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("RULES_DIR", raising=False)
     with pytest.raises(ToolMissing, match="PULP-SDK is not set up") as caught:
