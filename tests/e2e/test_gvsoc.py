@@ -54,12 +54,12 @@ def test_the_simulator_gives_the_verification_run_all_its_l2(tmp_path: Path, mon
         nn.Linear(3, 2), torch.randn(1, 3), data=[(torch.randn(1, 3), torch.tensor([1]))], out=tmp_path / "p"
     ).folder
     monkeypatch.setenv("RULES_DIR", str(STUBS))
-    assert link_flags(folder) == ""  # another chip
+    assert link_flags(folder) == "-lm"  # another chip
     monkeypatch.setenv("PULPOS_TARGET", "pulp")
     monkeypatch.setenv("PULPOS_PULP_HOME", str(tmp_path / "sdk"))
-    assert link_flags(folder, platform="board") == ""
+    assert link_flags(folder, platform="board") == "-lm"
     assert not (folder / "BUILD" / "link").exists()
-    assert link_flags(folder) == "-LBUILD/link"
+    assert link_flags(folder) == "-lm -LBUILD/link"
     assert (folder / "BUILD" / "link" / "chips" / "pulp" / "link.ld").read_text() == sizes.format("0x0018fffc")
 
 
