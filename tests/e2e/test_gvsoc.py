@@ -35,9 +35,20 @@ def test_same_bits_as_on_the_host(l1: str, tmp_path: Path, monkeypatch: pytest.M
     deployed = deploy(network(), *data[0], data=data, steps=2, out=tmp_path / "project", cores=5, l1=l1, l2="2M")
     simulated = deployed.verify(on="gvsoc")
     simulated.raise_if_failed()
-    monkeypatch.delenv("RULES_DIR")
     host = deployed.verify(on="host")
     assert {k: v.tobytes() for k, v in simulated.computed.items()} == {k: v.tobytes() for k, v in host.computed.items()}
+
+
+def test_the_goals_of_this_machine_remain_with_the_sdk_sourced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RULES_DIR", str(STUBS))
+    data = [(torch.randn(1, 3), torch.tensor([1]))]
+    folder = deploy(nn.Linear(3, 2), data[0][0], data=data, out=tmp_path / "p").folder
+    make = ["make", "-s", "-C", str(folder)]
+    assert "PASS" in subprocess.run([*make, "host"], check=True, capture_output=True, text=True).stdout
+    assert (folder / "build").exists() and not (folder / "BUILD").exists()
+    assert "PASS" in subprocess.run([*make, "all", "run"], check=True, capture_output=True, text=True).stdout
+    subprocess.run([*make, "clean"], check=True)
+    assert not (folder / "build").exists() and not (folder / "BUILD").exists()
 
 
 def link_flags(folder: Path, **settings: str) -> str:

@@ -3,7 +3,7 @@ STUBS := $(RULES_DIR)
 TARGETS := BUILD/$(APP)
 
 .PHONY: all run clean
-all: BUILD/$(APP)
+all:: BUILD/$(APP)
 
 BUILD/$(APP): $(APP_SRCS)
 	@mkdir -p $(@D)
@@ -14,5 +14,5 @@ BUILD/$(APP): $(APP_SRCS)
 run:
 	cd BUILD && ./$(APP)
 
-clean:
+clean::
 	rm -rf BUILD
