@@ -1,18 +1,24 @@
 """Peak, bound and seconds of the memory planner: MiniMalloc instances and random training graphs.
 
-python benchmarks/bench_arena.py [directory with MiniMalloc's *.csv] [--seconds 30] [--sizes 500 2000 6000]
+python -m benchmarks.bench_arena. Part of bench_memory too.
 """
 
 from __future__ import annotations
 
-import argparse
 import csv
 import random
+import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from trainlib_deployer.plan.arena import Interval, Problem, place
 from trainlib_deployer.plan.check import check_placement
+
+SUITE = Path(__file__).parent / "minimalloc"
+PATIENCE = 30.0  # seconds for one instance
+GRAPHS = {500: 0.1, 2000: 0.5, 6000: 2.0}  # tensors: seconds
+SEEDS = 5
 
 
 def minimalloc(path: Path) -> Problem:
@@ -41,36 +47,41 @@ def training_graph(seed: int, tensors: int) -> Problem:
     return Problem(tuple(found), alignment=16)
 
 
-def report(name: str, problem: Problem, seconds: float) -> None:
+def measured(name: str, problem: Problem, patience: float) -> tuple[str, str]:
+    """A line of the table, and what is wrong. Within its capacity, or if it has none, proved to be the least."""
     start = time.perf_counter()
-    found = place(problem, seconds)
+    found = place(problem, patience)
     took = time.perf_counter() - start
     wrong = check_placement(problem, found)
-    verdict = f"WRONG: {wrong[0]}" if wrong else "optimal" if found.proved else ""
-    if problem.capacity and not wrong:
-        verdict = ("fits" if found.peak <= problem.capacity else "DOES NOT FIT") + (", optimal" if found.proved else "")
-    over = found.peak / found.lower_bound - 1
-    print(
-        f"{name:24} {len(problem.intervals):7} {found.lower_bound:10} {found.peak:10} {over:7.2%} {took:7.2f}  "
-        f"{verdict:14} {found.method}",
-        flush=True,
-    )
+    if not wrong and not (found.peak <= problem.capacity if problem.capacity else found.proved):
+        wrong = ["does not fit" if problem.capacity else "not proved to be the least"]
+    if not wrong and took > patience:
+        wrong = [f"took {took:.2f} s of {patience} s"]
+    numbers = f"{len(problem.intervals):,} | {found.lower_bound:,} | {found.peak:,} | {problem.capacity or ''}"
+    line = f"| {name} | {numbers} | {took:.2f} s | {found.method} |"
+    return line, f"{name}: {wrong[0]}" if wrong else ""
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("suite", type=Path, nargs="?")
-    parser.add_argument("--seconds", type=float, default=30.0, help="for each MiniMalloc instance")
-    parser.add_argument("--sizes", type=int, nargs="*", default=[500, 2000, 6000], help="of random graphs")
-    parser.add_argument("--seeds", type=int, default=5)
-    options = parser.parse_args()
-    print(f"{'problem':24} {'buffers':>7} {'bound':>10} {'peak':>10} {'over':>7} {'seconds':>7}")
-    for path in sorted(options.suite.glob("*.csv")) if options.suite else []:
-        report(path.name, minimalloc(path), options.seconds)
-    for tensors in options.sizes:
-        for seed in range(options.seeds):
-            report(f"training graph #{seed}", training_graph(seed, tensors), 1.0)
+def instances() -> Iterator[tuple[str, Problem, float]]:
+    for path in sorted(SUITE.glob("*.csv")):
+        yield f"MiniMalloc {path.name[0]}", minimalloc(path), PATIENCE
+    for tensors, seconds in GRAPHS.items():
+        for seed in range(SEEDS):
+            yield f"random training graph {seed}", training_graph(seed, tensors), seconds
+
+
+def table() -> tuple[list[str], list[str]]:
+    """The lines, and the failures."""
+    found = [measured(*instance) for instance in instances()]
+    head = ["| problem | buffers | lower bound | peak | capacity | took | method |", "|" + "---|" * 7]
+    return [*head, *(line for line, _ in found)], [wrong for _, wrong in found if wrong]
+
+
+def main() -> int:
+    lines, failures = table()
+    print("\n".join([*lines, *(f"FAIL {f}" for f in failures)]))
+    return 1 if failures else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from trainlib_deployer.api import Deployment, deploy
+    from trainlib_deployer.api import Deployment, deploy, sweep
 
 __version__ = "0.1.0"
-__all__ = ["Deployment", "__version__", "deploy"]
+__all__ = ["Deployment", "__version__", "deploy", "sweep"]
 
 
 def __getattr__(name: str) -> Any:
-    """`deploy` and `Deployment` bring PyTorch along, so they are imported when first asked for."""
-    if name in ("deploy", "Deployment"):
+    """What brings PyTorch along is imported when first asked for."""
+    if name in ("deploy", "Deployment", "sweep"):
         from trainlib_deployer import api
 
         return getattr(api, name)

@@ -1,4 +1,4 @@
-"""The same from Python, for notebooks: `deploy(model, x, y).verify()`."""
+"""The same from Python, for notebooks: `deploy(model, x, y).verify()`, `sweep(model, x, y)`."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ from trainlib_deployer.load_model import identifier
 from trainlib_deployer.options import Options
 from trainlib_deployer.pipeline import deploy_user_model
 from trainlib_deployer.plan.plan import Plan
+from trainlib_deployer.points import Points
+from trainlib_deployer.sweeping import sweep_user_model
 from trainlib_deployer.targets import resolve
 from trainlib_deployer.user_model import UserModel
 from trainlib_deployer.verify import Verification, task_of, verify
@@ -63,12 +65,7 @@ def deploy(
     say: Say | None = None,
 ) -> Deployment:
     """Write the C project that trains `model`. Without a target: 8 cores, 64 kB of L1, 512 kB of L2."""
-    if not isinstance(model, nn.Module):
-        raise UsageError(f"the model is of type {type(model).__name__}, not an nn.Module")
-    if steps < 1:
-        raise UsageError(f"steps is {steps}; it must be at least 1")
-    if accumulate < 1:
-        raise UsageError(f"accumulate is {accumulate}; it must be at least 1")
+    check_arguments(model, steps, accumulate)
     clean = identifier(name or type(model).__name__)
     folder = Path("generated", clean) if out is None else Path(out)
     options = Options(resolve(target, cores, l1, l2), folder, steps, accumulate)
@@ -93,8 +90,63 @@ def deploy(
     return run_stages(user, options, say or quiet)
 
 
-def run_stages(user: UserModel, options: Options, say: Say) -> Deployment:
+def sweep(
+    model: nn.Module,
+    example_input: Any = None,
+    example_target: Any = None,
+    *,
+    loss: Any = None,
+    optimizer: Any = None,
+    data: Any = None,
+    cores: int | None = None,
+    l1: str | int | None = None,
+    l2: str | int | None = None,
+    target: str | None = None,
+    accumulate: int = 1,
+    clip_grad_norm: float | None = None,
+    clip_grad_value: float | None = None,
+    name: str | None = None,
+    every: bool = False,
+    say: Say | None = None,
+) -> Points:
+    """Ways to train `model`, all of it or parts, from the least memory to the most: those that no other one beats, or
+    `every` one."""
+    check_arguments(model, 1, accumulate)
+    machine = resolve(target, cores, l1, l2)
+    parts = Parts(
+        name=identifier(name or type(model).__name__),
+        module=model,
+        example_input=example_input,
+        example_target=example_target,
+        loss=loss,
+        optimizer=optimizer,
+        data=data,
+        input_shape=None,
+        count=1,
+        where="the call",
+        clip_norm=clip_grad_norm,
+        clip_value=clip_grad_value,
+        updates=1,
+    )
+    user = assemble(parts)
+    say_notes(user, say or quiet)
+    return sweep_user_model(user, machine, accumulate, every, say or quiet)
+
+
+def check_arguments(model: Any, steps: int, accumulate: int) -> None:
+    if not isinstance(model, nn.Module):
+        raise UsageError(f"the model is of type {type(model).__name__}, not an nn.Module")
+    for what, number in (("steps", steps), ("accumulate", accumulate)):
+        if number < 1:
+            raise UsageError(f"{what} is {number}; it must be at least 1")
+
+
+def say_notes(user: UserModel, say: Say) -> None:
     for note in user.notes:
         say(f"note: {note}")
+
+
+def run_stages(user: UserModel, options: Options, say: Say) -> Deployment:
+    say_notes(user, say)
     done = deploy_user_model(user, options, say)
     return Deployment(done.plan, done.folder, task_of(user, options.accumulate))

@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
+from unittest import mock
 
 import torch
 import torch.fx.traceback as annotations_of_nodes
@@ -30,7 +31,7 @@ from golden.reference import Masks, keep
 from trainlib_deployer import remedies
 from trainlib_deployer.errors import DeployError, Unsupported
 from trainlib_deployer.fold_constants import fold_constants
-from trainlib_deployer.ir import Source
+from trainlib_deployer.ir import STEP, Source
 from trainlib_deployer.masks import tidy_masks
 from trainlib_deployer.ops.dropout import keep as keep_op
 from trainlib_deployer.rewrites import DECOMPOSED, REWRITES
@@ -219,7 +220,7 @@ def slots_of(user: UserModel, whole: WithLoss) -> list[Slot]:
         slots.append(Slot("buffer" if own else "constant", name.removeprefix("net."), False, b.detach()))
     slots += [Slot("input", n, False, v) for n, v in numbered("input", tensors_in(user.inputs))]
     slots += [Slot("target", n, False, v) for n, v in numbered("target", tensors_in(user.target))]
-    slots.append(Slot("scalar", "step", False, torch.zeros((), dtype=torch.int32)))
+    slots.append(Slot("scalar", STEP, False, torch.zeros((), dtype=torch.int32)))
     return slots
 
 
@@ -301,7 +302,7 @@ def named_outputs(output: Any) -> list[tuple[str, torch.Tensor]]:
 
 
 def trace(function: Callable[..., Any], values: list[torch.Tensor], table: Any = None) -> fx.GraphModule:
-    with annotations_of_nodes.preserve_node_meta(), mkldnn_off(), sdpa_kernel([SDPBackend.MATH]):
+    with annotations_of_nodes.preserve_node_meta(), mkldnn_off(), masks_unread(), sdpa_kernel([SDPBackend.MATH]):
         return make_fx(function, table, tracing_mode="fake", _allow_non_fake_inputs=True)(*values)
 
 
@@ -312,6 +313,13 @@ def mkldnn_off() -> Iterator[None]:
         warnings.simplefilter("ignore")
         with torch.backends.mkldnn.flags(enabled=False):
             yield
+
+
+@contextlib.contextmanager
+def masks_unread() -> Iterator[None]:
+    """nn.Transformer reads its masks to find out whether they are causal: a hint, without which they are just added."""
+    with mock.patch.object(nn.modules.transformer, "_detect_is_causal_mask", lambda mask, is_causal, size: False):
+        yield
 
 
 def functional(graph: fx.GraphModule, values: list[torch.Tensor]) -> fx.GraphModule:

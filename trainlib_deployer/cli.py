@@ -1,12 +1,10 @@
-"""The command line: trainlib-deploy --model net.py, and verify, explain, targets."""
+"""The command line: trainlib-deploy --model net.py, and verify, explain, sweep, targets."""
 
 from __future__ import annotations
 
 import contextlib
-import json
 import sys
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -19,9 +17,11 @@ from trainlib_deployer.errors import DeployError, UsageError
 from trainlib_deployer.explain import explain
 from trainlib_deployer.folder import check_writable, read_plan
 from trainlib_deployer.options import Options
+from trainlib_deployer.output_files import check_output_file, write_file, write_json
+from trainlib_deployer.sweep_command import sweep_command
 from trainlib_deployer.targets import DEFAULT, TARGETS, resolve
 
-BACKENDS = ("host", "qemu", "gvsoc")
+BACKENDS = ("host", "qemu", "spike", "gvsoc")
 DTYPES = ("fp32", "fp16")
 USAGE, INTERRUPTED = 2, 130
 
@@ -164,26 +164,6 @@ def check_backend(name: str) -> None:
     backend(name).check_tools()
 
 
-def check_output_file(path: Path | None, option: str) -> None:
-    if path is None:
-        return
-    if path.is_dir():
-        raise UsageError(f"{option}: {path} is a directory")
-    if not path.absolute().parent.is_dir():
-        raise UsageError(f"{option}: there is no directory {path.parent}")
-
-
-def write_file(path: Path, write: Callable[[Path], Any]) -> None:
-    try:
-        write(path)
-    except OSError as err:
-        raise UsageError(f"cannot write {path}: {err.strerror or err}") from err
-
-
-def write_json(path: Path, content: Any) -> None:
-    write_file(path, lambda p: p.write_text(json.dumps(content, indent=1) + "\n"))
-
-
 # ---- the other commands
 
 
@@ -252,6 +232,9 @@ def targets_command() -> None:
         for t in TARGETS.values()
     ]
     table("", ("target", "cores", "L1", "L2", ""), rows, right=(1, 2, 3))
+
+
+cli.add_command(sweep_command)
 
 
 def main() -> None:

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any
 from trainlib_deployer.sizes import show_size
 
 if TYPE_CHECKING:
+    from trainlib_deployer.points import Points
     from trainlib_deployer.verify import Verification
 
 KINDS = ("loss", "output", "gradient", "parameter", "state")
+LONGEST_OPERATIONS = 10
 PLAIN_WIDTH = 160  # of tables that go to a file or a pipe
 
 
@@ -92,6 +94,36 @@ def level_table(plan: Mapping[str, Any]) -> None:
     table("", columns, rows, right=range(1, 8))
 
 
+def operation_table(operations: Sequence[Mapping[str, Any]]) -> None:
+    """Where the instructions go: the slowest core's, over all steps."""
+    if not operations:
+        return
+    total = sum(op["instructions"] for op in operations)
+    most = sorted(operations, key=lambda op: -op["instructions"])[:LONGEST_OPERATIONS]
+    rows = [
+        (f"{op['position']}", op["name"], f"{op['instructions']:,}", f"{100 * op['instructions'] / total:.1f} %")
+        for op in most
+    ]
+    if len(operations) > len(most):
+        rest = total - sum(op["instructions"] for op in most)
+        rows.append(("", f"{len(operations) - len(most)} others", f"{rest:,}", f"{100 * rest / total:.1f} %"))
+    table("", ("at", "operation", "instructions", ""), rows, right=(0, 2, 3))
+
+
+def print_points(points: Points, every: bool) -> None:
+    """One row a point, then the lines to paste."""
+    from trainlib_deployer.points import HEADINGS, NUMBERS
+
+    table("", HEADINGS, (p.cells() for p in points), right=NUMBERS)
+    target = points[0].plan.target
+    beaten = f"; {len(points.front)} of them beaten by none" if every else ", each beaten by none"
+    print(f"\n{points.name} on {target.name} with {target.cores} cores: {len(points)} points{beaten}")
+    if points.lines():
+        print("to train a part, paste its line behind the model:")
+    for what, line in points.lines().items():
+        print(f"\n# {what}\n{line}")
+
+
 def print_verification(result: Verification) -> None:
     """One row a kind of tensor, then the verdict."""
     tensors = result.verdict.tensors
@@ -106,7 +138,12 @@ def print_verification(result: Verification) -> None:
     if result.losses:
         print(f"loss {result.losses[0]:.6g} -> {result.losses[-1]:.6g} in {result.steps} steps")
     for name, value in result.counts.items():
-        print(f"{name}: {value:,}" if isinstance(value, int) else f"{name}: {value}")
+        if name != "operations":
+            print(f"{name}: {value:,}" if isinstance(value, int) else f"{name}: {value}")
+    operation_table(result.counts.get("operations", []))
+    if result.memory:
+        marks = (f"{n} {m['touched']:,} of {m['planned']:,}" for n, m in result.memory.items())
+        print(f"bytes touched of those planned: {', '.join(marks)}")
     failed = sum(not t.passed for t in tensors)
     verdict = "PASS" if result.passed else "FAIL"
     missing = f", {len(result.verdict.missing)} missing" if result.verdict.missing else ""

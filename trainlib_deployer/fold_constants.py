@@ -11,7 +11,7 @@ aten = torch.ops.aten
 
 
 def fold_constants(graph: fx.GraphModule) -> None:
-    """Replace such values by constants, except those that are the same number everywhere: a loop fills them in."""
+    """Replace such values by constants; those that are the same number everywhere are filled in by a loop."""
     known: dict[fx.Node, Any] = {}
     for node in graph.graph.nodes:
         if node.op == "get_attr":
@@ -21,8 +21,11 @@ def fold_constants(graph: fx.GraphModule) -> None:
             known[node] = node.target(*args, **kwargs)
     for node in list(known):
         needed = any(user not in known for user in node.users)
-        if node.op == "call_function" and needed and isinstance(known[node], torch.Tensor) and varied(known[node]):
-            store(graph, node, known[node])
+        if node.op == "call_function" and needed and isinstance(known[node], torch.Tensor):
+            if varied(known[node]):
+                store(graph, node, known[node])
+            elif node.all_input_nodes and known[node].numel():
+                fill(graph, node, known[node])
     graph.graph.eliminate_dead_code()
 
 
@@ -41,5 +44,14 @@ def store(graph: fx.GraphModule, node: fx.Node, value: torch.Tensor) -> None:
     graph.register_buffer(name, value.detach().clone())
     with graph.graph.inserting_before(node):
         made = graph.graph.get_attr(name)
+    made.meta = dict(node.meta)
+    node.replace_all_uses_with(made)
+
+
+def fill(graph: fx.GraphModule, node: fx.Node, value: torch.Tensor) -> None:
+    with graph.graph.inserting_before(node):
+        made = graph.graph.call_function(
+            aten.full.default, (list(value.shape), value.flatten()[0].item()), {"dtype": value.dtype}
+        )
     made.meta = dict(node.meta)
     node.replace_all_uses_with(made)

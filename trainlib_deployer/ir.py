@@ -27,6 +27,11 @@ class DType(Enum):
         self.size = size
 
 
+# What the caller of a step sets; no attribute of a module has such a name.
+LEARNING_RATE = "learning rate"
+STEP = "step number"
+
+
 class Role(Enum):
     """What a tensor is for. Persistent ones live across steps and keep their place in memory."""
 

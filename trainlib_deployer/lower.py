@@ -13,7 +13,7 @@ from torch import fx
 from trainlib_deployer import ops
 from trainlib_deployer.capture import Captured, Slot
 from trainlib_deployer.errors import Unsupported
-from trainlib_deployer.ir import DType, Program, Role, Tensor, View
+from trainlib_deployer.ir import LEARNING_RATE, STEP, DType, Program, Role, Tensor, View
 from trainlib_deployer.ops.build import TORCH_DTYPES, Builder, Where
 from trainlib_deployer.ops.expr import apply
 from trainlib_deployer.ops.gradients import accumulated, clipped_by_norm, clipped_by_value
@@ -72,8 +72,6 @@ def persistent(b: Builder, slot: Slot) -> View:
         raise Unsupported(
             f"{slot.kind} '{slot.name}' has the type {value.dtype}; only 32-bit floats and integers are deployed"
         )
-    if slot.name in ("lr", "step") and slot.kind != "scalar":
-        raise Unsupported(f"the {slot.kind} '{slot.name}' has the name of a number that every project has: rename it")
     tensor = Tensor(
         b.fresh(slot.name, exact=True), tuple(value.shape), dtype, ROLES[slot.kind], slot.name.rpartition(".")[0]
     )
@@ -209,7 +207,7 @@ def takes_strides(kind: Any) -> bool:
 
 def updates(b: Builder, user: UserModel, gradients: dict[str, View], accumulate: int) -> None:
     spec = user.optimizer
-    lr, step = scalar(b, "lr", DType.F32), scalar(b, "step", DType.I32)
+    lr, step = scalar(b, LEARNING_RATE, DType.F32), scalar(b, STEP, DType.I32)
     if accumulate > 1:
         gradients = accumulated(b, gradients, step, accumulate)
         b.program.gradients = tuple((name, sums.tensor) for name, sums in gradients.items())
@@ -254,6 +252,6 @@ def rate_ratio(groups: Sequence[Settings], index: int) -> float:
 def scalar(b: Builder, name: str, dtype: DType) -> View:
     """A number that the caller of the step sets."""
     if name not in b.program.tensors:
-        b.program.tensors[b.fresh(name)] = Tensor(name, (), dtype, Role.SCALAR)
+        b.program.tensors[b.fresh(name, exact=True)] = Tensor(name, (), dtype, Role.SCALAR)
         b.program.values[name] = np.zeros((), NUMPY[dtype])
     return View.whole(b.program.tensors[name])

@@ -56,17 +56,24 @@ def deploy_user_model(user: UserModel, options: Options, say: Say = lambda line:
 
 def fitted(program: Program, target: Target, say: Say) -> Plan:
     """The plan; where a step does not fit as it is, with activations computed twice instead of kept."""
-    direct = untiled(program, target)
-    home = direct.levels["L2" if target.l2 else "L1"]
-    over = home.used - home.size
-    if over <= 0:
-        return plan(program, target)
-    smaller = within_budget(program, home.arena - over)
-    chosen = best_layout(smaller, target)
-    if smaller is program or not fits(chosen):
+    smaller = smaller_to_fit(program, target)
+    chosen = None if smaller is None else best_layout(smaller, target)
+    if smaller is None or chosen is None or not fits(chosen):
         return plan(program, target)
     twice = sum(op.kind.macs() for op in smaller.ops) - sum(op.kind.macs() for op in program.ops)
     say(
         f"it fits with {len(smaller.ops) - len(program.ops)} operations done twice: {twice:,} more multiply-adds a step"
     )
     return chosen
+
+
+def smaller_to_fit(program: Program, target: Target) -> Program | None:
+    """With so many operations run twice that it fits, or as little is missing as can be; None where it fits as it is,
+    or nothing helps."""
+    direct = untiled(program, target)
+    home = direct.levels["L2" if target.l2 else "L1"]
+    over = home.used - home.size
+    if over <= 0:
+        return None
+    smaller = within_budget(program, home.arena - over)
+    return None if smaller is program else smaller

@@ -12,6 +12,7 @@ from torch._decomp import get_decompositions
 from torch.nn import functional as F
 
 from trainlib_deployer.recurrent import REWRITES as RECURRENT
+from trainlib_deployer.rewrites_vision import REWRITES as VISION
 
 aten = torch.ops.aten
 Tensor = torch.Tensor
@@ -110,6 +111,19 @@ def cdist(x: Tensor, y: Tensor, p: float = 2.0, compute_mode: str | None = None)
     return torch.linalg.vector_norm(x.unsqueeze(-2) - y.unsqueeze(-3), p, dim=-1)
 
 
+def vdot(x: Tensor, y: Tensor) -> Any:
+    return (x * y).sum()
+
+
+def median(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
+    """The lower one of the two in the middle."""
+    if dim is None:
+        return x.flatten().sort()[0].select(0, (x.numel() - 1) // 2)
+    middle = (x.shape[dim] - 1) // 2
+    values, indices = (v.narrow(dim, middle, 1) for v in x.sort(dim))
+    return torch.return_types.median((values, indices) if keepdim else (values.squeeze(dim), indices.squeeze(dim)))
+
+
 def embedding_bag(
     tokens: Tensor,
     weight: Tensor,
@@ -206,11 +220,15 @@ REWRITES: dict[Any, Callable[..., Any]] = {
     F.rrelu: rrelu,
     F.bilinear: bilinear,
     torch.cdist: cdist,
+    torch.vdot: vdot,
+    torch.median: median,
+    Tensor.median: median,
     F.embedding_bag: embedding_bag,
     F.gaussian_nll_loss: gaussian_nll_loss,
     F.multi_margin_loss: multi_margin_loss,
     F.multilabel_margin_loss: multilabel_margin_loss,
     **RECURRENT,
+    **VISION,
 }
 
 # Rare operations that PyTorch itself can express in common ones.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,7 @@ class Verification:
     computed: dict[Key, Array]
     counts: dict[str, Any]
     disturbed_runs: int = 0  # float32 runs with other rounding that were needed to judge
+    memory: dict[str, dict[str, int]] = field(default_factory=dict)  # bytes touched and planned, see RunResult
 
     @property
     def passed(self) -> bool:
@@ -50,6 +51,7 @@ class Verification:
             "golden_losses": self.golden_losses,
             **{k: v for k, v in self.verdict.as_json().items() if k != "passed"},
             "cycles_or_instructions": self.counts,
+            "memory": self.memory,
             "disturbed_runs": self.disturbed_runs,
         }
 
@@ -117,6 +119,7 @@ def verify(
         computed,
         dict(result.counts),
         len(judged.singles) - 1,
+        result.memory,
     )
 
 

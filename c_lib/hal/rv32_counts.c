@@ -3,9 +3,9 @@
  * QEMU: cc -shared -fPIC -DTL_QEMU_PLUGIN -o counts.so rv32_counts.c; qemu-system-riscv32 -plugin counts.so ... Debian
  * ships no header for plugins, so the few functions used are declared here. */
 #if defined(TL_QEMU_PLUGIN)
+#include "rv32_marks.h"
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 struct qemu_plugin_tb;
@@ -24,65 +24,25 @@ extern size_t qemu_plugin_insn_size(const struct qemu_plugin_insn *);
 #define PUBLIC __attribute__((visibility("default")))
 PUBLIC int qemu_plugin_version = 1;
 
-enum { HARTS = 16 };
-enum { RUN = 0x700, END, PAUSE, RESUME, PHASE }; /* the marks of hal/rv32.c */
-
-typedef struct {
-    uint64_t instructions, phase;
-    int running, paused;
-} hart_state;
-static hart_state harts[HARTS];
-static uint64_t critical; /* the slowest core of each phase, summed: what the team as a whole takes */
-
-static void count(unsigned hart, void *given)
+static void on_instructions(unsigned hart, void *how_many)
 {
-    hart_state *h = &harts[hart % HARTS];
-    if (h->running && !h->paused)
-        h->phase += (uintptr_t)given;
+    count(hart, (uint32_t)(uintptr_t)how_many);
 }
 
-static void end_phase(void)
+static void on_mark(unsigned hart, void *number)
 {
-    uint64_t longest = 0;
-    for (int i = 0; i < HARTS; i++) {
-        if (harts[i].phase > longest)
-            longest = harts[i].phase;
-        harts[i].instructions += harts[i].phase;
-        harts[i].phase = 0;
-    }
-    critical += longest;
+    mark(hart, (uint32_t)(uintptr_t)number);
 }
 
-static void mark(unsigned hart, void *given)
-{
-    hart_state *h = &harts[hart % HARTS];
-    switch ((uintptr_t)given) {
-    case RUN:
-        h->running = 1;
-        break;
-    case END:
-        h->running = 0;
-        break;
-    case PAUSE:
-        h->paused = 1;
-        break;
-    case RESUME:
-        h->paused = 0;
-        break;
-    case PHASE:
-        end_phase();
-        break;
-    }
-}
-
-/* The number of a mark, or 0: `slti x0, x0, number`. */
-static uint32_t mark_number(const struct qemu_plugin_insn *instruction)
+/* Is it a mark, and which: `lui x0, number`. */
+static int is_mark(const struct qemu_plugin_insn *instruction, uint32_t *number)
 {
     uint32_t word = 0;
     if (qemu_plugin_insn_size(instruction) != 4)
         return 0;
     memcpy(&word, qemu_plugin_insn_data(instruction), 4);
-    return (word & 0xfffff) == 0x2013 ? word >> 20 : 0;
+    *number = word >> 12;
+    return (word & 0xfff) == TL_RV32_MARKER;
 }
 
 /* One call for each run of instructions without a mark, at its first instruction. */
@@ -92,16 +52,16 @@ static void translated(uint64_t id, struct qemu_plugin_tb *block)
     (void)id;
     for (size_t i = 0; i < all;) {
         struct qemu_plugin_insn *first = qemu_plugin_tb_get_insn(block, i);
-        const uint32_t number = mark_number(first);
-        if (number) {
-            qemu_plugin_register_vcpu_insn_exec_cb(first, mark, 0, (void *)(uintptr_t)number);
+        uint32_t number;
+        if (is_mark(first, &number)) {
+            qemu_plugin_register_vcpu_insn_exec_cb(first, on_mark, 0, (void *)(uintptr_t)number);
             i++;
             continue;
         }
         size_t run = 1;
-        while (i + run < all && !mark_number(qemu_plugin_tb_get_insn(block, i + run)))
+        while (i + run < all && !is_mark(qemu_plugin_tb_get_insn(block, i + run), &number))
             run++;
-        qemu_plugin_register_vcpu_insn_exec_cb(first, count, 0, (void *)(uintptr_t)run);
+        qemu_plugin_register_vcpu_insn_exec_cb(first, on_instructions, 0, (void *)(uintptr_t)run);
         i += run;
     }
 }
@@ -111,11 +71,14 @@ static void at_exit(uint64_t id, void *given)
     (void)id;
     (void)given;
     end_phase();
-    fprintf(stderr, "COUNTS instructions critical=%" PRIu64, critical);
+    fprintf(stderr, "COUNTS instructions critical=%" PRIu64, tl_rv32_counted.critical);
     for (int i = 1; i < HARTS; i++)
-        if (harts[i].instructions)
-            fprintf(stderr, " core%d=%" PRIu64, i - 1, harts[i].instructions);
+        if (tl_rv32_counted.harts[i].instructions)
+            fprintf(stderr, " core%d=%" PRIu64, i - 1, tl_rv32_counted.harts[i].instructions);
     fputc('\n', stderr);
+    for (int i = 0; i < MOST_OPERATIONS; i++)
+        if (tl_rv32_counted.operations[i])
+            fprintf(stderr, "COUNTS operation %d=%" PRIu64 "\n", i, tl_rv32_counted.operations[i]);
 }
 
 PUBLIC int qemu_plugin_install(uint64_t id, const struct qemu_info *info, int count_of_arguments, char **arguments)

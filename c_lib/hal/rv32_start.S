@@ -3,6 +3,14 @@
     .option norelax
     .equ TRAP_STACK, 8192
 
+    .macro EACH_SAVED instruction
+    .set  place, 0
+    .irp  register, ra, t0, t1, t2, t3, t4, t5, t6, a0, a1, a2, a3, a4, a5, a6, a7
+    \instruction \register, place(sp)
+    .set  place, place + 4
+    .endr
+    .endm
+
     .section .text.start, "ax", @progbits
     .globl _start
 _start:
@@ -24,19 +32,59 @@ _start:
     la    sp, tl_rv32_stack_top
     li    tp, 0
     tail  tl_rv32_controller
-1:  mv    sp, t0
+1:  addi  sp, t0, -2048            /* the upper part is for traps */
     addi  a0, a0, -1
     mv    tp, a0
     tail  tl_rv32_core
 
     .align 2
-trap:                               /* every trap is a failure: report, stop the machine */
-    csrr  sp, mscratch
+trap:
+#if defined(TL_SPIKE)
+    csrrw sp, mscratch, sp          /* a mark (hal_rv32_marks.h) is an instruction that does not exist */
+    addi  sp, sp, -64
+    EACH_SAVED sw
+    csrr  t0, mcause
+    li    t1, 2
+    bne   t0, t1, fault
+    csrr  a0, mtval
+    andi  t0, a0, 0x7f
+    li    t1, 0x0b
+    bne   t0, t1, fault
+entered:
+    csrr  a1, minstret
+    csrr  a2, mhartid
+    call  tl_rv32_marked            /* where this core's counter goes */
+    csrr  t0, mepc
+    addi  t0, t0, 4
+    csrw  mepc, t0
+leaving:
+    csrr  t0, minstret
+    sw    t0, 0(a0)
+    EACH_SAVED lw
+    addi  sp, sp, 64
+    csrrw sp, mscratch, sp
+    mret
+left:
+#endif
+fault:                              /* every other trap is a failure: report, stop the machine */
+    csrr  a0, mhartid
+    la    sp, tl_rv32_trap_stacks + TRAP_STACK
+    li    t0, TRAP_STACK
+    mul   t0, t0, a0
+    add   sp, sp, t0
+    mv    a3, a0
     csrr  a0, mcause
     csrr  a1, mepc
     csrr  a2, mtval
-    csrr  a3, mhartid
     tail  tl_rv32_trap
+
+#if defined(TL_SPIKE)
+    .section .rodata
+    .globl tl_rv32_around_a_mark
+    .align 2
+tl_rv32_around_a_mark:              /* bytes of the code above that a core's counter sees between two marks */
+    .word entered - trap, left - leaving
+#endif
 
 /* void tl_rv32_call_on(tl_fn fn, void *arg, void *stack_top) */
     .text

@@ -1,6 +1,7 @@
 /* Emulated RISC-V back end: hart 0 is the controller, harts 1.. are the cluster's cores; see hal/rv32.c. */
 #ifndef HAL_RV32_H
 #define HAL_RV32_H
+#include "hal_rv32_marks.h"
 #include <stddef.h>
 #include <stdint.h>
 
@@ -18,6 +19,16 @@ typedef struct {
 
 extern volatile int tl_rv32_team;
 void tl_rv32_barrier(void);
+
+#if defined(TL_PROFILE)
+#define TL_OP(position) TL_RV32_MARK(position)
+#endif
+#define TL_UNCOUNTED(statement)                                                                                        \
+    do {                                                                                                               \
+        TL_RV32_MARK(TL_RV32_PAUSE);                                                                                   \
+        statement;                                                                                                     \
+        TL_RV32_MARK(TL_RV32_RESUME);                                                                                  \
+    } while (0)
 
 /* The boot code keeps the core's number in tp, which nothing else uses: there is no thread-local storage. */
 static inline void tl_init(void)
@@ -38,22 +49,14 @@ static inline int tl_num_cores(void)
 
 static inline void tl_barrier(void)
 {
-    tl_rv32_barrier();
+    TL_UNCOUNTED(tl_rv32_barrier());
 }
 
-/* Instructions. QEMU has one counter for all harts: between two barriers this is the sum over the team. */
+/* Instructions. Spike counts them by hart; QEMU has one counter for all: between two barriers the sum over the team. */
 static inline uint32_t tl_cycles(void)
 {
     uint32_t count;
     __asm__ volatile("csrr %0, minstret" : "=r"(count)::"memory");
     return count;
-}
-
-/* What PROFILE=1 counts. */
-enum { TL_COUNTERS = 1 };
-#define TL_COUNTER_NAMES {"instructions"}
-static inline void tl_counters(uint32_t *now)
-{
-    now[0] = tl_cycles();
 }
 #endif

@@ -26,9 +26,17 @@
  *   static inline int tl_num_cores(void)   number of cores of the running team
  *   static inline void tl_barrier(void)    all cores of the team; orders memory
  *   static inline uint32_t tl_cycles(void) a free-running counter of this core: cycles, instructions or nanoseconds
- *   TL_COUNTERS, TL_COUNTER_NAMES          how many events a profile counts, and their names; the first is tl_cycles
+ *   TL_COUNTERS, TL_COUNTER_NAMES          with NET_PROFILE: how many events it counts; their names, tl_cycles first
  *   static inline void tl_counters(uint32_t *now)  all of them
- *   typedef ... tl_dma_t                   one outstanding transfer */
+ *   typedef ... tl_dma_t                   one outstanding transfer
+ *   TL_OP(position)                        with TL_PROFILE, if it can: every core begins this operation
+ *   TL_UNCOUNTED(statement)                if it can: what verification adds to a step is not the network's work */
+#if !defined(TL_OP)
+#define TL_OP(position)
+#endif
+#if !defined(TL_UNCOUNTED)
+#define TL_UNCOUNTED(statement) statement
+#endif
 
 typedef void (*tl_fn)(void *arg);
 

@@ -259,6 +259,9 @@ case("reductions", "diff", lambda x: x.diff(dim=1), (3, 4))
 case("reductions", "dist", lambda x, y: torch.dist(x, y), (3, 4), (3, 4))
 case("reductions", "cosine_similarity", lambda x, y: F.cosine_similarity(x, y, dim=1), (3, 4, 2), (3, 4, 2))
 case("reductions", "pairwise_distance", lambda x, y: F.pairwise_distance(x, y), (3, 4), (3, 4))
+case("reductions", "median", lambda x: x.median(1).values * x.median(), (5, 6))
+case("reductions", "median_keepdim", lambda x: torch.median(x, -1, keepdim=True)[0] * x, (3, 4, 7))
+case("reductions", "vdot", lambda x, y: torch.vdot(x, y) * x, (7,), (7,))
 case("reductions", "cdist", lambda x, y: torch.cdist(x, y), (3, 4), (5, 4))
 case("reductions", "long_sum", lambda x: (x.sum(), x.square().mean(1)), (3, 700))
 
@@ -355,6 +358,18 @@ module("norms", "batch2d_eval", nn.BatchNorm2d(3).eval(), (2, 3, 4, 3))
 module("norms", "batch2d_plain", nn.BatchNorm2d(3, affine=False), (2, 3, 4, 3))
 module("norms", "batch2d_no_stats", nn.BatchNorm2d(3, track_running_stats=False), (2, 3, 4, 3))
 module("norms", "batch2d_cumulative", nn.BatchNorm2d(3, momentum=None).eval(), (2, 3, 4, 3))
+for sampling in ("bilinear", "nearest"):
+    for edges in ("zeros", "border"):
+        for corners in (False, True):
+            case(
+                "sampling",
+                f"{sampling}_{edges}_{corners}",
+                lambda x, g, s=sampling, e=edges, c=corners: F.grid_sample(x, g, s, e, c),
+                (2, 3, 5, 4),
+                (fixed if sampling == "nearest" else torch.Tensor.clone)(uniform((2, 3, 6, 2), -1.4, 1.4)),
+            )
+for corners in (False, True):
+    case("sampling", f"affine_{corners}", lambda t, c=corners: F.affine_grid(t, (2, 3, 4, 5), c), (2, 2, 3))
 module("norms", "local_response", nn.LocalResponseNorm(3, alpha=0.1, k=1.2), (2, 5, 3, 2))
 module("norms", "local_response_1d", nn.LocalResponseNorm(2, alpha=0.3), (2, 5, 4))
 for dim in (0, 1, -1):
@@ -633,6 +648,14 @@ module(
     nn.TransformerDecoderLayer(8, 2, 12, dropout=0.0, batch_first=True),
     (2, 3, 8),
     (2, 5, 8),
+)
+case(
+    "attention",
+    "decoder_masked",
+    nn.TransformerDecoder(nn.TransformerDecoderLayer(8, 2, 12, dropout=0.0, batch_first=True), 1),
+    (2, 5, 8),
+    (2, 4, 8),
+    fixed(nn.Transformer.generate_square_subsequent_mask(5)),
 )
 
 # ---- losses

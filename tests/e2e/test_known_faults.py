@@ -341,3 +341,33 @@ def test_program_that_only_returns_zero_fails(words: str, tmp_path: Path) -> Non
     run = CliRunner().invoke(cli, ["verify", str(folder)])
     assert run.exit_code == 5
     assert "PASS" not in run.stdout
+
+
+NAMES = "lr step stacks pipe input target loss output scratch arena_l2 net_l2 main x F32 L1 TILE PLAN_CORES".split()
+
+
+class Namesakes(nn.Module):
+    """Parameters and buffers that are called as the generated project calls things of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        for i, name in enumerate(NAMES):
+            setattr(self, name, nn.Parameter(random(5, seed=i)))
+        self.register_buffer("step_number", random(5, seed=50))
+        self.dropout = nn.Dropout(0.2)
+        self.dropout.key = nn.Parameter(random(5, seed=51))
+        self.init = nn.Linear(5, 3)
+
+    def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
+        for p in self.parameters(recurse=False):
+            x = x * (1 + 0.1 * p)
+        return {"init": self.init(self.dropout(x) + self.dropout.key + self.step_number)}
+
+
+def test_names_that_the_project_uses_itself(tmp_path: Path) -> None:
+    def loss(output: Any, target: torch.Tensor) -> torch.Tensor:
+        return nn.functional.cross_entropy(output["init"], target)
+
+    found = deployed(Namesakes(), random(4, 5), labels(4, 3), loss, tmp_path / "out").verify()
+    found.raise_if_failed()
+    assert {t.name for t in found.verdict.tensors if t.kind == "gradient"} >= {*NAMES, "dropout.key", "init.weight"}

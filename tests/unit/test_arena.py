@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import csv
 import dataclasses
 import itertools
-import os
 import random
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,12 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.bench_arena import SUITE, minimalloc
 from trainlib_deployer.plan.arena import Interval, Placement, Problem, place
 from trainlib_deployer.plan.check import check_placement
 from trainlib_deployer.plan.search import STRATEGIES, Outcome, Search, Strategy, sections
-
-SUITE = Path(os.environ.get("MINIMALLOC_SUITE", Path(__file__).parents[3] / "shared" / "data" / "minimalloc"))
-
 
 Rows = list[tuple[int, int, int]]  # size, birth, death
 
@@ -246,13 +241,9 @@ def test_checker_sees_misalignment_and_missing_or_foreign_names() -> None:
     assert any("ghost" in w for w in check_placement(asked, dataclasses.replace(found, offsets=foreign)))
 
 
-@pytest.mark.skipif(not SUITE.is_dir(), reason="MiniMalloc instances not here; set MINIMALLOC_SUITE")
 @pytest.mark.parametrize("letter", list("BFHJ"))
 def test_minimalloc_instances_fit(letter: str) -> None:
-    path = next(SUITE.glob(f"{letter}.*.csv"))
-    with path.open() as file:
-        rows = tuple(Interval(r["id"], int(r["size"]), int(r["lower"]), int(r["upper"])) for r in csv.DictReader(file))
-    asked = Problem(rows, capacity=1 << 20)
+    asked = minimalloc(next(SUITE.glob(f"{letter}.*.csv")))
     found = place(asked, seconds=10.0)
     assert check_placement(asked, found) == []
     assert found.peak <= 1 << 20

@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 from trainlib_deployer.errors import ToolMissing, UsageError
-from trainlib_deployer.run.qemu import Qemu, counts, failure
+from trainlib_deployer.run.emulated import counts, failure
+from trainlib_deployer.run.qemu import Qemu
+from trainlib_deployer.run.result import RunResult
 
-OUTPUT = "DONE\nSTACK 104 of 1024 bytes\n"
+OUTPUT = "ARENA L1 640 of 656 bytes\nARENA L2 96 of 96 bytes\nDONE\nSTACK 104 of 1024 bytes\n"
 NOTES = "a warning\nCOUNTS instructions critical=130 core0=120 core1=115\n"
 
 
@@ -18,11 +20,31 @@ def test_counts() -> None:
     assert found["unit"] == "instructions"
     assert found["critical"] == 130
     assert found["per_core"] == [120, 115]
-    assert (found["stack_used"], found["stack_bytes"]) == (104, 1024)
 
 
-def test_counts_without_plugin_and_stacks() -> None:
+def test_memory_that_lost_its_paint() -> None:
+    assert RunResult({}, OUTPUT).memory == {
+        "L1": {"touched": 640, "planned": 656},
+        "L2": {"touched": 96, "planned": 96},
+        "stack": {"touched": 104, "planned": 1024},
+    }
+
+
+def test_without_plugin_and_stacks() -> None:
     assert counts("DONE\n", "") == {}
+    assert RunResult({}, "DONE\n").memory == {}
+
+
+def test_counts_by_operation() -> None:
+    """A position that no core passed counts nothing; Spike prints its counts where the program prints."""
+    lines = "COUNTS operation 0=17\nCOUNTS operation 2=5\n"
+    for found in (counts(OUTPUT, NOTES + lines, ["a", "b", "c"]), counts(OUTPUT + NOTES + lines, "", ["a", "b", "c"])):
+        assert found["operations"] == [
+            {"position": 0, "name": "a", "instructions": 17},
+            {"position": 1, "name": "b", "instructions": 0},
+            {"position": 2, "name": "c", "instructions": 5},
+        ]
+        assert found["critical"] == 130
 
 
 def test_a_fault_is_reported_as_the_program_put_it() -> None:

@@ -24,7 +24,8 @@ class Addresses:
 
     @staticmethod
     def of(plan: Plan) -> Addresses:
-        return Addresses(plan, unique_identifiers(plan.program.tensors))
+        buffers = (b.name for b in plan.buffers if b.name not in plan.program.tensors)
+        return Addresses(plan, unique_identifiers(plan.program.tensors, buffers))
 
     def base(self, tensor: str) -> str:
         """Where a tensor begins: a member of its level's struct, or a place in its level's arena."""

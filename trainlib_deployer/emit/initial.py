@@ -34,20 +34,9 @@ def initial_value(values: object, tensor: Tensor) -> str:
     return "{" + numbers(array, tensor.dtype) + "}"
 
 
-def sample_arrays(user: UserModel, name: str, count: int) -> list[Array]:
-    """The values of one input or target over the samples of the verification run."""
-    kind, index = argument_index(name)
-    return [
-        np.asarray(leaves(sample[0] if kind == "input" else sample[1])[index].detach())
-        for sample in user.samples[:count]
-    ]
-
-
-def argument_index(name: str) -> tuple[str, int]:
-    """'input' is input 0, 'input1' is input 1; the same for targets."""
-    kind = "input" if name.startswith("input") else "target"
-    number = name.removeprefix(kind)
-    return kind, int(number) if number else 0
+def sample_arrays(user: UserModel, side: int, index: int, count: int) -> list[Array]:
+    """The values of one input (side 0) or target (side 1) over the samples of the verification run."""
+    return [np.asarray(leaves(sample[side])[index].detach()) for sample in user.samples[:count]]
 
 
 def leaves(value: Any) -> list[Any]:

@@ -14,17 +14,26 @@ KEYWORDS = frozenset(
     restrict return short signed sizeof static struct switch typedef union unsigned void volatile while""".split()
 )
 
+MACROS = re.compile(r"(PLAN|NET|DATA|OFFSET|TL)_.*|L[12]|[FI]32|U16|U8|STACKS|SCRATCH|TILE|PIPE|TRACE")
+FUNCTIONS = frozenset("init train_step evaluate forward save load trace paint position l1 l2".split())
+
 
 def identifier(name: str) -> str:
     clean = re.sub(r"[^A-Za-z0-9_]", "_", name)
-    if not clean or clean[0].isdigit() or clean in KEYWORDS:
+    if not clean or clean[0].isdigit() or clean in KEYWORDS or MACROS.fullmatch(clean):
         clean = "t_" + clean
     return clean
 
 
-def unique_identifiers(names: Iterable[str]) -> dict[str, str]:
-    """Distinct identifiers for distinct names, in order of appearance."""
-    taken: set[str] = set()
+def output_identifier(name: str) -> str:
+    """What follows net_ in the name of the function that returns an output."""
+    clean = identifier(name)
+    return f"output_{clean}" if clean in FUNCTIONS or clean.startswith("touched_") else clean
+
+
+def unique_identifiers(names: Iterable[str], others: Iterable[str] = ()) -> dict[str, str]:
+    """Distinct identifiers for distinct names, in order of appearance; none that belongs to `others`."""
+    taken = {identifier(name) for name in others}
     out: dict[str, str] = {}
     for name in names:
         base = identifier(name)

@@ -16,16 +16,16 @@ import numpy as np
 from golden.sketch import Key, Sketch
 from trainlib_deployer import __version__
 from trainlib_deployer.emit.calls import Addresses, call_lines
-from trainlib_deployer.emit.initial import initial_value, numbers
+from trainlib_deployer.emit.initial import initial_value, numbers, sample_arrays
 from trainlib_deployer.emit.library import copy_library
 from trainlib_deployer.emit.loops import LoopLibrary
-from trainlib_deployer.emit.names import comment, identifier, literal, quoted
+from trainlib_deployer.emit.names import comment, identifier, literal, output_identifier, quoted
 from trainlib_deployer.emit.plan_json import plan_json
 from trainlib_deployer.emit.poison import poison_context
 from trainlib_deployer.emit.report import report
 from trainlib_deployer.emit.tiles import tiled_lines
 from trainlib_deployer.emit.trace import Trace, traces
-from trainlib_deployer.ir import DType, Op, Role, Tensor, View
+from trainlib_deployer.ir import LEARNING_RATE, STEP, DType, Op, Role, Tensor, View
 from trainlib_deployer.ops.dropout import KEY
 from trainlib_deployer.plan.plan import Plan
 from trainlib_deployer.plan.tiled import PIPE_BYTES
@@ -96,7 +96,7 @@ class Project:
         names = self.at.names
         signature = ", ".join(f"const {a['c_type']} *{a['name']}" for a in arguments)
         inputs = ", ".join(f"const {a['c_type']} *{a['name']}" for a in arguments if a["is_input"])
-        counter = next((n for n, t in program.tensors.items() if t.role is Role.SCALAR and n == "step"), None)
+        counter = next((n for n, t in program.tensors.items() if t.role is Role.SCALAR and n == STEP), None)
         return {
             "version": __version__,
             "model": program.name,
@@ -116,8 +116,8 @@ class Project:
             "loops": [loop_entry(*entry) for entry in self.library.source()],
             "step_parameters": signature,
             "forward_parameters": inputs,
-            "step_counter": f"net_{self.plan.home['step'].level.lower()}.{names['step']}" if counter else "",
-            "learning_rate_at": f"net_{self.plan.home['lr'].level.lower()}.{names['lr']}",
+            "step_counter": f"net_{self.plan.home[STEP].level.lower()}.{names[STEP]}" if counter else "",
+            "learning_rate_at": f"net_{self.plan.home[LEARNING_RATE].level.lower()}.{names[LEARNING_RATE]}",
             "learning_rate": literal(float(self.user.optimizer.groups[0].hyper["lr"]), DType.F32),
             "loss_pointer": self.at.pointer(View.whole(program.tensors[program.loss])),
             "state_bytes": sum(level.persistent for level in self.plan.levels.values()),
@@ -212,14 +212,13 @@ class Project:
         return out
 
     def sample_values(self, t: Tensor) -> list[np.ndarray[Any, Any]]:
-        from trainlib_deployer.emit.initial import sample_arrays
-
-        return sample_arrays(self.user, t.name, self.samples)
+        index = self.plan.program.of_role(t.role).index(t)
+        return sample_arrays(self.user, int(t.role is Role.TARGET), index, self.samples)
 
     def output(self, name: str, tensor: str) -> dict[str, Any]:
         t = self.plan.program.tensors[tensor]
         return {
-            "name": identifier(name),
+            "name": output_identifier(name),
             "c_type": t.dtype.c_name,
             "numel": t.numel,
             "shape": "x".join(map(str, t.shape)),
@@ -253,6 +252,7 @@ class Project:
         op = self.plan.program.ops[position]
         return {
             "position": position,
+            "name": json.dumps(op.name),
             "comment": comment(describe(op)),
             "label": describe(op).partition("; ")[0],
             "macs": op.kind.macs() or 0,

@@ -20,7 +20,7 @@ from trainlib_deployer.ops.registry import covers
 
 TABLE = "dropout.index"
 LONGEST = 64  # entries of the table, unless a dimension is longer and prime
-KEY = "dropout.key"
+KEY = "dropout key"
 
 
 @torch.library.custom_op("trainlib::keep", mutates_args=())
@@ -82,7 +82,7 @@ def table(b: Builder, shape: Shape, dim: int) -> View:
 def step_key(b: Builder, step: View) -> View:
     """The hash of the step number, once a step."""
     if KEY not in b.program.tensors:
-        b.program.tensors[b.fresh(KEY)] = Tensor(KEY, (), DType.I32, Role.ACTIVATION)
+        b.program.tensors[b.fresh(KEY, exact=True)] = Tensor(KEY, (), DType.I32, Role.ACTIVATION)
         into = View.whole(b.program.tensors[KEY])
         b.map(lambda s: mix(word("umul", s, 0x9E3779B9)), step, dtype=DType.I32, shape=(), into=into, suffix="key")
     return View(KEY, (), ())

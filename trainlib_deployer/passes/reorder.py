@@ -6,7 +6,7 @@ bytes alive at once falls. What is computed stays the same, and so do the bits.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import accumulate, islice
 
@@ -145,34 +145,29 @@ def moves(program: Program, ops: list[Op], full: Fullness, first: int) -> Iterat
 
 def pulled(ops: list[Op], at: int, to: int) -> Iterator[list[Op]]:
     """The operation at `at`, and what must stay behind it, moved just before `to`."""
-    later = [ops[at]]
-    rest: list[Op] = []
-    for op in ops[at + 1 : to]:
-        if any(depends(op, earlier) for earlier in later):
-            later.append(op)
-        else:
-            rest.append(op)
+    later, rest = apart(ops[at], ops[at + 1 : to])
     if rest:
         yield [*ops[:at], *rest, *later, *ops[to:]]
 
 
 def pushed(ops: list[Op], at: int, to: int) -> Iterator[list[Op]]:
     """The operation at `at`, and what must stay before it, moved to `to`."""
-    earlier = [ops[at]]
-    rest: list[Op] = []
-    for op in reversed(ops[to:at]):
-        if any(depends(mover, op) for mover in earlier):
-            earlier.insert(0, op)
-        else:
-            rest.insert(0, op)
+    earlier, rest = apart(ops[at], reversed(ops[to:at]))
     if rest:
-        yield [*ops[:to], *earlier, *rest, *ops[at + 1 :]]
+        yield [*ops[:to], *reversed(earlier), *reversed(rest), *ops[at + 1 :]]
 
 
-def depends(later: Op, earlier: Op) -> bool:
-    """One writes what the other touches."""
-    written = {v.tensor for v in earlier.writes}
-    if any(v.tensor in written for v in (*later.reads, *later.writes)):
-        return True
-    written = {v.tensor for v in later.writes}
-    return any(v.tensor in written for v in earlier.reads)
+def apart(mover: Op, others: Iterable[Op]) -> tuple[list[Op], list[Op]]:
+    """Those that must keep their place relative to the mover, which they follow, and those that it may pass."""
+    moved = [mover]
+    reads, writes = {v.tensor for v in mover.reads}, {v.tensor for v in mover.writes}
+    rest: list[Op] = []
+    for op in others:
+        read, written = {v.tensor for v in op.reads}, {v.tensor for v in op.writes}
+        if writes.isdisjoint(read) and writes.isdisjoint(written) and reads.isdisjoint(written):
+            rest.append(op)
+        else:
+            moved.append(op)
+            reads |= read
+            writes |= written
+    return moved, rest

@@ -30,17 +30,25 @@ class Variant:
 
 def within_budget(program: Program, budget: int, most_macs: int | None = None) -> Program:
     """The program with at most `budget` bytes of transient tensors at once, or as few as can be had."""
+    steps = descent(program, most_macs)
+    best = next(steps)
+    while best.full.peak > budget and (smaller := next(steps, None)) is not None:
+        best = smaller
+    return program if best.program is program else reorder(best.program)
+
+
+def descent(program: Program, most_macs: int | None = None) -> Iterator[Variant]:
+    """The program as it is, then with more and more run twice, each needing less than the one before."""
     best = Variant(program, 0, Scale.of(program).weigh(program.ops))
     spent = 0
+    yield best
     for _ in range(ROUNDS):
-        if best.full.peak <= budget:
-            break
         found = choice(best, None if most_macs is None else most_macs - spent)
         if found is None:
-            break
+            return
         best = found
         spent += found.macs
-    return program if best.program is program else reorder(best.program)
+        yield best
 
 
 def choice(now: Variant, allowed: int | None) -> Variant | None:

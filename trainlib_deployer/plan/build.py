@@ -14,6 +14,7 @@ from trainlib_deployer.plan.tiles import Tiling
 from trainlib_deployer.targets import Target
 
 ALIGNMENT = 16
+STACKS = "core stacks"
 
 
 def aligned(size: int) -> int:
@@ -64,11 +65,11 @@ def fits(candidate: Plan) -> bool:
 def layout(program: Program, target: Target, tensors_in: str) -> Plan:
     end = len(program.ops)
     whole = Lifetime(0, max(end, 1))
-    kept = [Item(t.name, t.nbytes, whole, t.role.value, (t,)) for t in program.tensors.values() if t.role.persistent]
+    kept = persistent_items(program)
     transient = tensor_items(program)
-    stacks = Item("stacks", target.cores * target.stack_bytes, whole, "stack")
+    stacks = Item(STACKS, target.cores * target.stack_bytes, whole, "stack")
     scratch = [
-        Item(f"scratch.{i}", op.kind.scratch(target.cores), Lifetime(i, i + 1), "scratch")
+        Item(f"scratch {i}", op.kind.scratch(target.cores), Lifetime(i, i + 1), "scratch")
         for i, op in enumerate(program.ops)
         if op.kind.scratch(target.cores)
     ]
@@ -98,9 +99,14 @@ def assembled(
         buffers += placed
     home = {t: b for b in buffers for t in (b.name, *b.aliases)}
     by_position = {
-        int(b.name.partition(".")[2]): b for b in buffers if b.role == "scratch" and b.name.startswith("scratch.")
+        int(b.name.partition(" ")[2]): b for b in buffers if b.role == "scratch" and b.name.startswith("scratch ")
     }
-    return Plan(program, target, levels, tuple(buffers), home, by_position, home["stacks"], tilings)
+    return Plan(program, target, levels, tuple(buffers), home, by_position, home[STACKS], tilings)
+
+
+def persistent_items(program: Program) -> list[Item]:
+    whole = Lifetime(0, max(len(program.ops), 1))
+    return [Item(t.name, t.nbytes, whole, t.role.value, (t,)) for t in program.tensors.values() if t.role.persistent]
 
 
 def tensor_items(program: Program) -> list[Item]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from trainlib_deployer.errors import DoesNotFit
@@ -12,6 +13,7 @@ from trainlib_deployer.passes.drop_dead import without_dead_results
 from trainlib_deployer.plan.plan import Buffer, LevelPlan, Plan
 from trainlib_deployer.sizes import show_size
 from trainlib_deployer.targets import TARGETS, Target
+from trainlib_deployer.variants import Parameters, Selection
 
 Replan = Callable[[Program, Target], Plan]
 LARGEST = 5
@@ -177,38 +179,22 @@ def most_that_fits(low: int, high: int, planned: Callable[[int], Plan]) -> tuple
 
 
 def last_layers(plan: Plan, replan: Replan) -> Iterator[Remedy]:
-    trained = [name for name, _ in plan.program.gradients]
-    layers = list(dict.fromkeys(name.rpartition(".")[0] for name in trained))
-    if len(layers) < 2:
-        return
-
-    def keep(k: int) -> set[str]:
-        return {name for name in trained if name.rpartition(".")[0] in layers[-k:]}
-
-    k, best = most_that_fits(1, len(layers) - 1, lambda k: replan(frozen(plan.program, keep(k)), plan.target))
-    last = (
-        f"the last {k} of {len(layers)} layers, from '{layers[-k]}' on"
-        if k > 1
-        else f"the last layer, '{layers[-1]}', only"
-    )
-    yield Remedy(f"train {last}", selection(layers[:-k], layers[-k:]), best, exact=False)
-
-
-def selection(frozen_layers: list[str], kept: list[str]) -> str:
-    """The line to paste behind the model."""
-    negate, names = ("", kept) if len(kept) <= len(frozen_layers) else ("not ", frozen_layers)
-    prefixes = ", ".join(f'"{name}."' for name in names)
-    some = f"({prefixes})" if len(names) > 1 else prefixes
-    return f"for n, p in model.named_parameters(): p.requires_grad_({negate}n.startswith({some}))"
+    parameters = Parameters.of(plan.program)
+    count = len(parameters.blocks())
+    if count > 1:
+        slim = partial(trained, plan, replan)
+        k, best = most_that_fits(1, count - 1, lambda k: slim(parameters.last(k)))
+        yield Remedy(f"train {parameters.last(k).what}", parameters.last(k).line, best, exact=False)
 
 
 def biases(plan: Plan, replan: Replan) -> Iterator[Remedy]:
-    trained = [name for name, _ in plan.program.gradients]
-    keep = {name for name in trained if name.rpartition(".")[2] == "bias"}
-    if keep and len(keep) < len(trained):
-        slim = replan(frozen(plan.program, keep), plan.target)
-        how = 'for n, p in model.named_parameters(): p.requires_grad_(n.endswith("bias"))'
-        yield Remedy("train the biases only", how, slim, exact=False)
+    found = Parameters.of(plan.program).biases()
+    if found is not None:
+        yield Remedy(f"train {found.what}", found.line, trained(plan, replan, found), exact=False)
+
+
+def trained(plan: Plan, replan: Replan, selection: Selection) -> Plan:
+    return replan(frozen(plan.program, selection.keep), plan.target)
 
 
 def fewer_macs(plan: Plan, slim: Plan) -> str:
@@ -216,7 +202,7 @@ def fewer_macs(plan: Plan, slim: Plan) -> str:
     return f"{100 * (before - after) / before:.0f} % fewer multiply-adds" if before > after else ""
 
 
-def frozen(program: Program, keep: set[str]) -> Program:
+def frozen(program: Program, keep: Set[str]) -> Program:
     """The step that trains only the parameters `keep`: updates, gradients and states of the others are gone."""
     fixed = {name for name, _ in program.gradients if name not in keep}
     states = {t.name for t in program.of_role(Role.STATE) if t.name.rpartition(".")[0] in fixed}

@@ -10,10 +10,11 @@ from collections.abc import Mapping
 
 from trainlib_deployer.ir import Program
 from trainlib_deployer.plan import build
-from trainlib_deployer.plan.build import Item, aligned
+from trainlib_deployer.plan.best_tiling import best_tiling
+from trainlib_deployer.plan.build import STACKS, Item, aligned
 from trainlib_deployer.plan.lifetimes import Lifetime
 from trainlib_deployer.plan.plan import Plan
-from trainlib_deployer.plan.tiles import Room, Tiling, best_tiling
+from trainlib_deployer.plan.tiles import Room, Tiling
 from trainlib_deployer.targets import Target
 
 SMALL = (1024, 256, 32)  # bytes of a tensor that may live in L1, tried one after the other
@@ -38,8 +39,11 @@ def arranged(program: Program, target: Target, small: int, margin: float) -> Pla
     items = build.tensor_items(program)
     free = target.l1 - target.sdk_l1
     here = residents(program, items, small, free)
-    kept = [Item(t.name, t.nbytes, whole, t.role.value, (t,)) for t in program.tensors.values() if t.role.persistent]
-    fixed = [Item("stacks", target.cores * target.stack_bytes, whole, "stack")]
+    kept = build.persistent_items(program)
+    far = left_in_l2(program, items, here)
+    if build.one_level("L2", target.l2, *far)[0].used > target.l2:
+        return None  # whatever the tiles
+    fixed = [Item(STACKS, target.cores * target.stack_bytes, whole, "stack")]
     taken = sum(aligned(i.size) for i in (*fixed, *(k for k in kept if k.name in here))) + PIPE_BYTES
     left = [int(margin * (free - taken - used)) for used in occupied(items, here, end)]
     if any(room < op.kind.scratch(target.cores) for room, op in zip(left, program.ops, strict=False)):
@@ -47,11 +51,11 @@ def arranged(program: Program, target: Target, small: int, margin: float) -> Pla
     found = tilings(program, here, left, target.cores)
     buffers = [i for at, t in found.items() for i in stream_items(at, t)]
     scratch = [
-        Item(f"scratch.{at}", size, Lifetime(at, at + 1), "scratch")
+        Item(f"scratch {at}", size, Lifetime(at, at + 1), "scratch")
         for at, op in enumerate(program.ops)
         if (size := found[at].scratch if at in found else op.kind.scratch(target.cores))
     ]
-    pipe = [Item("pipe", PIPE_BYTES, whole, "buffer")]
+    pipe = [Item("tile pipe", PIPE_BYTES, whole, "buffer")]
     return build.assembled(
         program,
         target,
@@ -60,10 +64,22 @@ def arranged(program: Program, target: Target, small: int, margin: float) -> Pla
                 [*fixed, *(k for k in kept if k.name in here)],
                 [*pipe, *buffers, *scratch, *at_home(items, here, True)],
             ),
-            "L2": ([k for k in kept if k.name not in here], at_home(items, here, False)),
+            "L2": far,
         },
         found,
     )
+
+
+def left_in_l2(program: Program, items: list[Item], here: frozenset[str]) -> tuple[list[Item], list[Item]]:
+    """What persists, and what comes and goes."""
+    return [k for k in build.persistent_items(program) if k.name not in here], at_home(items, here, False)
+
+
+def least_l2(program: Program, target: Target) -> int:
+    """Bytes that stay in L2 with as much in L1 as may live there, whether or not the tiles then fit beside it."""
+    items = build.tensor_items(program)
+    here = residents(program, items, SMALL[0], target.l1)
+    return build.one_level("L2", target.l2, *left_in_l2(program, items, here))[0].used
 
 
 def at_home(items: list[Item], here: frozenset[str], inside: bool) -> list[Item]:
@@ -73,7 +89,7 @@ def at_home(items: list[Item], here: frozenset[str], inside: bool) -> list[Item]
 def stream_items(at: int, tiling: Tiling) -> list[Item]:
     """The buffers of one operation's streams."""
     return [
-        Item(f"tile.{at}.{k}", s.size * s.buffers, Lifetime(at, at + 1), "buffer") for k, s in enumerate(tiling.streams)
+        Item(f"tile {at}.{k}", s.size * s.buffers, Lifetime(at, at + 1), "buffer") for k, s in enumerate(tiling.streams)
     ]
 
 

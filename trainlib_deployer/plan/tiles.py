@@ -7,16 +7,12 @@ windows become streams: dense copies in L1 with one or two buffers, what moves f
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import prod
-from typing import Any, cast
 
-from trainlib_deployer.ir import Op, Part, Program, Shape, Splittable, View
-from trainlib_deployer.ops.cuts import MOST_TILES
+from trainlib_deployer.ir import Op, Part, Program, Shape, View
 
 ALIGNMENT = 16
-LOOK_AT = 6  # cuts of an operation that are worked out in full
 MOST_STREAMS = 20
 MOST_ROWS = 32767
 BYTES_PER_CYCLE = 8
@@ -130,47 +126,11 @@ class Room:
     cores: int
 
 
-def best_tiling(program: Program, op: Op, room: Room) -> Tiling | None:
-    """The cheapest way to run `op` out of L1; None where it better reads L2 directly, or must."""
-    streamed = [v for v in (*op.reads, *op.writes) if v.tensor not in room.resident]
-    if not streamed:
-        return None
-    best: Tiling | None = None
-    for parts in candidates(program, op, room):
-        for ahead in (True, False):
-            found = tiled(program, parts, room, ahead)
-            if found is None or found.nbytes + aligned(found.scratch) > room.capacity:
-                continue
-            if best is None or found.cycles < best.cycles:
-                best = found
-            break
-    return best if best is not None and best.cycles < direct_cycles(op, streamed, room.cores) else None
-
-
 def direct_cycles(op: Op, streamed: list[View], cores: int) -> float:
     """Reading L2 element by element; packing kernels touch each operand a few times."""
     part = Part(op.kind, op.reads, op.writes)
     touched = sum(v.numel for v in streamed)
     return L2_LOAD_CYCLES * (touched + op.kind.macs() / 4) / busy_cores(part, cores) + work_cycles(part, cores)
-
-
-def candidates(program: Program, op: Op, room: Room) -> Iterator[tuple[Part, ...]]:
-    """The whole operation, or the cuts that look best from their first two tiles."""
-    whole = Part(op.kind, op.reads, op.writes)
-    if least_bytes(program, whole, room) <= room.capacity:
-        yield (whole,)
-    if not hasattr(op.kind, "cuts"):
-        return
-    kind = cast(Splittable, op.kind)
-    promising: list[tuple[float, int, Sequence[Any]]] = []
-    for cuts in kind.cuts():
-        if 1 < len(cuts) <= MOST_TILES:
-            first, second = (kind.part(c, op.reads, op.writes) for c in cuts[:2])
-            if least_bytes(program, first, room) <= room.capacity:
-                guess = len(cuts) * glance(program, first, second, room)
-                promising.append((guess, len(promising), cuts))
-    for _, _, cuts in sorted(promising, key=lambda p: p[:2])[:LOOK_AT]:
-        yield tuple(kind.part(c, op.reads, op.writes) for c in cuts)
 
 
 def glance(program: Program, first: Part, second: Part, room: Room) -> float:

@@ -9,7 +9,7 @@ from typing import Protocol, cast
 from trainlib_deployer.errors import UsageError
 from trainlib_deployer.run.result import RunResult
 
-BACKENDS = {"host": "Host", "qemu": "Qemu", "gvsoc": "Gvsoc"}
+BACKENDS = {"host": "Host", "qemu": "Qemu", "spike": "Spike", "gvsoc": "Gvsoc"}
 
 
 class Backend(Protocol):

@@ -1,0 +1,39 @@
+"""Files that a command writes beside what it prints: refused before the work begins, `-` is stdout."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from trainlib_deployer.errors import UsageError
+
+STDOUT = Path("-")
+
+
+def check_output_file(path: Path | None, option: str) -> None:
+    if path is None or path == STDOUT:
+        return
+    if path.is_dir():
+        raise UsageError(f"{option}: {path} is a directory")
+    if not path.absolute().parent.is_dir():
+        raise UsageError(f"{option}: there is no directory {path.parent}")
+
+
+def write_file(path: Path, write: Callable[[Path], Any]) -> None:
+    try:
+        write(path)
+    except OSError as err:
+        raise UsageError(f"cannot write {path}: {err.strerror or err}") from err
+
+
+def write_text(path: Path, text: str) -> None:
+    if path == STDOUT:
+        print(text, end="")
+    else:
+        write_file(path, lambda p: p.write_text(text))
+
+
+def write_json(path: Path, content: Any) -> None:
+    write_text(path, json.dumps(content, indent=1) + "\n")

@@ -1,0 +1,97 @@
+"""The cheapest tiles of an operation.
+
+Its cuts are worked out once: plans of variants of a network ask for the same again and again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, cast
+
+from trainlib_deployer.ir import Kind, Op, Part, Program, Splittable, Tensor, View
+from trainlib_deployer.ops.cuts import MOST_TILES
+from trainlib_deployer.plan.tiles import Room, Tiling, aligned, direct_cycles, glance, least_bytes, tiled
+
+LOOK_AT = 6  # cuts of an operation that are worked out in full
+REMEMBERED = 4096  # operations
+
+
+@dataclass(frozen=True)
+class Job:
+    """An operation as far as its tiles are concerned, but for the bytes that they may take."""
+
+    kind: Kind
+    reads: tuple[View, ...]
+    writes: tuple[View, ...]
+    tensors: tuple[Tensor, ...]
+    room: Room  # of no capacity, with the operands that live in L1
+
+    @staticmethod
+    def of(program: Program, op: Op, room: Room) -> Job:
+        names = dict.fromkeys(v.tensor for v in (*op.reads, *op.writes))
+        bare = Room(room.resident.intersection(names), 0, room.cores)
+        return Job(op.kind, op.reads, op.writes, tuple(program.tensors[n] for n in names), bare)
+
+
+class Prospects:
+    """The ways to cut an operation, whatever the room."""
+
+    def __init__(self, job: Job) -> None:
+        self.program = Program("", {t.name: t for t in job.tensors})
+        self.job = job
+        self.whole = Part(job.kind, job.reads, job.writes)
+        self.least = least_bytes(self.program, self.whole, job.room)
+        self.cuts = list(self.glances())  # least bytes, guess of the cycles, the cuts
+        self.known: dict[tuple[int, bool], Tiling | None] = {}
+
+    def glances(self) -> Iterator[tuple[int, float, Sequence[Any]]]:
+        """Judged by the first two tiles."""
+        if not hasattr(self.job.kind, "cuts"):
+            return
+        kind = cast(Splittable, self.job.kind)
+        for cuts in kind.cuts():
+            if 1 < len(cuts) <= MOST_TILES:
+                first, second = (kind.part(c, self.job.reads, self.job.writes) for c in cuts[:2])
+                guess = len(cuts) * glance(self.program, first, second, self.job.room)
+                yield least_bytes(self.program, first, self.job.room), guess, cuts
+
+    def candidates(self, capacity: int) -> Iterator[int]:
+        """The whole operation (-1), or the cuts that look best, of those that may fit."""
+        if self.least <= capacity:
+            yield -1
+        promising = [(guess, i) for i, (least, guess, _) in enumerate(self.cuts) if least <= capacity]
+        yield from (i for _, i in sorted(promising)[:LOOK_AT])
+
+    def tiling(self, index: int, ahead: bool) -> Tiling | None:
+        if (index, ahead) not in self.known:
+            self.known[index, ahead] = tiled(self.program, self.parts(index), self.job.room, ahead)
+        return self.known[index, ahead]
+
+    def parts(self, index: int) -> tuple[Part, ...]:
+        if index < 0:
+            return (self.whole,)
+        kind = cast(Splittable, self.job.kind)
+        return tuple(kind.part(c, self.job.reads, self.job.writes) for c in self.cuts[index][2])
+
+
+prospects = lru_cache(maxsize=REMEMBERED)(Prospects)
+
+
+def best_tiling(program: Program, op: Op, room: Room) -> Tiling | None:
+    """The cheapest way to run `op` out of L1; None where it better reads L2 directly, or must."""
+    streamed = [v for v in (*op.reads, *op.writes) if v.tensor not in room.resident]
+    if not streamed:
+        return None
+    best: Tiling | None = None
+    known = prospects(Job.of(program, op, room))
+    for index in known.candidates(room.capacity):
+        for ahead in (True, False):
+            found = known.tiling(index, ahead)
+            if found is None or found.nbytes + aligned(found.scratch) > room.capacity:
+                continue
+            if best is None or found.cycles < best.cycles:
+                best = found
+            break
+    return best if best is not None and best.cycles < direct_cycles(op, streamed, room.cores) else None
