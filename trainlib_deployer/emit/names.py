@@ -68,3 +68,8 @@ def literal(value: float | int, dtype: DType) -> str:
 def comment(text: str) -> str:
     """Text that cannot end a C comment."""
     return text.replace("*/", "* /").replace("/*", "/ *")
+
+
+def quoted(text: str) -> str:
+    """Text inside a C string."""
+    return text.replace("\\", "\\\\").replace('"', '\\"')

@@ -51,14 +51,15 @@ def arranged(program: Program, target: Target, small: int, margin: float) -> Pla
     end = max(len(program.ops), 1)
     whole = Lifetime(0, end)
     items = build.tensor_items(program)
-    here = residents(program, items, small, target.l1)
+    free = target.l1 - target.sdk_l1
+    here = residents(program, items, small, free)
     kept = build.persistent_items(program)
     far = left_in_l2(program, items, here)
     if build.one_level("L2", target.l2, *far)[0].used > target.l2:
         return None  # whatever the tiles
     fixed = [Item(STACKS, target.cores * target.stack_bytes, whole, "stack")]
     taken = sum(aligned(i.size) for i in (*fixed, *(k for k in kept if k.name in here))) + PIPE_BYTES
-    left = [int(margin * (target.l1 - taken - used)) for used in occupied(items, here, end)]
+    left = [int(margin * (free - taken - used)) for used in occupied(items, here, end)]
     if any(room < op.kind.scratch(target.cores) for room, op in zip(left, program.ops, strict=False)):
         return None
     found = tilings(program, here, left, target.cores)
