@@ -16,7 +16,8 @@ def panel_cycles(batch: int, rows: int, columns: int, terms: int, cores: int) ->
     share = -(-batch * -(-columns // 4) * tiles // cores)
     blocks = -(-terms // 64)
     visits = -(-share // tiles) + 1
-    return share * (28 * terms + 40 * blocks + 60) + visits * (9 * terms + 60 * blocks + 400)
+    edge = 12 * terms + min(share, tiles) * 250 * blocks if columns % 4 else 0  # tiles that stick out
+    return share * (30 * terms + 40 * blocks + 60) + visits * (9 * terms + 60 * blocks + 400) + edge
 
 
 def ranges(extent: int, size: int) -> list[Range]:

@@ -14,12 +14,11 @@ from trainlib_deployer.plan.best_tiling import best_tiling
 from trainlib_deployer.plan.build import STACKS, Item, aligned
 from trainlib_deployer.plan.lifetimes import Lifetime
 from trainlib_deployer.plan.plan import Plan
-from trainlib_deployer.plan.tiles import Room, Tiling, direct_cycles, work_cycles
+from trainlib_deployer.plan.tiles import PIPE_BYTES, Room, Tiling, direct_cycles, work_cycles
 from trainlib_deployer.targets import Target
 
 SMALL = (32, 256, 1024)  # bytes of a tensor that may live in L1: what leaves the tiles more room, or saves transfers
 SHARE = 8  # ... as long as those that persist take no more than this part of it together
-PIPE_BYTES = 3072  # what core 0 keeps of the transfers under way (tl_pipe)
 MARGINS = (1.0, 0.9, 0.75, 0.5)  # of the bytes left: what the arena may lose to gaps
 
 
@@ -58,7 +57,7 @@ def arranged(program: Program, target: Target, small: int, margin: float) -> Pla
     if build.one_level("L2", target.l2, *far)[0].used > target.l2:
         return None  # whatever the tiles
     fixed = [Item(STACKS, target.cores * target.stack_bytes, whole, "stack")]
-    taken = sum(aligned(i.size) for i in (*fixed, *(k for k in kept if k.name in here))) + PIPE_BYTES
+    taken = sum(aligned(i.size) for i in (*fixed, *(k for k in kept if k.name in here)))
     left = [int(margin * (free - taken - used)) for used in occupied(items, here, end)]
     if any(room < op.kind.scratch(target.cores) for room, op in zip(left, program.ops, strict=False)):
         return None
@@ -69,14 +68,13 @@ def arranged(program: Program, target: Target, small: int, margin: float) -> Pla
         for at, op in enumerate(program.ops)
         if (size := found[at].scratch if at in found else op.kind.scratch(target.cores))
     ]
-    pipe = [Item("tile pipe", PIPE_BYTES, whole, "buffer")]
     return build.assembled(
         program,
         target,
         {
             "L1": (
                 [*fixed, *(k for k in kept if k.name in here)],
-                [*pipe, *buffers, *scratch, *at_home(items, here, True)],
+                [*buffers, *scratch, *at_home(items, here, True)],
             ),
             "L2": far,
         },
@@ -101,10 +99,10 @@ def at_home(items: list[Item], here: frozenset[str], inside: bool) -> list[Item]
 
 
 def stream_items(at: int, tiling: Tiling) -> list[Item]:
-    """The buffers of one operation's streams."""
-    return [
-        Item(f"tile {at}.{k}", s.size * s.buffers, Lifetime(at, at + 1), "buffer") for k, s in enumerate(tiling.streams)
-    ]
+    """The buffers of one operation's streams, and what core 0 keeps of their transfers."""
+    now = Lifetime(at, at + 1)
+    buffers = [Item(f"tile {at}.{k}", s.size * s.buffers, now, "buffer") for k, s in enumerate(tiling.streams)]
+    return [*buffers, Item(f"pipe {at}", PIPE_BYTES * len(buffers), now, "buffer")]
 
 
 def residents(program: Program, items: list[Item], small: int, l1: int) -> frozenset[str]:

@@ -13,6 +13,7 @@ from math import prod
 from trainlib_deployer.ir import Op, Part, Program, Shape, View
 
 ALIGNMENT = 16
+PIPE_BYTES = 160  # a stream's transfers under way (tl_pipe)
 MOST_STREAMS = 20
 MOST_ROWS = 32767
 BYTES_PER_CYCLE = 8
@@ -84,8 +85,8 @@ class Tiling:
 
     @property
     def nbytes(self) -> int:
-        """L1 that the buffers take."""
-        return sum(s.size * s.buffers for s in self.streams)
+        """L1 that the buffers and their transfers take."""
+        return sum(s.size * s.buffers + PIPE_BYTES for s in self.streams)
 
     @property
     def moved(self) -> int:
@@ -144,7 +145,7 @@ def glance(program: Program, first: Part, second: Part, room: Room) -> float:
 def least_bytes(program: Program, part: Part, room: Room) -> int:
     """What a tile needs at the least: one buffer for each streamed operand, and its scratch."""
     views = [v for v in (*part.reads, *part.writes) if v.tensor not in room.resident]
-    return sum(aligned(dense_bytes(program, v)) for v in views) + part.kind.scratch(room.cores)
+    return sum(aligned(dense_bytes(program, v)) + PIPE_BYTES for v in views) + part.kind.scratch(room.cores)
 
 
 def dense_bytes(program: Program, view: View) -> int:
