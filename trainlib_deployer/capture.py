@@ -27,7 +27,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
-from golden.reference import Masks, keep
+from golden.reference import InOrder, Masks, keep
 from trainlib_deployer import remedies
 from trainlib_deployer.errors import DeployError, Unsupported
 from trainlib_deployer.fold_constants import fold_constants
@@ -429,7 +429,7 @@ def check_against_eager(user: UserModel, captured: Captured) -> None:
     """Run the graph on the example and compare with eager autograd: catches whatever tracing lost."""
     module, loss_function = user.module, user.loss
     saved = {n: b.detach().clone() for n, b in module.named_buffers()}
-    with torch.random.fork_rng(), mkldnn_off():
+    with torch.random.fork_rng(), mkldnn_off(), InOrder():
         results = captured.graph(*[s.value.clone() for s in captured.inputs])
         parameters = trainable_parameters(module)
         with Masks(lambda shape, q, call: keep(shape, q, call, 0)):
