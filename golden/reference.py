@@ -58,7 +58,7 @@ def run(
     `noise` (a seed) adds rounding errors of another order of summation to what each layer computes. With `resume`, the
     record of another run, every step but the first starts from the parameters and states which that run had reached.
     """
-    with one_thread(), torch.random.fork_rng(devices=[]), new_tensors_in(dtype), Precise(dtype):
+    with one_thread(), torch.random.fork_rng(devices=[]), new_tensors_in(dtype), Precise(dtype), InOrder():
         return trained(task, steps, dtype, noise, resume)
 
 
@@ -183,6 +183,20 @@ class Precise(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if self.dtype is not torch.float32 and any(is_of(v, self.dtype) for v in pytree.tree_leaves((args, kwargs))):
             args, kwargs = cast((args, kwargs), self.dtype)  # constants that only the user's own function knows
         return func(*args, **kwargs)
+
+
+class InOrder(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """PyTorch's gradient of batch and instance norm on the CPU is wrong, in float64 as well, where the gradient it is
+    given lies in memory as [1, height, width, channels] and the input does not: here, both lie in order."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is torch.ops.aten.native_batch_norm_backward.default:
+            gradient, x, *others = args
+            args = (gradient.contiguous(), x.contiguous(), *others)
+        return func(*args, **(kwargs or {}))
 
 
 def is_of(value: Any, dtype: torch.dtype) -> bool:

@@ -55,6 +55,7 @@ def assemble(parts: Parts) -> UserModel:
     inputs, target = known[0]
     materialize(module, inputs)
     check_values(module)
+    freeze_empty(module, notes)
     loss = given_loss(parts, target, notes)
     optimizer = read_optimizer(parts.optimizer, module, parts.where, notes)
     output = trial(module, loss, inputs, target)
@@ -128,6 +129,14 @@ def check_values(module: nn.Module) -> None:
         bad = int((~torch.isfinite(value)).sum())
         if bad:
             raise UsageError(f"parameter '{name}' has {bad} of {value.numel()} values that are NaN or infinite")
+
+
+def freeze_empty(module: nn.Module, notes: list[str]) -> None:
+    """Parameters without elements, as those of nn.Linear(8, 0), have no gradient to compute."""
+    for name, value in module.named_parameters():
+        if value.requires_grad and not value.numel():
+            value.requires_grad_(False)
+            notes.append(f"parameter '{name}' has no elements: it is not trained")
 
 
 def tensors_of(module: nn.Module) -> Iterator[tuple[str, str, torch.Tensor]]:

@@ -27,7 +27,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
-from golden.reference import Masks, keep
+from golden.reference import InOrder, Masks, keep
 from trainlib_deployer import remedies
 from trainlib_deployer.errors import DeployError, Unsupported
 from trainlib_deployer.fold_constants import fold_constants
@@ -371,6 +371,10 @@ def tidy(graph: fx.GraphModule) -> None:
             node.replace_all_uses_with(node.args[0])
         elif node.target is aten.t.default and node.args[0].target is aten.t.default:
             node.replace_all_uses_with(node.args[0].args[0])
+        elif node.target is aten.clone.default and same_layout(node, node.args[0]):
+            node.replace_all_uses_with(node.args[0])  # it kept a value from what was written in place
+        elif node.target in (aten.view.default, aten._unsafe_view.default):
+            node.target = aten.reshape.default  # strides are an accident of tracing: real tensors may have others
         elif node.target is aten.copy.default and same_kind(node, node.args[1]):
             node.replace_all_uses_with(node.args[1])
     fold_constants(graph)
@@ -380,6 +384,10 @@ def tidy(graph: fx.GraphModule) -> None:
 def same_kind(a: fx.Node, b: Any) -> bool:
     x, y = a.meta["val"], b.meta["val"]
     return bool(x.shape == y.shape and x.dtype == y.dtype)
+
+
+def same_layout(a: fx.Node, b: fx.Node) -> bool:
+    return bool(b.op != "placeholder" and same_kind(a, b) and a.meta["val"].stride() == b.meta["val"].stride())
 
 
 def name_untagged(graph: fx.GraphModule) -> None:
@@ -421,7 +429,7 @@ def check_against_eager(user: UserModel, captured: Captured) -> None:
     """Run the graph on the example and compare with eager autograd: catches whatever tracing lost."""
     module, loss_function = user.module, user.loss
     saved = {n: b.detach().clone() for n, b in module.named_buffers()}
-    with torch.random.fork_rng(), mkldnn_off():
+    with torch.random.fork_rng(), mkldnn_off(), InOrder():
         results = captured.graph(*[s.value.clone() for s in captured.inputs])
         parameters = trainable_parameters(module)
         with Masks(lambda shape, q, call: keep(shape, q, call, 0)):

@@ -279,7 +279,7 @@ class Program:
         """The same program with other operations; tensors that nobody mentions any more are dropped."""
         used = {v.tensor for op in ops for v in (*op.reads, *op.writes)} | {self.loss}
         used |= {t for _, t in (*self.outputs, *self.gradients)}
-        tensors = {n: t for n, t in self.tensors.items() if n in used or t.role.persistent}
+        tensors = {n: t for n, t in self.tensors.items() if n in used or (t.role.persistent and t.numel)}
         return replace(self, ops=ops, tensors=tensors)
 
 

@@ -167,8 +167,8 @@ class Scan(torch.autograd.Function):
         ctx.save_for_backward(w, *tape)
         last = 0 if reverse else -1
         y, h = states(tape[0], reverse)[1], tape[0][last]
-        # detached: a caller may write to them as to any result
-        return y.detach(), h.detach(), None if c0 is None else tape[1][last].detach()
+        # copies: a caller may write to them as to any result, and the backward pass reads the tape
+        return y.clone(), h.clone(), None if c0 is None else tape[1][last].clone()
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> Any:

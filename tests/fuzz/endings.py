@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tests.fuzz.steps import Shape
+from tests.fuzz.steps import Shape, flag
 
 # affine weights start at one and zero, where mistakes hide
 SHAKE = (
@@ -63,6 +64,7 @@ def classifier(rng: random.Random, shape: Shape) -> Head:
             f"nn.CrossEntropyLoss(weight=torch.rand({classes}) + 0.5)",
             "nn.CrossEntropyLoss(reduction='sum')",
             "nn.MultiMarginLoss()",
+            "lambda y, t: (-(1 - y.softmax(1)).square() * y.log_softmax(1)).gather(1, t[:, None]).mean()",
         )
     )
     return Head(
@@ -91,7 +93,8 @@ def segmentation(rng: random.Random, shape: Shape) -> Head:
     if shape[1] < 2:
         return regression(rng, shape)
     loss = rng.choice(("nn.CrossEntropyLoss()", "nn.CrossEntropyLoss(ignore_index=0)"))
-    return Head((), "x", loss, f"torch.randint(0, {shape[1]}, {(shape[0], *shape[2:])})")
+    least = 0 if shape[0] * math.prod(shape[2:]) > 12 else 1  # the mean over no position is NaN
+    return Head((), "x", loss, f"torch.randint({least}, {shape[1]}, {(shape[0], *shape[2:])})")
 
 
 def regression(rng: random.Random, shape: Shape) -> Head:
@@ -105,14 +108,39 @@ def regression(rng: random.Random, shape: Shape) -> Head:
             "nn.BCEWithLogitsLoss()",
             "nn.PoissonNLLLoss()",
             "nn.SoftMarginLoss()",
+            "nn.MultiLabelSoftMarginLoss()",
+            "nn.HingeEmbeddingLoss(0.8)",
+            "lambda y, t: (y - t).abs().add(0.1).pow(1.5).mean()",
+            "lambda y, t: torch.log(torch.cosh(y - t) + 0.1).mean()",
+            "lambda y, t: 1 - F.cosine_similarity(y.flatten(1), t.flatten(1)).mean()",
+            "lambda y, t: F.gaussian_nll_loss(y, t, F.softplus(y) + 0.2)",
+            "lambda y, t: F.triplet_margin_loss(y.flatten(1), t.flatten(1), t.flatten(1).flip(1))",
         )
     )
     targets = {
         "BCE": f"torch.rand{shape}",
         "Poi": f"torch.rand{shape}",
+        "Mul": f"torch.randint(0, 2, {shape}).float()",
+        "Hin": f"torch.randint(0, 2, {shape}) * 2.0 - 1",
         "Sof": f"torch.randint(0, 2, {shape}) * 2.0 - 1",
     }
     return Head((), "x", loss, targets.get(loss[3:6], f"torch.randn{shape}"))
+
+
+def soft_labels(rng: random.Random, shape: Shape) -> Head:
+    """Probabilities of several classes as the target, and rates between zero and one."""
+    if flag(rng):
+        return Head((), "torch.sigmoid(x)", "nn.BCELoss()", f"torch.rand{shape}")
+    return Head((), "x", "nn.CrossEntropyLoss(label_smoothing=0.05)", f"F.softmax(torch.randn{shape}, 1)")
+
+
+def vocabulary(rng: random.Random, shape: Shape) -> Head:
+    """The next token, by the matrix of the embedding."""
+    if len(shape) != 3:
+        return classifier(rng, shape)
+    make = (f"self.norm = nn.LayerNorm({shape[2]})", f"self.words = nn.Embedding(11, {shape[2]})")
+    call = "F.linear(self.norm(x), self.words.weight).transpose(1, 2)"
+    return Head(make, call, "nn.CrossEntropyLoss()", f"torch.randint(11, {shape[:2]})")
 
 
 def divergence(rng: random.Random, shape: Shape) -> Head:
@@ -123,7 +151,18 @@ def plain_regression(shape: Shape) -> Head:
     return Head((), "x", "nn.MSELoss()", f"torch.randn{shape}")
 
 
-HEADS = (classifier, classifier, classifier, flat_classifier, segmentation, regression, regression, divergence)
+HEADS = (
+    classifier,
+    classifier,
+    classifier,
+    flat_classifier,
+    segmentation,
+    regression,
+    regression,
+    divergence,
+    soft_labels,
+    vocabulary,
+)
 
 
 def ending(
@@ -169,6 +208,10 @@ def optimizer(rng: random.Random, plain: frozenset[str]) -> list[str]:
                 (
                     "scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1, 0.5)",
                     "scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 4)",
+                    "scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.7)",
+                    "scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda n: 1 / (1 + n))",
+                    "scheduler = torch.optim.lr_scheduler.LinearLR(optimizer, 0.3, 1, 3)",
+                    "scheduler = torch.optim.lr_scheduler.MultiStepLR(optimizer, [1, 3], 0.5)",
                 )
             )
         )

@@ -10,19 +10,20 @@ import random
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 import torch
 from torch import nn
 from torch.nn import functional as F
 
-from tests.fuzz import endings, steps
+from tests.fuzz import endings, families, steps
 from tests.fuzz.steps import Shape, Step
+
+assert families, "they add to the steps when they are imported"
 
 MOST_STEPS = 12
 MOST_ELEMENTS = 8000
 LARGEST, SMALLEST = 60.0, 1e-3  # of activations: beyond this, rounding is all there is
-FEATURES = ("optimizer", "loss", "frozen", "outputs", "groups", "shake", "batch", "clip")  # can be made plain
+FEATURES = ("optimizer", "loss", "frozen", "outputs", "groups", "shake", "batch", "clip", "side")  # can be made plain
 INPUTS = ("image", "image", "image", "sequence", "sequence", "tokens", "vector")
 
 
@@ -42,31 +43,40 @@ class Recipe:
 class Text:
     """The network so far, its value included: PyTorch itself says which steps are possible."""
 
-    x: Any
+    sample: torch.Tensor
+    x: torch.Tensor
     make: list[str] = field(default_factory=list)
     call: list[str] = field(default_factory=list)
-    used: list[int] = field(default_factory=list)
+    trained: bool = False
     holder: nn.Module = field(default_factory=nn.Module)
 
     def shape(self) -> Shape:
         return tuple(self.x.shape)
 
     def try_step(self, step: Step, number: int) -> bool:
-        """Take the step over if PyTorch can do it and its result is of a reasonable size."""
+        """Take the step over if PyTorch can do it, forward and backward, and its result is of a reasonable size."""
         make = [line.replace("@", str(number)) for line in step.make]
         call = [line.replace("@", str(number)) for line in step.call]
-        names = {"self": self.holder, "torch": torch, "nn": nn, "F": F, "x": self.x, **steps.NAMES}
+        given = self.sample.clone()
+        names = {"self": self.holder, "torch": torch, "nn": nn, "F": F, "x": given, **steps.NAMES}
         try:
-            exec("\n".join((*make, *call)), names)
+            exec("\n".join((*make, *self.call, *call)), names)
+            trained = acceptable(names["x"]) and self.trains(names["x"])
         except (RuntimeError, ValueError, IndexError, TypeError, AssertionError):
             return False
-        if not acceptable(names["x"]):
+        if not acceptable(names["x"]) or not torch.equal(given, self.sample):  # writing to a sample is refused
             return False
-        self.x = names["x"].detach()
+        self.x, self.trained = names["x"].detach(), trained
         self.make += make
         self.call += call
-        self.used.append(number)
         return True
+
+    def trains(self, x: torch.Tensor) -> bool:
+        """Does a gradient reach a parameter? PyTorch raises where something that it needs was overwritten."""
+        parameters = [p for p in self.holder.parameters() if p.requires_grad]
+        if not x.requires_grad:
+            return False
+        return any(g is not None for g in torch.autograd.grad(x.square().sum(), parameters, allow_unused=True))
 
 
 def acceptable(x: torch.Tensor) -> bool:
@@ -101,7 +111,7 @@ def network(recipe: Recipe) -> tuple[Text, str]:
     rng = recipe.rng("net")
     kind, batch = rng.choice(INPUTS), rng.choice((1, 1, 2, 3))
     sample, x = first_input(kind, recipe.rng("input"), 1 if "batch" in recipe.plain else batch)
-    text = Text(x)
+    text = Text(x, x)
     if kind == "tokens":
         text.try_step(steps.embedding(recipe.rng("embedding")), 0)
     for number in range(1, rng.randint(1, MOST_STEPS) + 1):
@@ -120,7 +130,13 @@ def add_step(text: Text, recipe: Recipe, number: int) -> None:
 
 
 def written(recipe: Recipe, text: Text, sample: str) -> str:
-    end = endings.ending(recipe.rng, recipe.plain, text.shape(), text.call, any(True for _ in text.holder.parameters()))
+    end = endings.ending(recipe.rng, recipe.plain, text.shape(), text.call, text.trained)
+    side = recipe.rng("side").random() < 0.12 and "side" not in recipe.plain
+    if side:  # a second input
+        rows = (-1, *(1 for _ in text.shape()[1:]))
+        text.make.append("self.side = nn.Linear(3, 1)")
+        text.call.append(f"x = x * (1 + torch.tanh(self.side(z)).reshape{rows})")
+        sample = f"({sample}, torch.randn({text.shape()[0]}, 3))"
     names = sorted({line.split("=")[0].strip().split(".")[1] for line in (*text.make, *end.make) if " = nn." in line})
     frozen = [] if "frozen" in recipe.plain else endings.frozen(recipe.rng("frozen"), names)
     lines = [
@@ -139,7 +155,7 @@ def written(recipe: Recipe, text: Text, sample: str) -> str:
         "        super().__init__()",
         *(f"        {line}" for line in (*text.make, *end.make, *frozen)),
         "",
-        "    def forward(self, x):",
+        f"    def forward(self, x{', z' if side else ''}):",
         *(f"        {line}" for line in (*text.call, *end.call)),
         "",
         "",

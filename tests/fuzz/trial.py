@@ -63,7 +63,7 @@ def setting(seed: int, target: str | None = None, sanitize: str = "") -> Setting
     if target is not None:
         preset = resolve(target)
         cores, l1 = preset.cores, str(preset.l1)
-    return Setting(cores, l1, "4M", target, rng.choice((1, 1, 1, 2)), rng.random() < 0.4, sanitize)
+    return Setting(cores, l1, "4M", target, rng.choice((1, 1, 1, 2, 3)), rng.random() < 0.4, sanitize)
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ c[b, m, n] = init + sum_k a[b, m, k] * b[b, k, n]; transposed or sliced operands
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -104,6 +105,9 @@ def product(b: Builder, left: View, right: View, init: View | None = None, suffi
         return b.reshape(out, out.shape[1:])
     batch, m, k = left.shape
     n = right.shape[2]
+    if k == 0:  # a sum of no terms
+        zero = b.fill((batch, m, n), 0.0, b.dtype(left))
+        return zero if init is None else b.map(lambda z, i: z + i, zero, init.expanded((batch, m, n)))
     out = b.tensor((batch, m, n), suffix=suffix)
     reads = [left, right] + ([init.expanded((batch, m, n))] if init is not None else [])
     b.op(MatMul(batch, m, n, k, init is not None), reads, [out], suffix)
@@ -141,6 +145,6 @@ def dot(b: Builder, x: View, y: View) -> View:
 
 @covers(aten.linear.default)
 def linear(b: Builder, x: View, weight: View, bias: View | None = None) -> View:
-    rows = b.reshape(x, (x.numel // x.shape[-1], x.shape[-1]))
+    rows = b.reshape(x, (math.prod(x.shape[:-1]), x.shape[-1]))
     out = product(b, rows, weight.permuted((1, 0)), bias)
     return b.reshape(out, (*x.shape[:-1], weight.shape[0]))
