@@ -51,7 +51,9 @@ def tiled_lines(op: Op, tiling: Tiling, position: int, at: Addresses, library: L
     lines += ["    };", f"    static const tl_part parts[{tiles}][{count}] = {{"]
     lines += ["        {" + ", ".join(move_text(s, k) for s in tiling.streams) + "}," for k in range(tiles)]
     lines += ["    };", *values.declaration()]
-    lines.append(f"    const tl_tiles t = {{streams, &parts[0][0], {count}, {tiles}, {int(tiling.ahead)}, PIPE}};")
+    lines.append(
+        f"    const tl_tiles t = {{streams, &parts[0][0], {count}, {tiles}, {int(tiling.ahead)}, LANES({position})}};"
+    )
     lines += ["    tl_tiles_open(&t);", f"    for (int k = 0; k < {tiles}; k++) {{"]
     if values.columns:
         lines.append(

@@ -19,7 +19,6 @@ from trainlib_deployer.targets import Target
 
 SMALL = (1024, 256, 32)  # bytes of a tensor that may live in L1, tried one after the other
 SHARE = 8  # ... as long as those that persist take no more than this part of it together
-PIPE_BYTES = 3072  # what core 0 keeps of the transfers under way (tl_pipe)
 MARGINS = (1.0, 0.9, 0.75, 0.5)  # of the bytes left: what the arena may lose to gaps
 
 
@@ -43,25 +42,27 @@ def arranged(program: Program, target: Target, small: int, margin: float) -> Pla
     if build.one_level("L2", target.l2, *far)[0].used > target.l2:
         return None  # whatever the tiles
     fixed = [Item(STACKS, target.cores * target.stack_bytes, whole, "stack")]
-    taken = sum(aligned(i.size) for i in (*fixed, *(k for k in kept if k.name in here))) + PIPE_BYTES
+    taken = sum(aligned(i.size) for i in (*fixed, *(k for k in kept if k.name in here)))
     left = [int(margin * (target.l1 - taken - used)) for used in occupied(items, here, end)]
-    if any(room < op.kind.scratch(target.cores) for room, op in zip(left, program.ops, strict=False)):
+    if min(left) < 0:
         return None
     found = tilings(program, here, left, target.cores)
+    direct = [(room, op) for at, (room, op) in enumerate(zip(left, program.ops, strict=False)) if at not in found]
+    if any(room < op.kind.scratch(target.cores) for room, op in direct):
+        return None
     buffers = [i for at, t in found.items() for i in stream_items(at, t)]
     scratch = [
         Item(f"scratch {at}", size, Lifetime(at, at + 1), "scratch")
         for at, op in enumerate(program.ops)
         if (size := found[at].scratch if at in found else op.kind.scratch(target.cores))
     ]
-    pipe = [Item("tile pipe", PIPE_BYTES, whole, "buffer")]
     return build.assembled(
         program,
         target,
         {
             "L1": (
                 [*fixed, *(k for k in kept if k.name in here)],
-                [*pipe, *buffers, *scratch, *at_home(items, here, True)],
+                [*buffers, *scratch, *at_home(items, here, True)],
             ),
             "L2": far,
         },
@@ -86,10 +87,10 @@ def at_home(items: list[Item], here: frozenset[str], inside: bool) -> list[Item]
 
 
 def stream_items(at: int, tiling: Tiling) -> list[Item]:
-    """The buffers of one operation's streams."""
-    return [
-        Item(f"tile {at}.{k}", s.size * s.buffers, Lifetime(at, at + 1), "buffer") for k, s in enumerate(tiling.streams)
-    ]
+    """The buffers of one operation's streams, and the record of their transfers."""
+    life = Lifetime(at, at + 1)
+    buffers = [Item(f"tile {at}.{k}", s.size * s.buffers, life, "buffer") for k, s in enumerate(tiling.streams)]
+    return [Item(f"lanes {at}", tiling.lanes, life, "buffer"), *buffers]
 
 
 def residents(program: Program, items: list[Item], small: int, l1: int) -> frozenset[str]:

@@ -14,6 +14,7 @@ from trainlib_deployer.ir import Op, Part, Program, Shape, View
 
 ALIGNMENT = 16
 MOST_STREAMS = 20
+LANE_BYTES = 152  # what core 0 keeps of the transfers of one stream (tl_lane)
 MOST_ROWS = 32767
 BYTES_PER_CYCLE = 8
 TRANSFER_CYCLES = 110  # issue and latency of one transfer
@@ -83,9 +84,14 @@ class Tiling:
         return self.cost.cycles
 
     @property
+    def lanes(self) -> int:
+        """Bytes of the record of transfers under way."""
+        return aligned(len(self.streams) * LANE_BYTES)
+
+    @property
     def nbytes(self) -> int:
-        """L1 that the buffers take."""
-        return sum(s.size * s.buffers for s in self.streams)
+        """L1 that the tiles take: buffers, scratch, and the record of the transfers."""
+        return sum(s.size * s.buffers for s in self.streams) + aligned(self.scratch) + self.lanes
 
     @property
     def moved(self) -> int:
@@ -142,9 +148,10 @@ def glance(program: Program, first: Part, second: Part, room: Room) -> float:
 
 
 def least_bytes(program: Program, part: Part, room: Room) -> int:
-    """What a tile needs at the least: one buffer for each streamed operand, and its scratch."""
+    """What a tile needs at the least: one buffer for each streamed operand, its lane, and scratch."""
     views = [v for v in (*part.reads, *part.writes) if v.tensor not in room.resident]
-    return sum(aligned(dense_bytes(program, v)) for v in views) + part.kind.scratch(room.cores)
+    lanes = aligned(len(views) * LANE_BYTES)
+    return sum(aligned(dense_bytes(program, v)) for v in views) + lanes + part.kind.scratch(room.cores)
 
 
 def dense_bytes(program: Program, view: View) -> int:
