@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,11 @@ from trainlib_deployer import passes
 from trainlib_deployer.assemble import Parts, assemble
 from trainlib_deployer.capture import capture
 from trainlib_deployer.emit.project import Project
+from trainlib_deployer.errors import DoesNotFit
 from trainlib_deployer.ir import Program
 from trainlib_deployer.lower import lower
 from trainlib_deployer.pipeline import fitted
+from trainlib_deployer.plan.build import fits
 from trainlib_deployer.plan.certificate import check_folder
 from trainlib_deployer.plan.plan import Plan
 from trainlib_deployer.run.record import read_record
@@ -100,3 +103,19 @@ def test_a_network_gives_the_same_bits_at_every_size_of_l1(step: Step, tmp_path:
         assert cut >= 5, f"{kilobytes} kB: {cut} operations in tiles"
         found = bits(step.run(plan, tmp_path / str(kilobytes)))
         assert found == bits(computed), f"{kilobytes} kB of L1, {cores} cores"
+
+
+@pytest.mark.parametrize(("kilobytes", "cores"), [(2, 1), (4, 2), (8, 4), (12, 6), (12, 8)])
+def test_what_does_not_fit_says_how_much_is_enough(step: Step, kilobytes: int, cores: int) -> None:
+    """The bytes that are missing: with so many it fits, with 16 fewer it does not."""
+    with pytest.raises(DoesNotFit) as failure:
+        step.planned(kilobytes, cores)
+    assert failure.value.exit_code == 3
+    found = re.search(r"L1: needs ([\d,]+) of [\d,]+ bytes: ([\d,]+) bytes over", failure.value.message)
+    assert found is not None
+    needed, over = (int(n.replace(",", "")) for n in found.groups())
+    assert needed - over == kilobytes << 10
+    enough = resolve(None, cores, needed, "1M")
+    assert fits(fitted(step.program, enough, lambda line: None))
+    with pytest.raises(DoesNotFit):
+        fitted(step.program, replace(enough, l1=needed - 16), lambda line: None)
