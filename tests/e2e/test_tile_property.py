@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import random
 import subprocess
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests.e2e.tile_cases import Comparison, built, drawn, kernel_objects, program_of
+from tests.e2e.tile_cases import Case, Comparison, built, drawn, kernel_objects, program_of
 
 SEEDS = range(1, 7)
 LAYERS = 12
 CASES = 2000
+FAMILIES = ("conv2d_fw", "conv2d_bw_x", "conv2d_bw_w", "matmul", "map", "reduce")
 
 
 @pytest.fixture(scope="module")
@@ -21,8 +23,8 @@ def kernels(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     return kernel_objects(tmp_path_factory.mktemp("kernels"))
 
 
-def compared(seed: int, folder: Path, kernels: list[Path]) -> int:
-    """The number of tilings of one random network's operations that gave the bits of the whole operation."""
+def compared(seed: int, folder: Path, kernels: list[Path]) -> list[Case]:
+    """The tilings of one random network's operations, which gave the bits of the whole operations."""
     program, loss = program_of(seed, LAYERS)
     rng = random.Random(seed)
     comparison = Comparison(program, seed, [c for op in program.ops for c in drawn(program, op, rng)])
@@ -38,13 +40,17 @@ def compared(seed: int, folder: Path, kernels: list[Path]) -> int:
     at = comparison.at.offsets[program.loss]
     found = float(np.frombuffer(after.read_bytes(), np.float32, 1, at)[0])
     assert found == pytest.approx(loss, rel=1e-3, abs=1e-4), "what is compared is not the training step"
-    return len(verdicts)
+    return comparison.cases
 
 
 def test_any_operation_in_tiles_gives_the_bits_of_the_whole(kernels: list[Path], tmp_path: Path) -> None:
-    total = 0
+    cases: list[Case] = []
     for seed in SEEDS:
         folder = tmp_path / str(seed)
         folder.mkdir()
-        total += compared(seed, folder, kernels)
-    assert total >= CASES
+        cases += compared(seed, folder, kernels)
+    assert len(cases) >= CASES
+    families = Counter(case.op.kind.name for case in cases)
+    assert all(families[name] >= 20 for name in FAMILIES), families
+    sums = Counter(case.op.kind.name for case in cases if case.sums)
+    assert all(sums[name] >= 20 for name in ("matmul", "conv2d_bw_w")), sums

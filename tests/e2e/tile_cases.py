@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -21,7 +21,7 @@ from trainlib_deployer.emit.calls import Addresses, call_lines
 from trainlib_deployer.emit.loops import LoopLibrary
 from trainlib_deployer.emit.names import comment
 from trainlib_deployer.emit.tiles import tiled_lines
-from trainlib_deployer.ir import LEARNING_RATE, Op, Program, Role
+from trainlib_deployer.ir import LEARNING_RATE, Op, Program, Role, Splittable
 from trainlib_deployer.lower import lower
 from trainlib_deployer.ops.loop import Loop
 from trainlib_deployer.plan.best_tiling import Job, Prospects, best_tiling, prospects
@@ -68,6 +68,11 @@ class Case:
     cores: int
     tiling: Tiling
 
+    @property
+    def sums(self) -> bool:
+        """Do tiles add to the results of others?"""
+        return any(getattr(p.kind, "accumulate", False) for p in self.tiling.parts)
+
     def __str__(self) -> str:
         shapes = " ".join("x".join(map(str, v.shape)) for v in (*self.op.reads, *self.op.writes))
         ahead = "two buffers" if self.tiling.ahead else "one buffer"
@@ -103,10 +108,19 @@ def drawn(program: Program, op: Op, rng: random.Random) -> Iterator[Case]:
 
 def any_tiling(known: Prospects, capacity: int, rng: random.Random) -> Tiling | None:
     fitting = [i for i, (least, _, _) in enumerate(known.cuts) if least <= capacity]
+    if rng.random() < 0.4:
+        fitting = [i for i in fitting if adds_up(known, i)] or fitting
     if not fitting:
         return None
     found = known.tiling(rng.choice(fitting), rng.random() < 0.7)
     return found if found is not None and found.nbytes <= capacity else None
+
+
+def adds_up(known: Prospects, index: int) -> bool:
+    """Does the second tile add to the results of the first?"""
+    kind = cast(Splittable, known.job.kind)
+    second = kind.part(known.cuts[index][2][1], known.job.reads, known.job.writes)
+    return bool(getattr(second.kind, "accumulate", False))
 
 
 class Places(Addresses):

@@ -49,6 +49,11 @@ class Draw:
         n, c = self.rng.randint(1, 3), channels or self.rng.randint(1, 13)
         return n, c, self.rng.randint(least, 23), self.rng.randint(least, 23)
 
+    def image_of_blocks(self) -> Shape:
+        """Whose rows make up blocks of 64 terms: the sums of a weight gradient are cut only between those."""
+        n, c = self.rng.randint(1, 3), self.rng.randint(1, 7)
+        return n, c, self.rng.randint(9, 23), self.rng.choice([16, 32])
+
     def rows(self) -> Shape:
         lead = self.rng.choice([(), (self.rng.randint(1, 5),)])
         return *lead, self.rng.randint(1, 37), self.rng.randint(2, 71)
@@ -75,6 +80,13 @@ def convolution(d: Draw) -> tuple[Shape, nn.Module]:
     shape = d.image(least=9)
     window = {**d.window(4), "dilation": d.dilation(), "bias": d.flag()}
     return shape, nn.Conv2d(shape[1], d.channels(), **window)
+
+
+def whole_blocks(d: Draw) -> tuple[Shape, nn.Module]:
+    shape = d.image_of_blocks()
+    depthwise = d.flag()
+    channels = shape[1] if depthwise else d.channels(9)
+    return shape, nn.Conv2d(shape[1], channels, 3, padding=1, groups=channels if depthwise else 1)
 
 
 def depthwise(d: Draw) -> tuple[Shape, nn.Module]:
@@ -152,7 +164,7 @@ def broadcast(d: Draw) -> tuple[Shape, nn.Module]:
     function = d.rng.choice(
         [
             lambda x, a, b: x * a + b,
-            lambda x, a, b: torch.sigmoid(x + b).transpose(1, 3) * a.mT,
+            lambda x, a, b: torch.sigmoid(x + b).mT * a.mT,
             lambda x, a, b: (x - a).square() / (b.square() + 1),
             lambda x, a, b: torch.where(x > a, x * b, a),
         ]
@@ -207,7 +219,8 @@ def recurrent(d: Draw) -> tuple[Shape, nn.Module]:
 
 
 FAMILIES = (
-    *(convolution, convolution, convolution, depthwise, depthwise, grouped, transposed, pointwise_convolution, line),
+    *(convolution, convolution, whole_blocks, whole_blocks, depthwise, depthwise, grouped, transposed),
+    *(pointwise_convolution, line),
     *(linear, linear, products, products, attention, normalised, normalised, activation, broadcast, reduction),
     *(pooling, moved, recurrent),
 )
