@@ -28,7 +28,7 @@ from trainlib_deployer.emit.trace import Trace, traces
 from trainlib_deployer.ir import LEARNING_RATE, STEP, DType, Op, Role, Tensor, View
 from trainlib_deployer.ops.dropout import KEY
 from trainlib_deployer.plan.plan import Plan
-from trainlib_deployer.plan.tiles import PIPE_BYTES
+from trainlib_deployer.plan.tiles import LANE_BYTES
 from trainlib_deployer.user_model import UserModel
 
 TEMPLATES = {
@@ -104,7 +104,7 @@ class Project:
             "levels": levels,
             "tiled": bool(self.plan.tilings),
             "near": self.plan.stacks.level,
-            "pipe_bytes": PIPE_BYTES,
+            "lane_bytes": LANE_BYTES,
             "offsets": self.offsets(),
             "arguments": arguments,
             "outputs": [self.output(n, t) for n, t in program.outputs],

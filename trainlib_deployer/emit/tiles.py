@@ -52,7 +52,7 @@ def tiled_lines(op: Op, tiling: Tiling, position: int, at: Addresses, library: L
     lines += ["        {" + ", ".join(move_text(s, k) for s in tiling.streams) + "}," for k in range(tiles)]
     lines += ["    };", *values.declaration()]
     ahead = int(tiling.ahead)
-    lines.append(f"    const tl_tiles t = {{streams, &parts[0][0], {count}, {tiles}, {ahead}, PIPE({position})}};")
+    lines.append(f"    const tl_tiles t = {{streams, &parts[0][0], {count}, {tiles}, {ahead}, LANES({position})}};")
     lines += ["    tl_tiles_open(&t);", f"    for (int k = 0; k < {tiles}; k++) {{"]
     if values.columns:
         lines.append(

@@ -33,9 +33,11 @@ class Item:
 
 
 def plan(program: Program, target: Target) -> Plan:
+    from trainlib_deployer.plan.least import leanest
+
     chosen = best_layout(program, target)
     if not fits(chosen):
-        raise does_not_fit(chosen, untiled)
+        raise does_not_fit(leanest(program, target), leanest)
     return chosen
 
 

@@ -14,7 +14,7 @@ from trainlib_deployer.plan.best_tiling import best_tiling
 from trainlib_deployer.plan.build import STACKS, Item, aligned
 from trainlib_deployer.plan.lifetimes import Lifetime
 from trainlib_deployer.plan.plan import Plan
-from trainlib_deployer.plan.tiles import PIPE_BYTES, Room, Tiling, direct_cycles, work_cycles
+from trainlib_deployer.plan.tiles import Room, Tiling, direct_cycles, work_cycles
 from trainlib_deployer.targets import Target
 
 SMALL = (32, 256, 1024)  # bytes of a tensor that may live in L1: what leaves the tiles more room, or saves transfers
@@ -59,9 +59,12 @@ def arranged(program: Program, target: Target, small: int, margin: float) -> Pla
     fixed = [Item(STACKS, target.cores * target.stack_bytes, whole, "stack")]
     taken = sum(aligned(i.size) for i in (*fixed, *(k for k in kept if k.name in here)))
     left = [int(margin * (free - taken - used)) for used in occupied(items, here, end)]
-    if any(room < op.kind.scratch(target.cores) for room, op in zip(left, program.ops, strict=False)):
+    if min(left) < 0:
         return None
     found = tilings(program, here, left, target.cores)
+    direct = [(room, op) for at, (room, op) in enumerate(zip(left, program.ops, strict=False)) if at not in found]
+    if any(room < op.kind.scratch(target.cores) for room, op in direct):
+        return None
     buffers = [i for at, t in found.items() for i in stream_items(at, t)]
     scratch = [
         Item(f"scratch {at}", size, Lifetime(at, at + 1), "scratch")
@@ -99,10 +102,10 @@ def at_home(items: list[Item], here: frozenset[str], inside: bool) -> list[Item]
 
 
 def stream_items(at: int, tiling: Tiling) -> list[Item]:
-    """The buffers of one operation's streams, and what core 0 keeps of their transfers."""
-    now = Lifetime(at, at + 1)
-    buffers = [Item(f"tile {at}.{k}", s.size * s.buffers, now, "buffer") for k, s in enumerate(tiling.streams)]
-    return [*buffers, Item(f"pipe {at}", PIPE_BYTES * len(buffers), now, "buffer")]
+    """The buffers of one operation's streams, and the record of their transfers."""
+    life = Lifetime(at, at + 1)
+    buffers = [Item(f"tile {at}.{k}", s.size * s.buffers, life, "buffer") for k, s in enumerate(tiling.streams)]
+    return [Item(f"lanes {at}", tiling.lanes, life, "buffer"), *buffers]
 
 
 def residents(program: Program, items: list[Item], small: int, l1: int) -> frozenset[str]:
