@@ -1,8 +1,7 @@
 """The reference run: the user's own model trained by PyTorch itself, in any precision, recorded tensor by tensor.
 
-It knows nothing of graphs or plans: eager PyTorch, `loss.backward()`, `torch.optim`. Standalone, so that a copy
-works in a
-generated project.
+It knows nothing of graphs or plans: eager PyTorch, `loss.backward()`, `torch.optim`. Standalone, so that a copy works
+in a generated project.
 """
 
 from __future__ import annotations
@@ -25,8 +24,6 @@ import torch
 from torch import nn
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
-
-from golden.in_order import InOrder
 
 Array = np.ndarray[Any, Any]
 Key = tuple[int, str, str]  # step, kind, name
@@ -185,6 +182,17 @@ class Precise(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if self.dtype is not torch.float32 and any(is_of(v, self.dtype) for v in pytree.tree_leaves((args, kwargs))):
             args, kwargs = cast((args, kwargs), self.dtype)  # constants that only the user's own function knows
         return func(*args, **kwargs)
+
+
+class InOrder(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """PyTorch's gradient of batch and instance norm on the CPU is wrong, in float64 as well, where the gradient it is
+    given lies in memory as [1, height, width, channels] and the input does not: here, both lie in order."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is torch.ops.aten.native_batch_norm_backward.default:
+            gradient, x, *others = args
+            args = (gradient.contiguous(), x.contiguous(), *others)
+        return func(*args, **(kwargs or {}))
 
 
 def is_of(value: Any, dtype: torch.dtype) -> bool:
