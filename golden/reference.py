@@ -26,6 +26,8 @@ from torch import nn
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from golden.in_order import InOrder
+
 Array = np.ndarray[Any, Any]
 Key = tuple[int, str, str]  # step, kind, name
 COUNTERS = ("step", "num_batches_tracked", "mu_product", "eta", "mu")  # functions of the step number alone
@@ -234,20 +236,6 @@ class Precise(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if self.dtype is not torch.float32 and any(is_of(v, self.dtype) for v in pytree.tree_leaves((args, kwargs))):
             args, kwargs = cast((args, kwargs), self.dtype)  # constants that only the user's own function knows
         return func(*args, **kwargs)
-
-
-class InOrder(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """PyTorch's gradient of batch and instance norm on the CPU is wrong, in float64 as well, where the gradient it is
-    given lies in memory as [1, height, width, channels] and the input does not: here, both lie in order."""
-
-    def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func is torch.ops.aten.native_batch_norm_backward.default:
-            gradient, x, *others = args
-            args = (gradient.contiguous(), x.contiguous(), *others)
-        return func(*args, **(kwargs or {}))
 
 
 def is_of(value: Any, dtype: torch.dtype) -> bool:

@@ -20,14 +20,23 @@ class Target:
     l2: int
     stack_bytes: int = 1536  # of each core, in L1
     cores_per_fpu: int = 1
+    sdk_l1: int = 0  # of L1, for variables of the SDK and the alignment behind them
     about: str = ""
 
 
 TARGETS = {
     t.name: t
     for t in (
-        Target("pulp-open", 8, 64 << 10, 512 << 10, cores_per_fpu=2, about="PULP cluster as in GVSoC and PULP-SDK"),
-        Target("siracusa", 8, 256 << 10, 2 << 20, cores_per_fpu=2, about="Siracusa"),
+        Target(
+            "pulp-open",
+            8,
+            64 << 10,
+            512 << 10,
+            cores_per_fpu=2,
+            sdk_l1=64,
+            about="PULP cluster as in GVSoC and PULP-SDK",
+        ),
+        Target("siracusa", 8, 256 << 10, 2 << 20, cores_per_fpu=2, sdk_l1=64, about="Siracusa"),
         Target("gap9", 9, 128 << 10, 3 << 19, about="GAP9, the ninth core is the cluster's master"),
         Target(
             "generic",
@@ -57,6 +66,8 @@ def resolve(
     )
     if target == base:
         return base
+    if target.l1 != base.l1:  # a part of the chip's, or another chip
+        target = replace(target, sdk_l1=0)
     return target if name else replace(target, name="custom", about="")
 
 

@@ -125,7 +125,7 @@ static void start_cycles(void)
     if (started)
         return;
     started = 1;
-    pi_perf_conf(1 << PI_PERF_CYCLES);
+    pi_perf_conf(TL_COUNTED);
     pi_perf_cl_reset();
     pi_perf_cl_start();
 }

@@ -52,4 +52,20 @@ static inline uint32_t tl_cycles(void)
 {
     return pi_perf_cl_read(PI_PERF_CYCLES);
 }
+
+/* What PROFILE=1 counts: cycles of the cluster, then events of the calling core. Simulators count all of them at once;
+ * chips may have one counter for all events, and then show the same number in each column. */
+enum { TL_COUNTERS = 5 };
+#define TL_COUNTER_NAMES {"cycles", "instructions", "load stalls", "L1 conflicts", "fetch stalls"}
+#define TL_COUNTED                                                                                                     \
+    (1u << PI_PERF_CYCLES | 1u << PI_PERF_INSTR | 1u << PI_PERF_LD_STALL | 1u << PI_PERF_TCDM_CONT |                   \
+     1u << PI_PERF_IMISS)
+static inline void tl_counters(uint32_t *now)
+{
+    now[0] = pi_perf_cl_read(PI_PERF_CYCLES);
+    now[1] = pi_perf_cl_read(PI_PERF_INSTR);
+    now[2] = pi_perf_cl_read(PI_PERF_LD_STALL);
+    now[3] = pi_perf_cl_read(PI_PERF_TCDM_CONT);
+    now[4] = pi_perf_cl_read(PI_PERF_IMISS);
+}
 #endif

@@ -26,6 +26,8 @@
  *   static inline int tl_num_cores(void)   number of cores of the running team
  *   static inline void tl_barrier(void)    all cores of the team; orders memory
  *   static inline uint32_t tl_cycles(void) a free-running counter of this core: cycles, instructions or nanoseconds
+ *   TL_COUNTERS, TL_COUNTER_NAMES          with NET_PROFILE: how many events it counts; their names, tl_cycles first
+ *   static inline void tl_counters(uint32_t *now)  all of them
  *   typedef ... tl_dma_t                   one outstanding transfer
  *   TL_OP(position)                        with TL_PROFILE, if it can: every core begins this operation
  *   TL_UNCOUNTED(statement)                if it can: what verification adds to a step is not the network's work */

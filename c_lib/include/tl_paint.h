@@ -17,9 +17,12 @@ static inline void tl_paint(uint8_t *arena, size_t bytes)
 /* Bytes from the beginning to the last word that has lost its paint. */
 static inline size_t tl_touched(const uint8_t *arena, size_t bytes)
 {
-    const uint32_t word = TL_PAINT_WORD;
-    while (bytes >= sizeof word && memcmp(arena + bytes - sizeof word, &word, sizeof word) == 0)
-        bytes -= sizeof word;
+    uint32_t word;
+    for (; bytes >= sizeof word; bytes -= sizeof word) {
+        memcpy(&word, arena + bytes - sizeof word, sizeof word); /* the SDK's string.h declares no memcmp */
+        if (word != TL_PAINT_WORD)
+            break;
+    }
     return bytes;
 }
 #endif

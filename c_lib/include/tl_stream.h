@@ -23,19 +23,18 @@ typedef struct {
     signed char moves;  /* 0: the buffer holds it already (reads), or it stays for the next tile to add to (writes) */
 } tl_part;
 
-enum { TL_STREAMS = 20 };
-
+/* The transfers of one stream that may be under way. */
 typedef struct {
-    tl_dma_t in[TL_STREAMS], out[TL_STREAMS][2];
-    unsigned char in_flight[TL_STREAMS], out_flight[TL_STREAMS][2];
-} tl_pipe;
+    tl_dma_t in, out[2];
+    unsigned char in_flight, out_flight[2];
+} tl_lane;
 
 typedef struct {
     const tl_stream *streams;
     const tl_part *parts; /* [tiles][count] */
     int count, tiles;
     int ahead; /* 1: two buffers each, the next tile comes while one is worked on; 0: one buffer, one after the other */
-    tl_pipe *pipe; /* in L1, touched by core 0 alone */
+    tl_lane *lanes; /* one a stream, in L1, touched by core 0 alone */
 } tl_tiles;
 
 void tl_tiles_open(const tl_tiles *t); /* start bringing tile 0 */

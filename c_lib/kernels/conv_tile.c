@@ -96,36 +96,61 @@ static __attribute__((noinline)) void store_part(const tl_panel_out *out, int ro
         TL_ROWS(TL_ADD_COLUMN)                                                                                         \
     }
 
-static inline __attribute__((always_inline)) void rows_body(const tl_panel_out *out, const float *a, int a_m,
-                                                            const float *panel, int b_k, int terms)
-{
-    for (int row = out->row; row < out->row_end; row += 4, a += 4 * a_m) {
-        const int rows = out->row_end - row; /* missing rows repeat the last one */
-        const float *a0 = a, *a1 = rows > 1 ? a0 + a_m : a0, *a2 = rows > 2 ? a1 + a_m : a1;
-        const float *a3 = rows > 3 ? a2 + a_m : a2, *b = panel;
-        int kc = terms;
-        TL_BEGIN
-        for (; kc >= 4; kc -= 4) {
-            TL_STEP(a0[0], a1[0], a2[0], a3[0])
-            TL_STEP(a0[1], a1[1], a2[1], a3[1])
-            TL_STEP(a0[2], a1[2], a2[2], a3[2])
-            TL_STEP(a0[3], a1[3], a2[3], a3[3])
-            a0 += 4, a1 += 4, a2 += 4, a3 += 4;
-        }
-        for (; kc > 0; --kc) {
-            TL_STEP(*a0, *a1, *a2, *a3)
-            ++a0, ++a1, ++a2, ++a3;
-        }
-        TL_END
+/* One term of four rows that are `step` elements apart. */
+#define TL_STEP_ROWS(i)                                                                                                \
+    {                                                                                                                  \
+        const float x0 = b[0], x1 = b[1], x2 = b[2], x3 = b[3], *at = a;                                               \
+        TL_ROW(at[i], 0)                                                                                               \
+        at += step;                                                                                                    \
+        TL_ONE_POINTER(at)                                                                                             \
+        TL_ROW(at[i], 1)                                                                                               \
+        at += step;                                                                                                    \
+        TL_ONE_POINTER(at)                                                                                             \
+        TL_ROW(at[i], 2)                                                                                               \
+        at += step;                                                                                                    \
+        TL_ONE_POINTER(at)                                                                                             \
+        TL_ROW(at[i], 3)                                                                                               \
+        b += b_k;                                                                                                      \
+        TL_ONE_POINTER(b)                                                                                              \
     }
+
+static inline __attribute__((always_inline)) void whole_rows(const tl_panel_out *out, int row, const float *a, int step,
+                                                             const float *b, int b_k, int kc)
+{
+    TL_BEGIN
+    for (; kc >= 4; kc -= 4) {
+        TL_STEP_ROWS(0)
+        TL_STEP_ROWS(1)
+        TL_STEP_ROWS(2)
+        TL_STEP_ROWS(3)
+        a += 4;
+    }
+    for (; kc > 0; --kc, ++a)
+        TL_STEP_ROWS(0)
+    TL_END
+}
+
+/* The last rows, fewer than four: those that are missing repeat the last one. */
+static __attribute__((noinline)) void last_rows(const tl_panel_out *out, int row, const float *a, int a_m,
+                                                const float *b, int b_k, int kc)
+{
+    const int rows = out->row_end - row;
+    const float *a0 = a, *a1 = rows > 1 ? a0 + a_m : a0, *a2 = rows > 2 ? a1 + a_m : a1;
+    TL_BEGIN
+    for (; kc > 0; --kc) {
+        TL_STEP(*a0, *a1, *a2, *a2)
+        ++a0, ++a1, ++a2;
+    }
+    TL_END
 }
 
 void tl_tile_rows(const tl_panel_out *out, const float *a, int a_m, const float *b, int b_k, int kc)
 {
-    if (b_k == 4)
-        rows_body(out, a, a_m, b, 4, kc);
-    else
-        rows_body(out, a, a_m, b, b_k, kc);
+    int row = out->row;
+    for (; row + 4 <= out->row_end; row += 4, a += 4 * a_m)
+        whole_rows(out, row, a, a_m, b, b_k, kc);
+    if (row < out->row_end)
+        last_rows(out, row, a, a_m, b, b_k, kc);
 }
 
 static inline __attribute__((always_inline)) void panel_body(const tl_panel_out *out, const float *first, int a_tile,
@@ -152,12 +177,18 @@ static inline __attribute__((always_inline)) void panel_body(const tl_panel_out 
     }
 }
 
+static __attribute__((noinline)) void panel_apart(const tl_panel_out *out, const float *a, int a_tile, int a_k,
+                                                  const float *b, int b_k, int kc)
+{
+    panel_body(out, a, a_tile, a_k, b, b_k, kc);
+}
+
 void tl_tile_panel(const tl_panel_out *out, const float *a, int a_tile, int a_k, const float *b, int b_k, int kc)
 {
     if (a_k == 4 && b_k == 4)
         panel_body(out, a, a_tile, 4, b, 4, kc);
     else
-        panel_body(out, a, a_tile, a_k, b, b_k, kc);
+        panel_apart(out, a, a_tile, a_k, b, b_k, kc);
 }
 
 void tl_tile_pack(float *dst, const float *src, int s_j, int s_k, int cols, int kc)

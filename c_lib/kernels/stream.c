@@ -35,25 +35,25 @@ static void fetch(const tl_tiles *t, int tile)
     for (int s = 0; s < t->count; s++) {
         if (t->streams[s].writes || !parts[s].moves)
             continue;
-        start_in(&t->pipe->in[s], &t->streams[s], &parts[s]);
-        t->pipe->in_flight[s] = 1;
+        start_in(&t->lanes[s].in, &t->streams[s], &parts[s]);
+        t->lanes[s].in_flight = 1;
     }
 }
 
 static void await_in(const tl_tiles *t)
 {
     for (int s = 0; s < t->count; s++) {
-        if (t->pipe->in_flight[s])
-            tl_dma_wait(&t->pipe->in[s]);
-        t->pipe->in_flight[s] = 0;
+        if (t->lanes[s].in_flight)
+            tl_dma_wait(&t->lanes[s].in);
+        t->lanes[s].in_flight = 0;
     }
 }
 
-static void await_out(tl_pipe *pipe, int s, int buffer)
+static void await_out(tl_lane *lane, int buffer)
 {
-    if (pipe->out_flight[s][buffer])
-        tl_dma_wait(&pipe->out[s][buffer]);
-    pipe->out_flight[s][buffer] = 0;
+    if (lane->out_flight[buffer])
+        tl_dma_wait(&lane->out[buffer]);
+    lane->out_flight[buffer] = 0;
 }
 
 void tl_tiles_open(const tl_tiles *t)
@@ -61,7 +61,7 @@ void tl_tiles_open(const tl_tiles *t)
     if (tl_core_id() != 0)
         return;
     for (int s = 0; s < t->count; s++)
-        t->pipe->in_flight[s] = t->pipe->out_flight[s][0] = t->pipe->out_flight[s][1] = 0;
+        t->lanes[s].in_flight = t->lanes[s].out_flight[0] = t->lanes[s].out_flight[1] = 0;
     fetch(t, 0);
 }
 
@@ -75,7 +75,7 @@ void tl_tiles_begin(const tl_tiles *t, int tile)
             fetch(t, tile + 1);
         for (int s = 0; s < t->count; s++)
             if (t->streams[s].writes)
-                await_out(t->pipe, s, t->parts[tile * t->count + s].buffer);
+                await_out(&t->lanes[s], t->parts[tile * t->count + s].buffer);
     }
     tl_barrier();
 }
@@ -89,8 +89,8 @@ void tl_tiles_end(const tl_tiles *t, int tile)
     for (int s = 0; s < t->count; s++) {
         if (!t->streams[s].writes || !parts[s].moves)
             continue;
-        start_out(&t->pipe->out[s][parts[s].buffer], &t->streams[s], &parts[s]);
-        t->pipe->out_flight[s][parts[s].buffer] = 1;
+        start_out(&t->lanes[s].out[parts[s].buffer], &t->streams[s], &parts[s]);
+        t->lanes[s].out_flight[parts[s].buffer] = 1;
     }
 }
 
@@ -99,7 +99,7 @@ void tl_tiles_close(const tl_tiles *t)
     if (tl_core_id() != 0)
         return;
     for (int s = 0; s < t->count; s++) {
-        await_out(t->pipe, s, 0);
-        await_out(t->pipe, s, 1);
+        await_out(&t->lanes[s], 0);
+        await_out(&t->lanes[s], 1);
     }
 }

@@ -35,9 +35,20 @@ def test_same_bits_as_on_the_host(l1: str, tmp_path: Path, monkeypatch: pytest.M
     deployed = deploy(network(), *data[0], data=data, steps=2, out=tmp_path / "project", cores=5, l1=l1, l2="2M")
     simulated = deployed.verify(on="gvsoc")
     simulated.raise_if_failed()
-    monkeypatch.delenv("RULES_DIR")
     host = deployed.verify(on="host")
     assert {k: v.tobytes() for k, v in simulated.computed.items()} == {k: v.tobytes() for k, v in host.computed.items()}
+
+
+def test_the_goals_of_this_machine_remain_with_the_sdk_sourced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RULES_DIR", str(STUBS))
+    data = [(torch.randn(1, 3), torch.tensor([1]))]
+    folder = deploy(nn.Linear(3, 2), data[0][0], data=data, out=tmp_path / "p").folder
+    make = ["make", "-s", "-C", str(folder)]
+    assert "PASS" in subprocess.run([*make, "host"], check=True, capture_output=True, text=True).stdout
+    assert (folder / "build").exists() and not (folder / "BUILD").exists()
+    assert "PASS" in subprocess.run([*make, "all", "run"], check=True, capture_output=True, text=True).stdout
+    subprocess.run([*make, "clean"], check=True)
+    assert not (folder / "build").exists() and not (folder / "BUILD").exists()
 
 
 def link_flags(folder: Path, **settings: str) -> str:
@@ -54,13 +65,26 @@ def test_the_simulator_gives_the_verification_run_all_its_l2(tmp_path: Path, mon
         nn.Linear(3, 2), torch.randn(1, 3), data=[(torch.randn(1, 3), torch.tensor([1]))], out=tmp_path / "p"
     ).folder
     monkeypatch.setenv("RULES_DIR", str(STUBS))
-    assert link_flags(folder) == ""  # another chip
+    assert link_flags(folder) == "-lm"  # another chip
     monkeypatch.setenv("PULPOS_TARGET", "pulp")
     monkeypatch.setenv("PULPOS_PULP_HOME", str(tmp_path / "sdk"))
-    assert link_flags(folder, platform="board") == ""
+    assert link_flags(folder, platform="board") == "-lm"
     assert not (folder / "BUILD" / "link").exists()
-    assert link_flags(folder) == "-LBUILD/link"
+    assert link_flags(folder) == "-lm -LBUILD/link"
     assert (folder / "BUILD" / "link" / "chips" / "pulp" / "link.ld").read_text() == sizes.format("0x0018fffc")
+
+
+def test_more_cores_than_planned_or_simulated_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = [(torch.randn(1, 3), torch.tensor([1]))]
+    folder = deploy(nn.Linear(3, 2), data[0][0], data=data, out=tmp_path / "p", cores=12).folder
+    monkeypatch.setenv("RULES_DIR", str(STUBS))
+    make = ["make", "-C", str(folder), "all"]
+    more = subprocess.run([*make, "CORES=13"], capture_output=True, text=True, check=False)
+    assert more.returncode and "stacks for the planned cores" in more.stderr
+    monkeypatch.setenv("PULPOS_TARGET", "pulp")
+    monkeypatch.setenv("PULPOS_PULP_HOME", str(STUBS))
+    simulated = subprocess.run(make, capture_output=True, text=True, check=False)
+    assert simulated.returncode and "the simulated cluster has 9 cores: 12 are too many" in simulated.stderr
 
 
 def test_without_the_sdk_it_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,9 @@ from torch import nn
 
 from trainlib_deployer.api import Deployment, deploy
 from trainlib_deployer.errors import DoesNotFit
-from trainlib_deployer.plan.build import untiled
-from trainlib_deployer.plan.fit import batch_of, dropped, frozen, with_batch
+from trainlib_deployer.plan.build import aligned, fits, layout, untiled
+from trainlib_deployer.plan.fit import batch_of, does_not_fit, dropped, frozen, with_batch
+from trainlib_deployer.targets import TARGETS
 
 BATCH, WIDE, NARROW = 6, 96, 20
 SHORT = 13_000  # bytes missing: more than L1 could take
@@ -134,3 +136,17 @@ def test_nothing_helps(roomy: Deployment, tmp_path: Path) -> None:
     missing = used(deployed(tmp_path / "plain", "1M", momentum=0.0)) - 2048
     assert f"still {missing:,} over" in partly
     assert "--l2" in text.partition("what helps")[0]
+
+
+def test_the_variables_of_the_sdk_take_their_part_of_l1(roomy: Deployment) -> None:
+    """The link script of the SDK fails by them, not by our tensors."""
+    program, target = roomy.plan.program, replace(TARGETS["pulp-open"], cores=3, l1=1 << 20)
+    tight = aligned(layout(program, target, tensors_in="L1").levels["L1"].used)
+    own = target.sdk_l1
+    assert own > 0
+    assert fits(layout(program, replace(target, l1=tight + own), tensors_in="L1"))
+    assert not fits(layout(program, replace(target, l1=tight + own - 1), tensors_in="L1"))
+    assert fits(layout(program, replace(target, l1=tight, sdk_l1=0), tensors_in="L1"))
+    chip = untiled(program, replace(target, l1=tight + own - 1, l2=0))
+    text = does_not_fit(chip, untiled).render()
+    assert f"L1: needs {tight:,}, and the SDK {own:,}, of {tight + own - 1:,} bytes: 1 bytes over" in text

@@ -70,3 +70,8 @@ def test_unknown_target_names_the_known() -> None:
     with pytest.raises(UsageError) as err:
         resolve("gap8")
     assert "gap9" in err.value.render()
+
+
+def test_the_sdk_keeps_a_part_of_a_whole_l1_only() -> None:
+    assert resolve(cores=5, l1="64k").sdk_l1 == TARGETS["pulp-open"].sdk_l1 > 0
+    assert resolve(l1="48k").sdk_l1 == resolve("siracusa", l1="64k").sdk_l1 == 0

@@ -14,7 +14,7 @@ KEYWORDS = frozenset(
     restrict return short signed sizeof static struct switch typedef union unsigned void volatile while""".split()
 )
 
-MACROS = re.compile(r"(PLAN|NET|DATA|OFFSET|TL)_.*|L[12]|[FI]32|U16|U8|STACKS|SCRATCH|TILE|PIPE|TRACE")
+MACROS = re.compile(r"(PLAN|NET|DATA|OFFSET|TL)_.*|L[12]|[FI]32|U16|U8|STACKS|SCRATCH|TILE|LANES|TRACE")
 FUNCTIONS = frozenset("init train_step evaluate forward save load trace paint position l1 l2".split())
 
 
@@ -68,3 +68,8 @@ def literal(value: float | int, dtype: DType) -> str:
 def comment(text: str) -> str:
     """Text that cannot end a C comment."""
     return text.replace("*/", "* /").replace("/*", "/ *")
+
+
+def quoted(text: str) -> str:
+    """Text inside a C string."""
+    return text.replace("\\", "\\\\").replace('"', '\\"')

@@ -19,7 +19,7 @@ from trainlib_deployer.emit.calls import Addresses, call_lines
 from trainlib_deployer.emit.initial import initial_value, numbers, sample_arrays
 from trainlib_deployer.emit.library import copy_library
 from trainlib_deployer.emit.loops import LoopLibrary
-from trainlib_deployer.emit.names import comment, identifier, literal, output_identifier
+from trainlib_deployer.emit.names import comment, identifier, literal, output_identifier, quoted
 from trainlib_deployer.emit.plan_json import plan_json
 from trainlib_deployer.emit.poison import poison_context
 from trainlib_deployer.emit.report import report
@@ -28,7 +28,7 @@ from trainlib_deployer.emit.trace import Trace, traces
 from trainlib_deployer.ir import LEARNING_RATE, STEP, DType, Op, Role, Tensor, View
 from trainlib_deployer.ops.dropout import KEY
 from trainlib_deployer.plan.plan import Plan
-from trainlib_deployer.plan.tiled import PIPE_BYTES
+from trainlib_deployer.plan.tiles import LANE_BYTES
 from trainlib_deployer.user_model import UserModel
 
 TEMPLATES = {
@@ -79,6 +79,7 @@ class Project:
             keep_trailing_newline=True,
             undefined=jinja2.StrictUndefined,
         )
+        env.filters["quoted"] = quoted
         texts = {name: env.get_template(template).render(context) for name, template in TEMPLATES.items()}
         for name, text in texts.items():
             (folder / name).write_text(text)
@@ -103,7 +104,7 @@ class Project:
             "levels": levels,
             "tiled": bool(self.plan.tilings),
             "near": self.plan.stacks.level,
-            "pipe_bytes": PIPE_BYTES,
+            "lane_bytes": LANE_BYTES,
             "offsets": self.offsets(),
             "arguments": arguments,
             "outputs": [self.output(n, t) for n, t in program.outputs],
@@ -111,6 +112,7 @@ class Project:
                 {h for op in program.ops for h in headers(op)} | ({"tl_stream.h"} if self.plan.tilings else set())
             ),
             "segments": segments,
+            "operation_count": len(program.ops),
             "loops": [loop_entry(*entry) for entry in self.library.source()],
             "step_parameters": signature,
             "forward_parameters": inputs,
@@ -252,6 +254,8 @@ class Project:
             "position": position,
             "name": json.dumps(op.name),
             "comment": comment(describe(op)),
+            "label": describe(op).partition("; ")[0],
+            "macs": op.kind.macs() or 0,
             "call": wrapped(self.lines(op, position)),
             "traces": [self.trace_entry(t) for t in self.traces if t.after == position],
         }

@@ -38,7 +38,7 @@ class Values:
         c_type = "int16_t" if widest < 1 << 15 else "int32_t"
         rows = [", ".join(str(c[k]) for c in self.columns) for k in range(self.tiles)]
         body = ", ".join(f"{{{r}}}" for r in rows)
-        return [f"    static const {c_type} values[{self.tiles}][{len(self.columns)}] = {{{body}}};"]
+        return [f"    TL_CONST static const {c_type} values[{self.tiles}][{len(self.columns)}] = {{{body}}};"]
 
 
 def tiled_lines(op: Op, tiling: Tiling, position: int, at: Addresses, library: LoopLibrary) -> str:
@@ -46,12 +46,13 @@ def tiled_lines(op: Op, tiling: Tiling, position: int, at: Addresses, library: L
     values = Values(len(tiling.parts))
     calls = variants(op, tiling, position, at, library, values)
     count, tiles = len(tiling.streams), len(tiling.parts)
-    lines = ["{", f"    static const tl_stream streams[{count}] = {{"]
+    lines = ["{", f"    TL_CONST static const tl_stream streams[{count}] = {{"]
     lines += [f"        {stream_text(s, k, position, at)}," for k, s in enumerate(tiling.streams)]
-    lines += ["    };", f"    static const tl_part parts[{tiles}][{count}] = {{"]
+    lines += ["    };", f"    TL_CONST static const tl_part parts[{tiles}][{count}] = {{"]
     lines += ["        {" + ", ".join(move_text(s, k) for s in tiling.streams) + "}," for k in range(tiles)]
     lines += ["    };", *values.declaration()]
-    lines.append(f"    const tl_tiles t = {{streams, &parts[0][0], {count}, {tiles}, {int(tiling.ahead)}, PIPE}};")
+    ahead = int(tiling.ahead)
+    lines.append(f"    const tl_tiles t = {{streams, &parts[0][0], {count}, {tiles}, {ahead}, LANES({position})}};")
     lines += ["    tl_tiles_open(&t);", f"    for (int k = 0; k < {tiles}; k++) {{"]
     if values.columns:
         lines.append(

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from math import prod
 
 Range = tuple[int, int]
+COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96)  # of tiles along a dimension
 MOST_TILES = 96  # of one operation; finer cuts cost more than they bring
 
 
@@ -15,7 +16,8 @@ def panel_cycles(batch: int, rows: int, columns: int, terms: int, cores: int) ->
     share = -(-batch * -(-columns // 4) * tiles // cores)
     blocks = -(-terms // 64)
     visits = -(-share // tiles) + 1
-    return share * (28 * terms + 40 * blocks + 60) + visits * (9 * terms + 60 * blocks + 400)
+    edge = 12 * terms + min(share, tiles) * 250 * blocks if columns % 4 else 0  # tiles that stick out
+    return share * (30 * terms + 40 * blocks + 60) + visits * (9 * terms + 60 * blocks + 400) + edge
 
 
 def ranges(extent: int, size: int) -> list[Range]:
@@ -24,16 +26,9 @@ def ranges(extent: int, size: int) -> list[Range]:
 
 
 def sizes(extent: int, grain: int = 1) -> list[int]:
-    """Tile sizes worth trying, from whole to one grain: halves, rounded up to the grain."""
-    out = [extent]
-    size = extent
-    while size > grain:
-        size = -(-size // 2)
-        size = min(-(-size // grain) * grain, out[-1])
-        if size == out[-1]:
-            break
-        out.append(size)
-    return out
+    """Tile sizes worth trying, from whole to one grain: even shares, rounded up to the grain."""
+    shares = (-(-extent // (count * grain)) * grain for count in COUNTS if count <= extent)
+    return sorted({min(s, extent) for s in (extent, *shares)}, reverse=True)
 
 
 def outer_cuts(extents: tuple[int, ...]) -> Iterator[list[tuple[Range, ...]]]:

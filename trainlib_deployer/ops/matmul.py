@@ -56,8 +56,12 @@ class MatMul:
         return Call(self.kernel, "tl_matmul", (*fields, ("scratch", scratch)))
 
     def cycles(self, cores: int) -> float:
-        if 1 in (self.m, self.n, self.k):
-            return 2.5 * self.macs() / cores + 300
+        if self.k == 1:
+            return 3.0 * self.macs() / cores + 300
+        if 1 in (self.m, self.n):  # four rows at a time; few of them are split over k
+            rows = self.batch * self.m * self.n
+            share = -(-rows // cores) if rows >= 4 * cores else rows / cores
+            return 2.7 * self.k * (-(-share // 4) * 4 if rows >= 4 * cores else share) + 300
         return panel_cycles(self.batch, self.m, self.n, self.k, cores)
 
     def cuts(self) -> Iterator[list[Cut]]:

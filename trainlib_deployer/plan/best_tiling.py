@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from trainlib_deployer.ir import Kind, Op, Part, Program, Splittable, Tensor, View
 from trainlib_deployer.ops.cuts import MOST_TILES
-from trainlib_deployer.plan.tiles import Room, Tiling, aligned, direct_cycles, glance, least_bytes, tiled
+from trainlib_deployer.plan.tiles import Room, Tiling, direct_cycles, glance, least_bytes, tiled
 
 LOOK_AT = 6  # cuts of an operation that are worked out in full
 REMEMBERED = 4096  # operations
@@ -80,7 +80,9 @@ prospects = lru_cache(maxsize=REMEMBERED)(Prospects)
 
 
 def best_tiling(program: Program, op: Op, room: Room) -> Tiling | None:
-    """The cheapest way to run `op` out of L1; None where it better reads L2 directly, or must."""
+    """The cheapest way to run `op` out of L1; None where it better reads L2 directly, or must.
+
+    Where the scratch of the whole does not fit, there is no way but tiles."""
     streamed = [v for v in (*op.reads, *op.writes) if v.tensor not in room.resident]
     if not streamed:
         return None
@@ -89,9 +91,11 @@ def best_tiling(program: Program, op: Op, room: Room) -> Tiling | None:
     for index in known.candidates(room.capacity):
         for ahead in (True, False):
             found = known.tiling(index, ahead)
-            if found is None or found.nbytes + aligned(found.scratch) > room.capacity:
+            if found is None or found.nbytes > room.capacity:
                 continue
             if best is None or found.cycles < best.cycles:
                 best = found
             break
-    return best if best is not None and best.cycles < direct_cycles(op, streamed, room.cores) else None
+    if best is None or op.kind.scratch(room.cores) > room.capacity:
+        return best
+    return best if best.cycles < direct_cycles(op, streamed, room.cores) else None

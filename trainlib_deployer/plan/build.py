@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from trainlib_deployer.ir import Program, Tensor
 from trainlib_deployer.plan.arena import Interval, Placement, Problem, place
@@ -33,9 +33,11 @@ class Item:
 
 
 def plan(program: Program, target: Target) -> Plan:
+    from trainlib_deployer.plan.least import leanest
+
     chosen = best_layout(program, target)
     if not fits(chosen):
-        raise does_not_fit(chosen, untiled)
+        raise does_not_fit(leanest(program, target), leanest)
     return chosen
 
 
@@ -59,7 +61,7 @@ def untiled(program: Program, target: Target) -> Plan:
 
 
 def fits(candidate: Plan) -> bool:
-    return all(level.used <= level.size for level in candidate.levels.values())
+    return all(level.used + level.reserved <= level.size for level in candidate.levels.values())
 
 
 def layout(program: Program, target: Target, tensors_in: str) -> Plan:
@@ -93,9 +95,9 @@ def assembled(
     """Place what persists and what comes and goes, level by level."""
     levels: dict[str, LevelPlan] = {}
     buffers: list[Buffer] = []
-    for name, size in (("L1", target.l1), ("L2", target.l2)):
+    for name, size, reserved in (("L1", target.l1, target.sdk_l1), ("L2", target.l2, 0)):
         level, placed = one_level(name, size, *items[name])
-        levels[name] = level
+        levels[name] = replace(level, reserved=reserved)
         buffers += placed
     home = {t: b for b in buffers for t in (b.name, *b.aliases)}
     by_position = {

@@ -24,7 +24,7 @@ USE = re.compile(r"\b[A-Z][A-Z0-9_]*\((L\d),\s+(\w+)\)")
 ARGUMENT = re.compile(r",(?![^()]*\))")  # a comma outside of parentheses
 STREAM = re.compile(r"\{\(char \*\)(.*?), TILE\(")
 PARTS = re.compile(r"\{(\{[-\d, ]*\}(?:, \{[-\d, ]*\})*)\}")
-BUFFER = re.compile(r"\b(SCRATCH|TILE)\((\w+)(?:,\s+(\d+))?\)")
+BUFFER = re.compile(r"\b(SCRATCH|TILE|LANES)\((\w+)(?:,\s+(\d+))?\)")
 TRACE = re.compile(r"^ *TRACE\(.*$", re.MULTILINE)
 COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 LOOP_CALL = re.compile(r"\b(loop\d+_\w+)\(([^;]*)\);")
@@ -102,7 +102,7 @@ class Emitted:
     def used(self, text: str) -> Iterator[str]:
         yield from (name for _, name in USE.findall(text) if name in self.places)
         for macro, position, number in BUFFER.findall(text):
-            yield f"scratch_{position}" if macro == "SCRATCH" else f"tile_{position}_{number}"
+            yield "_".join(filter(None, (macro.lower(), position, number)))
 
     def astray(self) -> list[str]:
         """Pointers into another level than the one where the plan puts the tensor."""

@@ -39,7 +39,7 @@ def missing(plan: Plan) -> int:
 
 
 def over(level: LevelPlan) -> int:
-    return level.used - level.size
+    return -level.headroom
 
 
 def does_not_fit(plan: Plan, replan: Replan) -> DoesNotFit:
@@ -61,7 +61,8 @@ def does_not_fit(plan: Plan, replan: Replan) -> DoesNotFit:
 def state(level: LevelPlan) -> str:
     left = -over(level)
     verdict = f"{left:,} bytes free" if left >= 0 else f"{-left:,} bytes over"
-    return f"{level.name}: needs {level.used:,} of {level.size:,} bytes: {verdict}"
+    own = f", and the SDK {level.reserved:,}," if level.reserved else ""
+    return f"{level.name}: needs {level.used:,}{own} of {level.size:,} bytes: {verdict}"
 
 
 def line_of(source: Source | None) -> str:
@@ -229,7 +230,11 @@ def fewer_cores(plan: Plan, worst: LevelPlan, replan: Replan) -> Iterator[Remedy
 
 
 def larger_memory(plan: Plan, worst: LevelPlan, replan: Replan) -> Iterator[Remedy]:
-    sizes = {n.lower(): -(-level.used // 1024) * 1024 for n, level in plan.levels.items() if over(level) > 0}
+    sizes = {
+        n.lower(): -(-(level.used + level.reserved) // 1024) * 1024
+        for n, level in plan.levels.items()
+        if over(level) > 0
+    }
     enough = replan(plan.program, replace(plan.target, **sizes))  # type: ignore[arg-type]
     yield Remedy(" ".join(f"--{name} {show_size(size)}" for name, size in sizes.items()), "", enough)
     for preset in sorted(TARGETS.values(), key=lambda t: t.l1 + t.l2):

@@ -42,10 +42,11 @@ class LevelPlan:
     stacks: int
     proved: bool
     method: str
+    reserved: int = 0  # not the plan's: the SDK's own variables
 
     @property
     def headroom(self) -> int:
-        return self.size - self.used
+        return self.size - self.used - self.reserved
 
 
 @dataclass(frozen=True)

@@ -8,60 +8,76 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from trainlib_deployer.ir import Program
+from trainlib_deployer.ir import Part, Program
 from trainlib_deployer.plan import build
 from trainlib_deployer.plan.best_tiling import best_tiling
 from trainlib_deployer.plan.build import STACKS, Item, aligned
 from trainlib_deployer.plan.lifetimes import Lifetime
 from trainlib_deployer.plan.plan import Plan
-from trainlib_deployer.plan.tiles import Room, Tiling
+from trainlib_deployer.plan.tiles import Room, Tiling, direct_cycles, work_cycles
 from trainlib_deployer.targets import Target
 
-SMALL = (1024, 256, 32)  # bytes of a tensor that may live in L1, tried one after the other
+SMALL = (32, 256, 1024)  # bytes of a tensor that may live in L1: what leaves the tiles more room, or saves transfers
 SHARE = 8  # ... as long as those that persist take no more than this part of it together
-PIPE_BYTES = 3072  # what core 0 keeps of the transfers under way (tl_pipe)
 MARGINS = (1.0, 0.9, 0.75, 0.5)  # of the bytes left: what the arena may lose to gaps
 
 
 def tiled_layout(program: Program, target: Target) -> Plan | None:
-    """The first arrangement that fits, with as large tiles as fit; None where none does."""
-    for small in SMALL:
-        for margin in MARGINS:
-            candidate = arranged(program, target, small, margin)
-            if candidate is not None and build.fits(candidate):
-                return candidate
+    """Of those that fit, the one that takes the fewest cycles; None where none does."""
+    for margin in MARGINS:
+        candidates = (arranged(program, target, small, margin) for small in SMALL)
+        fitting = [c for c in candidates if c is not None and build.fits(c)]
+        if fitting:
+            return min(fitting, key=cycles)
     return None
+
+
+def cycles(plan: Plan) -> float:
+    """Of a step, estimated."""
+    cores, total = plan.target.cores, 0.0
+    for at, op in enumerate(plan.program.ops):
+        far = [v for v in (*op.reads, *op.writes) if plan.home[v.tensor].level == "L2"]
+        if at in plan.tilings:
+            total += plan.tilings[at].cycles
+        elif far:
+            total += direct_cycles(op, far, cores)
+        else:
+            total += work_cycles(Part(op.kind, op.reads, op.writes), cores)
+    return total
 
 
 def arranged(program: Program, target: Target, small: int, margin: float) -> Plan | None:
     end = max(len(program.ops), 1)
     whole = Lifetime(0, end)
     items = build.tensor_items(program)
-    here = residents(program, items, small, target.l1)
+    free = target.l1 - target.sdk_l1
+    here = residents(program, items, small, free)
     kept = build.persistent_items(program)
     far = left_in_l2(program, items, here)
     if build.one_level("L2", target.l2, *far)[0].used > target.l2:
         return None  # whatever the tiles
     fixed = [Item(STACKS, target.cores * target.stack_bytes, whole, "stack")]
-    taken = sum(aligned(i.size) for i in (*fixed, *(k for k in kept if k.name in here))) + PIPE_BYTES
-    left = [int(margin * (target.l1 - taken - used)) for used in occupied(items, here, end)]
-    if any(room < op.kind.scratch(target.cores) for room, op in zip(left, program.ops, strict=False)):
+    taken = sum(aligned(i.size) for i in (*fixed, *(k for k in kept if k.name in here)))
+    left = [int(margin * (free - taken - used)) for used in occupied(items, here, end)]
+    if min(left) < 0:
         return None
     found = tilings(program, here, left, target.cores)
+    direct = [(room, op) for at, (room, op) in enumerate(zip(left, program.ops, strict=False)) if at not in found]
+    if any(room < op.kind.scratch(target.cores) for room, op in direct):
+        return None
     buffers = [i for at, t in found.items() for i in stream_items(at, t)]
     scratch = [
         Item(f"scratch {at}", size, Lifetime(at, at + 1), "scratch")
         for at, op in enumerate(program.ops)
         if (size := found[at].scratch if at in found else op.kind.scratch(target.cores))
     ]
-    pipe = [Item("tile pipe", PIPE_BYTES, whole, "buffer")]
     return build.assembled(
         program,
         target,
         {
             "L1": (
                 [*fixed, *(k for k in kept if k.name in here)],
-                [*pipe, *buffers, *scratch, *at_home(items, here, True)],
+                [*buffers, *scratch, *at_home(items, here, True)],
             ),
             "L2": far,
         },
@@ -86,10 +102,10 @@ def at_home(items: list[Item], here: frozenset[str], inside: bool) -> list[Item]
 
 
 def stream_items(at: int, tiling: Tiling) -> list[Item]:
-    """The buffers of one operation's streams."""
-    return [
-        Item(f"tile {at}.{k}", s.size * s.buffers, Lifetime(at, at + 1), "buffer") for k, s in enumerate(tiling.streams)
-    ]
+    """The buffers of one operation's streams, and the record of their transfers."""
+    life = Lifetime(at, at + 1)
+    buffers = [Item(f"tile {at}.{k}", s.size * s.buffers, life, "buffer") for k, s in enumerate(tiling.streams)]
+    return [Item(f"lanes {at}", tiling.lanes, life, "buffer"), *buffers]
 
 
 def residents(program: Program, items: list[Item], small: int, l1: int) -> frozenset[str]:

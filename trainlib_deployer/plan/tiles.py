@@ -7,6 +7,7 @@ windows become streams: dense copies in L1 with one or two buffers, what moves f
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -14,6 +15,7 @@ from trainlib_deployer.ir import Op, Part, Program, Shape, View
 
 ALIGNMENT = 16
 MOST_STREAMS = 20
+LANE_BYTES = 152  # what core 0 keeps of the transfers of one stream (tl_lane)
 MOST_ROWS = 32767
 BYTES_PER_CYCLE = 8
 TRANSFER_CYCLES = 110  # issue and latency of one transfer
@@ -83,9 +85,14 @@ class Tiling:
         return self.cost.cycles
 
     @property
+    def lanes(self) -> int:
+        """Bytes of the record of transfers under way."""
+        return aligned(len(self.streams) * LANE_BYTES)
+
+    @property
     def nbytes(self) -> int:
-        """L1 that the buffers take."""
-        return sum(s.size * s.buffers for s in self.streams)
+        """L1 that the tiles take: buffers, scratch, and the record of the transfers."""
+        return sum(s.size * s.buffers for s in self.streams) + aligned(self.scratch) + self.lanes
 
     @property
     def moved(self) -> int:
@@ -142,9 +149,10 @@ def glance(program: Program, first: Part, second: Part, room: Room) -> float:
 
 
 def least_bytes(program: Program, part: Part, room: Room) -> int:
-    """What a tile needs at the least: one buffer for each streamed operand, and its scratch."""
+    """What a tile needs at the least: one buffer for each streamed operand, its lane, and scratch."""
     views = [v for v in (*part.reads, *part.writes) if v.tensor not in room.resident]
-    return sum(aligned(dense_bytes(program, v)) for v in views) + part.kind.scratch(room.cores)
+    lanes = aligned(len(views) * LANE_BYTES)
+    return sum(aligned(dense_bytes(program, v)) for v in views) + lanes + part.kind.scratch(room.cores)
 
 
 def dense_bytes(program: Program, view: View) -> int:
@@ -167,17 +175,35 @@ def tiled(program: Program, parts: tuple[Part, ...], room: Room, ahead: bool) ->
             slots.append(None)
             continue
         size = program.tensors[views[0].tensor].dtype.size
-        windows = [window(v, size) for v in views]
-        if any(w is None for w in windows):
+        windows = alike([window(v, size) for v in views])
+        if windows is None:
             return None
         slots.append(len(streams))
-        streams.append(stream(views[0].tensor, i >= reads, [w for w in windows if w is not None], ahead))
+        streams.append(stream(views[0].tensor, i >= reads, windows, ahead))
     if len(streams) > MOST_STREAMS:
         return None
     by_operand = windows_of(streams, slots)
     local = tuple(localized(p, [w[k] for w in by_operand]) for k, p in enumerate(parts))
     scratch = max(p.kind.scratch(room.cores) for p in parts)
     return Tiling(local, tuple(streams), tuple(slots), scratch, ahead, cost(parts, streams, room.cores, ahead))
+
+
+def alike(windows: Sequence[Window | None]) -> list[Window] | None:
+    """The same transfers with one pitch and one plane pitch for all, as a stream has them; None where there is no such
+    pair. The last channel of an image has rows where others have planes."""
+    known = [w for w in windows if w is not None]
+    if len(known) < len(windows):
+        return None
+    deep = {(w.pitch, w.plane_pitch) for w in known if w.planes > 1 and w.rows > 1}
+    pitches = list(dict.fromkeys((*(p for pair in deep for p in pair), *(w.pitch for w in known if w.rows > 1))))
+    if len(deep) > 1 or len(pitches) > 2:
+        return None
+    return [as_planes(w) if w.rows > 1 and w.pitch != pitches[0] else w for w in known]
+
+
+def as_planes(w: Window) -> Window:
+    """Rows far apart, taken as planes of one row."""
+    return replace(w, rows=1, planes=w.rows, plane_pitch=w.pitch)
 
 
 def windows_of(streams: list[Stream], slots: list[int | None]) -> list[list[Window | None]]:

@@ -40,5 +40,6 @@ class Gvsoc:
         found = sorted(folder.rglob(RECORD), key=lambda p: p.stat().st_mtime)
         if done.returncode or not found:
             raise VerificationFailed(f"the project does not build or run under PULP-SDK:\n{words[-2000:]}")
+        record.parent.mkdir(exist_ok=True)  # where it was before `make clean`
         shutil.move(found[-1], record)
         return RunResult({}, done.stdout)

@@ -9,7 +9,7 @@
 
 #define PI_L1
 #define PI_L2
-#define PI_PERF_CYCLES 17
+enum { PI_PERF_INSTR = 1, PI_PERF_LD_STALL, PI_PERF_IMISS = 4, PI_PERF_TCDM_CONT = 16, PI_PERF_CYCLES };
 
 typedef enum { PI_CL_DMA_DIR_LOC2EXT = 0, PI_CL_DMA_DIR_EXT2LOC = 1 } pi_cl_dma_dir_e;
 

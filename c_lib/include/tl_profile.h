@@ -1,0 +1,23 @@
+/* What each operation of a step costs, in the counters of the machine it runs on: see tl_counters in tl_hal.h. */
+#ifndef TL_PROFILE_H
+#define TL_PROFILE_H
+#include "tl_hal.h"
+
+typedef struct {
+    const char *name;
+    uint32_t macs; /* multiply-adds, of all cores */
+} tl_operation;
+
+typedef struct {
+    uint32_t counts[TL_COUNTERS];
+} tl_cost;
+
+/* Core 0, before the first operation of a run. */
+void tl_profile_begin(void);
+
+/* Core 0, when all cores have finished an operation: what was counted since the last call. */
+void tl_profile_end(tl_cost *cost);
+
+/* Controller: one line an operation, and the sum. */
+void tl_profile_print(const tl_operation *operations, const tl_cost *costs, int count);
+#endif

@@ -1,0 +1,302 @@
+"""Operations of a program, untiled and tiled in several ways, in one C program that compares the bits."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import torch
+
+from tests.e2e.tile_layers import Layers, all_sums, optimizer
+from trainlib_deployer import passes
+from trainlib_deployer.assemble import Parts, assemble
+from trainlib_deployer.capture import capture
+from trainlib_deployer.emit.calls import Addresses, call_lines
+from trainlib_deployer.emit.loops import LoopLibrary
+from trainlib_deployer.emit.names import comment
+from trainlib_deployer.emit.tiles import tiled_lines
+from trainlib_deployer.ir import LEARNING_RATE, Op, Program, Role, Splittable
+from trainlib_deployer.lower import lower
+from trainlib_deployer.ops.loop import Loop
+from trainlib_deployer.plan.best_tiling import Job, Prospects, best_tiling, prospects
+from trainlib_deployer.plan.tiles import MOST_STREAMS, Room, Tiling, aligned
+
+C_LIB = Path(__file__).parents[2] / "c_lib"
+DRIVER = Path(__file__).with_name("tile_driver.c")
+FLAGS = "-std=gnu99 -ffp-contract=off -fno-math-errno -Wall -Wextra -Werror".split()
+GUARD = 256
+TEAM = 3  # cores of the untiled run
+OF_A_LOOP, OF_A_KERNEL = 3, 8  # tilings
+CORES = (1, 1, 2, 3, 3, 4, 8)
+Image = np.ndarray[Any, Any]
+
+
+def program_of(seed: int, count: int) -> tuple[Program, float]:
+    """The training step of random layers, and its loss in PyTorch."""
+    layers = Layers(seed, count)
+    sample = (torch.ones(1), torch.zeros(1))
+    parts = Parts(
+        name="layers",
+        module=layers,
+        example_input=sample[0],
+        example_target=sample[1],
+        loss=all_sums,
+        optimizer=optimizer(layers.parameters(), seed),
+        data=[sample],
+        input_shape=None,
+        count=1,
+        where="the test",
+    )
+    user = assemble(parts)
+    program = passes.run(lower(user, capture(user), 1))
+    with torch.no_grad():
+        return program, float(all_sums(layers(*sample[:1]), sample[1]))
+
+
+@dataclass(frozen=True)
+class Case:
+    """An operation tiled for an L1 of so many bytes."""
+
+    op: Op
+    capacity: int
+    cores: int
+    tiling: Tiling
+
+    @property
+    def sums(self) -> bool:
+        """Do tiles add to the results of others?"""
+        return any(getattr(p.kind, "accumulate", False) for p in self.tiling.parts)
+
+    def __str__(self) -> str:
+        shapes = " ".join("x".join(map(str, v.shape)) for v in (*self.op.reads, *self.op.writes))
+        ahead = "two buffers" if self.tiling.ahead else "one buffer"
+        tiles = f"{len(self.tiling.parts)} tiles in {self.capacity} bytes, {ahead}, {self.cores} cores"
+        return f"{self.op.name} ({self.op.kind.name}) {shapes}: {tiles}"
+
+
+def drawn(program: Program, op: Op, rng: random.Random) -> Iterator[Case]:
+    """Tilings of one operation for L1 sizes drawn at random: the one the planner takes, or any other that fits."""
+    if not hasattr(op.kind, "cuts"):
+        return
+    count = OF_A_LOOP if isinstance(op.kind, Loop) else OF_A_KERNEL
+    names = dict.fromkeys(v.tensor for v in (*op.reads, *op.writes))
+    seen: set[object] = set()
+    for attempt in range(3 * count):
+        near = frozenset(n for n in names if rng.random() < 0.1)
+        room = Room(near if len(near) < len(names) else frozenset(), 0, rng.choice(CORES))
+        known = prospects(Job.of(program, op, room))
+        least = min((c[0] for c in known.cuts), default=0)
+        if not least:
+            return
+        capacity = int(least * (2.2 * max(known.least, least) / least) ** rng.random())
+        room = Room(room.resident, capacity, room.cores)
+        tiling = best_tiling(program, op, room) if attempt % 6 == 0 else any_tiling(known, capacity, rng)
+        key = tiling and (tiling.parts, tiling.of_operand, tiling.ahead)
+        if tiling is None or len(tiling.parts) < 2 or key in seen:
+            continue
+        seen.add(key)
+        yield Case(op, capacity, room.cores, tiling)
+        if len(seen) == count:
+            return
+
+
+def any_tiling(known: Prospects, capacity: int, rng: random.Random) -> Tiling | None:
+    fitting = [i for i, (least, _, _) in enumerate(known.cuts) if least <= capacity]
+    if rng.random() < 0.4:
+        fitting = [i for i in fitting if adds_up(known, i)] or fitting
+    if not fitting:
+        return None
+    found = known.tiling(rng.choice(fitting), rng.random() < 0.7)
+    return found if found is not None and found.nbytes <= capacity else None
+
+
+def adds_up(known: Prospects, index: int) -> bool:
+    """Does the second tile add to the results of the first?"""
+    kind = cast(Splittable, known.job.kind)
+    second = kind.part(known.cuts[index][2][1], known.job.reads, known.job.writes)
+    return bool(getattr(second.kind, "accumulate", False))
+
+
+class Places(Addresses):
+    """All tensors side by side in L2, each with a place of its own."""
+
+    offsets: dict[str, int]
+
+    @staticmethod
+    def among(program: Program) -> Places:
+        at = Places.__new__(Places)
+        at.program = program
+        at.offsets, at.end = {}, 0
+        read = {v.tensor for op in program.ops for v in op.reads}
+        results = {program.loss, *(t for _, t in (*program.outputs, *program.gradients))}
+        dead = [t for t in program.tensors.values() if not (t.role.persistent or t.name in read | results)]
+        for t in (*(t for t in program.tensors.values() if t not in dead), *dead):
+            if t in dead[:1]:
+                at.compared = at.end
+            at.offsets[t.name] = at.end
+            at.end += aligned(t.nbytes) + 16
+        at.compared = at.compared or at.end
+        return at
+
+    program: Program
+    end: int
+    compared: int = 0  # bytes; behind them lies what nobody reads, such as what passes from tile to tile
+
+    def base(self, tensor: str) -> str:
+        return f"(({self.program.tensors[tensor].dtype.c_name} *)(l2 + {self.offsets[tensor]}))"
+
+    def scratch(self, position: int) -> str:
+        return f"SCRATCH_{position}"
+
+
+@dataclass
+class Comparison:
+    """The C program for one Program and its cases."""
+
+    program: Program
+    seed: int
+    cases: list[Case] = field(default_factory=list)
+    library: LoopLibrary = field(default_factory=LoopLibrary)
+
+    @cached_property
+    def at(self) -> Places:
+        return Places.among(self.program)
+
+    def of(self, op: Op) -> list[int]:
+        return [i for i, c in enumerate(self.cases) if c.op is op]
+
+    def header(self) -> str:
+        scratch = max(op.kind.scratch(TEAM) for op in self.program.ops)
+        sizes = [used(c.tiling) for c in self.cases]
+        defines = {
+            "L1_BYTES": max(sizes),
+            "L2_BYTES": self.at.end,
+            "COMPARED_BYTES": self.at.compared,
+            "SCRATCH_BYTES": scratch + 16,
+            "GUARD": GUARD,
+            "MOST_STREAMS": MOST_STREAMS,
+            "TEAM": TEAM,
+            "SEED": f"{self.seed}u",
+            "OPERATIONS": len(self.program.ops),
+        }
+        lines = ["#include <stdint.h>", '#include "tl_hal.h"', *(f"#define {k} {v}" for k, v in defines.items())]
+        lines += ["typedef struct { tl_fn run; int l1_bytes, cores; } one_case;"]
+        lines += ["typedef struct { tl_fn run; int first, cases; } one_operation;"]
+        lines += ["extern const one_case cases[];", "extern const one_operation operations[];"]
+        lines += ["extern uint8_t l1[], l2[], scratch[];"]
+        return "\n".join(lines) + "\n"
+
+    def source(self) -> str:
+        blocks = [self.untiled(k, op) for k, op in enumerate(self.program.ops)]
+        blocks += [self.tiled(i, c) for i, c in enumerate(self.cases)]
+        headers = sorted({h for op in self.program.ops for h in getattr(op.kind, "headers", ())})
+        lines = ["cases.h", "loops.h", "tl_stream.h", *headers]
+        lines = [f'#include "{h}"' for h in lines]
+        lines += ["extern tl_lane lanes[];", "#define LANES(position) lanes"]
+        lines += ["#define TILE(position, stream) ((char *)l1 + TILE_##position##_##stream)", *blocks]
+        rows = [f"{{case{i}, {used(c.tiling)}, {c.cores}}}" for i, c in enumerate(self.cases)]
+        lines.append(f"const one_case cases[] = {{{', '.join(rows)}}};")
+        mine = [self.of(op) for op in self.program.ops]
+        rows = [f"{{whole{k}, {m[0] if m else 0}, {len(m)}}}" for k, m in enumerate(mine)]
+        lines.append(f"const one_operation operations[] = {{{', '.join(rows)}}};")
+        return "\n".join(lines) + "\n"
+
+    def untiled(self, position: int, op: Op) -> str:
+        text = call_lines(op, position, self.at, self.library)
+        define = f"#define SCRATCH_{position} ((void *)scratch)"
+        undefine = f"#undef SCRATCH_{position}"
+        return f"{define}\nstatic void whole{position}(void *unused)\n{{\n(void)unused;\n{text}\n}}\n{undefine}"
+
+    def tiled(self, number: int, case: Case) -> str:
+        """Buffers lie without gaps in an order of chance."""
+        sizes = [s.size * s.buffers for s in case.tiling.streams]
+        offset, places = aligned(case.tiling.scratch), {}
+        for k in random.Random(number).sample(range(len(sizes)), len(sizes)):
+            places[k] = offset
+            offset += sizes[k]
+        lines = ["enum { " + ", ".join(f"TILE_{number}_{k} = {v}" for k, v in places.items()) + " };"] if places else []
+        lines += [f"#define SCRATCH_{number} ((void *)l1)", f"/* {comment(str(case))} */"]
+        text = tiled_lines(case.op, case.tiling, number, self.at, self.library)
+        lines += [
+            f"static void case{number}(void *unused)",
+            "{",
+            "(void)unused;",
+            text,
+            "}",
+            f"#undef SCRATCH_{number}",
+        ]
+        return "\n".join(lines)
+
+    def loops(self) -> tuple[str, str]:
+        found = self.library.source()
+        head = "#include <stdint.h>\n" + "".join(text.split("\n{", 1)[0] + ";\n" for _, text, _ in found)
+        includes = "".join(f'#include "{h}"\n' for h in ("loops.h", "tl_hal.h", "tl_loop.h"))
+        return head, includes + "\n".join(text for _, text, _ in found) + "\n"
+
+    def image(self) -> Image:
+        """L2 before the step."""
+        out = np.full(self.at.end, 0xA5, np.uint8)
+        for t in self.program.tensors.values():
+            if not t.role.persistent:
+                continue
+            value = self.program.values.get(t.name)
+            value = {Role.INPUT: 1.0, Role.TARGET: 0.0}.get(t.role, value)
+            value = 0.01 if t.name == LEARNING_RATE else value
+            array = np.broadcast_to(np.asarray(value), t.shape) if np.ndim(value) == 0 else np.asarray(value)
+            content = np.frombuffer(array.astype(NUMPY[t.dtype.c_name]).tobytes(), np.uint8)
+            assert content.size == t.nbytes
+            out[self.at.offsets[t.name] :][: t.nbytes] = content
+        return out
+
+    def write(self, folder: Path) -> None:
+        (folder / "cases.c").write_text(self.source())
+        (folder / "cases.h").write_text(self.header())
+        head, body = self.loops()
+        (folder / "loops.h").write_text(head)
+        (folder / "loops.c").write_text(body)
+        (folder / "before.bin").write_bytes(self.image().tobytes())
+
+
+NUMPY = {"float": np.float32, "int32_t": np.int32, "uint16_t": np.uint16, "uint8_t": np.uint8}
+
+
+def used(tiling: Tiling) -> int:
+    return tiling.nbytes - tiling.lanes
+
+
+def machine() -> list[str]:
+    return ["-mfma"] if " fma " in Path("/proc/cpuinfo").read_text() else []
+
+
+def kernel_objects(folder: Path) -> list[Path]:
+    """The C library, with the host's cores but without its transfers."""
+    hidden = [f"-Dtl_dma_{n}=host_dma_{n}" for n in ("in", "out", "wait")]
+    sources = [*sorted((C_LIB / "kernels").glob("*.c")), *sorted((C_LIB / "ukernels").glob("*.c"))]
+    for source in sources:
+        compiled(source, folder, "-O2")
+    compiled(C_LIB / "hal" / "host.c", folder, "-O2", *hidden)
+    return sorted(folder.glob("*.o"))
+
+
+def compiled(source: Path, folder: Path, *flags: str) -> Path:
+    target = folder / f"{source.stem}.o"
+    command = ["gcc", *FLAGS, *machine(), *flags, f"-I{C_LIB / 'include'}", f"-I{folder}", "-c", source, "-o", target]
+    subprocess.run(command, check=True)
+    return target
+
+
+def built(comparison: Comparison, folder: Path, kernels: list[Path]) -> Path:
+    comparison.write(folder)
+    objects = [compiled(folder / "cases.c", folder, "-O0"), compiled(folder / "loops.c", folder, "-O1")]
+    driver = folder / "driver.c"
+    driver.write_text(DRIVER.read_text())
+    objects.append(compiled(driver, folder, "-O2"))
+    program = folder / "compare"
+    subprocess.run(["gcc", *objects, *kernels, "-o", program, "-lpthread", "-lm"], check=True)
+    return program

@@ -1,0 +1,61 @@
+"""The least L1 that a step can do with: what the message of one that does not fit counts, and its remedies."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from trainlib_deployer.ir import Op, Program
+from trainlib_deployer.plan import build, tiled
+from trainlib_deployer.plan.best_tiling import Job, prospects
+from trainlib_deployer.plan.plan import Plan
+from trainlib_deployer.plan.tiles import Room
+from trainlib_deployer.targets import Target
+
+ATTEMPTS = 4  # the arena may lose bytes to gaps
+
+
+def leanest(program: Program, target: Target) -> Plan:
+    """Untiled if that fits; else, where L1 is what is short, the plan that needs the least of it."""
+    direct = build.untiled(program, target)
+    if build.fits(direct) or direct.levels["L2"].used > target.l2 or not target.l1:
+        return direct
+    small = least_tiled(program, target)
+    return small if small is not None and small.levels["L1"].used < direct.levels["L1"].used else direct
+
+
+def least_tiled(program: Program, target: Target) -> Plan | None:
+    """Every operation in its smallest tiles, in an L1 just large enough; None where that is not found."""
+    size = least_l1(program, target)
+    for _ in range(ATTEMPTS):
+        found = tiled.arranged(program, replace(target, l1=size, sdk_l1=0), min(tiled.SMALL), 1.0)
+        if found is None:
+            return None
+        level = found.levels["L1"]
+        if level.used <= size:
+            return replace(found, target=target, levels={**found.levels, "L1": replace(level, size=target.l1)})
+        size = level.used
+    return None
+
+
+def least_l1(program: Program, target: Target) -> int:
+    """Stacks, what lives in L1, and the operation that leaves the least beside them."""
+    items = build.tensor_items(program)
+    here = tiled.residents(program, items, min(tiled.SMALL), target.l1)
+    always = target.cores * target.stack_bytes
+    always += sum(build.aligned(i.size) for i in build.persistent_items(program) if i.name in here)
+    used = tiled.occupied(items, here, max(len(program.ops), 1))
+    room = Room(here, 0, target.cores)
+    return always + max(u + smallest(program, op, room) for u, op in zip(used, program.ops, strict=True))
+
+
+def smallest(program: Program, op: Op, room: Room) -> int:
+    """Bytes of an operation that reads L2 directly, or of its smallest tiles."""
+    known = prospects(Job.of(program, op, room))
+    best = build.aligned(op.kind.scratch(room.cores))
+    for least, _, index in sorted((least, guess, i) for i, (least, guess, _) in enumerate(known.cuts)):
+        if least >= best:
+            break
+        found = known.tiling(index, False)
+        if found is not None:
+            best = min(best, found.nbytes)
+    return best
