@@ -43,12 +43,13 @@ class Task:
     clip_norm: float | None = None
     clip_value: float | None = None
     scheduler: Any = None  # the user's torch.optim.lr_scheduler, or a function making one from an optimizer
+    start: Contents | None = None  # of the module, if it may hold something else by the time of the run
 
 
 def run(
     task: Task, steps: int, dtype: torch.dtype, noise: int = 0, resume: Mapping[Key, Array] | None = None
 ) -> dict[Key, Array]:
-    """Train a copy of the module on `steps` samples and record everything a step computes.
+    """Train the module, which gets back what it holds now, on `steps` samples and record everything a step computes.
 
     With `accumulate`, a step is one backward pass, and the gradient is what has been accumulated after it. The recorded
     gradient is the one before clipping.
@@ -56,7 +57,11 @@ def run(
     `noise` (a seed) adds rounding errors of another order of summation to what each layer computes. With `resume`, the
     record of another run, every step but the first starts from the parameters and states which that run had reached.
     """
-    with one_thread(), torch.random.fork_rng(devices=[]), new_tensors_in(dtype), Precise(dtype), InOrder():
+    modes = (new_tensors_in(dtype), Precise(dtype), InOrder())
+    with one_thread(), torch.random.fork_rng(devices=[]), contextlib.ExitStack() as stack:
+        stack.enter_context(borrowed(task.module, task.start or contents(task.module), dtype))
+        for mode in modes:
+            stack.enter_context(mode)
         return trained(task, steps, dtype, noise, resume)
 
 
@@ -69,6 +74,52 @@ def one_thread() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What a module holds: tensors by name, the modules in training mode, the parameters that are trained."""
+
+    tensors: Mapping[str, torch.Tensor]
+    training: frozenset[str]
+    trainable: frozenset[str]
+
+
+def contents(module: nn.Module) -> Contents:
+    tensors = {n: t.detach().clone() for n, t in (*module.named_parameters(), *module.named_buffers())}
+    training = frozenset(n for n, m in module.named_modules() if m.training)
+    return Contents(tensors, training, frozenset(n for n, p in module.named_parameters() if p.requires_grad))
+
+
+@contextlib.contextmanager
+def borrowed(module: nn.Module, start: Contents, dtype: torch.dtype) -> Iterator[None]:
+    """The module itself, not a copy, since a loss may read `model.parameters()`: with the contents of `start` in
+    another precision. Afterwards it holds what it held before."""
+    parameters = [(p, p.data, p.grad, p.requires_grad) for p in module.parameters()]
+    modules = [(m, dict(m._buffers), m._forward_hooks.copy(), m.training) for m in module.modules()]
+    for name, p in module.named_parameters():
+        p.grad = None
+        p.data = cast(start.tensors[name].clone(), dtype)
+        p.requires_grad_(name in start.trainable)
+    buffers = {id(b): cast(start.tensors[n].clone(), dtype) for n, b in module.named_buffers()}
+    for name, m in module.named_modules():
+        m.training = name in start.training
+        m._buffers.update({n: buffers[id(b)] for n, b in m._buffers.items() if b is not None})
+    try:
+        yield
+    finally:
+        for p, value, gradient, trained in parameters:
+            p.grad = None
+            p.data, p.grad = value, gradient
+            p.requires_grad_(trained)
+        for m, before, hooks, training in modules:
+            m._buffers.update(before)
+            m._forward_hooks, m.training = hooks, training
+
+
+def own(module: nn.Module) -> dict[int, Any]:
+    """For deepcopy: the module and what belongs to it are not copied."""
+    return {id(v): v for v in (*module.modules(), *module.parameters(), *module.buffers())}
 
 
 @contextlib.contextmanager
@@ -85,10 +136,10 @@ def new_tensors_in(dtype: torch.dtype) -> Iterator[None]:
 def trained(
     task: Task, steps: int, dtype: torch.dtype, noise: int, resume: Mapping[Key, Array] | None
 ) -> dict[Key, Array]:
-    module = copy.deepcopy(task.module).to(dtype)
+    module = task.module
     if noise:
         disturb(module, noise)
-    loss_function = cast(copy.deepcopy(task.loss), dtype)
+    loss_function = cast(copy.deepcopy(task.loss, own(module)), dtype)
     parameters = dict(module.named_parameters())
     optimizer = make_optimizer(task.optimizer, task.groups, task.defaults, parameters)
     scheduler = make_scheduler(task.scheduler, optimizer)

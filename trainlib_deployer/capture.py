@@ -24,11 +24,13 @@ import torch.fx.traceback as annotations_of_nodes
 from torch import fx, nn
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.modules.batchnorm import _BatchNorm
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
 from golden.reference import InOrder, Masks, keep
 from trainlib_deployer import remedies
+from trainlib_deployer.batch_counts import batch_counts, counted_by
 from trainlib_deployer.errors import DeployError, Unsupported
 from trainlib_deployer.fold_constants import fold_constants
 from trainlib_deployer.ir import STEP, Source
@@ -190,7 +192,7 @@ def capture(user: UserModel) -> Captured:
     whole = WithLoss(user.module, user.loss)
     slots = slots_of(user, whole)
     trained = [s.name for s in slots if s.trainable]
-    step = Step(user, whole, slots, trained)
+    step = Step(user, whole, slots, trained, batch_counts(whole.net))
     try:
         with warnings.catch_warnings(), torch.random.fork_rng(devices=[]):
             warnings.simplefilter("ignore")
@@ -245,6 +247,7 @@ class Step:
     whole: WithLoss
     slots: list[Slot]
     trained: list[str]
+    counts: dict[_BatchNorm, int]
     outputs: tuple[Out, ...] = ()
 
     def __call__(self, *values: torch.Tensor) -> list[torch.Tensor]:
@@ -260,7 +263,8 @@ class Step:
         target = rebuilt(self.user.target, iter([v for k, v in given.items() if k.startswith("targettarget")]))
 
         def run() -> list[torch.Tensor]:
-            with Masks(lambda shape, q, call: keep_op(values[-1], list(shape), q, call, 1.0)):
+            masks = Masks(lambda shape, q, call: keep_op(values[-1], list(shape), q, call, 1.0))
+            with masks, counted_by(values[-1], self.counts):
                 return self.run(inputs, target, leaves)
 
         result: list[torch.Tensor] = torch.func.functional_call(self.whole, state, (run,), tie_weights=True)

@@ -29,6 +29,7 @@ FLAT_POOL = "use x.unfold, amax or mean over the depth, then 2-D pooling"
 NUMPY = "use torch's own functions (torch.sin for np.sin): only they are traced and differentiated"
 COUNTS = "compare with the bin edges and sum: ((x >= low) & (x < high)).float().sum()"
 IN_PLACE = "work on a copy: x = x + 1 instead of x += 1"
+MOMENTUM = "give the layer a momentum, such as momentum=0.1, or make a layer for each call"
 STATE = "forward may depend on its inputs, parameters and buffers only: keep counters and state in register_buffer"
 FLOAT32 = "stay in float32: leave out .double(), .half() and dtype="
 SCALED = "train in float32 and quantise after training"
@@ -141,6 +142,8 @@ def remedy_for_exception(text: str) -> str:
         return DENSE
     if "in-place" in lower or "inplace" in lower:
         return IN_PLACE
+    if "momentum=none" in lower:
+        return MOMENTUM
     if "complex" in lower:
         return COMPLEX
     return ""

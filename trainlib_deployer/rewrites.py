@@ -11,6 +11,7 @@ import torch
 from torch._decomp import get_decompositions
 from torch.nn import functional as F
 
+from trainlib_deployer.batch_counts import Share
 from trainlib_deployer.recurrent import REWRITES as RECURRENT
 from trainlib_deployer.rewrites_vision import REWRITES as VISION
 
@@ -33,7 +34,21 @@ def batch_norm(
         return NotImplemented
     if running_mean is None or running_var is None:
         return aten._native_batch_norm_legit.no_stats(x, weight, bias, True, momentum, eps)[0]
+    if isinstance(momentum, Share):
+        return cumulative_batch_norm(x, (running_mean, running_var), weight, bias, momentum.value(), eps)
     return aten._native_batch_norm_legit(x, weight, bias, running_mean, running_var, True, momentum, eps)[0]
+
+
+def cumulative_batch_norm(
+    x: Tensor, means: tuple[Tensor, Tensor], weight: Tensor | None, bias: Tensor | None, share: Tensor, eps: float
+) -> Any:
+    """With a momentum of one the statistics are the batch's own; a share of them goes into the means."""
+    own = [m.clone() for m in means]
+    y = aten._native_batch_norm_legit(x, weight, bias, own[0], own[1], True, 1.0, eps)[0]
+    with torch.no_grad():
+        for mean, new in zip(means, own, strict=True):
+            mean.add_((new - mean) * share)
+    return y
 
 
 def instance_norm(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -124,10 +123,10 @@ def verify(
 
 
 def task_of(user: UserModel, accumulate: int) -> reference.Task:
-    """What the reference trains, as it stands now: copies of the user's module and loss."""
+    """What the reference trains, from what the user's module holds now."""
     return reference.Task(
-        copy.deepcopy(user.module),
-        copy.deepcopy(user.loss),
+        user.module,
+        user.loss,
         user.samples,
         user.optimizer.own or user.optimizer.kind,
         [(dict(g.hyper), g.names) for g in user.optimizer.groups],
@@ -136,6 +135,7 @@ def task_of(user: UserModel, accumulate: int) -> reference.Task:
         user.clip_norm,
         user.clip_value,
         user.scheduler,
+        reference.contents(user.module),
     )
 
 

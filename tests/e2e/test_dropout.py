@@ -62,7 +62,7 @@ def test_all_kinds(project: Path) -> None:
     (project / "loops.c").write_text(loops.replace(f"< {bound}", "< 12000000"))
     assert not deployed.verify().passed
     (project / "loops.c").write_text(loops)
-    counter = re.search(r"^.*step\+\+;$", source, re.MULTILINE)
+    counter = re.search(r"^.*step_number\+\+;$", source, re.MULTILINE)
     assert counter is not None
     (project / "net.c").write_text(source.replace(counter[0], ""))
     failed = deployed.verify().verdict.first_failure

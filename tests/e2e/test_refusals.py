@@ -135,6 +135,13 @@ CASES = {
         "parameter 'inner.fc.weight' in place",
         layer="",
     ),
+    "means over all batches, twice": Case(
+        "return self.n(self.n(h))  # here",
+        "runs more than once in a step",
+        "self.n = nn.BatchNorm1d(6, momentum=None)",
+        layer="",
+        remedy="momentum=0.1",
+    ),
     "grid_sample": Case(
         "return F.grid_sample(h, torch.zeros(2, 3, 3, 2), align_corners=False)  # here",
         "'grid_sample'",

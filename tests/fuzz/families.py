@@ -186,12 +186,14 @@ def grouped_queries(rng: random.Random, shape: Shape) -> Step:
 @step(3)
 def linear_attention(rng: random.Random, shape: Shape) -> Step:
     n = shape[2]
-    return layer(
-        f"nn.Linear({n}, {3 * n}, bias={flag(rng)})",
-        "q, k, v = self.m@(x).chunk(3, -1)\n"
-        "q, k = F.elu(q) + 1, F.elu(k) + 1\n"
-        "x = torch.einsum('btd,bde->bte', q, torch.einsum('btd,bte->bde', k, v)) / "
-        "(q * k.sum(1, keepdim=True)).sum(-1, keepdim=True)",
+    return Step(
+        (f"self.m@ = nn.Linear({n}, {3 * n}, bias={flag(rng)})",),
+        (
+            "q, k, v = self.m@(x).chunk(3, -1)",
+            "q, k = F.elu(q) + 1, F.elu(k) + 1",
+            "kv = torch.einsum('btd,bte->bde', k, v)",
+            "x = torch.einsum('btd,bde->bte', q, kv) / (q * k.sum(1, keepdim=True)).sum(-1, keepdim=True)",
+        ),
     )
 
 

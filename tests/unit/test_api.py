@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
 import trainlib_deployer
+from golden import reference
 from trainlib_deployer import api
 from trainlib_deployer.errors import UsageError
 from trainlib_deployer.options import Options
@@ -54,7 +56,24 @@ def test_defaults(asked: list[Any]) -> None:
     folder, given = done.verify(steps=3, cores=2)
     task = given.pop("task")
     assert (folder, given) == (done.folder, {"on": "host", "steps": 3, "cores": 2})
-    assert (task.optimizer, task.module is not user.module, len(task.samples)) == ("SGD", True, 5)
+    assert (task.optimizer, len(task.samples)) == ("SGD", 5)
+
+
+def test_the_reference_starts_from_what_was_deployed(asked: list[Any]) -> None:
+    """Fault: it starts from what the caller has trained since, or leaves the caller's model changed."""
+    model = Small()
+    done = trainlib_deployer.deploy(model, torch.ones(2, 5), torch.tensor([1, 2]))
+    assert done.task is not None
+    before = reference.run(done.task, 2, torch.float64)
+    with torch.no_grad():
+        for p in model.parameters():
+            p.mul_(3.0)
+            p.requires_grad_(False)
+    kept = {n: v.clone() for n, v in model.eval().state_dict().items()}
+    after = reference.run(done.task, 2, torch.float64)
+    assert before.keys() == after.keys() and all(np.array_equal(before[k], after[k]) for k in before)
+    assert not model.training and all(torch.equal(v, kept[n]) for n, v in model.state_dict().items())
+    assert all(p.dtype is torch.float32 and p.grad is None and not p.requires_grad for p in model.parameters())
 
 
 def test_everything_given(asked: list[Any]) -> None:
