@@ -14,7 +14,7 @@ from trainlib_deployer.ir import Kind, Op, Part, Program, Splittable, Tensor, Vi
 from trainlib_deployer.ops.cuts import MOST_TILES
 from trainlib_deployer.plan.tiles import Room, Tiling, direct_cycles, glance, least_bytes, tiled
 
-LOOK_AT = 6  # cuts of an operation that are worked out in full
+LOOK_AT = 5  # cuts of an operation that are worked out in full
 REMEMBERED = 4096  # operations
 
 
@@ -45,6 +45,7 @@ class Prospects:
         self.least = least_bytes(self.program, self.whole, job.room)
         self.cuts = list(self.glances())  # least bytes, guess of the cycles, the cuts
         self.known: dict[tuple[int, bool], Tiling | None] = {}
+        self.made: dict[int, tuple[Part, ...]] = {}
 
     def glances(self) -> Iterator[tuple[int, float, Sequence[Any]]]:
         """Judged by the first two tiles."""
@@ -72,8 +73,10 @@ class Prospects:
     def parts(self, index: int) -> tuple[Part, ...]:
         if index < 0:
             return (self.whole,)
-        kind = cast(Splittable, self.job.kind)
-        return tuple(kind.part(c, self.job.reads, self.job.writes) for c in self.cuts[index][2])
+        if index not in self.made:
+            kind = cast(Splittable, self.job.kind)
+            self.made[index] = tuple(kind.part(c, self.job.reads, self.job.writes) for c in self.cuts[index][2])
+        return self.made[index]
 
 
 prospects = lru_cache(maxsize=REMEMBERED)(Prospects)
