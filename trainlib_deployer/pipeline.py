@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from trainlib_deployer import passes
@@ -14,10 +14,10 @@ from trainlib_deployer.folder import replaced_folder
 from trainlib_deployer.ir import Program
 from trainlib_deployer.lower import lower
 from trainlib_deployer.options import Options
-from trainlib_deployer.passes.within_budget import within_budget
+from trainlib_deployer.passes.within_budget import added_macs, within_budget
 from trainlib_deployer.plan.build import best_layout, fits, plan, untiled
 from trainlib_deployer.plan.certificate import check_folder
-from trainlib_deployer.plan.plan import Plan
+from trainlib_deployer.plan.plan import Plan, Recomputed
 from trainlib_deployer.refuse import check_deployable
 from trainlib_deployer.targets import Target
 from trainlib_deployer.user_model import UserModel
@@ -60,11 +60,19 @@ def fitted(program: Program, target: Target, say: Say) -> Plan:
     chosen = None if smaller is None else best_layout(smaller, target)
     if smaller is None or chosen is None or not fits(chosen):
         return plan(program, target)
-    twice = sum(op.kind.macs() for op in smaller.ops) - sum(op.kind.macs() for op in program.ops)
+    done = recomputed(program, smaller, target)
     say(
-        f"it fits with {len(smaller.ops) - len(program.ops)} operations done twice: {twice:,} more multiply-adds a step"
+        f"it fits with {done.operations} operations done twice: {done.bytes_saved:,} bytes less, "
+        f"{done.macs:,} more multiply-adds a step"
     )
-    return chosen
+    return replace(chosen, recomputed=done)
+
+
+def recomputed(program: Program, smaller: Program, target: Target) -> Recomputed:
+    """Bytes are compared where both steps are planned alike, without tiles."""
+    level = "L2" if target.l2 else "L1"
+    before, after = (untiled(p, target).levels[level].used for p in (program, smaller))
+    return Recomputed(len(smaller.ops) - len(program.ops), added_macs(smaller), before - after)
 
 
 def smaller_to_fit(program: Program, target: Target) -> Program | None:

@@ -85,3 +85,15 @@ def test_signs_instead_of_activations(tmp_path: Path, monkeypatch: pytest.Monkey
     plain = results(tmp_path / "plain", poison=False)
     assert len(plain) > 20
     assert results(tmp_path / "signs", poison=True) == plain
+
+
+def test_a_deployment_says_what_is_done_twice_and_saved(tmp_path: Path) -> None:
+    full = read_plan(deploy_example("dscnn", tmp_path / "full", steps=1, l1="64k", l2="2M").folder)
+    assert full["recomputed"] == {"operations": 0, "macs": 0, "bytes_saved": 0}
+    budget = full["levels"]["L2"]["used"] - 100_000
+    small = read_plan(deploy_example("dscnn", tmp_path / "small", steps=1, l1="64k", l2=str(budget)).folder)
+    done = small["recomputed"]
+    assert done["operations"] == len(small["ops"]) - len(full["ops"]) > 0
+    assert done["macs"] == sum(op["macs"] for op in small["ops"]) - sum(op["macs"] for op in full["ops"])
+    assert done["bytes_saved"] >= 100_000
+    assert small["levels"]["L2"]["used"] <= budget

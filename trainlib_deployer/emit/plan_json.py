@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,7 @@ def plan_json(user: UserModel, plan: Plan, traces: list[Trace], steps: int, accu
             "proved_optimal": all(level.proved for level in plan.levels.values()),
             "checked": False,  # until plan/certificate.py has read what was written
         },
+        "recomputed": asdict(plan.recomputed),
         "traffic": traffic_json(plan),
         "trace": [trace_json(t, plan) for t in traces],
     }

@@ -50,6 +50,15 @@ class LevelPlan:
 
 
 @dataclass(frozen=True)
+class Recomputed:
+    """Work that is done twice so that a step fits."""
+
+    operations: int
+    macs: int
+    bytes_saved: int  # of the level that the tensors live in
+
+
+@dataclass(frozen=True)
 class Plan:
     """Everything that is decided before the first line of C."""
 
@@ -61,6 +70,7 @@ class Plan:
     scratch: Mapping[int, Buffer]  # position of an operation -> its scratch
     stacks: Buffer
     tilings: Mapping[int, Tiling] = field(default_factory=dict)  # position of an operation -> how it streams through L1
+    recomputed: Recomputed = Recomputed(0, 0, 0)
 
     @property
     def peak(self) -> int:
