@@ -1,8 +1,6 @@
 """The reference run: the user's own model trained by PyTorch itself, in any precision, recorded tensor by tensor.
 
-It knows nothing of graphs or plans: eager PyTorch, `loss.backward()`, `torch.optim`. Standalone, so that a copy
-works in a
-generated project.
+Eager PyTorch, `loss.backward()`, `torch.optim`; standalone, so that a copy works in a generated project.
 """
 
 from __future__ import annotations
@@ -25,8 +23,6 @@ import torch
 from torch import nn
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
-
-from golden.in_order import InOrder
 
 Array = np.ndarray[Any, Any]
 Key = tuple[int, str, str]  # step, kind, name
@@ -230,12 +226,24 @@ class Precise(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.dtype = dtype
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = kwargs or {}
-        if kwargs.get("dtype") is torch.float32:
+        if (kwargs := kwargs or {}).get("dtype") is torch.float32:
             kwargs = {**kwargs, "dtype": self.dtype}
         if self.dtype is not torch.float32 and any(is_of(v, self.dtype) for v in pytree.tree_leaves((args, kwargs))):
             args, kwargs = cast((args, kwargs), self.dtype)  # constants that only the user's own function knows
         return func(*args, **kwargs)
+
+
+class InOrder(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """PyTorch's gradient of batch and instance norm on the CPU is wrong, in float64 as well, where the gradient it is
+    given lies in memory as [1, height, width, channels] and the input does not: here, both lie in order."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is torch.ops.aten.native_batch_norm_backward.default:
+            args = (args[0].contiguous(), args[1].contiguous(), *args[2:])
+        return func(*args, **(kwargs or {}))
 
 
 def is_of(value: Any, dtype: torch.dtype) -> bool:

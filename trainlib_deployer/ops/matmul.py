@@ -60,8 +60,9 @@ class MatMul:
             return 3.0 * self.macs() / cores + 300
         if 1 in (self.m, self.n):  # four rows at a time; few of them are split over k
             rows = self.batch * self.m * self.n
-            share = -(-rows // cores) if rows >= 4 * cores else rows / cores
-            return 2.7 * self.k * (-(-share // 4) * 4 if rows >= 4 * cores else share) + 300
+            if rows >= 4 * cores or self.k <= BLOCK:
+                return 2.7 * self.k * 4 * -(-rows // (4 * cores)) + 300
+            return 2.7 * BLOCK * 4 * -(-(-(-rows // 4) * -(-self.k // BLOCK)) // cores) + 900
         return panel_cycles(self.batch, self.m, self.n, self.k, cores)
 
     def cuts(self) -> Iterator[list[Cut]]:
