@@ -28,8 +28,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
-from golden.in_order import InOrder
-from golden.reference import Masks, keep
+from golden.reference import InOrder, Masks, keep
 from trainlib_deployer import remedies
 from trainlib_deployer.batch_counts import batch_counts, counted_by
 from trainlib_deployer.errors import DeployError, Unsupported
