@@ -63,7 +63,10 @@ def setting(seed: int, target: str | None = None, sanitize: str = "") -> Setting
     if target is not None:
         preset = resolve(target)
         cores, l1 = preset.cores, str(preset.l1)
-    return Setting(cores, l1, "4M", target, rng.choice((1, 1, 1, 2, 3)), rng.random() < 0.4, sanitize)
+    accumulate, poison = rng.choice((1, 1, 1, 2, 3)), rng.random() < 0.4
+    # so little that some of the forward pass runs twice, if it fits at all
+    l2 = rng.choice(("4M", "4M", "4M", "128k", "64k", "32k")) if target is None and l1 != "128M" else "4M"
+    return Setting(cores, l1, l2, target, accumulate, poison, sanitize)
 
 
 @dataclass(frozen=True)

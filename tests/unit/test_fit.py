@@ -129,6 +129,27 @@ def test_variants_keep_the_program(roomy: Deployment) -> None:
     assert program.ops == before
 
 
+def test_a_loop_for_what_is_trained_and_what_is_not(tmp_path: Path) -> None:
+    """Fault: the variant that trains the last layer alone reads the other's sum of gradients, which is gone, where the
+    rate of a group is computed in the loop that updates a bias of one element."""
+    model = nn.Sequential(nn.Linear(WIDE, 1), nn.Tanh(), nn.Linear(1, NARROW))
+    groups = [{"params": [model[0].weight, model[2].weight]}, {"params": [model[0].bias, model[2].bias], "lr": 0.01}]
+    with pytest.raises(DoesNotFit) as failure:
+        deploy(
+            model,
+            torch.randn(BATCH, WIDE),
+            torch.randn(BATCH, NARROW),
+            loss=nn.MSELoss(),
+            optimizer=torch.optim.SGD(groups, lr=0.1),
+            accumulate=2,
+            cores=1,
+            l1="4k",
+            l2="3k",
+            out=tmp_path / "net",
+        )
+    assert 'startswith("2.")' in failure.value.render()
+
+
 def test_nothing_helps(roomy: Deployment, tmp_path: Path) -> None:
     """Far too little memory: what does not suffice is said with what is still missing."""
     text = message(tmp_path / "net", 2048)

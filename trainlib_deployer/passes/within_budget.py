@@ -11,7 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from trainlib_deployer.ir import Op, Program, View, readers, writers
+from trainlib_deployer.ops.loop import Loop
 from trainlib_deployer.passes.drop_dead import without_dead_results
+from trainlib_deployer.passes.prune_loops import pruned
 from trainlib_deployer.passes.reorder import Fullness, Scale, reorder
 
 ROUNDS = 200
@@ -135,15 +137,22 @@ def again(program: Program, chain: list[Op], name: str, later: int) -> Program:
     tensors = dict(program.tensors)
     for old, new in fresh.items():
         tensors[new] = replace(tensors[old], name=new)
-    wanted = {fresh[name]} | {fresh[v.tensor] for op in chain for v in op.reads if v.tensor in fresh}
-    clones = []
-    for op in chain:
+    wanted, clones = {fresh[name]}, list[Op]()
+    for op in reversed(chain):
         reads, writes = (tuple(renamed(v, fresh) for v in views) for views in (op.reads, op.writes))
         clone = replace(op, name=f"{op.name}{SUFFIX}", phase="backward", reads=reads, writes=writes)
-        clones.append(without_dead_results(clone, wanted))
+        if any(v.tensor in wanted for v in writes):
+            clones.append(only(clone, wanted))
+            wanted |= {v.tensor for v in clones[-1].reads}
     changed = {name: fresh[name]}
     tail = [replace(op, reads=tuple(renamed(v, changed) for v in op.reads)) for op in program.ops[later:]]
-    return replace(program, tensors=tensors).with_ops([*program.ops[:later], *clones, *tail])
+    return replace(program, tensors=tensors).with_ops([*program.ops[:later], *reversed(clones), *tail])
+
+
+def only(op: Op, wanted: set[str]) -> Op:
+    """Without the results that are not wanted, nor what they alone need."""
+    op = without_dead_results(op, wanted)
+    return pruned(op) if isinstance(op.kind, Loop) else op
 
 
 def unused(program: Program, name: str) -> str:

@@ -218,7 +218,7 @@ def frozen(program: Program, keep: Set[str]) -> Program:
             live |= {v.tensor for v in op.reads}
             kept.append(op)
     slim = replace(program, gradients=gradients).with_ops(kept[::-1])
-    return replace(slim, tensors={n: t for n, t in slim.tensors.items() if n not in states})
+    return dropped(slim, states)  # a loop that is kept may read some of them, too
 
 
 def fewer_cores(plan: Plan, worst: LevelPlan, replan: Replan) -> Iterator[Remedy]:
