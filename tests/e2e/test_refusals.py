@@ -143,10 +143,10 @@ CASES = {
         remedy="momentum=0.1",
     ),
     "grid_sample": Case(
-        "return F.grid_sample(h, torch.zeros(2, 3, 3, 2), align_corners=False)  # here",
+        "return F.grid_sample(h, torch.zeros(2, 3, 3, 2), mode='bicubic', align_corners=False)  # here",
         "'grid_sample'",
         shape=IMAGE,
-        remedy="register_buffer",
+        remedy="mode='bilinear'",
     ),
     "fake quantisation": Case(
         "return torch.fake_quantize_per_tensor_affine(h, 0.1, 0, -128, 127)  # here",
