@@ -24,7 +24,7 @@ def fold_constants(graph: fx.GraphModule) -> None:
         if node.op == "call_function" and needed and isinstance(known[node], torch.Tensor):
             if varied(known[node]):
                 store(graph, node, known[node])
-            elif node.all_input_nodes and known[node].numel():
+            elif node.all_input_nodes and known[node].numel() and known[node].device.type == "cpu":
                 fill(graph, node, known[node])
     graph.graph.eliminate_dead_code()
 

@@ -30,7 +30,7 @@ def tiled_operations(folder: Path) -> int:
 @pytest.mark.parametrize("name", ["resnet8", "dscnn", "mlp"])
 def test_an_example_gives_the_same_bits_at_every_size_of_l1(name: str, tmp_path: Path) -> None:
     whole = bits(deploy_example(name, tmp_path / "whole", steps=1))
-    for l1 in ("24k", "64k", "128k"):
+    for l1 in ("24k", "64k"):
         deployed = deploy_example(name, tmp_path / l1, steps=1, l1=l1, l2="4M", cores=4)
         assert tiled_operations(deployed.folder) > 5
         assert bits(deployed) == whole, f"{name} with {l1} of L1"
@@ -114,6 +114,6 @@ def random_case(seed: int, folder: Path, count: int = 8) -> int:
     return compared
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1])
 def test_random_layers_give_the_same_bits_tiled(seed: int, tmp_path: Path) -> None:
     assert random_case(seed, tmp_path) >= 20

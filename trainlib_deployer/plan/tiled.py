@@ -17,7 +17,7 @@ from trainlib_deployer.plan.plan import Plan
 from trainlib_deployer.plan.tiles import Room, Tiling, direct_cycles, work_cycles
 from trainlib_deployer.targets import Target
 
-SMALL = (32, 256, 1024)  # bytes of a tensor that may live in L1: what leaves the tiles more room, or saves transfers
+SMALL = (32, 1024)  # bytes of a tensor that may live in L1: what leaves the tiles more room, or saves transfers
 SHARE = 8  # ... as long as those that persist take no more than this part of it together
 MARGINS = (1.0, 0.9, 0.75, 0.5)  # of the bytes left: what the arena may lose to gaps
 
