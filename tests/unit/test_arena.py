@@ -241,7 +241,7 @@ def test_checker_sees_misalignment_and_missing_or_foreign_names() -> None:
     assert any("ghost" in w for w in check_placement(asked, dataclasses.replace(found, offsets=foreign)))
 
 
-@pytest.mark.parametrize("letter", list("BFHJ"))
+@pytest.mark.parametrize("letter", list("BH"))
 def test_minimalloc_instances_fit(letter: str) -> None:
     asked = minimalloc(next(SUITE.glob(f"{letter}.*.csv")))
     found = place(asked, seconds=10.0)
