@@ -361,7 +361,8 @@ class Namesakes(nn.Module):
     def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
         for p in self.parameters(recurse=False):
             x = x * (1 + 0.1 * p)
-        return {"init": self.init(self.dropout(x) + self.dropout.key + self.step_number)}
+        y = self.init(self.dropout(x) + self.dropout.key + self.step_number)
+        return {"init": y, "profile": y.abs()}
 
 
 def test_names_that_the_project_uses_itself(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ KEYWORDS = frozenset(
 )
 
 MACROS = re.compile(r"(PLAN|NET|DATA|OFFSET|TL)_.*|L[12]|[FI]32|U16|U8|STACKS|SCRATCH|TILE|LANES|TRACE")
-FUNCTIONS = frozenset("init train_step evaluate forward save load trace paint position l1 l2".split())
+FUNCTIONS = frozenset("init train_step evaluate forward save load trace profile paint position l1 l2".split())
 
 
 def identifier(name: str) -> str:
