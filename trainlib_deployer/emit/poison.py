@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from trainlib_deployer.emit.names import comment
-from trainlib_deployer.plan.build import aligned
 from trainlib_deployer.plan.plan import Buffer, Plan
+from trainlib_deployer.plan.tiles import aligned
 
 
 def poison_levels(plan: Plan) -> list[dict[str, Any]]:

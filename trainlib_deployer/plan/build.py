@@ -10,15 +10,10 @@ from trainlib_deployer.plan.arena import Interval, Placement, Problem, place
 from trainlib_deployer.plan.fit import does_not_fit
 from trainlib_deployer.plan.lifetimes import Lifetime, lifetimes, shared_storage
 from trainlib_deployer.plan.plan import Buffer, LevelPlan, Plan
-from trainlib_deployer.plan.tiles import Tiling
+from trainlib_deployer.plan.tiles import ALIGNMENT, Tiling, aligned
 from trainlib_deployer.targets import Target
 
-ALIGNMENT = 16
 STACKS = "core stacks"
-
-
-def aligned(size: int) -> int:
-    return -(-size // ALIGNMENT) * ALIGNMENT
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from trainlib_deployer.ir import Op, Program
 from trainlib_deployer.plan import build, tiled
 from trainlib_deployer.plan.best_tiling import Job, prospects
 from trainlib_deployer.plan.plan import Plan
-from trainlib_deployer.plan.tiles import Room
+from trainlib_deployer.plan.tiles import Room, aligned
 from trainlib_deployer.targets import Target
 
 ATTEMPTS = 4  # the arena may lose bytes to gaps
@@ -42,7 +42,7 @@ def least_l1(program: Program, target: Target) -> int:
     items = build.tensor_items(program)
     here = tiled.residents(program, items, min(tiled.SMALL), target.l1)
     always = target.cores * target.stack_bytes
-    always += sum(build.aligned(i.size) for i in build.persistent_items(program) if i.name in here)
+    always += sum(aligned(i.size) for i in build.persistent_items(program) if i.name in here)
     used = tiled.occupied(items, here, max(len(program.ops), 1))
     room = Room(here, 0, target.cores)
     return always + max(u + smallest(program, op, room) for u, op in zip(used, program.ops, strict=True))
@@ -51,7 +51,7 @@ def least_l1(program: Program, target: Target) -> int:
 def smallest(program: Program, op: Op, room: Room) -> int:
     """Bytes of an operation that reads L2 directly, or of its smallest tiles."""
     known = prospects(Job.of(program, op, room))
-    best = build.aligned(op.kind.scratch(room.cores))
+    best = aligned(op.kind.scratch(room.cores))
     for least, _, index in sorted((least, guess, i) for i, (least, guess, _) in enumerate(known.cuts)):
         if least >= best:
             break

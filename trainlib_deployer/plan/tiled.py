@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from trainlib_deployer.ir import Part, Program
 from trainlib_deployer.plan import build
 from trainlib_deployer.plan.best_tiling import best_tiling
-from trainlib_deployer.plan.build import STACKS, Item, aligned
+from trainlib_deployer.plan.build import STACKS, Item
 from trainlib_deployer.plan.lifetimes import Lifetime
 from trainlib_deployer.plan.plan import Plan
-from trainlib_deployer.plan.tiles import Room, Tiling, direct_cycles, work_cycles
+from trainlib_deployer.plan.tiles import Room, Tiling, aligned, direct_cycles, work_cycles
 from trainlib_deployer.targets import Target
 
 SMALL = (32, 1024)  # bytes of a tensor that may live in L1: what leaves the tiles more room, or saves transfers
