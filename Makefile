@@ -20,8 +20,9 @@ $(VENV)/ready: constraints.txt setup.cfg pyproject.toml
 demo: $(VENV)/ready
 	$(BIN)/trainlib-deploy --model examples/resnet8.py --cores 8 --l1 64k --l2 2M --out out/resnet8 --run host
 
+# The tests build hundreds of projects, with the same kernels in most of them: ccache, where it is installed, compiles each once.
 test: lint
-	$(BIN)/pytest -q -n 2 tests
+	CCACHE_DIR=$(CURDIR)/build/ccache CCACHE_NOHASHDIR=1 PATH="/usr/lib/ccache:$$PATH" $(BIN)/pytest -q -n 2 tests
 
 unit: $(VENV)/ready
 	$(BIN)/pytest -x -q tests/unit

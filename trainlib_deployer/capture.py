@@ -329,11 +329,17 @@ def masks_unread() -> Iterator[None]:
 def functional(graph: fx.GraphModule, values: list[torch.Tensor]) -> fx.GraphModule:
     """The same graph without mutation inside and without rare operations; writes to placeholders remain as copy_ at
     the end."""
+    if not any(needs_rewriting(n.target) for n in graph.graph.nodes if n.op == "call_function"):
+        return graph
 
     def again(*args: torch.Tensor) -> Any:
         return fx.Interpreter(graph).run(*args)
 
     return trace(torch.func.functionalize(again, remove="mutations"), values, DECOMPOSED)
+
+
+def needs_rewriting(target: Any) -> bool:
+    return target in DECOMPOSED or (isinstance(target, torch._ops.OpOverload) and target._schema.is_mutable)
 
 
 def take_buffer_writes(graph: fx.GraphModule, slots: list[Slot]) -> tuple[Out, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib.machinery
 import importlib.util
 import linecache
@@ -64,8 +65,14 @@ def source_of(err: BaseException) -> Source | None:
 def is_users(filename: str) -> bool:
     if filename.startswith("<") and not filename.startswith("<ipython"):
         return False
-    path = str(Path(filename).resolve())
+    path = real_path(Path(filename).absolute())
     return not any(path.startswith(root + "/") for root in NOT_THE_USERS)
+
+
+@functools.cache
+def real_path(absolute: Path) -> str:
+    """Without links. Remembered: two thousand modules are asked for theirs at every deployment."""
+    return str(absolute.resolve())
 
 
 def shown(filename: str) -> str:
@@ -109,7 +116,7 @@ def importable(directory: Path) -> Iterator[None]:
 def is_helper(module: ModuleType, directory: Path) -> bool:
     """A module of the user's beside their file; the file itself stays registered, for pickle and inspect."""
     origin = getattr(module, "__file__", None)
-    beside = bool(origin) and str(Path(str(origin)).resolve()).startswith(f"{directory}/")
+    beside = bool(origin) and real_path(Path(str(origin)).absolute()).startswith(f"{directory}/")
     return beside and is_users(str(origin)) and not hasattr(module, MAIN)
 
 
