@@ -153,8 +153,9 @@ def trained(
         if first:
             optimizer.zero_grad(set_to_none=True)
         with Masks(lambda shape, q, call, step=step: keep(shape, q, call, step)):  # type: ignore[misc]
-            output = module(*(cast(x, dtype) for x in inputs))
-            loss = loss_function(output, cast(target, dtype))
+            given, wanted = (copy.deepcopy(cast(v, dtype)) for v in (inputs, target))  # a forward may change its input
+            output = module(*given)
+            loss = loss_function(output, wanted)
             (loss / task.accumulate).backward()
         record[step, "loss", "loss"] = array(loss)
         for name, value in named_outputs(output):

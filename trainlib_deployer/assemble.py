@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -14,11 +14,12 @@ import torch
 from torch import nn
 from torch.utils import _pytree as pytree
 
+from trainlib_deployer import remedies
 from trainlib_deployer import samples as sampling
 from trainlib_deployer.errors import UsageError
 from trainlib_deployer.optimizer import clip_limit, read_optimizer, read_schedule
 from trainlib_deployer.samples import Sample, describe, type_name
-from trainlib_deployer.user_code import user_code
+from trainlib_deployer.user_code import source_in_stack, user_code
 from trainlib_deployer.user_data import Example, from_data
 from trainlib_deployer.user_model import UserModel, trainable
 
@@ -204,7 +205,7 @@ def trial(module: nn.Module, loss: Any, inputs: tuple[Any, ...], target: Any) ->
         if not any(isinstance(x, torch.Tensor) for x in pytree.tree_leaves(output)):
             raise UsageError(f"forward returns {describe(output)}, not a tensor")
         value = loss_value(loss, output, target, "example_target")
-        check_gradients(module, value)
+        check_gradients(module, value, lambda: loss(module(*sampling.cloned(inputs)), target))
         return pytree.tree_map(lambda x: x.detach() if isinstance(x, torch.Tensor) else x, output)
 
 
@@ -250,12 +251,17 @@ def check_classes(loss: nn.CrossEntropyLoss, output: Any, target: Any, what: str
         )
 
 
-def check_gradients(module: nn.Module, value: torch.Tensor) -> None:
+def check_gradients(module: nn.Module, value: torch.Tensor, again: Callable[[], torch.Tensor]) -> None:
+    """`again` computes `value` once more, to find the line behind an error."""
     parameters = trainable(module)
     gradients: tuple[torch.Tensor | None, ...] = (None,)
     if value.requires_grad:
-        with user_code("the backward pass fails"):
-            gradients = torch.autograd.grad(value, list(parameters.values()), allow_unused=True)
+        leaves = list(parameters.values())
+        with (
+            user_code("the backward pass fails"),
+            not_overwritten(lambda: torch.autograd.grad(again(), leaves, allow_unused=True)),
+        ):
+            gradients = torch.autograd.grad(value, leaves, allow_unused=True)
     if all(g is None for g in gradients):
         raise UsageError(
             "the loss does not depend on any trainable parameter: there is nothing to train",
@@ -264,6 +270,26 @@ def check_gradients(module: nn.Module, value: torch.Tensor) -> None:
     for name, gradient in zip(parameters, gradients, strict=True):
         if gradient is not None and not bool(torch.isfinite(gradient).all()):
             raise UsageError(f"the gradient of parameter '{name}' is NaN or infinite on the example")
+
+
+@contextlib.contextmanager
+def not_overwritten(again: Callable[[], object]) -> Iterator[None]:
+    """PyTorch names no line of the user's when a tensor has changed since it was saved; done again under its anomaly
+    detection, it does."""
+    try:
+        yield
+    except RuntimeError as error:
+        if "modified by an inplace operation" not in str(error):
+            raise
+        with warnings.catch_warnings(record=True) as said, torch.autograd.set_detect_anomaly(True, check_nan=False):
+            warnings.simplefilter("always")
+            with contextlib.suppress(RuntimeError):
+                again()
+        raise UsageError(
+            "the backward pass fails: a tensor that the gradient of a line needs is changed in place later",
+            source=source_in_stack("\n".join(str(w.message) for w in said)),
+            remedy=remedies.IN_PLACE,
+        ) from error
 
 
 def loss_is_finite(loss: Any, output: Any, target: Any) -> bool:

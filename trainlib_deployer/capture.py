@@ -37,6 +37,7 @@ from trainlib_deployer.ir import STEP, Source
 from trainlib_deployer.masks import tidy_masks
 from trainlib_deployer.ops.dropout import keep as keep_op
 from trainlib_deployer.rewrites import DECOMPOSED, REWRITES
+from trainlib_deployer.samples import cloned
 from trainlib_deployer.user_line import user_line, user_line_of_error
 from trainlib_deployer.user_model import UserModel
 
@@ -342,8 +343,12 @@ def needs_rewriting(target: Any) -> bool:
     return target in DECOMPOSED or (isinstance(target, torch._ops.OpOverload) and target._schema.is_mutable)
 
 
+SAMPLE = ("input", "target")
+
+
 def take_buffer_writes(graph: fx.GraphModule, slots: list[Slot]) -> tuple[Out, ...]:
-    """copy_(buffer, value) becomes a result (buffer, value). Batch counters are bookkeeping that nothing here reads."""
+    """copy_(buffer, value) becomes a result (buffer, value). Batch counters are bookkeeping that nothing here reads; an
+    input that the forward changes is a sample, which comes as it was the next time."""
     nodes = list(graph.graph.nodes)
     slot_of = dict(zip([n for n in nodes if n.op == "placeholder"], slots, strict=True))
     written: dict[str, fx.Node] = {}
@@ -351,7 +356,7 @@ def take_buffer_writes(graph: fx.GraphModule, slots: list[Slot]) -> tuple[Out, .
         if node.target is not aten.copy_.default:
             continue
         slot = slot_of.get(node.args[0])
-        if slot is not None and not slot.name.endswith("num_batches_tracked"):
+        if slot is not None and slot.kind not in SAMPLE and not slot.name.endswith("num_batches_tracked"):
             if slot.kind != "buffer":
                 raise Unsupported(
                     f"the forward changes {slot.kind} '{slot.name}' in place",
@@ -451,8 +456,8 @@ def check_against_eager(user: UserModel, captured: Captured) -> None:
         results = Dense(captured.graph).run(*[s.value.clone() for s in captured.inputs])
         parameters = trainable_parameters(module)
         with Masks(lambda shape, q, call: keep(shape, q, call, 0)):
-            output = module(*user.inputs)
-            loss = loss_function(output, user.target)
+            output = module(*cloned(user.inputs))
+            loss = loss_function(output, cloned(user.target))
             gradients = torch.autograd.grad(loss, list(parameters.values()), allow_unused=True)
     expected = {("loss", "loss"): loss, **{("output", n): v for n, v in named_outputs(output)}}
     expected |= {("gradient", n): g for n, g in zip(parameters, gradients, strict=True) if g is not None}

@@ -8,6 +8,7 @@ import importlib.machinery
 import importlib.util
 import linecache
 import random
+import re
 import sys
 import sysconfig
 import traceback
@@ -60,6 +61,13 @@ def source_of(err: BaseException) -> Source | None:
     for frame in reversed(frames):
         return Source(shown(frame.filename), frame.lineno or 0, (frame.line or "").strip())
     return None
+
+
+def source_in_stack(text: str) -> Source | None:
+    """The innermost line of the user's in a printed stack."""
+    frames = re.findall(r'File "(.+)", line (\d+), in .+\n *(.*)', text)
+    users = [Source(shown(file), int(line), code.strip()) for file, line, code in frames if is_users(file)]
+    return users[-1] if users else None
 
 
 def is_users(filename: str) -> bool:

@@ -227,6 +227,26 @@ def test_forward_and_backward_belong_to_the_same_function(tmp_path: Path) -> Non
     assert_same(computed, exact)
 
 
+class ChangesItsInput(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = nn.Linear(5, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        before = x.square()
+        x[:, 1] = 0.25
+        x.mul_(0.5).add_(self.fc.bias.detach()[0])
+        return self.fc(x) + self.fc(before)  # type: ignore[no-any-return]
+
+
+def test_a_sample_comes_back_as_it_was(tmp_path: Path) -> None:
+    """Fault: what the forward writes into its input stays there for the next step, here or in the reference."""
+    given = random(4, 5)
+    model = shaken(ChangesItsInput())
+    assert_same(*trained(model, given, labels(4, 3), nn.CrossEntropyLoss(), tmp_path / "p"))
+    assert torch.equal(given, random(4, 5))
+
+
 @pytest.mark.parametrize("frozen", [False, True])
 def test_batch_norm_statistics_follow_the_data(frozen: bool, tmp_path: Path) -> None:
     """Fault: running mean and variance keep their initial values, or move although the layer is in eval mode."""

@@ -129,7 +129,6 @@ CASES = {
         layer="",
         remedy="torch.sin for np.sin",
     ),
-    "input in place": Case("x += 1  # here\nreturn h * x", "input 'input' in place", layer="", remedy="x = x + 1"),
     "parameter in place": Case(
         "with torch.no_grad():\n    self.fc.weight.clamp_(-1, 1)  # here\nreturn h",
         "parameter 'inner.fc.weight' in place",

@@ -327,6 +327,16 @@ def test_forward_shows_the_users_line(tmp_path: Path) -> None:
     assert "RuntimeError" in err.message
 
 
+def test_a_saved_tensor_that_changes_names_the_line_that_needs_it(tmp_path: Path) -> None:
+    calls = "y = torch.sigmoid(self.conv(x))  # saved\n        y += 1\n        return self.fc(y.mean((2, 3)))"
+    text = GOOD.replace("return self.fc(self.norm(self.conv(x)).mean((2, 3)))", calls)
+    err = mistake(tmp_path, text)
+    assert "changed in place" in err.message
+    assert err.source is not None
+    assert err.source.text.endswith("# saved")
+    assert "x = x + 1" in err.remedy
+
+
 def test_forward_without_a_tensor(tmp_path: Path) -> None:
     text = GOOD.replace("return self.fc", "self.fc")
     assert "forward returns None" in mistake(tmp_path, text).render()
