@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -59,13 +60,17 @@ def assemble(parts: Parts) -> UserModel:
     freeze_empty(module, notes)
     loss = given_loss(parts, target, notes)
     optimizer = read_optimizer(parts.optimizer, module, parts.where, notes)
-    output = trial(module, loss, inputs, target)
+    trial(module, loss, inputs, target)
     if parts.data is None:
-        known = sampling.perturbed(known[0], output, parts.count, lambda t: loss_is_finite(loss, output, t))
+        known = sampling.perturbed(
+            known[0], parts.count, lambda x: output_or_none(module, x), lambda o, t: loss_is_finite(loss, o, t)
+        )
     else:
-        for i, (_, other) in enumerate(known):
-            with unchanged(loss):
-                loss_value(loss, output, other, f"sample {i} of data")
+        for i, (given, wanted) in enumerate(known):
+            with unchanged(module, loss):
+                with user_code(f"the model fails on sample {i} of data"):
+                    output = module(*sampling.cloned(given))
+                loss_value(loss, output, wanted, f"sample {i} of data")
     return UserModel(
         name=parts.name,
         module=module,
@@ -196,8 +201,16 @@ def unchanged(*things: Any) -> Iterator[None]:
                         buffer.copy_(value)
 
 
-def trial(module: nn.Module, loss: Any, inputs: tuple[Any, ...], target: Any) -> Any:
-    """Forward, loss and gradients of the example, in the module's own mode; the output, detached."""
+def output_or_none(module: nn.Module, inputs: tuple[Any, ...]) -> Any:
+    """Of a made-up input, without a word; None if the model does not take it."""
+    quiet = contextlib.redirect_stdout(io.StringIO())
+    with unchanged(module), quiet, warnings.catch_warnings(action="ignore"), contextlib.suppress(Exception):
+        return module(*sampling.cloned(inputs))
+    return None
+
+
+def trial(module: nn.Module, loss: Any, inputs: tuple[Any, ...], target: Any) -> None:
+    """Forward, loss and gradients of the example, in the module's own mode."""
     with unchanged(module, loss), torch.enable_grad():
         shapes = ", ".join(describe(x) for x in inputs)
         with user_code("the model fails on example_input", remedy=f"forward was called with {shapes}"):
@@ -206,7 +219,6 @@ def trial(module: nn.Module, loss: Any, inputs: tuple[Any, ...], target: Any) ->
             raise UsageError(f"forward returns {describe(output)}, not a tensor")
         value = loss_value(loss, output, target, "example_target")
         check_gradients(module, value, lambda: loss(module(*sampling.cloned(inputs)), target))
-        return pytree.tree_map(lambda x: x.detach() if isinstance(x, torch.Tensor) else x, output)
 
 
 def loss_value(loss: Any, output: Any, target: Any, what: str) -> torch.Tensor:

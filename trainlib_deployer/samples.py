@@ -123,16 +123,29 @@ def rebatch(value: Any, old: Any, new: Any) -> Any:
 # ---- variations of the example
 
 
-def perturbed(example: Sample, output: Any, count: int, accepts: Callable[[Any], bool]) -> list[Sample]:
-    """The example, then random samples like it; a target that the loss does not accept is the example's again."""
+def perturbed(
+    example: Sample, count: int, run: Callable[[tuple[Any, ...]], Any], accepts: Callable[[Any, Any], bool]
+) -> list[Sample]:
+    """The example, then random samples like it. What the model does not run (`run` gives None), as indices into tables
+    of several sizes, is the example with its rows in another order, or the example itself; a target that the loss does
+    not accept is the example's again."""
     generator = torch.Generator().manual_seed(SEED)
     inputs, target = example
     known = [example]
     for _ in range(count - 1):
-        fresh = pytree.tree_map(lambda t: random_like(t, generator), inputs)
+        drawn = (
+            pytree.tree_map(lambda t: random_like(t, generator), inputs),
+            pytree.tree_map(lambda t: rows_shuffled(t, generator), inputs),
+            cloned(inputs),
+        )
+        fresh, output = next((x, y) for x in drawn if (y := run(x)) is not None or x is drawn[-1])
         choices = (random_target(example, fresh, limit, generator) for limit in (classes_of(output, target), None))
-        known.append((fresh, next((c for c in choices if accepts(c)), cloned(target))))
+        known.append((fresh, next((c for c in choices if accepts(output, c)), cloned(target))))
     return known
+
+
+def rows_shuffled(t: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    return t[torch.randperm(t.shape[0], generator=generator)] if t.dim() else t.clone()
 
 
 def random_like(t: torch.Tensor, generator: torch.Generator) -> torch.Tensor:

@@ -497,6 +497,31 @@ def test_accumulation_needs_more_samples(tmp_path: Path) -> None:
     assert len(user(tmp_path, GOOD, steps=2, accumulate=3).samples) == 6
 
 
+def test_made_up_indices_fit_tables_of_several_sizes(tmp_path: Path) -> None:
+    text = """\
+import torch
+from torch import nn
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.users, self.items = nn.Embedding(4, 3), nn.Embedding(90, 3)
+    def forward(self, pairs):
+        return (self.users(pairs[:, 0]) * self.items(pairs[:, 1])).sum(1)
+model = Net()
+example_input = torch.stack([torch.arange(7) % 4, torch.arange(7) * 12], 1)
+example_target = torch.randn(7)
+"""
+    samples = user(tmp_path, text).samples
+    assert all(int(x[0][:, 0].max()) < 4 for x, _ in samples)
+    assert len({tuple(x[0].flatten().tolist()) for x, _ in samples}) == len(samples)
+
+
+def test_data_that_the_model_does_not_take(tmp_path: Path) -> None:
+    extra = "data = [(torch.tensor([[i * 7]]), torch.tensor([1])) for i in range(5)]\n"
+    text = "import torch\nfrom torch import nn\nmodel = nn.Sequential(nn.Embedding(20, 3), nn.Flatten())\n"
+    assert "fails on sample 3 of data: IndexError" in mistake(tmp_path, text + extra).message
+
+
 def test_an_image_stays_nonnegative_and_a_constant_does_not_stay(tmp_path: Path) -> None:
     got = user(tmp_path, GOOD + "example_input = torch.rand(3, 3, 6, 5)\n")
     assert all(s[0][0].min() >= 0 for s in got.samples)
