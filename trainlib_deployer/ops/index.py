@@ -98,7 +98,9 @@ def whole_numbers(b: Builder, index: View) -> View:
     """An index as int32; booleans select by value and would make shapes depend on data."""
     if b.dtype(index) is DType.U8:
         raise Unsupported(
-            "a boolean or byte tensor is used as an index", source=b.where.source, remedy="use torch.where or a product"
+            "a boolean or byte tensor is used as an index",
+            source=b.where.source,
+            remedy="use torch.where or a product; x[mask] = value works for one value",
         )
     return index if b.dtype(index) is DType.I32 else b.map(lambda v: v, index, dtype=DType.I32, suffix="index")
 
@@ -222,10 +224,24 @@ def index_select(b: Builder, x: View, dim: int, places: View) -> View:
     return found
 
 
+def filled_where(b: Builder, x: View, indices: Sequence[View | None], values: View) -> View | None:
+    """x[mask] = value: the same value wherever the mask is true needs no list of places."""
+    given = [(at, v) for at, v in enumerate(indices) if v is not None]
+    at, mask = given[0]
+    inner = len(x.shape) - at - len(mask.shape)
+    if len(given) > 1 or b.dtype(mask) is not DType.U8 or len(values.shape) > inner:
+        return None
+    mask = b.reshape(mask, (*mask.shape, *[1] * inner)).expanded(x.shape)
+    return b.map(lambda m, v, old: select(m, v, old), mask, values.expanded(x.shape), x)
+
+
 @covers(aten.index_put.default, aten._unsafe_index_put.default)
 def index_put(
     b: Builder, x: View, indices: Sequence[View | None], values: View, accumulate: bool = False, *_: Any
 ) -> View:
+    masked = filled_where(b, x, indices, values) if not accumulate else None
+    if masked is not None:
+        return masked
     chosen = Selection.of(x, indices)
     shape = (*(x.shape[d] for d in chosen.outer), *chosen.shape, *(x.shape[d] for d in chosen.inner))
     outer, extent, inner = chosen.sizes(x)
