@@ -519,7 +519,7 @@ cases(
 def masked(x: torch.Tensor) -> torch.Tensor:
     y = x * 2
     y[x > 0.5] = 0.25
-    y[:, x[0, :, 0] < 0] = x[0, 0] * 3  # one row for all that the mask selects
+    y[:, x[0, :, 0] < 0] = x[0, 0].detach() * 3  # one row for all that the mask selects
     return y
 
 

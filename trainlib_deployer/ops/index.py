@@ -232,7 +232,7 @@ def filled_where(b: Builder, x: View, indices: Sequence[View | None], values: Vi
     if len(given) > 1 or b.dtype(mask) is not DType.U8 or len(values.shape) > inner:
         return None
     mask = b.reshape(mask, (*mask.shape, *[1] * inner)).expanded(x.shape)
-    return b.map(lambda m, v, old: select(m, v, old), mask, values.expanded(x.shape), x)
+    return b.map(select, mask, values.expanded(x.shape), x)
 
 
 @covers(aten.index_put.default, aten._unsafe_index_put.default)
