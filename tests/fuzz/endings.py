@@ -135,8 +135,8 @@ def soft_labels(rng: random.Random, shape: Shape) -> Head:
 
 
 def vocabulary(rng: random.Random, shape: Shape) -> Head:
-    """The next token, by the matrix of the embedding."""
-    if len(shape) != 3:
+    """The next token, by the matrix of the embedding. A norm of one or two features has no gradient but noise."""
+    if len(shape) != 3 or shape[2] < 3:
         return classifier(rng, shape)
     make = (f"self.norm = nn.LayerNorm({shape[2]})", f"self.words = nn.Embedding(11, {shape[2]})")
     call = "F.linear(self.norm(x), self.words.weight).transpose(1, 2)"
