@@ -44,6 +44,7 @@ class Task:
     clip_value: float | None = None
     scheduler: Any = None  # the user's torch.optim.lr_scheduler, or a function making one from an optimizer
     start: Contents | None = None  # of the module, if it may hold something else by the time of the run
+    saved: str = "fp32"  # how the program stores what its forward leaves for its backward
 
 
 def run(
@@ -56,6 +57,8 @@ def run(
 
     `noise` (a seed) adds rounding errors of another order of summation to what each layer computes. With `resume`, the
     record of another run, every step but the first starts from the parameters and states which that run had reached.
+
+    The float32 run is that of a user who saves as `task.saved` says; float64 stays exact.
     """
     modes = (new_tensors_in(dtype), Precise(dtype), InOrder())
     with one_thread(), torch.random.fork_rng(devices=[]), contextlib.ExitStack() as stack:
@@ -153,8 +156,10 @@ def trained(
         if first:
             optimizer.zero_grad(set_to_none=True)
         with Masks(lambda shape, q, call, step=step: keep(shape, q, call, step)):  # type: ignore[misc]
-            output = module(*(cast(x, dtype) for x in inputs))
-            loss = loss_function(output, cast(target, dtype))
+            given, wanted = tuple(cast(x, dtype) for x in inputs), cast(target, dtype)
+            with saved_tensors(task.saved if dtype is torch.float32 else "", module, (given, wanted)):
+                output = module(*given)
+                loss = loss_function(output, wanted)
             (loss / task.accumulate).backward()
         record[step, "loss", "loss"] = array(loss)
         for name, value in named_outputs(output):
@@ -166,6 +171,24 @@ def trained(
             update(task, parameters, optimizer, scheduler)
         record_state(record, step, module, optimizer, before)
     return record
+
+
+@contextlib.contextmanager
+def saved_tensors(how: str, module: nn.Module, samples: Any) -> Iterator[None]:
+    """With "fp16", autograd keeps float32 tensors in half precision; what is in memory anyway stays as it is: the
+    parameters, buffers and samples, and views of them."""
+    if how != "fp16":
+        yield
+        return
+    present = (*module.parameters(), *module.buffers(), *pytree.tree_leaves(samples))
+    places = {t.untyped_storage().data_ptr() for t in present if isinstance(t, torch.Tensor)}
+
+    def pack(t: torch.Tensor) -> tuple[torch.Tensor, torch.dtype]:
+        kept = t.dtype is not torch.float32 or t.untyped_storage().data_ptr() in places
+        return (t if kept else t.to(torch.float16)), t.dtype
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda packed: packed[0].to(packed[1])):
+        yield
 
 
 def update(task: Task, parameters: Mapping[str, nn.Parameter], optimizer: torch.optim.Optimizer, schedule: Any) -> None:
@@ -398,6 +421,7 @@ def load_task(folder: Path) -> Task:
         spec["clip_norm"],
         spec["clip_value"],
         given["scheduler"],
+        saved=spec.get("saved", "fp32"),
     )
 
 

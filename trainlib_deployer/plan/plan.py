@@ -59,6 +59,16 @@ class Recomputed:
 
 
 @dataclass(frozen=True)
+class Saved:
+    """How the forward pass keeps tensors for the backward pass, and what that changes."""
+
+    dtype: str = "fp32"
+    tensors: int = 0
+    operations: int = 0  # conversions that are no part of another operation
+    bytes_saved: int = 0  # of the level that the tensors live in
+
+
+@dataclass(frozen=True)
 class Plan:
     """Everything that is decided before the first line of C."""
 
@@ -71,6 +81,7 @@ class Plan:
     stacks: Buffer
     tilings: Mapping[int, Tiling] = field(default_factory=dict)  # position of an operation -> how it streams through L1
     recomputed: Recomputed = Recomputed(0, 0, 0)
+    saved: Saved = Saved()
 
     @property
     def peak(self) -> int:
