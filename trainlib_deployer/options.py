@@ -7,7 +7,6 @@ from pathlib import Path
 
 from trainlib_deployer.targets import Target
 
-
 SAVED = ("fp32", "fp16")
 
 

@@ -65,10 +65,7 @@ def with_saved(program: Program, options: Options, say: Say) -> Plan:
     done = Saved(
         options.saved, len(halves(kept)), len(kept.ops) - len(program.ops), bytes_less(program, kept, options.target)
     )
-    say(
-        f"{done.tensors} tensors kept in half precision: {done.bytes_saved:,} bytes less, "
-        f"{done.operations} more operations a step"
-    )
+    say(done.sentence)
     return replace(fitted(kept, options.target, say), saved=done)
 
 

@@ -1,4 +1,4 @@
-"""Keep what the forward pass leaves for the backward pass in half precision: in memory only, all arithmetic stays float.
+"""Keep what the forward pass leaves for the backward pass in half precision: storage only, arithmetic stays float.
 
 An activation is rounded to a float16 twin behind its last use in the forward pass. Loops of the backward pass read the
 twin and widen each element; before kernels a float copy is made again. Done only where that lowers the peak. It is what

@@ -67,6 +67,13 @@ class Saved:
     operations: int = 0  # conversions that are no part of another operation
     bytes_saved: int = 0  # of the level that the tensors live in
 
+    @property
+    def sentence(self) -> str:
+        if self.dtype == "fp32":
+            return ""
+        effect = f"{self.bytes_saved:,} bytes less, {self.operations:,} operations more"
+        return f"{self.tensors:,} tensors are kept for the backward pass in half precision: {effect}"
+
 
 @dataclass(frozen=True)
 class Plan:
