@@ -88,8 +88,8 @@ def recomputed(program: Program, smaller: Program, target: Target) -> Recomputed
 
 
 def bytes_less(program: Program, smaller: Program, target: Target) -> int:
-    """Where both steps are planned alike: without tiles, in one level."""
-    level = "L2" if target.l2 else "L1"
+    """Where both steps are planned alike: without tiles, in the level that the first one needs."""
+    level = "L2" if untiled(program, target).levels["L2"].used else "L1"
     before, after = (layout(p, target, tensors_in=level).levels[level].used for p in (program, smaller))
     return before - after
 

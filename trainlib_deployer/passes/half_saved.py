@@ -22,13 +22,20 @@ LATE = ("backward", "accumulate", "update")
 
 
 def half_saved(program: Program) -> Program:
+    """Another order may be fullest where other tensors lie: again until that helps no more."""
+    while (smaller := descended(program)) is not program:
+        program = reorder(smaller)
+    return program
+
+
+def descended(program: Program) -> Program:
     best, full = program, Scale.of(program).weigh(program.ops)
     for _ in range(ROUNDS):
         found = next(improvements(best, full), None)
         if found is None:
             break
         best, full = found
-    return program if best is program else reorder(best)
+    return best
 
 
 def halves(program: Program) -> list[Tensor]:
