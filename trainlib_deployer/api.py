@@ -153,4 +153,4 @@ def say_notes(user: UserModel, say: Say) -> None:
 def run_stages(user: UserModel, options: Options, say: Say) -> Deployment:
     say_notes(user, say)
     done = deploy_user_model(user, options, say)
-    return Deployment(done.plan, done.folder, task_of(user, options.accumulate, options.saved))
+    return Deployment(done.plan, done.folder, task_of(user, options.accumulate, done.plan.saved.used))

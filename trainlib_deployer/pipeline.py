@@ -47,13 +47,13 @@ def deploy_user_model(user: UserModel, options: Options, say: Say = lambda line:
     planned = with_saved(program, options, say)
     say("training in PyTorch, for the program's own check")
     references = reference_sketches(
-        task_of(user, options.accumulate, options.saved), options.steps * options.accumulate
+        task_of(user, options.accumulate, planned.saved.used), options.steps * options.accumulate
     )
     say("writing the project")
     with replaced_folder(options.out, force=options.force) as folder:
         Project(user, planned, options.steps, references, options.accumulate).write(folder)
         check_folder(folder)
-        write_model_files(user, folder / "model", options.steps, options.accumulate, options.saved)
+        write_model_files(user, folder / "model", options.steps, options.accumulate, planned.saved.used)
     return Deployed(planned, options.out)
 
 

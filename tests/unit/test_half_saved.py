@@ -110,6 +110,18 @@ def test_a_deployment_says_what_it_saves(tmp_path: Path) -> None:
     for name in ("README.md", "report.html"):
         assert f"in half precision: {said['bytes_saved']:,} bytes less" in (tmp_path / "fp16" / name).read_text()
         assert "half precision" not in (tmp_path / "fp32" / name).read_text()
+    assert {s: reference.load_task(tmp_path / s / "model").saved for s in plans} == {"fp32": "fp32", "fp16": "fp16"}
+
+
+def test_where_it_gains_nothing_pytorch_stays_exact(tmp_path: Path) -> None:
+    """A step that is fullest where gradients of weights lie."""
+    module = nn.Sequential(nn.Linear(90, 70), nn.Tanh(), nn.Linear(70, 3))
+    deployed = deploy(
+        module, torch.randn(2, 90), torch.randn(2, 3), saved="fp16", cores=1, l1="1M", steps=1, out=tmp_path / "net"
+    )
+    assert deployed.plan.saved.dtype == "fp16" and deployed.plan.saved.tensors == 0
+    assert deployed.task is not None and deployed.task.saved == "fp32"
+    assert reference.load_task(tmp_path / "net" / "model").saved == "fp32"
 
 
 def test_what_does_not_fit_is_told(tmp_path: Path) -> None:

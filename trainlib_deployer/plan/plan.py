@@ -68,6 +68,11 @@ class Saved:
     bytes_saved: int = 0  # of the level that the tensors live in
 
     @property
+    def used(self) -> str:
+        """What lies in memory in the end: float, where half precision would lower no peak."""
+        return self.dtype if self.tensors else "fp32"
+
+    @property
     def sentence(self) -> str:
         if self.dtype == "fp32":
             return ""
