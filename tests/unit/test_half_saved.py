@@ -6,11 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
-from golden import reference
+from golden import compare, reference, sketch
 from tests.unit.test_within_budget import captured, peak
 from trainlib_deployer.api import deploy
 from trainlib_deployer.errors import DoesNotFit, UsageError
@@ -167,6 +168,17 @@ def test_pytorch_rounds_what_it_saves_but_not_what_is_there_anyway() -> None:
     rounded = torch.ones(4, 7) @ hidden.half().float()
     assert torch.allclose(torch.from_numpy(records["fp16"][last]), rounded, rtol=1e-6, atol=1e-6)
     assert abs(records["fp16"][last] - records["fp32"][last]).max() > 1e-5
+
+
+def test_a_value_that_overflows_fails_though_it_does_so_in_pytorch_too() -> None:
+    """Fault: an infinite tolerance, from PyTorch's own overflow, let NaN pass."""
+    key = (0, "gradient", "weight")
+    exact = {key: torch.randn(5, 3).numpy()}
+    infinite = {key: np.full_like(exact[key], np.inf)}
+    assert not compare.compare(infinite, exact, [infinite], {}).passed
+    assert compare.compare(exact, exact, [infinite], {}).passed
+    assert compare.compare(infinite, infinite, [infinite], {}).passed
+    assert sketch.sketches(exact, [infinite])[key].limit > 0
 
 
 def names(module: nn.Module) -> list[str]:
