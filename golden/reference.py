@@ -157,7 +157,7 @@ def trained(
             optimizer.zero_grad(set_to_none=True)
         with Masks(lambda shape, q, call, step=step: keep(shape, q, call, step)):  # type: ignore[misc]
             given, wanted = tuple(cast(x, dtype) for x in inputs), cast(target, dtype)
-            with saved_tensors(task.saved if dtype is torch.float32 else "", module, (given, wanted)):
+            with saved_tensors(task.saved if dtype is torch.float32 else "", module, (given, wanted), noise):
                 output = module(*given)
                 loss = loss_function(output, wanted)
             (loss / task.accumulate).backward()
@@ -173,19 +173,28 @@ def trained(
     return record
 
 
+HALF_ROUNDING = 2.0**-13  # relative; a quarter of a half's own: enough that others round the other way
+
+
 @contextlib.contextmanager
-def saved_tensors(how: str, module: nn.Module, samples: Any) -> Iterator[None]:
+def saved_tensors(how: str, module: nn.Module, samples: Any, noise: int) -> Iterator[None]:
     """With "fp16", autograd keeps float32 tensors in half precision; what is in memory anyway stays as it is: the
-    parameters, buffers and samples, and views of them."""
+    parameters, buffers and samples, and views of them. With `noise`, other elements are rounded up: a program may
+    keep other tensors than PyTorch does."""
     if how != "fp16":
         yield
         return
     present = (*module.parameters(), *module.buffers(), *pytree.tree_leaves(samples))
     places = {t.untyped_storage().data_ptr() for t in present if isinstance(t, torch.Tensor)}
 
+    generator = torch.Generator().manual_seed(noise)
+
     def pack(t: torch.Tensor) -> tuple[torch.Tensor, torch.dtype]:
-        kept = t.dtype is not torch.float32 or t.untyped_storage().data_ptr() in places
-        return (t if kept else t.to(torch.float16)), t.dtype
+        if t.dtype is not torch.float32 or t.untyped_storage().data_ptr() in places:
+            return t, t.dtype
+        if noise:
+            t = t.detach() * (1 + HALF_ROUNDING * (2 * torch.rand(t.shape, generator=generator) - 1))
+        return t.to(torch.float16), torch.float32
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda packed: packed[0].to(packed[1])):
         yield
