@@ -173,7 +173,7 @@ def trained(
     return record
 
 
-HALF_ROUNDING = 2.0**-13  # relative; a quarter of a half's own: enough that others round the other way
+HALF_ROUNDING = 2.0**-13  # relative; less than 2^-12, so that what is a half already (ones, masks) stays
 
 
 @contextlib.contextmanager
