@@ -44,6 +44,7 @@ class Task:
     clip_value: float | None = None
     scheduler: Any = None  # the user's torch.optim.lr_scheduler, or a function making one from an optimizer
     start: Contents | None = None  # of the module, if it may hold something else by the time of the run
+    saved: str = "fp32"  # how the program stores what its forward leaves for its backward
 
 
 def run(
@@ -56,6 +57,8 @@ def run(
 
     `noise` (a seed) adds rounding errors of another order of summation to what each layer computes. With `resume`, the
     record of another run, every step but the first starts from the parameters and states which that run had reached.
+
+    The float32 run is that of a user who saves as `task.saved` says; float64 stays exact.
     """
     modes = (new_tensors_in(dtype), Precise(dtype), InOrder())
     with one_thread(), torch.random.fork_rng(devices=[]), contextlib.ExitStack() as stack:
@@ -154,8 +157,9 @@ def trained(
             optimizer.zero_grad(set_to_none=True)
         with Masks(lambda shape, q, call, step=step: keep(shape, q, call, step)):  # type: ignore[misc]
             given, wanted = (copy.deepcopy(cast(v, dtype)) for v in (inputs, target))  # a forward may change its input
-            output = module(*given)
-            loss = loss_function(output, wanted)
+            with saved_tensors(task.saved if dtype is torch.float32 else "", module, (given, wanted), noise):
+                output = module(*given)
+                loss = loss_function(output, wanted)
             (loss / task.accumulate).backward()
         record[step, "loss", "loss"] = array(loss)
         for name, value in named_outputs(output):
@@ -167,6 +171,33 @@ def trained(
             update(task, parameters, optimizer, scheduler)
         record_state(record, step, module, optimizer, before)
     return record
+
+
+HALF_ROUNDING = 2.0**-13  # relative; less than 2^-12, so that what is a half already (ones, masks) stays
+
+
+@contextlib.contextmanager
+def saved_tensors(how: str, module: nn.Module, samples: Any, noise: int) -> Iterator[None]:
+    """With "fp16", autograd keeps float32 tensors in half precision; what is in memory anyway stays as it is: the
+    parameters, buffers and samples, and views of them. With `noise`, other elements are rounded up: a program may
+    keep other tensors than PyTorch does."""
+    if how != "fp16":
+        yield
+        return
+    present = (*module.parameters(), *module.buffers(), *pytree.tree_leaves(samples))
+    places = {t.untyped_storage().data_ptr() for t in present if isinstance(t, torch.Tensor)}
+
+    generator = torch.Generator().manual_seed(noise)
+
+    def pack(t: torch.Tensor) -> tuple[torch.Tensor, torch.dtype]:
+        if t.dtype is not torch.float32 or t.untyped_storage().data_ptr() in places:
+            return t, t.dtype
+        if noise:
+            t = t.detach() * (1 + HALF_ROUNDING * (2 * torch.rand(t.shape, generator=generator) - 1))
+        return t.to(torch.float16), torch.float32
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda packed: packed[0].to(packed[1])):
+        yield
 
 
 def update(task: Task, parameters: Mapping[str, nn.Parameter], optimizer: torch.optim.Optimizer, schedule: Any) -> None:
@@ -399,6 +430,7 @@ def load_task(folder: Path) -> Task:
         spec["clip_norm"],
         spec["clip_value"],
         given["scheduler"],
+        saved=spec.get("saved", "fp32"),
     )
 
 

@@ -56,8 +56,9 @@ def sketch(exact: Array, tolerance: float, norm: float) -> Sketch:
     exponent = int(np.clip(BITS - np.ceil(np.log2(scale)), -100, 100))
     fixed = np.trunc(flat * 2.0**exponent).astype(np.int64)
     sums = (fixed[:, None] * signs(len(flat))).sum(axis=0)
-    reach = SLACK * tolerance * norm * 2.0**exponent + len(flat) ** 0.5
-    limit = SUMS * reach**2 if tolerance <= VAGUE and np.isfinite(reach) else -1.0
+    reach = SLACK * min(tolerance, VAGUE) * norm * 2.0**exponent + len(flat) ** 0.5
+    vague = VAGUE < tolerance < np.inf  # infinite: where PyTorch overflows, the program must not
+    limit = SUMS * reach**2 if not vague and np.isfinite(reach) else -1.0
     return Sketch(tuple(int(s) for s in sums), exponent, limit)
 
 

@@ -14,7 +14,7 @@ from trainlib_deployer.assemble import Parts, assemble
 from trainlib_deployer.errors import UsageError
 from trainlib_deployer.folder import check_writable
 from trainlib_deployer.load_model import identifier
-from trainlib_deployer.options import Options
+from trainlib_deployer.options import SAVED, Options
 from trainlib_deployer.pipeline import deploy_user_model
 from trainlib_deployer.plan.plan import Plan
 from trainlib_deployer.points import Points
@@ -58,17 +58,21 @@ def deploy(
     out: str | Path | None = None,
     steps: int = 5,
     accumulate: int = 1,
+    saved: str = "fp32",
     clip_grad_norm: float | None = None,
     clip_grad_value: float | None = None,
     scheduler: Any = None,
     name: str | None = None,
     say: Say | None = None,
 ) -> Deployment:
-    """Write the C project that trains `model`. Without a target: 8 cores, 64 kB of L1, 512 kB of L2."""
+    """Write the C project that trains `model`. Without a target: 8 cores, 64 kB of L1, 512 kB of L2. With
+    saved="fp16", what the forward pass keeps for the backward pass lies in memory in half precision."""
     check_arguments(model, steps, accumulate)
+    if saved not in SAVED:
+        raise UsageError(f"saved is {saved!r}; it must be one of {', '.join(SAVED)}")
     clean = identifier(name or type(model).__name__)
     folder = Path("generated", clean) if out is None else Path(out)
-    options = Options(resolve(target, cores, l1, l2), folder, steps, accumulate)
+    options = Options(resolve(target, cores, l1, l2), folder, steps, accumulate, saved=saved)
     check_writable(folder)
     parts = Parts(
         name=clean,
@@ -149,4 +153,4 @@ def say_notes(user: UserModel, say: Say) -> None:
 def run_stages(user: UserModel, options: Options, say: Say) -> Deployment:
     say_notes(user, say)
     done = deploy_user_model(user, options, say)
-    return Deployment(done.plan, done.folder, task_of(user, options.accumulate))
+    return Deployment(done.plan, done.folder, task_of(user, options.accumulate, done.plan.saved.used))

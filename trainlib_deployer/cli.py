@@ -16,7 +16,7 @@ from trainlib_deployer.console import Progress, bytes_text, note, print_summary,
 from trainlib_deployer.errors import DeployError, UsageError
 from trainlib_deployer.explain import explain
 from trainlib_deployer.folder import check_writable, read_plan
-from trainlib_deployer.options import Options
+from trainlib_deployer.options import SAVED, Options
 from trainlib_deployer.output_files import check_output_file, write_file, write_json
 from trainlib_deployer.sweep_command import sweep_command
 from trainlib_deployer.targets import DEFAULT, TARGETS, resolve
@@ -87,6 +87,7 @@ def usage_message(err: click.ClickException) -> str:
 )
 @click.option("--accumulate", metavar="N", type=click.IntRange(min=1), default=1, help="Samples an update.  [1]")
 @click.option("--dtype", type=click.Choice(DTYPES), default="fp32", help="Arithmetic.  [fp32]")
+@click.option("--saved", type=click.Choice(SAVED), default="fp32", help="Activations kept for the backward.  [fp32]")
 @click.option("--run", "run_on", type=click.Choice(BACKENDS), help="Then build, run and verify there.")
 @click.option(
     "--json", "json_file", metavar="FILE", type=click.Path(path_type=Path), help="Write the verdict (or the plan)."
@@ -119,6 +120,7 @@ def deploy_command(
     steps: int,
     accumulate: int,
     dtype: str,
+    saved: str,
     run_on: str | None,
     json_file: Path | None,
     force: bool,
@@ -141,7 +143,7 @@ def deploy_command(
         note(line)
     folder = out if out is not None else Path("generated") / user.name
     check_writable(folder)
-    options = Options(machine, folder, steps, accumulate, dtype, force)
+    options = Options(machine, folder, steps, accumulate, dtype, saved, force)
     with contextlib.redirect_stdout(sys.stderr):  # what the user's forward prints is not a result
         pipeline.deploy_user_model(user, options, say)
     print_summary(folder, read_plan(folder))
@@ -154,7 +156,9 @@ def deploy_command(
 
 def check_supported(dtype: str) -> None:
     if dtype != "fp32":
-        raise UsageError(f"--dtype {dtype} is not available yet", remedy="use fp32")
+        raise UsageError(
+            f"--dtype {dtype} is not available yet", remedy="use fp32; --saved fp16 keeps activations in half precision"
+        )
 
 
 def check_backend(name: str) -> None:

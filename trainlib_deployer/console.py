@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from trainlib_deployer.plan.plan import Saved
 from trainlib_deployer.sizes import show_size
 
 if TYPE_CHECKING:
@@ -73,6 +74,8 @@ def print_summary(folder: object, plan: Mapping[str, Any]) -> None:
     print(
         f"{model['name']}: {trained}{len(plan['ops']):,} operations, for {target['name']} with {target['cores']} cores"
     )
+    if kept := Saved(**plan.get("saved", {})).sentence:
+        print(kept)
     level_table(plan)
 
 

@@ -18,6 +18,7 @@ class DType(Enum):
     """An element type: its C name and size in bytes."""
 
     F32 = ("float", 4)
+    F16 = ("tl_half", 2)  # kept, never calculated with
     I32 = ("int32_t", 4)
     U16 = ("uint16_t", 2)
     U8 = ("uint8_t", 1)

@@ -7,6 +7,8 @@ from pathlib import Path
 
 from trainlib_deployer.targets import Target
 
+SAVED = ("fp32", "fp16")
+
 
 @dataclass(frozen=True)
 class Options:
@@ -15,4 +17,5 @@ class Options:
     steps: int = 5  # training steps of a verification run
     accumulate: int = 1  # samples an update: their gradients are averaged
     dtype: str = "fp32"
+    saved: str = "fp32"  # how tensors lie in memory that the forward pass keeps for the backward pass
     force: bool = False  # write even where the graph and eager PyTorch disagree

@@ -14,10 +14,11 @@ from trainlib_deployer.folder import replaced_folder
 from trainlib_deployer.ir import Program
 from trainlib_deployer.lower import lower
 from trainlib_deployer.options import Options
+from trainlib_deployer.passes.half_saved import half_saved, halves
 from trainlib_deployer.passes.within_budget import added_macs, within_budget
-from trainlib_deployer.plan.build import best_layout, fits, plan, untiled
+from trainlib_deployer.plan.build import best_layout, fits, layout, plan, untiled
 from trainlib_deployer.plan.certificate import check_folder
-from trainlib_deployer.plan.plan import Plan, Recomputed
+from trainlib_deployer.plan.plan import Plan, Recomputed, Saved
 from trainlib_deployer.refuse import check_deployable
 from trainlib_deployer.targets import Target
 from trainlib_deployer.user_model import UserModel
@@ -43,15 +44,29 @@ def deploy_user_model(user: UserModel, options: Options, say: Say = lambda line:
     say("lowering")
     program = passes.run(lower(user, captured, options.accumulate))
     say("planning memory")
-    planned = fitted(program, options.target, say)
+    planned = with_saved(program, options, say)
     say("training in PyTorch, for the program's own check")
-    references = reference_sketches(task_of(user, options.accumulate), options.steps * options.accumulate)
+    references = reference_sketches(
+        task_of(user, options.accumulate, planned.saved.used), options.steps * options.accumulate
+    )
     say("writing the project")
     with replaced_folder(options.out, force=options.force) as folder:
         Project(user, planned, options.steps, references, options.accumulate).write(folder)
         check_folder(folder)
-        write_model_files(user, folder / "model", options.steps, options.accumulate)
+        write_model_files(user, folder / "model", options.steps, options.accumulate, planned.saved.used)
     return Deployed(planned, options.out)
+
+
+def with_saved(program: Program, options: Options, say: Say) -> Plan:
+    """The plan, with what the forward pass keeps for the backward pass in memory as the options say."""
+    if options.saved == "fp32":
+        return fitted(program, options.target, say)
+    kept = half_saved(program)
+    done = Saved(
+        options.saved, len(halves(kept)), len(kept.ops) - len(program.ops), bytes_less(program, kept, options.target)
+    )
+    say(done.sentence)
+    return replace(fitted(kept, options.target, say), saved=done)
 
 
 def fitted(program: Program, target: Target, say: Say) -> Plan:
@@ -69,10 +84,14 @@ def fitted(program: Program, target: Target, say: Say) -> Plan:
 
 
 def recomputed(program: Program, smaller: Program, target: Target) -> Recomputed:
-    """Bytes are compared where both steps are planned alike, without tiles."""
-    level = "L2" if target.l2 else "L1"
-    before, after = (untiled(p, target).levels[level].used for p in (program, smaller))
-    return Recomputed(len(smaller.ops) - len(program.ops), added_macs(smaller), before - after)
+    return Recomputed(len(smaller.ops) - len(program.ops), added_macs(smaller), bytes_less(program, smaller, target))
+
+
+def bytes_less(program: Program, smaller: Program, target: Target) -> int:
+    """Where both steps are planned alike: without tiles, in the level that the first one needs."""
+    level = "L2" if untiled(program, target).levels["L2"].used else "L1"
+    before, after = (layout(p, target, tensors_in=level).levels[level].used for p in (program, smaller))
+    return before - after
 
 
 def smaller_to_fit(program: Program, target: Target) -> Program | None:

@@ -122,7 +122,7 @@ def verify(
     )
 
 
-def task_of(user: UserModel, accumulate: int) -> reference.Task:
+def task_of(user: UserModel, accumulate: int, saved: str = "fp32") -> reference.Task:
     """What the reference trains, from what the user's module holds now."""
     return reference.Task(
         user.module,
@@ -136,6 +136,7 @@ def task_of(user: UserModel, accumulate: int) -> reference.Task:
         user.clip_value,
         user.scheduler,
         reference.contents(user.module),
+        saved,
     )
 
 

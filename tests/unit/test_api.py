@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,10 @@ from trainlib_deployer import api
 from trainlib_deployer.errors import UsageError
 from trainlib_deployer.options import Options
 from trainlib_deployer.pipeline import Deployed
+from trainlib_deployer.plan.plan import Saved
 from trainlib_deployer.user_model import UserModel
+
+PLAN = SimpleNamespace(saved=Saved())
 
 
 class Small(nn.Module):
@@ -36,7 +40,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Any]:
     def stages(user: UserModel, options: Options, say: Any) -> Deployed:
         say("working")
         seen[:] = [user, options]
-        return Deployed("the plan", options.out)  # type: ignore[arg-type]
+        return Deployed(PLAN, options.out)  # type: ignore[arg-type]
 
     def verified(folder: Path, **options: Any) -> Any:
         return folder, options
@@ -52,7 +56,7 @@ def test_defaults(asked: list[Any]) -> None:
     user, options = asked
     assert (user.name, user.source, len(user.samples), user.optimizer.kind) == ("Small", None, 5, "SGD")
     assert (options.target.name, options.out, options.steps) == ("pulp-open", Path("generated/Small"), 5)
-    assert (done.plan, done.folder) == ("the plan", Path("generated/Small"))
+    assert (done.plan, done.folder) == (PLAN, Path("generated/Small"))
     folder, given = done.verify(steps=3, cores=2)
     task = given.pop("task")
     assert (folder, given) == (done.folder, {"on": "host", "steps": 3, "cores": 2})

@@ -138,12 +138,13 @@ def test_deploy(calls: Calls) -> None:
 
 def test_all_options_arrive(calls: Calls) -> None:
     args = "--model net.py:model --cores 3 --l1 100k --l2 1M --target gap9 --out o/p --input 4x5 --steps 7 --force -v"
-    result = call(*args.split(), "--accumulate", "1", "--dtype", "fp32", "--json", "p.json")
+    result = call(*args.split(), "--accumulate", "1", "--dtype", "fp32", "--saved", "fp16", "--json", "p.json")
     assert result.exit_code == 0, result.output
     assert calls.options is not None and calls.user is not None
     target = calls.options.target
     assert (target.name, target.cores, target.l1, target.l2) == ("gap9", 3, 100 << 10, 1 << 20)
     assert (calls.options.out, calls.options.steps, calls.options.force) == (Path("o/p"), 7, True)
+    assert (calls.options.dtype, calls.options.saved) == ("fp32", "fp16")
     assert calls.user.inputs[0].shape == (4, 5) and len(calls.user.samples) == 7
     assert "s] capturing" in result.stderr
     assert json.loads(Path("p.json").read_text()) == PLAN
@@ -247,7 +248,8 @@ def test_interrupted_verification_says_what_is_there(calls: Calls) -> None:
         ("--model net.py --steps two", "'--steps'"),
         ("--model net.py --accumulate 0", "'--accumulate'"),
         ("--model net.py --dtype fp64", "'--dtype'"),
-        ("--model net.py --dtype fp16", "not available yet"),
+        ("--model net.py --dtype fp16", "--saved fp16 keeps activations in half precision"),
+        ("--model net.py --saved fp64", "'--saved'"),
         ("--model net.py --run renode", "'--run'"),
         ("--model net.py --json no/x.json", "there is no directory no"),
         ("--model net.py --json .", "is a directory"),

@@ -12,7 +12,7 @@ from trainlib_deployer.ops.call import Operand
 from trainlib_deployer.ops.loop import Loop
 from trainlib_deployer.plan.plan import Plan
 
-POINTER = {DType.F32: "F32", DType.I32: "I32", DType.U16: "U16", DType.U8: "U8"}
+POINTER = {DType.F32: "F32", DType.F16: "U16", DType.I32: "I32", DType.U16: "U16", DType.U8: "U8"}
 
 
 @dataclass

@@ -13,7 +13,7 @@ from trainlib_deployer import resources
 from trainlib_deployer.user_model import UserModel
 
 
-def write_model_files(user: UserModel, folder: Path, steps: int, accumulate: int = 1) -> None:
+def write_model_files(user: UserModel, folder: Path, steps: int, accumulate: int = 1, saved: str = "fp32") -> None:
     folder.mkdir()
     if user.source is not None:
         for helper in user.helpers:
@@ -25,7 +25,7 @@ def write_model_files(user: UserModel, folder: Path, steps: int, accumulate: int
     torch.save([(tuple(x), y) for x, y in user.samples[: steps * accumulate]], folder / "samples.pt")
     pickled = pickle_module(user, folder / "module.pt") if user.source is None else False
     (folder / "spec.json").write_text(
-        json.dumps(spec(user, pickled) | {"accumulate": accumulate}, indent=1, default=str) + "\n"
+        json.dumps(spec(user, pickled) | {"accumulate": accumulate, "saved": saved}, indent=1, default=str) + "\n"
     )
     shutil.copyfile(resources.golden_dir() / "reference.py", folder / "reference.py")
 

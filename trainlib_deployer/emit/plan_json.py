@@ -56,6 +56,7 @@ def plan_json(user: UserModel, plan: Plan, traces: list[Trace], steps: int, accu
             "checked": False,  # until plan/certificate.py has read what was written
         },
         "recomputed": asdict(plan.recomputed),
+        "saved": asdict(plan.saved),
         "traffic": traffic_json(plan),
         "trace": [trace_json(t, plan) for t in traces],
     }

@@ -269,8 +269,8 @@ class Project:
 
 def describe(op: Op) -> str:
     """`stack1.conv1: conv2d, input gradient; net.py:31  y = self.conv1(x)`."""
-    what = {"forward": "", "loss": "", "backward": ", gradient", "update": ""}.get(op.phase, "")
-    tail = op.name.rpartition(".grad")[2].strip(".") if op.phase == "backward" else ""
+    _, gradient, tail = op.name.rpartition(".grad") if op.phase == "backward" else ("", "", "")
+    what, tail = (", gradient", tail.strip(".")) if gradient else ("", "")
     where = f"; {Path(op.source.file).name}:{op.source.line}  {op.source.text}" if op.source else ""
     subject = op.layer or "net"
     more = f" (and {len(op.fused) - 1} more)" if len(op.fused) > 1 else ""

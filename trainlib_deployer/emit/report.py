@@ -9,6 +9,7 @@ from typing import Any
 
 import jinja2
 
+from trainlib_deployer.plan.plan import Saved
 from trainlib_deployer.sizes import show_size
 
 Json = Mapping[str, Any]
@@ -90,6 +91,7 @@ def facts(plan: Json) -> list[tuple[str, str]]:
         ("Steps that main.c runs", steps),
         ("Operations in a step", f"{len(plan['ops']):,}"),
         ("Multiply-adds in a step", f"{total_macs(plan):,}"),
+        *([("Half precision", kept)] if (kept := Saved(**plan.get("saved", {})).sentence) else []),
     ]
 
 

@@ -31,6 +31,8 @@ class Instr:
 # Instruction to C. Results are float unless the instruction's dtype says otherwise.
 C_FORM: dict[str, str] = {
     "copy": "{0}",
+    "to_half": "tl_to_half({0})",
+    "from_half": "tl_from_half({0})",
     "add": "{0} + {1}",
     "sub": "{0} - {1}",
     "mul": "{0} * {1}",

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from trainlib_deployer.ir import Op, Program, View, readers, writers
 from trainlib_deployer.ops.loop import Loop
-from trainlib_deployer.passes.drop_dead import without_dead_results
+from trainlib_deployer.passes.drop_dead import drop_dead, without_dead_results
 from trainlib_deployer.passes.prune_loops import pruned
 from trainlib_deployer.passes.reorder import Fullness, Scale, reorder
 
@@ -146,7 +146,8 @@ def again(program: Program, chain: list[Op], name: str, later: int) -> Program:
             wanted |= {v.tensor for v in clones[-1].reads}
     changed = {name: fresh[name]}
     tail = [replace(op, reads=tuple(renamed(v, changed) for v in op.reads)) for op in program.ops[later:]]
-    return replace(program, tensors=tensors).with_ops([*program.ops[:later], *reversed(clones), *tail])
+    twice = replace(program, tensors=tensors).with_ops([*program.ops[:later], *reversed(clones), *tail])
+    return drop_dead(twice)  # rounded to half precision for the reader that now has its own
 
 
 def only(op: Op, wanted: set[str]) -> Op:

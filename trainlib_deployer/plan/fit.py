@@ -10,6 +10,7 @@ from pathlib import Path
 from trainlib_deployer.errors import DoesNotFit
 from trainlib_deployer.ir import Op, Program, Role, Source, Tensor
 from trainlib_deployer.passes.drop_dead import without_dead_results
+from trainlib_deployer.passes.half_saved import half_saved, halves
 from trainlib_deployer.plan.plan import Buffer, LevelPlan, Plan
 from trainlib_deployer.sizes import show_size
 from trainlib_deployer.targets import TARGETS, Target
@@ -28,6 +29,7 @@ class Remedy:
     how: str
     plan: Plan
     exact: bool = True
+    cost: str = ""
 
     @property
     def fits(self) -> bool:
@@ -96,7 +98,7 @@ def advice(plan: Plan, found: list[Remedy]) -> str:
 def entry(plan: Plan, remedy: Remedy) -> str:
     about = "" if remedy.exact else "about "
     saved = plan.peak - remedy.plan.peak if remedy.plan.target.name == plan.target.name else 0
-    effects = [f"{about}{saved:,} bytes less" if saved else "", fewer_macs(plan, remedy.plan)]
+    effects = [f"{about}{saved:,} bytes less" if saved else "", fewer_macs(plan, remedy.plan), remedy.cost]
     if not remedy.fits:
         effects.append(f"still {about}{missing(remedy.plan):,} over")
     effect = ", ".join(e for e in effects if e)
@@ -104,8 +106,9 @@ def entry(plan: Plan, remedy: Remedy) -> str:
 
 
 def remedies(plan: Plan, worst: LevelPlan, replan: Replan) -> Iterator[Remedy]:
-    """From what costs the least to what costs the most: memory, batch, momentum, trained layers."""
+    """From what costs the least to what costs the most: states, precision, batch, trained layers, memory."""
     yield from without_state(plan, replan)
+    yield from half_precision(plan, replan)
     yield from smaller_batch(plan, replan)
     yield from last_layers(plan, replan)
     yield from biases(plan, replan)
@@ -123,6 +126,16 @@ def without_state(plan: Plan, replan: Replan) -> Iterator[Remedy]:
         what = f"an optimizer without state ({sum(t.nbytes for t in states):,} bytes of it)"
         slim = replan(dropped(plan.program, names), plan.target)
         yield Remedy(what, "optimizer = torch.optim.SGD(model.parameters(), lr=...)", slim)
+
+
+def half_precision(plan: Plan, replan: Replan) -> Iterator[Remedy]:
+    kept = half_saved(plan.program)
+    if halves(plan.program) or not halves(kept):
+        return
+    slim = replan(kept, plan.target)
+    if slim.peak < plan.peak:
+        cost = f"{len(kept.ops) - len(plan.program.ops)} operations added"
+        yield Remedy("half precision: --saved fp16", "", slim, cost=cost)
 
 
 def dropped(program: Program, names: set[str]) -> Program:

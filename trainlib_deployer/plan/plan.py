@@ -59,6 +59,28 @@ class Recomputed:
 
 
 @dataclass(frozen=True)
+class Saved:
+    """How the forward pass keeps tensors for the backward pass, and what that changes."""
+
+    dtype: str = "fp32"
+    tensors: int = 0
+    operations: int = 0  # conversions that are no part of another operation
+    bytes_saved: int = 0  # of the level that the tensors live in
+
+    @property
+    def used(self) -> str:
+        """What lies in memory in the end: float, where half precision would lower no peak."""
+        return self.dtype if self.tensors else "fp32"
+
+    @property
+    def sentence(self) -> str:
+        if self.dtype == "fp32":
+            return ""
+        effect = f"{self.bytes_saved:,} bytes less, {self.operations:,} operations more"
+        return f"{self.tensors:,} tensors are kept for the backward pass in half precision: {effect}"
+
+
+@dataclass(frozen=True)
 class Plan:
     """Everything that is decided before the first line of C."""
 
@@ -71,6 +93,7 @@ class Plan:
     stacks: Buffer
     tilings: Mapping[int, Tiling] = field(default_factory=dict)  # position of an operation -> how it streams through L1
     recomputed: Recomputed = Recomputed(0, 0, 0)
+    saved: Saved = Saved()
 
     @property
     def peak(self) -> int:

@@ -1,0 +1,44 @@
+/* IEEE half precision as a way of storing floats: the bits in a uint16_t, by integer operations, the same everywhere. */
+#ifndef TL_HALF_H
+#define TL_HALF_H
+#include <stdint.h>
+
+typedef uint16_t tl_half; /* GCC 7 for RISC-V has no _Float16 */
+
+/* To the nearest half, ties to even; from 65520 on infinity. A NaN stays one. */
+static inline tl_half tl_to_half(float value)
+{
+    union {
+        float f;
+        uint32_t u;
+    } x = {value};
+    const uint32_t sign = x.u >> 16 & 0x8000u, size = x.u & 0x7fffffffu;
+    if (size >= 0x47800000u) /* 65536, infinity, NaN */
+        return (tl_half)(sign | (size > 0x7f800000u ? 0x7e00u : 0x7c00u));
+    if (size >= 0x38800000u) /* 2^-14, the least normal half; a carry out of the mantissa raises the exponent */
+        return (tl_half)(sign | (size - 0x38000000u + 0xfffu + (size >> 13 & 1u)) >> 13);
+    if (size < 0x33000000u) /* 2^-25, half of the least subnormal one */
+        return (tl_half)sign;
+    const uint32_t mantissa = (size & 0x7fffffu) | 0x800000u, shift = 126u - (size >> 23); /* in units of 2^-24 */
+    const uint32_t below = (1u << (shift - 1u)) - 1u + (mantissa >> shift & 1u);
+    return (tl_half)(sign | (mantissa + below) >> shift);
+}
+
+/* Exact. */
+static inline float tl_from_half(tl_half half)
+{
+    const uint32_t sign = (uint32_t)(half & 0x8000u) << 16, size = half & 0x7fffu;
+    union {
+        uint32_t u;
+        float f;
+    } x = {size << 13};
+    if (size >= 0x7c00u)
+        x.u += 0x70000000u;
+    else if (size >= 0x400u)
+        x.u += 0x38000000u;
+    else
+        x.f = (float)size * 0x1p-24f;
+    x.u |= sign;
+    return x.f;
+}
+#endif
