@@ -504,7 +504,6 @@ cases(
         "view_as_real_free_view": lambda x: x.view(2, -1)[1] * 2,
         "clone_inplace": lambda x: x.clone().mul_(2).add_(1),
         "slice_assign": lambda x: assigned(x),
-        "mask_assign": lambda x: masked(x),
         "broadcast_to": lambda x: torch.broadcast_to(x[:1], (3, 4, 6)),
         "meshgrid": lambda x: torch.meshgrid(x[0, 0], x[0, :, 0], indexing="ij")[0] * 1.5,
         "as_strided_free_window": lambda x: x.reshape(-1)[3:15].reshape(3, 4),
@@ -514,13 +513,6 @@ cases(
     },
     (2, 4, 6),
 )
-
-
-def masked(x: torch.Tensor) -> torch.Tensor:
-    y = x * 2
-    y[x > 0.5] = 0.25
-    y[:, x[0, :, 0] < 0] = x[0, 0].detach() * 3  # one row for all that the mask selects
-    return y
 
 
 def assigned(x: torch.Tensor) -> torch.Tensor:
@@ -961,6 +953,16 @@ def scanned(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
         h = torch.tanh(step + h @ w)
         states.append(h)
     return torch.stack(states)
+
+
+def masked(x: torch.Tensor) -> torch.Tensor:
+    y = x * 2
+    y[x > 0.5] = 0.25
+    y[:, x[0, :, 0] < 0] = x[0, 0].detach() * 3  # one row for all that the mask selects
+    return y
+
+
+case("indices", "mask_assign", masked, (3, 4, 6))
 
 
 def by_group(most: int) -> list[tuple[str, Sequence[Case]]]:

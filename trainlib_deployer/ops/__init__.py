@@ -3,6 +3,7 @@
 from trainlib_deployer.ops import (
     conv,
     index,
+    labels,
     matmul,
     movement,
     norm,
@@ -20,6 +21,7 @@ from trainlib_deployer.ops import (
 __all__ = [
     "conv",
     "index",
+    "labels",
     "matmul",
     "movement",
     "norm",

@@ -1,4 +1,4 @@
-"""Reading and writing at indices that are known only when the step runs: token ids, gather, scatter, class labels.
+"""Reading and writing at indices that are known only when the step runs: token ids, gather, scatter, x[index] = value.
 
 Tensors are seen as [outer, extent, inner]; an index selects along the middle.
 """
@@ -347,67 +347,3 @@ def embedding_backward(b: Builder, g: View, places: View, rows: int, padding: in
         often = take(b, put(b, ones, flat, rows, suffix="count"), flat, suffix="often")
         slopes = b.map(lambda g, n: g / n, slopes, often, suffix="scaled")
     return b.reshape(put(b, slopes, flat, rows, ignore=ignore), (rows, width))
-
-
-# ---- class labels
-
-
-def as_rows(b: Builder, x: View) -> View:
-    """Scores [batch, classes, ...] as [outer, classes, inner]."""
-    return b.reshape(x, rows_shape(x.shape))
-
-
-def rows_shape(shape: Shape) -> Shape:
-    return (1, shape[0], 1) if len(shape) == 1 else around(shape, 1)
-
-
-@covers(aten.nll_loss_forward.default, aten.nll_loss2d_forward.default)
-def nll_loss(b: Builder, x: View, target: View, weight: View | None, reduction: int, ignore: int) -> tuple[View, View]:
-    """-w[t] * x[t], and the sum of the weights that counted."""
-    outer, _, inner = rows_shape(x.shape)
-    labels = b.reshape(b.contiguous(target), (outer, 1, inner))
-    chosen = take(b, as_rows(b, x), labels, ignore, "chosen")
-    w = class_weights(b, weight, labels, ignore)
-    if reduction == 0:
-        loss = b.map(lambda x, w: -(x * w), chosen, w)
-        return b.reshape(loss, target.shape), b.fill((), 0, DType.F32)
-
-    def finish(s: Expr, total: Expr) -> tuple[Value, ...]:
-        return (-s / total if reduction == 1 else -s), total
-
-    loss, total = b.reduces(
-        "sum", (), chosen, w, body=lambda x, w: (x * w, w), post=lambda s, t, *_: finish(s, t), suffixes=("", "weights")
-    )
-    return loss, total
-
-
-def class_weights(b: Builder, weight: View | None, labels: View, ignore: int) -> View:
-    """The weight of each element's class; zero where the class is ignored."""
-    if weight is None:
-        return b.map(lambda t: select(t.equals(ignore), 0.0, 1.0), labels, suffix="weights")
-    found = take(b, b.reshape(weight, (1, weight.numel, 1)), b.reshape(labels, (1, labels.numel, 1)), ignore, "weights")
-    return b.reshape(found, labels.shape)
-
-
-@covers(aten.nll_loss_backward.default, aten.nll_loss2d_backward.default)
-def nll_loss_backward(
-    b: Builder,
-    g: View,
-    x: View,
-    target: View,
-    weight: View | None,
-    reduction: int,
-    ignore: int,
-    total: View,
-) -> View:
-    outer, extent, inner = rows_shape(x.shape)
-    labels = b.reshape(b.contiguous(target), (outer, 1, inner))
-    w = class_weights(b, weight, labels, ignore)
-    slope = b.reshape(g, (outer, 1, inner)) if reduction == 0 else b.reshape(g, (1, 1, 1))
-
-    def value(g: Expr, w: Expr, *total: Expr) -> Value:
-        return -(g * w) / total[0] if total else -(g * w)
-
-    totals = [b.reshape(total, (1, 1, 1))] if reduction == 1 else []
-    v = b.map(value, slope, w, *totals, shape=(outer, 1, inner), suffix="value")
-    return b.reshape(put(b, v, labels, extent, ignore=ignore), x.shape)
