@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 KINDS = ("loss", "output", "gradient", "parameter", "state")
 LONGEST_OPERATIONS = 10
+MOST_CODE = 128 * 1024  # of L2; under PULP-SDK, 98 kB for a small network and 124 kB for ResNet8 were measured
 PLAIN_WIDTH = 160  # of tables that go to a file or a pipe
 
 
@@ -77,6 +78,12 @@ def print_summary(folder: object, plan: Mapping[str, Any]) -> None:
     if kept := Saved(**plan.get("saved", {})).sentence:
         print(kept)
     level_table(plan)
+    l2 = plan["levels"].get("L2", {"size": 0})
+    if l2["size"] and l2["headroom"] < MOST_CODE:
+        print(
+            f"{l2['headroom']:,} bytes of L2 are left; code and constants need up to about {show_size(MOST_CODE)} "
+            "of it under PULP-SDK. A smaller --l2 keeps room for them"
+        )
 
 
 def level_table(plan: Mapping[str, Any]) -> None:

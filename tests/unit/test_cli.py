@@ -19,6 +19,7 @@ import trainlib_deployer
 from golden.compare import TensorVerdict, Verdict
 from trainlib_deployer import pipeline, verify
 from trainlib_deployer.cli import cli
+from trainlib_deployer.console import print_summary
 from trainlib_deployer.errors import DoesNotFit, ToolMissing, Unsupported
 from trainlib_deployer.folder import replaced_folder
 from trainlib_deployer.ir import Source
@@ -377,3 +378,10 @@ def test_ctrl_c(tmp_path: Path) -> None:
     out, err = tool.communicate(timeout=30)
     assert (tool.returncode, out) == (130, "") and err.strip() == "error: interrupted; nothing was changed"
     assert [p.name for p in tmp_path.iterdir()] == ["net.py"]
+
+
+@pytest.mark.parametrize(("left", "said"), [(131071, True), (131072, False)])
+def test_little_room_for_code_is_said(left: int, said: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    level = {**LEVEL, "size": 524288, "used": 524288 - left, "headroom": left}
+    print_summary("out", {**PLAN, "levels": {"L1": LEVEL, "L2": level}})
+    assert (f"{left:,} bytes of L2 are left; code" in capsys.readouterr().out) is said
