@@ -291,7 +291,7 @@ def loop_entry(name: str, text: str, users: tuple[str, ...]) -> dict[str, str]:
     return {"name": name, "text": text, "prototype": prototype, "comment": comment(", ".join(users))}
 
 
-BREAK = re.compile(r"(?<!\(L\d)(?<!&t)(?<!&t, k), ")  # between arguments, not inside F32(L1, x)
+BREAK = re.compile(r"(?<!\(L\d)(?<!&t), ")  # between arguments, not inside F32(L1, x)
 
 
 def wrapped(call: str, indent: str = "    ", width: int = 112) -> str:
