@@ -108,6 +108,7 @@ class Project:
             "offsets": self.offsets(),
             "arguments": arguments,
             "outputs": [self.output(n, t) for n, t in program.outputs],
+            "recorded": max((t.numel for t in program.of_role(Role.RECORDED)), default=0),
             "headers": sorted(
                 {h for op in program.ops for h in headers(op)} | ({"tl_stream.h"} if self.plan.tilings else set())
             ),

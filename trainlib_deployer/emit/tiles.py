@@ -116,6 +116,8 @@ def template(
         s = tiling.of_operand[i]
         if s is not None:
             return f"tl_tiles_at(&t, {s})"
+        if at.recorded(view.tensor):
+            return f"RECORDED({hole(view.offset)})"
         return f"{at.base(view.tensor)} + {hole(view.offset) if offset is None else offset}"
 
     reads = len(part.reads)
