@@ -48,6 +48,7 @@ class Role(Enum):
     OUTPUT = "output"
     LOSS = "loss"
     SCRATCH = "scratch"
+    RECORDED = "recorded"  # only a build that records keeps it, outside of the plan
 
     @property
     def persistent(self) -> bool:

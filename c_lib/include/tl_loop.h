@@ -5,6 +5,13 @@
 #include "tl_math.h"
 #include <stdint.h>
 
+/* A result that only a build keeps which records all gradients. */
+#ifdef NET_TRACE
+#define TL_RECORD(statement) statement
+#else
+#define TL_RECORD(statement)
+#endif
+
 static inline int32_t tl_absi(int32_t x)
 {
     return x < 0 ? -x : x;

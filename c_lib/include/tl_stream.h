@@ -1,5 +1,5 @@
 /* Tiles of tensors on their way between L2 and L1, two buffers each: while all cores compute on one tile, the DMA
- * brings the next and takes the last one away. Core 0 drives it; every core calls every function. */
+ * brings the next and takes the last one away. Stream s is driven by core s; every core calls every function. */
 #ifndef TL_STREAM_H
 #define TL_STREAM_H
 #include "tl_hal.h"
@@ -23,9 +23,12 @@ typedef struct {
     signed char moves;  /* 0: the buffer holds it already (reads), or it stays for the next tile to add to (writes) */
 } tl_part;
 
-/* The transfers of one stream that may be under way. */
+/* One stream at work, in L1: reading its tables, which lie in L2, takes some fifteen cycles a word. */
 typedef struct {
-    tl_dma_t in, out[2];
+    tl_stream home;
+    tl_part now, next;   /* of the tile worked on, and of the one being brought */
+    char *at;            /* where the tile worked on lies */
+    tl_dma_t in, out[2]; /* the transfers that may be under way */
     unsigned char in_flight, out_flight[2];
 } tl_lane;
 
@@ -34,18 +37,17 @@ typedef struct {
     const tl_part *parts; /* [tiles][count] */
     int count, tiles;
     int ahead; /* 1: two buffers each, the next tile comes while one is worked on; 0: one buffer, one after the other */
-    tl_lane *lanes; /* one a stream, in L1, touched by core 0 alone */
+    tl_lane *lanes; /* one a stream, in L1, each written by the core that drives it */
 } tl_tiles;
 
 void tl_tiles_open(const tl_tiles *t); /* start bringing tile 0 */
 void tl_tiles_begin(const tl_tiles *t,
-                    int tile);                  /* tile's reads are there, its write buffers free; the next is coming */
-void tl_tiles_end(const tl_tiles *t, int tile); /* all cores are done with it; its results leave */
-void tl_tiles_close(const tl_tiles *t);         /* all results have arrived */
+                    int tile);          /* tile's reads are there, its write buffers free; the next is coming */
+void tl_tiles_end(const tl_tiles *t);   /* all cores are done with it; its results leave */
+void tl_tiles_close(const tl_tiles *t); /* all results have arrived */
 
-static inline void *tl_tiles_at(const tl_tiles *t, int tile, int stream)
+static inline void *tl_tiles_at(const tl_tiles *t, int stream)
 {
-    const tl_stream *s = &t->streams[stream];
-    return s->l1 + t->parts[tile * t->count + stream].buffer * s->second;
+    return t->lanes[stream].at;
 }
 #endif

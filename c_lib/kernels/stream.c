@@ -1,52 +1,53 @@
 /* Tiles on their way between L2 and L1. */
 #include "tl_stream.h"
 
-static int plane_bytes(const tl_part *p)
+static char *buffer_of(const tl_lane *lane, const tl_part *p)
 {
-    return p->row_bytes * p->rows;
+    return lane->home.l1 + p->buffer * lane->home.second;
 }
 
 /* Planes but the last are awaited at once: there is one job a stream. */
-static void start_in(tl_dma_t *job, const tl_stream *s, const tl_part *p)
+static void start_in(tl_lane *lane)
 {
-    char *l1 = s->l1 + p->buffer * s->second;
-    for (int i = 0; i < p->planes; i++) {
+    const tl_stream *s = &lane->home;
+    const tl_part *p = &lane->next;
+    char *l1 = buffer_of(lane, p), *l2 = s->l2 + p->l2;
+    for (int i = 0; i < p->planes; i++, l1 += p->row_bytes * p->rows, l2 += s->plane_pitch) {
+        if (i)
+            tl_dma_wait(&lane->in);
+        tl_dma_in(&lane->in, l1, l2, (size_t)p->row_bytes, (size_t)p->rows, (size_t)s->pitch);
+    }
+    lane->in_flight = 1;
+}
+
+static void start_out(tl_lane *lane)
+{
+    const tl_stream *s = &lane->home;
+    const tl_part *p = &lane->now;
+    tl_dma_t *job = &lane->out[p->buffer];
+    char *l1 = lane->at, *l2 = s->l2 + p->l2;
+    for (int i = 0; i < p->planes; i++, l1 += p->row_bytes * p->rows, l2 += s->plane_pitch) {
         if (i)
             tl_dma_wait(job);
-        tl_dma_in(job, l1 + i * plane_bytes(p), s->l2 + p->l2 + i * s->plane_pitch, (size_t)p->row_bytes,
-                  (size_t)p->rows, (size_t)s->pitch);
+        tl_dma_out(job, l2, l1, (size_t)p->row_bytes, (size_t)p->rows, (size_t)s->pitch);
     }
+    lane->out_flight[p->buffer] = 1;
 }
 
-static void start_out(tl_dma_t *job, const tl_stream *s, const tl_part *p)
+/* Learn what a tile moves, and bring it. */
+static void fetch(const tl_tiles *t, int stream, int tile)
 {
-    char *l1 = s->l1 + p->buffer * s->second;
-    for (int i = 0; i < p->planes; i++) {
-        if (i)
-            tl_dma_wait(job);
-        tl_dma_out(job, s->l2 + p->l2 + i * s->plane_pitch, l1 + i * plane_bytes(p), (size_t)p->row_bytes,
-                   (size_t)p->rows, (size_t)s->pitch);
-    }
+    tl_lane *lane = &t->lanes[stream];
+    lane->next = t->parts[tile * t->count + stream];
+    if (!lane->home.writes && lane->next.moves)
+        start_in(lane);
 }
 
-static void fetch(const tl_tiles *t, int tile)
+static void await_in(tl_lane *lane)
 {
-    const tl_part *parts = t->parts + tile * t->count;
-    for (int s = 0; s < t->count; s++) {
-        if (t->streams[s].writes || !parts[s].moves)
-            continue;
-        start_in(&t->lanes[s].in, &t->streams[s], &parts[s]);
-        t->lanes[s].in_flight = 1;
-    }
-}
-
-static void await_in(const tl_tiles *t)
-{
-    for (int s = 0; s < t->count; s++) {
-        if (t->lanes[s].in_flight)
-            tl_dma_wait(&t->lanes[s].in);
-        t->lanes[s].in_flight = 0;
-    }
+    if (lane->in_flight)
+        tl_dma_wait(&lane->in);
+    lane->in_flight = 0;
 }
 
 static void await_out(tl_lane *lane, int buffer)
@@ -58,47 +59,41 @@ static void await_out(tl_lane *lane, int buffer)
 
 void tl_tiles_open(const tl_tiles *t)
 {
-    if (tl_core_id() != 0)
-        return;
-    for (int s = 0; s < t->count; s++)
-        t->lanes[s].in_flight = t->lanes[s].out_flight[0] = t->lanes[s].out_flight[1] = 0;
-    fetch(t, 0);
+    for (int s = tl_core_id(); s < t->count; s += tl_num_cores()) {
+        tl_lane *lane = &t->lanes[s];
+        lane->home = t->streams[s];
+        lane->in_flight = lane->out_flight[0] = lane->out_flight[1] = 0;
+        fetch(t, s, 0);
+    }
 }
 
 void tl_tiles_begin(const tl_tiles *t, int tile)
 {
-    if (tl_core_id() == 0) {
+    for (int s = tl_core_id(); s < t->count; s += tl_num_cores()) {
+        tl_lane *lane = &t->lanes[s];
         if (!t->ahead && tile > 0)
-            fetch(t, tile);
-        await_in(t);
+            fetch(t, s, tile);
+        await_in(lane);
+        lane->now = lane->next;
+        lane->at = buffer_of(lane, &lane->now);
         if (t->ahead && tile + 1 < t->tiles)
-            fetch(t, tile + 1);
-        for (int s = 0; s < t->count; s++)
-            if (t->streams[s].writes)
-                await_out(&t->lanes[s], t->parts[tile * t->count + s].buffer);
+            fetch(t, s, tile + 1);
+        await_out(lane, lane->now.buffer);
     }
     tl_barrier();
 }
 
-void tl_tiles_end(const tl_tiles *t, int tile)
+void tl_tiles_end(const tl_tiles *t)
 {
-    const tl_part *parts = t->parts + tile * t->count;
     tl_barrier();
-    if (tl_core_id() != 0)
-        return;
-    for (int s = 0; s < t->count; s++) {
-        if (!t->streams[s].writes || !parts[s].moves)
-            continue;
-        start_out(&t->lanes[s].out[parts[s].buffer], &t->streams[s], &parts[s]);
-        t->lanes[s].out_flight[parts[s].buffer] = 1;
-    }
+    for (int s = tl_core_id(); s < t->count; s += tl_num_cores())
+        if (t->lanes[s].home.writes && t->lanes[s].now.moves)
+            start_out(&t->lanes[s]);
 }
 
 void tl_tiles_close(const tl_tiles *t)
 {
-    if (tl_core_id() != 0)
-        return;
-    for (int s = 0; s < t->count; s++) {
+    for (int s = tl_core_id(); s < t->count; s += tl_num_cores()) {
         await_out(&t->lanes[s], 0);
         await_out(&t->lanes[s], 1);
     }

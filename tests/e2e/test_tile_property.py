@@ -52,5 +52,6 @@ def test_any_operation_in_tiles_gives_the_bits_of_the_whole(kernels: list[Path],
     assert len(cases) >= CASES
     families = Counter(case.op.kind.name for case in cases)
     assert all(families[name] >= 20 for name in FAMILIES), families
+    assert sum(getattr(case.op.kind, "recorded", 0) for case in cases) >= 20, "updates that make their own gradient"
     sums = Counter(case.op.kind.name for case in cases if case.sums)
     assert all(sums[name] >= 20 for name in ("matmul", "conv2d_bw_w")), sums

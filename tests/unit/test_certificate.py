@@ -13,7 +13,8 @@ from torch import nn
 from trainlib_deployer.api import deploy
 from trainlib_deployer.ir import Program
 from trainlib_deployer.plan import build
-from trainlib_deployer.plan.certificate import CertificateError, Emitted, check, elementwise
+from trainlib_deployer.plan.certificate import CertificateError, Emitted, check
+from trainlib_deployer.plan.elementwise import elementwise
 from trainlib_deployer.plan.lifetimes import Lifetime, lifetimes
 
 
@@ -134,6 +135,36 @@ def test_work_in_place_must_be_elementwise() -> None:
     assert not elementwise("\n".join(lines), "r0", "w0"), "written before it is read"
     flat = "    for (int i = lo; i < hi; i++) {\n        const float v0 = r0[i];\n        w0[i] = v1;\n    }\n"
     assert elementwise(flat, "r0", "w0") and not elementwise(flat, "r1", "w0")
+
+
+FOUR = """\
+    int i = lo;
+    for (; i < hi - 3; i += 4) {
+        const float v0_0 = r0[i];
+        const float v0_1 = r0[i + 1];
+        const float v0_2 = r0[i + 2];
+        const float v0_3 = r0[i + 3];
+        w0[i] = v1_0;
+        w0[i + 1] = v1_1;
+        w0[i + 2] = v1_2;
+        w0[i + 3] = v1_3;
+    }
+    for (; i < hi; i++) {
+        const float v0 = r0[i];
+        w0[i] = v1;
+    }
+"""
+
+
+def test_four_elements_at_a_time_are_read_before_they_are_written() -> None:
+    assert elementwise(FOUR, "r0", "w0")
+    lines = FOUR.splitlines()
+    lines[5], lines[6] = lines[6], lines[5]
+    assert not elementwise("\n".join(lines), "r0", "w0"), "the last is read after the first is written"
+    assert not elementwise(FOUR.replace("i += 4", "i += 2"), "r0", "w0"), "elements that were written before"
+    assert not elementwise(FOUR.replace("w0[i + 2]", "w0[i + 1]"), "r0", "w0"), "one element twice"
+    assert not elementwise(FOUR.replace("r0[i + 2]", "r0[i + 4]"), "r0", "w0"), "of the next four"
+    assert not elementwise(FOUR.replace("for (; i < hi; i++)", "for (int i = lo; i < hi; i++)"), "r0", "w0"), "again"
 
 
 def test_sharing_without_a_loop_is_an_overlap(emitted: Emitted) -> None:

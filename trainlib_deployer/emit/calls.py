@@ -7,7 +7,7 @@ from typing import cast
 
 from trainlib_deployer.emit.loops import LoopLibrary, flat
 from trainlib_deployer.emit.names import unique_identifiers
-from trainlib_deployer.ir import DType, Kernel, Op, View
+from trainlib_deployer.ir import DType, Kernel, Op, Role, View
 from trainlib_deployer.ops.call import Operand
 from trainlib_deployer.ops.loop import Loop
 from trainlib_deployer.plan.plan import Plan
@@ -27,6 +27,9 @@ class Addresses:
         buffers = (b.name for b in plan.buffers if b.name not in plan.program.tensors)
         return Addresses(plan, unique_identifiers(plan.program.tensors, buffers))
 
+    def recorded(self, tensor: str) -> bool:
+        return self.plan.program.tensors[tensor].role is Role.RECORDED
+
     def base(self, tensor: str) -> str:
         """Where a tensor begins: a member of its level's struct, or a place in its level's arena."""
         found, name, level = self.plan.program.tensors[tensor], self.names[tensor], self.plan.home[tensor].level
@@ -36,6 +39,8 @@ class Addresses:
         return place if found.shape else f"&{place}"
 
     def pointer(self, view: View) -> str:
+        if self.recorded(view.tensor):
+            return f"RECORDED({view.offset})"
         base = self.base(view.tensor)
         return f"{base} + {view.offset}" if view.offset else base
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from math import prod
 
-from trainlib_deployer.emit.names import identifier, literal
+from trainlib_deployer.emit.loop_text import Text, instructions, loads, of_record, stores, times
+from trainlib_deployer.emit.names import identifier
+from trainlib_deployer.emit.rows import Pointer, Row, innermost
 from trainlib_deployer.ir import DType, Op, Shape, View
-from trainlib_deployer.ops.expr import C_FORM, Arg, Const, Instr
 from trainlib_deployer.ops.loop import Loop
 
-UNITS = 16  # shares of work that a loop offers at least, for the largest team
-CHUNK = 32  # elements below which a row is not cut
+FEW_ROWS = 64  # up to so many rows a team may share badly
+LONG_ROW = 32  # elements; shorter rows are not cut
 START = {
     ("sum", DType.F32): "0.0f",
     ("sum", DType.I32): "0",
@@ -27,25 +28,6 @@ START = {
 FOLD = {"sum": "{0} + {1}", "prod": "{0} * {1}"}
 FOLD_FLOAT = {"max": "tl_maxf({0}, {1})", "min": "tl_minf({0}, {1})"}
 FOLD_INTEGER = {"max": "{0} > {1} ? {0} : {1}", "min": "{0} < {1} ? {0} : {1}"}
-
-
-@dataclass
-class Text:
-    """Lines under construction, with indentation."""
-
-    lines: list[str] = field(default_factory=list)
-    depth: int = 0
-
-    def add(self, line: str) -> None:
-        self.lines.append("    " * self.depth + line if line else "")
-
-    def open(self, line: str) -> None:
-        self.add(line)
-        self.depth += 1
-
-    def close(self, line: str = "}") -> None:
-        self.depth -= 1
-        self.add(line)
 
 
 @dataclass
@@ -83,6 +65,8 @@ def body_text(kind: Loop, reads: tuple[View, ...], writes: tuple[View, ...]) -> 
     if flat(kind, reads, writes):
         parameters.append("int n")
     t.open(f"void @NAME@({', '.join(parameters)})\n{{")
+    for i in range(len(kind.outputs) - kind.recorded, len(kind.outputs)):
+        t.add(f"(void)w{i};")
     if kind.reductions:
         folded(t, kind, reads, writes)
     elif not kind.extents:
@@ -100,8 +84,7 @@ def single(t: Text, kind: Loop) -> None:
     t.add("    return;")
     loads(t, kind, {i: f"r{i}[0]" for i in range(len(kind.inputs))})
     instructions(t, kind, kind.body, len(kind.inputs))
-    for i, r in enumerate(kind.results):
-        t.add(f"w{i}[0] = v{r};")
+    stores(t, kind, "w")
 
 
 def straight(t: Text, kind: Loop, reads: tuple[View, ...], writes: tuple[View, ...]) -> None:
@@ -109,41 +92,46 @@ def straight(t: Text, kind: Loop, reads: tuple[View, ...], writes: tuple[View, .
     t.add("tl_split(n, 4, &lo, &hi);")
     fixed = {i: f"r{i}[0]" for i, v in enumerate(reads) if v.strides[0] == 0}
     loads(t, kind, fixed)
-    t.open("for (int i = lo; i < hi; i++) {")
-    loads(t, kind, {i: f"r{i}[i]" for i, v in enumerate(reads) if v.strides[0]})
-    instructions(t, kind, kind.body, len(kind.inputs))
-    for i, r in enumerate(kind.results):
-        t.add(f"w{i}[i] = v{r};")
-    t.close()
+    moving = {i: Pointer(f"r{i}") for i, v in enumerate(reads) if v.strides[0]}
+    innermost(t, kind, Row("lo", "hi", moving, [Pointer(f"w{i}") for i in range(len(writes))]))
 
 
 def nested(t: Text, kind: Loop, reads: tuple[View, ...], writes: tuple[View, ...]) -> None:
     outer, inner = kind.extents[:-1], kind.extents[-1]
     rows = prod(outer)
-    chunks = min(-(-UNITS // rows), -(-inner // CHUNK)) if rows < UNITS else 1
-    chunk = -(-inner // chunks)
     t.add("int lo, hi;")
-    t.add(f"tl_split({rows * chunks}, 1, &lo, &hi);")
-    t.open("for (int u = lo; u < hi; u++) {")
-    row = "u"
-    begin, end = "0", str(inner)
-    if chunks > 1:
-        if rows > 1:
-            t.add(f"const int row = u / {chunks};")
-        t.add(f"const int begin = {f'u % {chunks}' if rows > 1 else 'u'} * {chunk};")
-        t.add(f"const int end = begin + {chunk} < {inner} ? begin + {chunk} : {inner};")
-        row, begin, end = "row", "begin", "end"
-    indices(t, outer, row)
+    begin, end = "lo", "hi"
+    if rows > 1:
+        begin, end = (
+            shared_rows(t, rows, inner) if rows < FEW_ROWS and inner >= LONG_ROW else whole_rows(t, rows, inner)
+        )
+    else:
+        t.add(f"tl_split({inner}, 4, &lo, &hi);")
+    indices(t, outer, "row")
     pointers(t, kind, reads, writes, len(outer))
-    fixed = {i: f"p{i}[0]" for i, v in enumerate(reads) if v.strides[-1] == 0}
-    loads(t, kind, fixed)
-    t.open(f"for (int i = {begin}; i < {end}; i++) {{")
-    loads(t, kind, {i: f"p{i}[{times('i', v.strides[-1])}]" for i, v in enumerate(reads) if v.strides[-1]})
-    instructions(t, kind, kind.body, len(kind.inputs))
-    for i, r in enumerate(kind.results):
-        t.add(f"q{i}[{times('i', writes[i].strides[-1])}] = v{r};")
-    t.close()
-    t.close()
+    loads(t, kind, {i: f"p{i}[0]" for i, v in enumerate(reads) if v.strides[-1] == 0})
+    moving = {i: Pointer(f"p{i}", v.strides[-1]) for i, v in enumerate(reads) if v.strides[-1]}
+    innermost(t, kind, Row(begin, end, moving, [Pointer(f"q{i}", v.strides[-1]) for i, v in enumerate(writes)]))
+    if end == "end":
+        t.add("lo += end - begin;")
+    if rows > 1:
+        t.close()
+
+
+def shared_rows(t: Text, rows: int, inner: int) -> tuple[str, str]:
+    """Few long rows: each core takes as many elements as the others, from the middle of a row on."""
+    t.add(f"tl_split({rows * inner}, 4, &lo, &hi);")
+    t.open("while (lo < hi) {")
+    t.add(f"const int row = lo / {inner};")
+    t.add(f"const int begin = lo - row * {inner};")
+    t.add(f"const int end = begin + hi - lo < {inner} ? begin + hi - lo : {inner};")
+    return "begin", "end"
+
+
+def whole_rows(t: Text, rows: int, inner: int) -> tuple[str, str]:
+    t.add(f"tl_split({rows}, 1, &lo, &hi);")
+    t.open("for (int row = lo; row < hi; row++) {")
+    return "0", str(inner)
 
 
 def folded(t: Text, kind: Loop, reads: tuple[View, ...], writes: tuple[View, ...]) -> None:
@@ -164,8 +152,7 @@ def folded(t: Text, kind: Loop, reads: tuple[View, ...], writes: tuple[View, ...
     loads(t, kind, {i: f"p{i}[0]" for i in sorted(again) if i < len(kind.inputs)})
     instructions(t, kind, kind.body, len(kind.inputs), again)
     instructions(t, kind, kind.post, base + len(kind.reductions))
-    for i, r in enumerate(kind.results):
-        t.add(f"q{i}[0] = v{r};")
+    stores(t, kind, "q")
     if units > 1:
         t.close()
 
@@ -239,7 +226,8 @@ def pointers(t: Text, kind: Loop, reads: tuple[View, ...], writes: tuple[View, .
     for i, v in enumerate(reads):
         t.add(f"const {kind.inputs[i].c_name} *p{i} = r{i}{plus(offset(names, v.strides[:rank], v.shape[:rank]))};")
     for i, v in enumerate(writes):
-        t.add(f"{kind.outputs[i].c_name} *q{i} = w{i}{plus(offset(names, v.strides[:rank], v.shape[:rank]))};")
+        place = plus(offset(names, v.strides[:rank], v.shape[:rank]))
+        t.add(of_record(kind, i, f"{kind.outputs[i].c_name} *q{i} = w{i}{place};"))
 
 
 def plus(value: str) -> str:
@@ -250,43 +238,3 @@ def offset(names: list[str], strides: Shape, extents: Shape | None = None) -> st
     wide = extents or (2,) * len(strides)
     terms = [times(n, s) for n, s, e in zip(names, strides, wide, strict=True) if s and e > 1]
     return " + ".join(terms) or "0"
-
-
-def times(name: str, stride: int) -> str:
-    return name if stride == 1 else f"{name} * {stride}" if stride else "0"
-
-
-def loads(t: Text, kind: Loop, places: dict[int, str]) -> None:
-    for i, place in places.items():
-        t.add(f"const {kind.inputs[i].c_name} v{i} = {place};")
-
-
-def instructions(t: Text, kind: Loop, instrs: tuple[Instr, ...], first: int, wanted: set[int] | None = None) -> None:
-    for i, s in enumerate(instrs):
-        if wanted is not None and first + i not in wanted:
-            continue
-        operand_type = s.dtype if s.op not in ("lt", "le", "gt", "ge", "eq", "ne", "not") else operand_dtype(kind, s)
-        args = [argument(a, operand_type) for a in s.args]
-        t.add(f"const {s.dtype.c_name} v{first + i} = {C_FORM[s.op].format(*args)};")
-
-
-def operand_dtype(kind: Loop, instr: Instr) -> DType:
-    """The type a comparison compares in: that of its first value."""
-    value = next((a for a in instr.args if isinstance(a, int)), None)
-    if value is None:
-        return DType.F32
-    return value_dtype(kind, value)
-
-
-def value_dtype(kind: Loop, index: int) -> DType:
-    types = [
-        *kind.inputs,
-        *(s.dtype for s in kind.body),
-        *(r.dtype for r in kind.reductions),
-        *(s.dtype for s in kind.post),
-    ]
-    return types[index]
-
-
-def argument(arg: Arg, dtype: DType) -> str:
-    return literal(arg.value, dtype) if isinstance(arg, Const) else f"v{arg}"

@@ -14,7 +14,7 @@ KEYWORDS = frozenset(
     restrict return short signed sizeof static struct switch typedef union unsigned void volatile while""".split()
 )
 
-MACROS = re.compile(r"(PLAN|NET|DATA|OFFSET|TL)_.*|L[12]|[FI]32|U16|U8|STACKS|SCRATCH|TILE|LANES|TRACE")
+MACROS = re.compile(r"(PLAN|NET|DATA|OFFSET|TL)_.*|L[12]|[FI]32|U16|U8|STACKS|SCRATCH|TILE|LANES|TRACE|RECORDED")
 FUNCTIONS = frozenset("init train_step evaluate forward save load trace profile paint position l1 l2".split())
 
 

@@ -108,6 +108,7 @@ class Project:
             "offsets": self.offsets(),
             "arguments": arguments,
             "outputs": [self.output(n, t) for n, t in program.outputs],
+            "recorded": max((t.numel for t in program.of_role(Role.RECORDED)), default=0),
             "headers": sorted(
                 {h for op in program.ops for h in headers(op)} | ({"tl_stream.h"} if self.plan.tilings else set())
             ),
@@ -291,7 +292,7 @@ def loop_entry(name: str, text: str, users: tuple[str, ...]) -> dict[str, str]:
     return {"name": name, "text": text, "prototype": prototype, "comment": comment(", ".join(users))}
 
 
-BREAK = re.compile(r"(?<!\(L\d)(?<!&t)(?<!&t, k), ")  # between arguments, not inside F32(L1, x)
+BREAK = re.compile(r"(?<!\(L\d)(?<!&t), ")  # between arguments, not inside F32(L1, x)
 
 
 def wrapped(call: str, indent: str = "    ", width: int = 112) -> str:

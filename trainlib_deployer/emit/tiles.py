@@ -60,7 +60,7 @@ def tiled_lines(op: Op, tiling: Tiling, position: int, at: Addresses, library: L
         )
     lines.append("        tl_tiles_begin(&t, k);")
     lines += ["        " + line for line in calls]
-    lines += ["        tl_tiles_end(&t, k);", "    }", "    tl_tiles_close(&t);", "}"]
+    lines += ["        tl_tiles_end(&t);", "    }", "    tl_tiles_close(&t);", "}"]
     return "\n".join(lines)
 
 
@@ -115,7 +115,9 @@ def template(
     def pointer(i: int, view: View, offset: str | None = None) -> str:
         s = tiling.of_operand[i]
         if s is not None:
-            return f"tl_tiles_at(&t, k, {s})"
+            return f"tl_tiles_at(&t, {s})"
+        if at.recorded(view.tensor):
+            return f"RECORDED({hole(view.offset)})"
         return f"{at.base(view.tensor)} + {hole(view.offset) if offset is None else offset}"
 
     reads = len(part.reads)

@@ -26,6 +26,8 @@ class Loop:
     post: tuple[Instr, ...]
     results: tuple[int, ...]  # one value per view written
     outputs: tuple[DType, ...]
+    terms: int = 0  # multiply-adds an element
+    recorded: int = 0  # so many results, the last ones, are for builds that record alone
 
     @property
     def name(self) -> str:
@@ -44,7 +46,7 @@ class Loop:
         return self.extents[len(self.extents) - self.reduced :]
 
     def macs(self) -> int:
-        return 0
+        return prod(self.extents) * self.terms
 
     def flops(self) -> int:
         return prod(self.extents) * (len(self.body) + len(self.reductions)) + prod(self.parallel) * len(self.post)

@@ -15,7 +15,7 @@ import numpy as np
 
 from trainlib_deployer.ir import DType, Role, Tensor, View
 from trainlib_deployer.ops.build import Builder, Where
-from trainlib_deployer.ops.expr import Expr, Operand, call, select
+from trainlib_deployer.ops.expr import Expr, Operand, apply, call, select
 
 Hyper = Mapping[str, Any]
 Formula = Callable[..., Sequence[Operand]]
@@ -128,6 +128,11 @@ def both_decays(h: Hyper, p: Expr, g: Expr, lr: Expr, decoupled: bool) -> tuple[
     return p, g + p * decay if decay else g
 
 
+def moved(p: Expr, lr: Expr, direction: Expr) -> Expr:
+    """p - lr * direction, rounded once, as PyTorch's own vectorized loops do."""
+    return apply("fma", [-lr, direction, p])
+
+
 def betas_of(h: Hyper) -> tuple[float, float]:
     first, second = h.get("betas", (0.9, 0.999))
     return float(first), float(second)
@@ -144,14 +149,14 @@ def sgd(b: Builder, group: Group, parameters: list[Parameter]) -> None:
     momentum, dampening = float(h.get("momentum", 0.0)), float(h.get("dampening", 0.0))
 
     def plain(p: Expr, g: Expr, lr: Expr) -> Sequence[Operand]:
-        return (p - lr * decayed(h, signed(h, g), p),)
+        return (moved(p, lr, decayed(h, signed(h, g), p)),)
 
     def heavy(p: Expr, g: Expr, lr: Expr, step: Expr, buf: Expr) -> Sequence[Operand]:
         d = decayed(h, signed(h, g), p)
         later = buf * momentum + d * (1.0 - dampening)
         new = later if dampening == 0 else select(step.equals(0), d, later)
         direction = d + new * momentum if h.get("nesterov") else new
-        return p - lr * direction, new
+        return moved(p, lr, direction), new
 
     for q in parameters:
         if momentum:

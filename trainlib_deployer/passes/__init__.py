@@ -9,6 +9,7 @@ from trainlib_deployer.passes.coalesce import coalesce
 from trainlib_deployer.passes.drop_dead import drop_dead
 from trainlib_deployer.passes.early_masks import early_masks
 from trainlib_deployer.passes.fuse_loops import fuse_loops
+from trainlib_deployer.passes.fuse_updates import fuse_updates
 from trainlib_deployer.passes.hoist_updates import hoist_updates
 from trainlib_deployer.passes.prune_loops import prune_loops
 from trainlib_deployer.passes.reorder import reorder
@@ -20,6 +21,7 @@ DEFAULT: tuple[Pass, ...] = (
     drop_dead,  # results that nobody reads
     prune_loops,  # ... and inside of generated loops
     fuse_loops,  # chains of pointwise operations into one loop
+    fuse_updates,  # gradients that are products of single numbers into the update that uses them
     split_reductions,  # few results from many elements: all cores take part
     hoist_updates,  # a parameter's update right behind its gradient
     coalesce,  # neighbouring dimensions that step as one

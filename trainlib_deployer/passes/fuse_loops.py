@@ -220,6 +220,7 @@ def join_bodies(
         renumbered(c.post, move_c),
         (*(move_c[r] for r in c.results), *((result,) if kept else ())),
         (*c.outputs, *(kept.outputs if kept else ())),
+        p.terms + c.terms,
     )
     return Joint(kind, reads, written)
 

@@ -16,6 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from trainlib_deployer.plan.elementwise import elementwise, parameter_name
+
 ALIGNMENT = 16
 OFFSET = re.compile(r"^    OFFSET_(\w+) = (\d+), /\* (\w+) ", re.MULTILINE)
 DEFINE = re.compile(r"^#define PLAN_(\w+) (\d+)", re.MULTILINE)
@@ -245,23 +247,6 @@ def same_windows(emitted: Emitted, old: Stretch, new: Stretch) -> bool:
     rows = [re.findall(r"\{([-\d, ]*)\}", row) for row in PARTS.findall(table)]
     windows = [[m.rsplit(", ", 2)[0] for m in row] for row in rows if len(row) == len(streams)]
     return len(after) == 1 and bool(before and windows) and all(w[b] == w[after[0]] for w in windows for b in before)
-
-
-def parameter_name(declaration: str) -> str:
-    return declaration.rpartition("*")[2]
-
-
-def elementwise(body: str, read: str, written: str) -> bool:
-    """Both pointers step alike, and every iteration reads before it writes."""
-    starts = [re.search(rf"\b\w+ \*[pq]{p[1:]} = {p}\b(.*);", body) for p in (read, written)]
-    if (starts[0] is None) != (starts[1] is None) or (starts[0] and starts[1] and starts[0][1] != starts[1][1]):
-        return False
-    source, target = (p if starts[0] is None else swap + p[1:] for p, swap in ((read, "p"), (written, "q")))
-    taken = [(m[1], m.start()) for m in re.finditer(rf"= {source}\[(.*?)\];", body)]
-    given = [(m[1], m.start()) for m in re.finditer(rf"^ *{target}\[(.*?)\] =", body, re.MULTILINE)]
-    if not taken or len(given) != 1 or len(re.findall(rf"\b{source}\[", body)) != len(taken):
-        return False
-    return all(index == given[0][0] and at < given[0][1] for index, at in taken)
 
 
 def figures(level: str, stretches: list[Stretch], partners: Mapping[str, str]) -> Level:

@@ -9,7 +9,9 @@ from pathlib import Path
 
 from trainlib_deployer.errors import DoesNotFit
 from trainlib_deployer.ir import Op, Program, Role, Source, Tensor
+from trainlib_deployer.ops.loop import Loop
 from trainlib_deployer.passes.drop_dead import without_dead_results
+from trainlib_deployer.passes.fuse_updates import one_sample
 from trainlib_deployer.passes.half_saved import half_saved, halves
 from trainlib_deployer.plan.plan import Buffer, LevelPlan, Plan
 from trainlib_deployer.sizes import show_size
@@ -165,15 +167,31 @@ def smaller_batch(plan: Plan, replan: Replan) -> Iterator[Remedy]:
 
 
 def with_batch(program: Program, batch: int, wanted: int) -> Program:
-    """Tensors of one row a sample shrink; kernel scratch stays as it is."""
+    """Tensors of one row a sample shrink; kernel scratch stays as it is. With one sample, weight gradients of linear
+    layers are not kept."""
+    if wanted == 1:
+        program = one_sample(program, batch)
     of_parameters = {name for _, name in program.gradients}
 
     def scaled(t: Tensor) -> Tensor:
-        if t.role not in BATCHED or t.name in of_parameters or not t.shape or t.shape[0] != batch:
+        ones = 1 if t.shape[:1] == (1,) else 0  # a matrix product is one of a batch
+        if t.role not in BATCHED or t.name in of_parameters or t.shape[ones : ones + 1] != (batch,):
             return t
-        return replace(t, shape=(wanted, *t.shape[1:]))
+        return replace(t, shape=(*t.shape[:ones], wanted, *t.shape[ones + 1 :]))
 
-    return replace(program, tensors={n: scaled(t) for n, t in program.tensors.items()})
+    tensors = {n: scaled(t) for n, t in program.tensors.items()}
+    fewer = {n for n, t in tensors.items() if t.numel < program.tensors[n].numel}
+    ops = [shortened(op, batch, wanted) if {v.tensor for v in op.writes} <= fewer else op for op in program.ops]
+    return replace(program, tensors=tensors, ops=ops)
+
+
+def shortened(op: Op, batch: int, wanted: int) -> Op:
+    """A loop over all elements of its results, over fewer: where these may lie depends on their number."""
+    if not isinstance(op.kind, Loop) or op.kind.reductions or len(op.kind.extents) != 1:
+        return op
+    shape = (op.kind.extents[0] * wanted // batch,)
+    reads, writes = (tuple(replace(v, shape=shape) for v in views) for views in (op.reads, op.writes))
+    return replace(op, kind=replace(op.kind, extents=shape), reads=reads, writes=writes)
 
 
 def most_that_fits(low: int, high: int, planned: Callable[[int], Plan]) -> tuple[int, Plan]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from trainlib_deployer.ir import Part, Program
+from trainlib_deployer.ir import Part, Program, Role
 from trainlib_deployer.plan import build
 from trainlib_deployer.plan.best_tiling import best_tiling
 from trainlib_deployer.plan.build import STACKS, Item
@@ -36,7 +36,8 @@ def cycles(plan: Plan) -> float:
     """Of a step, estimated."""
     cores, total = plan.target.cores, 0.0
     for at, op in enumerate(plan.program.ops):
-        far = [v for v in (*op.reads, *op.writes) if plan.home[v.tensor].level == "L2"]
+        planned = (v for v in (*op.reads, *op.writes) if v.tensor in plan.home)
+        far = [v for v in planned if plan.home[v.tensor].level == "L2"]
         if at in plan.tilings:
             total += plan.tilings[at].cycles
         elif far:
@@ -109,8 +110,10 @@ def stream_items(at: int, tiling: Tiling) -> list[Item]:
 
 
 def residents(program: Program, items: list[Item], small: int, l1: int) -> frozenset[str]:
-    """Tensors that live in L1: the small ones; of those that persist the smallest, up to a share."""
+    """Tensors that live in L1: the small ones; of those that persist the smallest, up to a share. What is only recorded
+    is no concern of a tile's either."""
     chosen = {t.name for i in items if i.size <= small for t in i.tensors}
+    chosen |= {t.name for t in program.of_role(Role.RECORDED)}
     persistent = [t for t in program.tensors.values() if t.role.persistent and t.nbytes <= small]
     taken = 0
     for t in sorted(persistent, key=lambda t: (t.nbytes, t.name)):

@@ -15,7 +15,7 @@ from trainlib_deployer.ir import Op, Part, Program, Shape, View
 
 ALIGNMENT = 16
 MOST_STREAMS = 20
-LANE_BYTES = 152  # what core 0 keeps of the transfers of one stream (tl_lane)
+LANE_BYTES = 208  # what a team keeps of one stream (tl_lane)
 MOST_ROWS = 32767
 BYTES_PER_CYCLE = 8
 TRANSFER_CYCLES = 110  # issue and latency of one transfer

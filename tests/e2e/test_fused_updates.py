@@ -1,0 +1,109 @@
+"""Weight gradients that exist only inside of their update: the bits of those that are kept, and as well checked."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from trainlib_deployer import passes
+from trainlib_deployer.api import Deployment, deploy
+from trainlib_deployer.ir import Role
+from trainlib_deployer.passes.fuse_updates import fuse_updates
+from trainlib_deployer.run.host import Host
+from trainlib_deployer.verify import read_plan
+
+WIDTHS = (131, 67, 33, 5)
+WEIGHTS = {"0.weight", "2.weight", "4.weight"}
+OPTIMIZERS: dict[str, Callable[[Any], torch.optim.Optimizer]] = {
+    "sgd": lambda p: torch.optim.SGD(p, 0.1),
+    "heavy": lambda p: torch.optim.SGD(p, 0.1, momentum=0.9, nesterov=True, weight_decay=0.01),
+    "adam": lambda p: torch.optim.Adam(p, 0.01),
+}
+
+
+def deployed(folder: Path, kind: str = "sgd", batch: int = 1, **more: Any) -> Deployment:
+    torch.manual_seed(3)
+    layers: list[nn.Module] = []
+    for before, after in itertools.pairwise(WIDTHS):
+        layers += [nn.Linear(before, after), nn.ReLU()]
+    model = nn.Sequential(*layers[:-1])
+    x, y = torch.randn(batch, WIDTHS[0]), torch.randn(batch, WIDTHS[-1])
+    sizes = {"cores": 8, "l1": "24k", "l2": "1M", **more}
+    return deploy(model, x, y, loss=nn.MSELoss(), optimizer=OPTIMIZERS[kind], steps=2, out=folder, **sizes)
+
+
+def recorded(made: Deployment) -> set[str]:
+    """Parameters whose gradients are not kept."""
+    program = made.plan.program
+    return {name for name, tensor in program.gradients if program.tensors[tensor].role is Role.RECORDED}
+
+
+def bits(made: Deployment, cores: int) -> dict[tuple[int, str, str], bytes]:
+    result = made.verify(cores=cores)
+    result.raise_if_failed()
+    return {k: v.tobytes() for k, v in result.computed.items()}
+
+
+@pytest.mark.parametrize("kind", OPTIMIZERS)
+def test_the_bits_are_those_of_a_gradient_that_is_kept(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fused = deployed(tmp_path / "fused", kind)
+    assert recorded(fused) == WEIGHTS
+    whole = deployed(tmp_path / "whole", kind, l1="4M")
+    without = tuple(p for p in passes.DEFAULT if p is not fuse_updates)
+    monkeypatch.setattr(passes, "run", lambda program, original=passes.run: original(program, without))
+    kept = deployed(tmp_path / "kept", kind)
+    assert not recorded(kept)
+    expected = bits(kept, 8)
+    assert any(k[1:] == ("gradient", "0.weight") for k in expected)
+    for cores in (1, 5, 8):
+        assert bits(fused, cores) == bits(whole, cores) == expected
+
+
+def test_no_memory_and_one_visit_of_each_weight(tmp_path: Path) -> None:
+    """The plan has no place for these gradients; an update moves the weights in and out, and little else."""
+    made = deployed(tmp_path / "net")
+    plan = read_plan(made.folder)
+    gradients = {dict(made.plan.program.gradients)[name] for name in WEIGHTS}
+    assert not gradients & {name for b in plan["buffers"] for name in (b["name"], *b["aliases"])}
+    weight = 4 * WIDTHS[0] * WIDTHS[1]
+    (update,) = [op for op in plan["ops"] if op["name"] == "0.weight: sgd"]
+    assert 2 * weight <= update["moved"] <= 2 * weight + 4 * (WIDTHS[0] + WIDTHS[1])
+    assert update["macs"] == WIDTHS[0] * WIDTHS[1]
+
+
+@pytest.mark.parametrize(
+    "more", [{"batch": 2, "cores": 4}, {"clip_grad_norm": 0.1}, {"accumulate": 2}], ids=lambda m: next(iter(m))
+)
+def test_gradients_that_must_be_kept(more: dict[str, Any], tmp_path: Path) -> None:
+    made = deployed(tmp_path / "net", **more)
+    assert not recorded(made) & WEIGHTS
+    made.verify().raise_if_failed()
+
+
+@pytest.mark.parametrize("l1", ["24k", "4M"])
+def test_a_wrong_gradient_in_the_update_is_seen_as_a_gradient(l1: str, tmp_path: Path) -> None:
+    """In the loop itself: what is recorded is the very number that the update uses."""
+    made = deployed(tmp_path / "net", l1=l1)
+    loops = (made.folder / "loops.c").read_text()
+    start = loops.index("0.weight: sgd */")
+    wrong = loops[start:].replace("__builtin_fmaf(v0, v1", "1.01f * __builtin_fmaf(v0, v1")
+    assert wrong != loops[start:]
+    (made.folder / "loops.c").write_text(loops[:start] + wrong)
+    first = made.verify().verdict.first_failure
+    assert first is not None and (first.kind, first.name) == ("gradient", "0.weight")
+
+
+def test_poison_changes_nothing(tmp_path: Path) -> None:
+    made = deployed(tmp_path / "net", "adam")
+    plain, poisoned = tmp_path / "plain.bin", tmp_path / "poisoned.bin"
+    Host().run(made.folder, 2, None, plain)
+    Host(poison=True).run(made.folder, 2, None, poisoned)
+    assert plain.read_bytes() == poisoned.read_bytes()

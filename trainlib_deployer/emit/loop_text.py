@@ -1,0 +1,82 @@
+"""Statements of generated loops: lines under construction, loads, instructions, stores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from trainlib_deployer.emit.names import literal
+from trainlib_deployer.ir import DType
+from trainlib_deployer.ops.expr import C_FORM, Const, Instr
+from trainlib_deployer.ops.loop import Loop
+
+Name = Callable[[int], str]  # of a value, by its number
+
+
+@dataclass
+class Text:
+    """Lines under construction, with indentation."""
+
+    lines: list[str] = field(default_factory=list)
+    depth: int = 0
+
+    def add(self, line: str) -> None:
+        self.lines.append("    " * self.depth + line if line else "")
+
+    def open(self, line: str) -> None:
+        self.add(line)
+        self.depth += 1
+
+    def close(self, line: str = "}") -> None:
+        self.depth -= 1
+        self.add(line)
+
+
+def stores(t: Text, kind: Loop, pointer: str) -> None:
+    """One element of each result."""
+    for i, r in enumerate(kind.results):
+        t.add(of_record(kind, i, f"{pointer}{i}[0] = v{r};"))
+
+
+def of_record(kind: Loop, output: int, statement: str) -> str:
+    """As it is, or only where somebody records."""
+    return statement if output < len(kind.outputs) - kind.recorded else f"TL_RECORD({statement})"
+
+
+def times(name: str, stride: int) -> str:
+    return name if stride == 1 else f"{name} * {stride}" if stride else "0"
+
+
+def loads(t: Text, kind: Loop, places: dict[int, str]) -> None:
+    for i, place in places.items():
+        t.add(f"const {kind.inputs[i].c_name} v{i} = {place};")
+
+
+def instructions(t: Text, kind: Loop, instrs: tuple[Instr, ...], first: int, wanted: set[int] | None = None) -> None:
+    for i, s in enumerate(instrs):
+        if wanted is None or first + i in wanted:
+            t.add(instruction(kind, s, first + i, "v{}".format))
+
+
+def instruction(kind: Loop, s: Instr, result: int, name: Name) -> str:
+    operand_type = s.dtype if s.op not in ("lt", "le", "gt", "ge", "eq", "ne", "not") else operand_dtype(kind, s)
+    args = [literal(a.value, operand_type) if isinstance(a, Const) else name(a) for a in s.args]
+    return f"const {s.dtype.c_name} {name(result)} = {C_FORM[s.op].format(*args)};"
+
+
+def operand_dtype(kind: Loop, instr: Instr) -> DType:
+    """The type a comparison compares in: that of its first value."""
+    value = next((a for a in instr.args if isinstance(a, int)), None)
+    if value is None:
+        return DType.F32
+    return value_dtype(kind, value)
+
+
+def value_dtype(kind: Loop, index: int) -> DType:
+    types = [
+        *kind.inputs,
+        *(s.dtype for s in kind.body),
+        *(r.dtype for r in kind.reductions),
+        *(s.dtype for s in kind.post),
+    ]
+    return types[index]

@@ -1,0 +1,86 @@
+"""A parameter's gradient made inside the loop that updates it, element by element.
+
+At batch 1 the weight gradient of a linear layer is an outer product. Made on its own it is written to memory and read
+back, and takes as much of it as the weights. Joined with the update it is a number in a register; a build that records
+keeps it as well, outside of the plan. Gradients that others read too, as clipping by their norm does, and those that
+are accumulated stay as they are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from trainlib_deployer.ir import DType, Op, Program, Role, View, readers, writers
+from trainlib_deployer.ops.expr import Const, Instr
+from trainlib_deployer.ops.loop import Loop
+from trainlib_deployer.ops.matmul import MatMul
+from trainlib_deployer.passes.fuse_loops import disturbed, fused
+
+
+def fuse_updates(program: Program) -> Program:
+    if any(op.phase == "accumulate" for op in program.ops):
+        return program
+    ops: list[Op | None] = list(program.ops)
+    tensors = dict(program.tensors)
+    read_at, written_at = readers(program), writers(program)
+    results = {program.loss, *(t for _, t in program.outputs)}
+    for name in dict.fromkeys(t for _, t in program.gradients):
+        made, used = written_at.get(name, []), read_at.get(name, [])
+        if len(made) != 1 or len(used) != 1 or name in results:
+            continue
+        producer, update = ops[made[0]], ops[used[0]]
+        if producer is None or update is None or disturbed(ops, made[0], used[0], producer):
+            continue
+        joint = joined(producer, update, tensors[name].numel)
+        if joint is not None:
+            ops[made[0]], ops[used[0]] = None, joint
+            tensors[name] = replace(tensors[name], role=Role.RECORDED)
+    return replace(program, tensors=tensors).with_ops([op for op in ops if op is not None])
+
+
+def joined(producer: Op, update: Op, numel: int) -> Op | None:
+    """One loop that keeps the gradient for the record alone."""
+    product = outer_product(producer)
+    if product is None or update.phase != "update":
+        return None
+    joint = fused(replace(product, phase=update.phase), update, True, numel)
+    if joint is None:
+        return None
+    assert isinstance(joint.kind, Loop)
+    return replace(joint, kind=replace(joint.kind, recorded=1))
+
+
+def one_sample(program: Program, batch: int) -> Program:
+    """The step as it is with one sample instead of `batch`, as far as gradients are concerned that need not be kept."""
+    gradients = {name for _, name in program.gradients}
+
+    def one_term(op: Op) -> Op:
+        if not isinstance(op.kind, MatMul) or op.kind.k != batch or op.writes[0].tensor not in gradients:
+            return op
+        a, b, *init = op.reads
+        return replace(op, kind=replace(op.kind, k=1), reads=(a.sliced(2, 0, 1), b.sliced(1, 0, 1), *init))
+
+    return fuse_updates(program.with_ops([one_term(op) for op in program.ops]))
+
+
+def outer_product(op: Op) -> Op | None:
+    """A matrix product of one term a sum, as a loop that writes its result in order."""
+    if isinstance(op.kind, Loop):
+        return None if op.kind.reductions else op
+    if not isinstance(op.kind, MatMul) or op.kind.k != 1 or op.kind.init or op.kind.accumulate:
+        return None
+    a, b = op.reads
+    shape = (op.kind.batch, op.kind.m, op.kind.n)
+    views = (spread(a, shape), spread(b, shape), op.writes[0])
+    order = (0, 2, 1) if not op.writes[0].contiguous else (0, 1, 2)
+    left, right, out = (v.permuted(order) for v in views)
+    # As the kernel does: the sum begins with zero, which drops the sign of a zero.
+    body = (Instr("fma", (0, 1, Const(0.0)), DType.F32),)
+    kind = Loop(out.shape, 0, (DType.F32, DType.F32), body, (), (), (2,), (DType.F32,), terms=1)
+    return replace(op, kind=kind, reads=(left, right), writes=(out,))
+
+
+def spread(view: View, shape: tuple[int, ...]) -> View:
+    """An operand with one term, at every element of the product."""
+    strides = tuple(0 if e == 1 else s for e, s in zip(view.shape, view.strides, strict=True))
+    return View(view.tensor, shape, strides, view.offset)
