@@ -200,8 +200,22 @@ static void push_row(tl_dma_t *transfer, side at, size_t bytes)
     }
 }
 
+enum { MOST_CORES = 16 };
+static uint32_t moved[MOST_CORES]; /* counted for profiles only */
+
+uint32_t tl_dma_bytes(void)
+{
+    uint32_t sum = 0;
+    for (int core = 0; core < MOST_CORES; core++)
+        sum += moved[core];
+    return sum;
+}
+
 static void start(tl_dma_t *transfer, side at, size_t row_bytes, size_t rows, size_t pitch)
 {
+#ifdef NET_PROFILE
+    moved[tl_core_id()] += (uint32_t)(row_bytes * rows);
+#endif
     transfer->pending = 0;
     if (rows == 1 || pitch == row_bytes) {
         push_row(transfer, at, row_bytes * rows);

@@ -57,6 +57,7 @@ static inline uint32_t tl_cycles(void)
  * chips may have one counter for all events, and then show the same number in each column. */
 enum { TL_COUNTERS = 5 };
 #define TL_COUNTER_NAMES {"cycles", "instructions", "load stalls", "L1 conflicts", "fetch stalls"}
+#define TL_DMA_BYTES_PER_CYCLE 8.0f
 #define TL_COUNTED                                                                                                     \
     (1u << PI_PERF_CYCLES | 1u << PI_PERF_INSTR | 1u << PI_PERF_LD_STALL | 1u << PI_PERF_TCDM_CONT |                   \
      1u << PI_PERF_IMISS)

@@ -53,6 +53,9 @@ void tl_dma_in(tl_dma_t *job, void *l1, const void *l2, size_t row_bytes, size_t
 void tl_dma_out(tl_dma_t *job, void *l2, const void *l1, size_t row_bytes, size_t rows, size_t pitch);
 void tl_dma_wait(tl_dma_t *job);
 
+/* For profiles, where they are printed: the bytes of all transfers so far. */
+uint32_t tl_dma_bytes(void);
+
 /* The text console (printf subset is not offered: the firmware side formats for itself) and the end of the program. */
 void tl_puts(const char *text);
 void tl_exit(int code);

@@ -10,10 +10,15 @@ typedef struct {
 
 typedef struct {
     uint32_t counts[TL_COUNTERS];
+    uint32_t moved;  /* bytes between L2 and L1 */
+    uint32_t waited; /* of the first counter: what was spent on transfers, and not on work beside them */
 } tl_cost;
 
 /* Core 0, before the first operation of a run. */
 void tl_profile_begin(void);
+
+/* Core 0, within an operation. */
+void tl_profile_waited(uint32_t cycles);
 
 /* Core 0, when all cores have finished an operation: what was counted since the last call. */
 void tl_profile_end(tl_cost *cost);

@@ -43,7 +43,7 @@ typedef struct {
 void tl_tiles_open(const tl_tiles *t); /* start bringing tile 0 */
 void tl_tiles_begin(const tl_tiles *t,
                     int tile);          /* tile's reads are there, its write buffers free; the next is coming */
-void tl_tiles_end(const tl_tiles *t);   /* all cores are done with it; its results leave */
+void tl_tiles_end(const tl_tiles *t);   /* behind a barrier: all cores are done with it; its results leave */
 void tl_tiles_close(const tl_tiles *t); /* all results have arrived */
 
 static inline void *tl_tiles_at(const tl_tiles *t, int stream)

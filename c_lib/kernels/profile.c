@@ -10,7 +10,14 @@ static tl_cost last;
 
 void tl_profile_begin(void)
 {
+    last.moved = tl_dma_bytes();
+    last.waited = 0;
     tl_counters(last.counts);
+}
+
+void tl_profile_waited(uint32_t cycles)
+{
+    last.waited += cycles;
 }
 
 void tl_profile_end(tl_cost *cost)
@@ -19,7 +26,10 @@ void tl_profile_end(tl_cost *cost)
     tl_counters(now.counts);
     for (int i = 0; i < TL_COUNTERS; i++)
         cost->counts[i] = now.counts[i] - last.counts[i];
-    tl_counters(last.counts); /* not the cost of counting */
+    cost->waited = last.waited;
+    now.moved = tl_dma_bytes();
+    cost->moved = now.moved - last.moved;
+    tl_profile_begin(); /* not the cost of counting */
 }
 
 static void put_right(const char *text)
@@ -56,6 +66,8 @@ static void put_line(const char *name, const tl_cost *cost, float macs, float al
     const float spent = (float)cost->counts[0];
     for (int i = 0; i < TL_COUNTERS; i++)
         put_number(cost->counts[i], 0);
+    put_number(cost->moved, 0);
+    put_number(cost->waited, 0);
     put_number(all > 0.0f ? rounded(1000.0f * spent / all) : 0, 1);
     put_number(rounded(macs), 0);
     put_number(spent > 0.0f ? rounded(1000.0f * macs / spent) : 0, 3);
@@ -68,6 +80,8 @@ static void put_header(void)
 {
     for (int i = 0; i < TL_COUNTERS; i++)
         put_right(counter_names[i]);
+    put_right("bytes moved");
+    put_right("for transfers");
     put_right("share %");
     put_right("MACs");
     put_right("MACs each");
@@ -76,19 +90,37 @@ static void put_header(void)
     tl_puts(" of the cluster, the rest of core 0; last step)\n");
 }
 
+/* Of the time that the transfers take by themselves, where the engine's speed is known. */
+static void put_hidden(const tl_cost *sum)
+{
+#ifdef TL_DMA_BYTES_PER_CYCLE
+    const float alone = (float)sum->moved / TL_DMA_BYTES_PER_CYCLE;
+    if (alone <= 0.0f)
+        return;
+    const float hidden = 1.0f - (float)sum->waited / alone;
+    put_number(rounded(1000.0f * (hidden > 0.0f ? hidden : 0.0f)), 1);
+    tl_puts(" % of the transfers' cycles hidden behind work\n");
+#else
+    (void)sum;
+#endif
+}
+
 void tl_profile_print(const tl_operation *operations, const tl_cost *costs, int count)
 {
-    tl_cost sum = {{0}};
+    tl_cost sum = {{0}, 0, 0};
     float macs = 0.0f;
     for (int k = 0; k < count; k++) {
         macs += (float)operations[k].macs;
         for (int i = 0; i < TL_COUNTERS; i++)
             sum.counts[i] += costs[k].counts[i];
+        sum.moved += costs[k].moved;
+        sum.waited += costs[k].waited;
     }
     const float all = (float)sum.counts[0];
     put_header();
     for (int k = 0; k < count; k++)
         put_line(operations[k].name, &costs[k], (float)operations[k].macs, all);
     put_line("all operations", &sum, macs, all);
+    put_hidden(&sum);
 }
 #endif

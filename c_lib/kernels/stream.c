@@ -85,7 +85,6 @@ void tl_tiles_begin(const tl_tiles *t, int tile)
 
 void tl_tiles_end(const tl_tiles *t)
 {
-    tl_barrier();
     for (int s = tl_core_id(); s < t->count; s += tl_num_cores())
         if (t->lanes[s].home.writes && t->lanes[s].now.moves)
             start_out(&t->lanes[s]);
@@ -97,4 +96,5 @@ void tl_tiles_close(const tl_tiles *t)
         await_out(&t->lanes[s], 0);
         await_out(&t->lanes[s], 1);
     }
+    tl_barrier();
 }

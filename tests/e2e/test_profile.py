@@ -35,19 +35,24 @@ class Quoted(nn.Module):
 def test_one_line_an_operation_and_their_sum(on: str, tmp_path: Path) -> None:
     torch.manual_seed(3)
     data = [(torch.randn(1, 3, 7, 9), torch.tensor([2]))]
-    folder = deploy(Quoted(), *data[0], data=data, out=tmp_path / "p", cores=3, l1="20k").folder
+    folder = deploy(Quoted(), *data[0], data=data, out=tmp_path / "p", cores=3, l1="12k").folder
     environment = {**os.environ, **({"RULES_DIR": str(STUBS)} if on == "gvsoc" else {})}
     command = ["make", "-s", "-C", str(folder), *GOALS[on], "PROFILE=1"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "PASS" in done.stdout
     rows = re.findall(r"^ +((?:\d+ +)+)([\d.]+) +(\d+) +([\d.]+)  (.*)$", done.stdout, re.MULTILINE)
-    operations = json.loads((folder / "plan.json").read_text())["ops"]
+    plan = json.loads((folder / "plan.json").read_text())
+    operations = plan["ops"]
     assert len(rows) == len(operations) + 1
     assert [int(r[2]) for r in rows] == [*(o["macs"] or 0 for o in operations), sum(o["macs"] or 0 for o in operations)]
     cycles = [int(r[0].split()[0]) for r in rows]
     assert sum(cycles[:-1]) == cycles[-1] > 0
     assert float(rows[-1][1]) == pytest.approx(100)
+    moved, waited = ([int(r[0].split()[column]) for r in rows] for column in (-2, -1))
+    assert sum(moved[:-1]) == moved[-1] == plan["traffic"]["bytes"] > 0
+    assert all(w <= c for w, c in zip(waited, cycles, strict=True))
+    assert ("of the transfers' cycles hidden behind work" in done.stdout) is (on == "gvsoc")
     assert rows[0][4] == 'a"b\\: conv2d'
     for row, spent in zip(rows, cycles, strict=True):
         assert float(row[1]) == pytest.approx(100 * spent / cycles[-1], abs=0.051)

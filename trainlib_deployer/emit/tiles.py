@@ -53,14 +53,15 @@ def tiled_lines(op: Op, tiling: Tiling, position: int, at: Addresses, library: L
     lines += ["    };", *values.declaration()]
     ahead = int(tiling.ahead)
     lines.append(f"    const tl_tiles t = {{streams, &parts[0][0], {count}, {tiles}, {ahead}, LANES({position})}};")
-    lines += ["    tl_tiles_open(&t);", f"    for (int k = 0; k < {tiles}; k++) {{"]
+    lines += ["    TRANSFERS(tl_tiles_open(&t));", f"    for (int k = 0; k < {tiles}; k++) {{"]
     if values.columns:
         lines.append(
             f"        const {'int16_t' if 'int16_t' in values.declaration()[0] else 'int32_t'} *v = values[k];"
         )
-    lines.append("        tl_tiles_begin(&t, k);")
+    lines.append("        TRANSFERS(tl_tiles_begin(&t, k));")
     lines += ["        " + line for line in calls]
-    lines += ["        tl_tiles_end(&t);", "    }", "    tl_tiles_close(&t);", "}"]
+    lines += ["        tl_barrier();", "        TRANSFERS(tl_tiles_end(&t));", "    }"]
+    lines += ["    TRANSFERS(tl_tiles_close(&t));", "}"]
     return "\n".join(lines)
 
 
