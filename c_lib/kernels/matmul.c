@@ -89,18 +89,35 @@ static void outer(const tl_matmul *p)
         s2 = __builtin_fmaf(a2[i], v, s2), s3 = __builtin_fmaf(a3[i], v, s3);                                          \
     }
 
+/* sum[i] += sum_k a[i][k] x[k] for four rows whose terms are contiguous, block by block of the sum; missing rows repeat
+ * the last one. */
+static void dense_rows(float *sum, const float *a, int a_m, int rows, const float *x, int k)
+{
+    const float *a1 = rows > 1 ? a + a_m : a, *a2 = rows > 2 ? a1 + a_m : a1, *a3 = rows > 3 ? a2 + a_m : a2;
+    float t0 = sum[0], t1 = sum[1], t2 = sum[2], t3 = sum[3];
+    while (k > 0) {
+        const int kc = tl_min(TL_KC, k);
+        const float *end = x + kc, *whole = x + (kc & ~3);
+        float s0 = 0.0f, s1 = 0.0f, s2 = 0.0f, s3 = 0.0f;
+        for (; x < whole; x += 4, a += 4, a1 += 4, a2 += 4, a3 += 4) {
+            TL_DOT_STEP(0)
+            TL_DOT_STEP(1)
+            TL_DOT_STEP(2)
+            TL_DOT_STEP(3)
+        }
+        for (; x < end; x++, a++, a1++, a2++, a3++)
+            TL_DOT_STEP(0)
+        t0 += s0, t1 += s1, t2 += s2, t3 += s3;
+        k -= kc;
+    }
+    sum[0] = t0, sum[1] = t1, sum[2] = t2, sum[3] = t3;
+}
+
 /* sum[i] += sum_k a[i][k] x[k] over kc terms for four rows; missing rows repeat the last one. */
 static void dot_rows(float *sum, const float *a, int a_m, int a_k, int rows, const float *x, int x_k, int kc)
 {
     const float *a1 = rows > 1 ? a + a_m : a, *a2 = rows > 2 ? a1 + a_m : a1, *a3 = rows > 3 ? a2 + a_m : a2;
     float s0 = 0.0f, s1 = 0.0f, s2 = 0.0f, s3 = 0.0f;
-    for (; a_k == 1 && x_k == 1 && kc >= 4; kc -= 4) {
-        TL_DOT_STEP(0)
-        TL_DOT_STEP(1)
-        TL_DOT_STEP(2)
-        TL_DOT_STEP(3)
-        x += 4, a += 4, a1 += 4, a2 += 4, a3 += 4;
-    }
     for (; kc > 0; --kc, x += x_k) {
         TL_DOT_STEP(0)
         a += a_k, a1 += a_k, a2 += a_k, a3 += a_k;
@@ -129,6 +146,8 @@ static void dot(const tl_matmul *p, int b, int m, int rows, int k, int kc, float
     const float *a = p->a + b * p->a_b + m * p->a_m + k * p->a_k, *x = p->b + b * p->b_b + k * p->b_k;
     if (rows == 8)
         dot_columns(sum, a, p->a_k, x, p->b_k, kc);
+    else if (p->a_k == 1 && p->b_k == 1)
+        dense_rows(sum, a, p->a_m, rows, x, kc);
     else
         dot_rows(sum, a, p->a_m, p->a_k, rows, x, p->b_k, kc);
 }
@@ -292,6 +311,26 @@ static void split_gemm(const tl_matmul *p)
     }
 }
 
+/* A matrix of rows with contiguous terms times a vector, four rows at a time. It has little code besides the loop: tiles
+ * come back to it again and again, and eight cores that fetch new instructions wait for each other. */
+static __attribute__((noinline)) void rows_by_vector(const tl_matmul *p)
+{
+    const int by_m = p->n == 1, step = by_m ? p->a_m : p->b_n, c_step = by_m ? p->c_m : p->c_n;
+    const int i_step = p->accumulate ? c_step : by_m ? p->i_m : p->i_n;
+    const float *base = p->accumulate ? p->c : p->init, *a = by_m ? p->a : p->b, *x = by_m ? p->b : p->a;
+    int lo, hi;
+    tl_split(by_m ? p->m : p->n, 1, &lo, &hi);
+    for (int rows; lo < hi; lo += rows) {
+        float sum[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+        rows = tl_min(4, hi - lo);
+        for (int i = 0; base && i < rows; ++i)
+            sum[i] = base[(lo + i) * i_step];
+        dense_rows(sum, a + lo * step, step, rows, x, p->k);
+        for (int i = 0; i < rows; ++i)
+            p->c[(lo + i) * c_step] = sum[i];
+    }
+}
+
 enum { ROWS, PANEL, OTHER };
 
 static int kind(int step_k, int step_m)
@@ -299,7 +338,7 @@ static int kind(int step_k, int step_m)
     return step_k == 1 ? ROWS : step_m == 1 ? PANEL : OTHER;
 }
 
-void tl_matmul_f32(const tl_matmul *p)
+static __attribute__((noinline)) void product(const tl_matmul *p)
 {
     const int a = kind(p->a_k, p->a_m), b = kind(p->b_k, p->b_n);
     const int swap = p->k == 1                ? p->c_n != 1
@@ -318,4 +357,13 @@ void tl_matmul_f32(const tl_matmul *p)
         split_gemm(&q);
     else
         gemm(&q);
+}
+
+void tl_matmul_f32(const tl_matmul *p)
+{
+    const int one = p->batch == 1 && p->k > 1 && (p->m == 1 || p->n == 1);
+    if (one && p->a_k == 1 && p->b_k == 1 && !tl_matmul_splits(p, tl_num_cores()))
+        rows_by_vector(p);
+    else
+        product(p);
 }
