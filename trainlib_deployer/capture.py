@@ -327,11 +327,18 @@ def masks_unread() -> Iterator[None]:
         yield
 
 
+VIEWS = (aten.view.default, aten._unsafe_view.default)
+
+
 def functional(graph: fx.GraphModule, values: list[torch.Tensor]) -> fx.GraphModule:
     """The same graph without mutation inside and without rare operations; writes to placeholders remain as copy_ at
     the end."""
     if not any(needs_rewriting(n.target) for n in graph.graph.nodes if n.op == "call_function"):
         return graph
+    for node in graph.graph.nodes:
+        if node.target in VIEWS:
+            node.target = aten.reshape.default  # the first trace may have had other strides than the second
+    graph.recompile()
 
     def again(*args: torch.Tensor) -> Any:
         return fx.Interpreter(graph).run(*args)
@@ -388,7 +395,7 @@ def tidy(graph: fx.GraphModule) -> None:
             node.replace_all_uses_with(node.args[0].args[0])
         elif node.target is aten.clone.default and same_layout(node, node.args[0]):
             node.replace_all_uses_with(node.args[0])  # it kept a value from what was written in place
-        elif node.target in (aten.view.default, aten._unsafe_view.default):
+        elif node.target in VIEWS:
             node.target = aten.reshape.default  # strides are an accident of tracing: real tensors may have others
         elif node.target is aten.copy.default and same_kind(node, node.args[1]):
             node.replace_all_uses_with(node.args[1])
