@@ -269,15 +269,28 @@ static void lone_window(const tl_gather *g, const line *l, int row_at, int colum
         to[j] = part[j];
 }
 
+/* The window of the last four pixels, which overlaps the one before: its rows too are one strip, unless what they share
+ * would be added twice. */
+static int ends_in_strip(const tl_gather *g, int column, int whole)
+{
+    return !g->accumulate && whole > 0 && g->x.count - 4 * whole < 4 &&
+           column + 3 * g->x.in_step + 3 <= g->x.extent + 1;
+}
+
 /* `rows` rows of one channel; l is the first of them. */
 static void rows_3x3(const tl_gather *g, const line *first, int row_at, int rows)
 {
     const int step = g->x.in_step, start = g->x.in0 + tl_min(0, 2 * g->x.tap_in), count = g->x.count;
+    const int last = start + (count - 4) * step;
     int whole = start < -1 ? 0 : count / 4;
     while (whole > 0 && start + (4 * whole - 1) * step + 3 > g->x.extent + 1)
         --whole;
     if (whole > 0)
         strips_3x3(g, first, row_at, rows, start, whole, first->out + g->x.out0);
+    if (4 * whole < count && ends_in_strip(g, last, whole)) {
+        strips_3x3(g, first, row_at, rows, last, 1, first->out + g->x.out0 + count - 4);
+        return;
+    }
     for (line l = *first; rows > 0 && 4 * whole < count; --rows) {
         for (int q = 4 * whole; q < count; q += 4) {
             const int from = q + 4 > count && count >= 4 ? count - 4 : q; /* the last one may overlap the one before */

@@ -307,6 +307,7 @@ CASES = [
     Case(n=3, ci=4, co=5, size=(8, 8), pad=(1, 1), wide=4),
     Case(groups=6, size=(8, 9), pad=(1, 1)),
     Case(groups=4, size=(8, 8), pad=(1, 1)),
+    Case(groups=5, size=(11, 5), pad=(1, 1)),
     Case(groups=3, size=(16, 16), pad=(1, 1), stride=(2, 2)),
     Case(ci=5, co=6, size=(8, 8), pad=(1, 1)),
     Case(ci=10, co=6, size=(3, 4), pad=(1, 1)),
