@@ -78,7 +78,13 @@ def adaptive_avg_pool2d(x: Tensor, output_size: Any) -> Any:
     return NotImplemented
 
 
+def adaptive_avg_pool1d(x: Tensor, output_size: Any) -> Any:
+    """PyTorch takes it as an image of one row."""
+    return x.mean(-1, keepdim=True) if output_size in (1, (1,), [1]) else NotImplemented
+
+
 REWRITES: dict[Any, Callable[..., Any]] = {
+    F.adaptive_avg_pool1d: adaptive_avg_pool1d,
     F.adaptive_avg_pool2d: adaptive_avg_pool2d,
     F.affine_grid: affine_grid,
     F.grid_sample: grid_sample,
