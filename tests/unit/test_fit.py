@@ -26,7 +26,9 @@ def net() -> nn.Sequential:
     return nn.Sequential(nn.Linear(WIDE, WIDE), nn.Tanh(), nn.Linear(WIDE, NARROW))
 
 
-def deployed(folder: Path, l2: str | int, batch: int = BATCH, trained: str = "", momentum: float = 0.9) -> Deployment:
+def deployed(
+    folder: Path, l2: str | int, batch: int = BATCH, trained: str = "", momentum: float = 0.9, accumulate: int = 1
+) -> Deployment:
     """Stacks and scratch in an L1 that is too small for the tensors."""
     model = net()
     for name, p in model.named_parameters():
@@ -42,6 +44,7 @@ def deployed(folder: Path, l2: str | int, batch: int = BATCH, trained: str = "",
         l1="12k",
         l2=l2,
         steps=1,
+        accumulate=accumulate,
         out=folder,
     )
 
@@ -56,9 +59,9 @@ def used(deployment: Deployment) -> int:
     return untiled(deployment.plan.program, deployment.plan.target).levels["L2"].used
 
 
-def message(folder: Path, l2: int) -> str:
+def message(folder: Path, l2: int, batch: int = BATCH) -> str:
     with pytest.raises(DoesNotFit) as failure:
-        deployed(folder, l2)
+        deployed(folder, l2, batch)
     assert failure.value.exit_code == 3 and not folder.exists()
     return failure.value.render()
 
@@ -102,6 +105,18 @@ def test_remedies_are_exact(roomy: Deployment, tmp_path: Path) -> None:
     one = deployed(tmp_path / "one", "1M", batch=1)
     assert abs(about(text, "a batch of 1 instead of 6") - (needed - used(one))) <= 128
     assert needed - used(one) > 4_000
+    sums = deployed(tmp_path / "sums", "1M", batch=1, accumulate=6)
+    assert used(sums) > needed, "the sums take more than the batch: no remedy"
+    assert "--accumulate" not in text
+
+
+def test_accumulation_is_what_deploying_it_takes(tmp_path: Path) -> None:
+    """A batch so large that sums of gradients take less."""
+    program = deployed(tmp_path / "large", "1M", batch=90).plan
+    needed = untiled(program.program, program.target).levels["L2"].used
+    text = message(tmp_path / "net", needed - SHORT, batch=90)
+    sums = deployed(tmp_path / "sums", "1M", batch=30, accumulate=3)
+    assert abs(about(text, "--accumulate 3 over batches of 30") - (needed - used(sums))) <= 128
 
 
 def about(text: str, remedy: str) -> int:

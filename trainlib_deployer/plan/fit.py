@@ -8,7 +8,8 @@ from functools import partial
 from pathlib import Path
 
 from trainlib_deployer.errors import DoesNotFit
-from trainlib_deployer.ir import Op, Program, Role, Source, Tensor
+from trainlib_deployer.ir import DType, Op, Program, Role, Source, Tensor, View
+from trainlib_deployer.ops.expr import Instr
 from trainlib_deployer.ops.loop import Loop
 from trainlib_deployer.passes.drop_dead import without_dead_results
 from trainlib_deployer.passes.fuse_updates import one_sample
@@ -111,6 +112,7 @@ def remedies(plan: Plan, worst: LevelPlan, replan: Replan) -> Iterator[Remedy]:
     """From what costs the least to what costs the most: states, precision, batch, trained layers, memory."""
     yield from without_state(plan, replan)
     yield from half_precision(plan, replan)
+    yield from accumulation(plan, replan)
     yield from smaller_batch(plan, replan)
     yield from last_layers(plan, replan)
     yield from biases(plan, replan)
@@ -156,6 +158,43 @@ def dropped(program: Program, names: set[str]) -> Program:
 def batch_of(program: Program) -> int:
     inputs = program.of_role(Role.INPUT)
     return inputs[0].shape[0] if inputs and inputs[0].shape else 1
+
+
+def accumulation(plan: Plan, replan: Replan) -> Iterator[Remedy]:
+    """The same update from smaller batches: what a batch takes shrinks, the sums of gradients are kept."""
+    batch = batch_of(plan.program)
+    if batch == 1 or any(op.phase == "accumulate" for op in plan.program.ops):
+        return
+    summed = with_sums(plan.program)
+    for size in (b for b in range(batch - 1, 0, -1) if batch % b == 0):
+        remedy = Remedy(
+            f"--accumulate {batch // size} over batches of {size}",
+            f"example_input with {size} samples; the update is the same, but a batch norm sees {size} at a time",
+            replan(with_batch(summed, batch, size), plan.target),
+            exact=False,
+        )
+        if remedy.fits or size == 1:
+            yield remedy
+            return
+
+
+def with_sums(program: Program) -> Program:
+    """Each gradient is added to a sum that persists, and the update reads the sum."""
+    tensors, ops = dict(program.tensors), list(program.ops)
+    for _, name in program.gradients:
+        gradient = tensors[name]
+        total = replace(gradient, name=f"{name} sum", role=Role.STATE)
+        tensors[total.name] = total
+        flat = (gradient.numel,)
+        g, t = (View(n, flat, (1,)) for n in (name, total.name))
+        add = Loop(flat, 0, (DType.F32,) * 2, (Instr("add", (0, 1), DType.F32),), (), (), (2,), (DType.F32,))
+        used = next((i for i, op in enumerate(ops) if any(v.tensor == name for v in op.reads)), len(ops))
+        ops[used:] = [
+            replace(op, reads=tuple(replace(v, tensor=total.name) if v.tensor == name else v for v in op.reads))
+            for op in ops[used:]
+        ]
+        ops.insert(used, Op(total.name, add, (g, t), (t,), "accumulate", gradient.layer, "accumulate"))
+    return replace(program, tensors=tensors).with_ops(ops)
 
 
 def smaller_batch(plan: Plan, replan: Replan) -> Iterator[Remedy]:
