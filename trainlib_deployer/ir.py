@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from math import prod
@@ -283,6 +283,11 @@ class Program:
         used |= {t for _, t in (*self.outputs, *self.gradients)}
         tensors = {n: t for n, t in self.tensors.items() if n in used or (t.role.persistent and t.numel)}
         return replace(self, ops=ops, tensors=tensors)
+
+
+def renamed(views: tuple[View, ...], names: Mapping[str, str]) -> tuple[View, ...]:
+    """The same places of other tensors, for those that have another."""
+    return tuple(replace(v, tensor=names[v.tensor]) if v.tensor in names else v for v in views)
 
 
 def readers(program: Program) -> dict[str, list[int]]:

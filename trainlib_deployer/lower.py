@@ -13,7 +13,7 @@ from torch import fx
 from trainlib_deployer import ops
 from trainlib_deployer.capture import Captured, Slot
 from trainlib_deployer.errors import Unsupported
-from trainlib_deployer.ir import LEARNING_RATE, STEP, DType, Program, Role, Tensor, View
+from trainlib_deployer.ir import LEARNING_RATE, STEP, DType, Program, Role, Tensor, View, renamed
 from trainlib_deployer.ops.build import TORCH_DTYPES, Builder, Where
 from trainlib_deployer.ops.expr import apply
 from trainlib_deployer.ops.gradients import accumulated, clipped_by_norm, clipped_by_value
@@ -139,23 +139,20 @@ def result(b: Builder, view: View, role: Role, name: str, alone: bool) -> str:
     tensor = b.program.tensors[view.tensor]
     if tensor.role is not Role.GRADIENT or role is not Role.GRADIENT:
         tensor = replace(tensor, role=role)
-    renamed = replace(tensor, shape=view.shape)
+    fresh = replace(tensor, shape=view.shape)
     if name not in b.program.tensors and name != tensor.name:
-        rename(b.program, tensor.name, renamed, name)
+        rename(b.program, tensor.name, fresh, name)
         return name
-    b.program.tensors[tensor.name] = renamed
+    b.program.tensors[tensor.name] = fresh
     return tensor.name
 
 
 def rename(program: Program, old: str, tensor: Tensor, new: str) -> None:
     del program.tensors[old]
     program.tensors[new] = replace(tensor, name=new)
-
-    def moved(v: View) -> View:
-        return replace(v, tensor=new) if v.tensor == old else v
-
+    names = {old: new}
     program.ops[:] = [
-        replace(op, reads=tuple(map(moved, op.reads)), writes=tuple(map(moved, op.writes))) for op in program.ops
+        replace(op, reads=renamed(op.reads, names), writes=renamed(op.writes, names)) for op in program.ops
     ]
     program.outputs = tuple((n, new if t == old else t) for n, t in program.outputs)
     program.gradients = tuple((n, new if t == old else t) for n, t in program.gradients)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from trainlib_deployer.ir import DType, Op, Program, Tensor, View, readers, writers
+from trainlib_deployer.ir import DType, Op, Program, Tensor, View, readers, renamed, writers
 from trainlib_deployer.ops.expr import Instr, Reduction
 from trainlib_deployer.ops.loop import Loop
 from trainlib_deployer.passes.fuse_loops import renumbered
@@ -111,9 +111,10 @@ def kept_as_half(program: Program, life: Life, rounded: int | None, restored: li
             ops.append(conversion(op, twin, current, op.phase))
         if at == life.made and rounded is None:
             ops.append(rounding(op, life.tensor.name, twin.name))
+        elif at in life.late and isinstance(op.kind, Loop):
+            ops.append(widening(op, life.tensor.name, twin.name))
         elif at in life.late:
-            loop = isinstance(op.kind, Loop)
-            ops.append(widening(op, life.tensor.name, twin.name) if loop else reading(op, life.tensor, current))
+            ops.append(replace(op, reads=renamed(op.reads, {life.tensor.name: current.name})))
         else:
             ops.append(op)
     return replace(program, tensors=tensors).with_ops(ops)
@@ -127,10 +128,6 @@ def conversion(origin: Op, source: Tensor, target: Tensor, phase: str) -> Op:
     kind = Loop(size, 0, (source.dtype,), (step,), (), (), (1,), (target.dtype,))
     reads, writes = (View(source.name, size, (1,)),), (View(target.name, size, (1,)),)
     return Op(target.name, kind, reads, writes, phase, source.layer, name, origin.source)
-
-
-def reading(op: Op, old: Tensor, new: Tensor) -> Op:
-    return replace(op, reads=tuple(replace(v, tensor=new.name) if v.tensor == old.name else v for v in op.reads))
 
 
 def rounding(op: Op, name: str, twin: str) -> Op:
@@ -148,9 +145,7 @@ def rounding(op: Op, name: str, twin: str) -> Op:
         results=tuple(number.get(i, r) for i, r in enumerate(kind.results)),
         outputs=tuple(DType.F16 if i in number else d for i, d in enumerate(kind.outputs)),
     )
-    return replace(
-        op, kind=changed, writes=tuple(replace(v, tensor=twin) if v.tensor == name else v for v in op.writes)
-    )
+    return replace(op, kind=changed, writes=renamed(op.writes, {name: twin}))
 
 
 def widening(op: Op, name: str, twin: str) -> Op:
@@ -170,4 +165,4 @@ def widening(op: Op, name: str, twin: str) -> Op:
         post=renumbered(kind.post, move),
         results=tuple(move[r] for r in kind.results),
     )
-    return replace(op, kind=changed, reads=tuple(replace(v, tensor=twin) if v.tensor == name else v for v in op.reads))
+    return replace(op, kind=changed, reads=renamed(op.reads, {name: twin}))

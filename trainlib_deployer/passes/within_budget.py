@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from trainlib_deployer.ir import Op, Program, View, readers, writers
+from trainlib_deployer.ir import Op, Program, readers, renamed, writers
 from trainlib_deployer.ops.loop import Loop
 from trainlib_deployer.passes.drop_dead import drop_dead, without_dead_results
 from trainlib_deployer.passes.prune_loops import pruned
@@ -139,13 +139,13 @@ def again(program: Program, chain: list[Op], name: str, later: int) -> Program:
         tensors[new] = replace(tensors[old], name=new)
     wanted, clones = {fresh[name]}, list[Op]()
     for op in reversed(chain):
-        reads, writes = (tuple(renamed(v, fresh) for v in views) for views in (op.reads, op.writes))
+        reads, writes = (renamed(views, fresh) for views in (op.reads, op.writes))
         clone = replace(op, name=f"{op.name}{SUFFIX}", phase="backward", reads=reads, writes=writes)
         if any(v.tensor in wanted for v in writes):
             clones.append(only(clone, wanted))
             wanted |= {v.tensor for v in clones[-1].reads}
     changed = {name: fresh[name]}
-    tail = [replace(op, reads=tuple(renamed(v, changed) for v in op.reads)) for op in program.ops[later:]]
+    tail = [replace(op, reads=renamed(op.reads, changed)) for op in program.ops[later:]]
     twice = replace(program, tensors=tensors).with_ops([*program.ops[:later], *reversed(clones), *tail])
     return drop_dead(twice)  # rounded to half precision for the reader that now has its own
 
@@ -161,7 +161,3 @@ def unused(program: Program, name: str) -> str:
     while f"{name}{SUFFIX}{number}" in program.tensors:
         number += 1
     return f"{name}{SUFFIX}{number}"
-
-
-def renamed(view: View, names: dict[str, str]) -> View:
-    return replace(view, tensor=names[view.tensor]) if view.tensor in names else view

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from trainlib_deployer.errors import DoesNotFit
-from trainlib_deployer.ir import DType, Op, Program, Role, Source, Tensor, View
+from trainlib_deployer.ir import DType, Op, Program, Role, Source, Tensor, View, renamed
 from trainlib_deployer.ops.expr import Instr
 from trainlib_deployer.ops.loop import Loop
 from trainlib_deployer.passes.drop_dead import without_dead_results
@@ -133,8 +133,10 @@ def without_state(plan: Plan, replan: Replan) -> Iterator[Remedy]:
 
 
 def half_precision(plan: Plan, replan: Replan) -> Iterator[Remedy]:
+    if halves(plan.program):
+        return
     kept = half_saved(plan.program)
-    if halves(plan.program) or not halves(kept):
+    if not halves(kept):
         return
     slim = replan(kept, plan.target)
     if slim.peak < plan.peak:
@@ -189,10 +191,7 @@ def with_sums(program: Program) -> Program:
         g, t = (View(n, flat, (1,)) for n in (name, total.name))
         add = Loop(flat, 0, (DType.F32,) * 2, (Instr("add", (0, 1), DType.F32),), (), (), (2,), (DType.F32,))
         used = next((i for i, op in enumerate(ops) if any(v.tensor == name for v in op.reads)), len(ops))
-        ops[used:] = [
-            replace(op, reads=tuple(replace(v, tensor=total.name) if v.tensor == name else v for v in op.reads))
-            for op in ops[used:]
-        ]
+        ops[used:] = [replace(op, reads=renamed(op.reads, {name: total.name})) for op in ops[used:]]
         ops.insert(used, Op(total.name, add, (g, t), (t,), "accumulate", gradient.layer, "accumulate"))
     return replace(program, tensors=tensors).with_ops(ops)
 
