@@ -49,10 +49,16 @@ class Role(Enum):
     LOSS = "loss"
     SCRATCH = "scratch"
     RECORDED = "recorded"  # only a build that records keeps it, outside of the plan
+    INSIDE = "inside"  # made and used up tile by tile, in buffers of L1
 
     @property
     def persistent(self) -> bool:
         return self in _PERSISTENT
+
+    @property
+    def passing(self) -> bool:
+        """Never whole in memory."""
+        return self in (Role.RECORDED, Role.INSIDE)
 
 
 _PERSISTENT = {
@@ -155,6 +161,8 @@ class View:
         )
 
     def sliced(self, dim: int, start: int, stop: int, step: int = 1) -> View:
+        if start == 0 and stop == self.shape[dim] and step == 1:
+            return self
         extent = max(0, -(-(stop - start) // step))
         return View(
             self.tensor,

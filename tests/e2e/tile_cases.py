@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import subprocess
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
@@ -21,10 +21,13 @@ from trainlib_deployer.emit.calls import Addresses, call_lines
 from trainlib_deployer.emit.loops import LoopLibrary
 from trainlib_deployer.emit.names import comment
 from trainlib_deployer.emit.tiles import tiled_lines
-from trainlib_deployer.ir import LEARNING_RATE, Op, Program, Role, Splittable
+from trainlib_deployer.ir import LEARNING_RATE, Op, Part, Program, Role, Splittable
 from trainlib_deployer.lower import lower
+from trainlib_deployer.ops.chain import Chain
 from trainlib_deployer.ops.loop import Loop
+from trainlib_deployer.passes.coalesce import merged
 from trainlib_deployer.plan.best_tiling import Job, Prospects, best_tiling, prospects
+from trainlib_deployer.plan.chains import chained
 from trainlib_deployer.plan.tiles import MOST_STREAMS, Room, Tiling, aligned
 
 C_LIB = Path(__file__).parents[2] / "c_lib"
@@ -71,7 +74,7 @@ class Case:
     @property
     def sums(self) -> bool:
         """Do tiles add to the results of others?"""
-        return any(getattr(p.kind, "accumulate", False) for p in self.tiling.parts)
+        return any(accumulates(p) for p in self.tiling.parts)
 
     def __str__(self) -> str:
         shapes = " ".join("x".join(map(str, v.shape)) for v in (*self.op.reads, *self.op.writes))
@@ -108,7 +111,7 @@ def drawn(program: Program, op: Op, rng: random.Random) -> Iterator[Case]:
 
 def any_tiling(known: Prospects, capacity: int, rng: random.Random) -> Tiling | None:
     fitting = [i for i, (least, _, _) in enumerate(known.cuts) if least <= capacity]
-    if rng.random() < 0.4:
+    if rng.random() < 0.6:
         fitting = [i for i in fitting if adds_up(known, i)] or fitting
     if not fitting:
         return None
@@ -119,8 +122,17 @@ def any_tiling(known: Prospects, capacity: int, rng: random.Random) -> Tiling | 
 def adds_up(known: Prospects, index: int) -> bool:
     """Does the second tile add to the results of the first?"""
     kind = cast(Splittable, known.job.kind)
-    second = kind.part(known.cuts[index][2][1], known.job.reads, known.job.writes)
-    return bool(getattr(second.kind, "accumulate", False))
+    return accumulates(kind.part(known.cuts[index][2][1], known.job.reads, known.job.writes))
+
+
+def accumulates(part: Part) -> bool:
+    return bool(getattr(getattr(part.kind, "head", part.kind), "accumulate", False))
+
+
+def every_chain(program: Program) -> Program:
+    """With every loop that can follow another operation's tiles, whether or not it pays."""
+    room = [1 << 30] * len(program.ops)
+    return chained(program, frozenset(), room, 1, lambda at: float("inf"))
 
 
 class Places(Addresses):
@@ -211,7 +223,7 @@ class Comparison:
         return "\n".join(lines) + "\n"
 
     def untiled(self, position: int, op: Op) -> str:
-        text = call_lines(op, position, self.at, self.library)
+        text = "\ntl_barrier();\n".join(call_lines(o, position, self.at, self.library) for o in links(op))
         define = f"#define SCRATCH_{position} ((void *)scratch)"
         undefine = f"#undef SCRATCH_{position}"
         return f"{define}\nstatic void whole{position}(void *unused)\n{{\n(void)unused;\n{text}\n}}\n{undefine}"
@@ -264,6 +276,14 @@ class Comparison:
         (folder / "loops.h").write_text(head)
         (folder / "loops.c").write_text(body)
         (folder / "before.bin").write_bytes(self.image().tobytes())
+
+
+def links(op: Op) -> list[Op]:
+    """The operations of a chain, one after the other."""
+    if not isinstance(op.kind, Chain):
+        return [op]
+    found = [replace(op, kind=k, reads=r, writes=w) for k, r, w in op.kind.links(op.reads, op.writes)]
+    return [merged(o) if isinstance(o.kind, Loop) else o for o in found]
 
 
 NUMPY = {"float": np.float32, "int32_t": np.int32, "uint16_t": np.uint16, "uint8_t": np.uint8}

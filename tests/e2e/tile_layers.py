@@ -126,6 +126,12 @@ def linear(d: Draw) -> tuple[Shape, nn.Module]:
     return shape, nn.Linear(shape[-1], d.rng.randint(1, 90), bias=d.flag())
 
 
+def row_vector(d: Draw) -> tuple[Shape, nn.Module]:
+    """One sample: the update makes its own gradient, and can share the weight with the gradient of the input."""
+    before, after = d.rng.randint(9, 130), d.rng.randint(5, 150)
+    return (1, before), nn.Linear(before, after, bias=d.rng.random() < 0.5)
+
+
 def products(d: Draw) -> tuple[Shape, nn.Module]:
     batch, m, k, n = d.rng.randint(1, 5), d.rng.randint(1, 40), d.rng.randint(1, 150), d.rng.randint(1, 40)
     if d.flag():
@@ -222,7 +228,7 @@ FAMILIES = (
     *(convolution, convolution, whole_blocks, whole_blocks, depthwise, depthwise, grouped, transposed),
     *(pointwise_convolution, line),
     *(linear, linear, products, products, attention, normalised, normalised, activation, broadcast, reduction),
-    *(pooling, moved, recurrent),
+    *(pooling, moved, recurrent, row_vector, row_vector),
 )
 
 

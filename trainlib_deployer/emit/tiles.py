@@ -10,6 +10,7 @@ from trainlib_deployer.emit.calls import Addresses
 from trainlib_deployer.emit.loops import LoopLibrary, flat
 from trainlib_deployer.ir import Kernel, Op, Part, View
 from trainlib_deployer.ops.call import Operand
+from trainlib_deployer.ops.chain import Chain
 from trainlib_deployer.ops.loop import Loop
 from trainlib_deployer.passes.coalesce import merged
 from trainlib_deployer.plan.tiles import Stream, Tiling
@@ -59,7 +60,7 @@ def tiled_lines(op: Op, tiling: Tiling, position: int, at: Addresses, library: L
             f"        const {'int16_t' if 'int16_t' in values.declaration()[0] else 'int32_t'} *v = values[k];"
         )
     lines.append("        TRANSFERS(tl_tiles_begin(&t, k));")
-    lines += ["        " + line for line in calls]
+    lines += ["        " + line if line else "" for line in calls]
     lines += ["        tl_barrier();", "        TRANSFERS(tl_tiles_end(&t));", "    }"]
     lines += ["    TRANSFERS(tl_tiles_close(&t));", "}"]
     return "\n".join(lines)
@@ -70,7 +71,7 @@ def stream_text(s: Stream, number: int, position: int, at: Addresses) -> str:
     pitch = next((m.window.pitch for m in s.moves if m.window.rows > 1), w.pitch)
     plane_pitch = next((m.window.plane_pitch for m in s.moves if m.window.planes > 1), w.plane_pitch)
     second = s.size if s.buffers == 2 else 0
-    home = at.base(s.tensor)
+    home = at.base(s.tensor) if any(m.moves for m in s.moves) else "0"
     return f"{{(char *){home}, TILE({position}, {number}), {second}, {pitch}, {plane_pitch}, {int(s.writes)}}}"
 
 
@@ -107,6 +108,30 @@ def template(
     op: Op, part: Part, tiling: Tiling, position: int, at: Addresses, library: LoopLibrary
 ) -> tuple[str, list[int]]:
     """The text of a part's call with holes, and the numbers for the holes."""
+    if isinstance(part.kind, Chain):
+        return chain_template(op, part, tiling, position, at, library)
+    return link_template(op, part, tiling.of_operand, position, at, library)
+
+
+def chain_template(
+    op: Op, part: Part, tiling: Tiling, position: int, at: Addresses, library: LoopLibrary
+) -> tuple[str, list[int]]:
+    """One call after the other, with a barrier between."""
+    assert isinstance(part.kind, Chain)
+    reads = len(part.reads)
+    views = part.kind.links(part.reads, part.writes)
+    slots = part.kind.links(tiling.of_operand[:reads], tiling.of_operand[reads:])
+    texts, numbers = [], []
+    for (kind, read, written), (_, from_, to) in zip(views, slots, strict=True):
+        text, found = link_template(op, Part(kind, read, written), (*from_, *to), position, at, library)
+        texts.append(text)
+        numbers += found
+    return "\ntl_barrier();\n".join(texts), numbers
+
+
+def link_template(
+    op: Op, part: Part, of_operand: tuple[int | None, ...], position: int, at: Addresses, library: LoopLibrary
+) -> tuple[str, list[int]]:
     numbers: list[int] = []
 
     def hole(number: int) -> str:
@@ -114,7 +139,7 @@ def template(
         return NUMBER
 
     def pointer(i: int, view: View, offset: str | None = None) -> str:
-        s = tiling.of_operand[i]
+        s = of_operand[i]
         if s is not None:
             return f"tl_tiles_at(&t, {s})"
         if at.recorded(view.tensor):

@@ -106,6 +106,9 @@ class Conv:
     def cuts(self) -> Iterator[list[conv_tiles.Cut]]:
         return conv_tiles.cuts(self)
 
+    def adds(self, cut: conv_tiles.Cut) -> bool:
+        return not cut.first
+
     def part(self, cut: conv_tiles.Cut, reads: tuple[View, ...], writes: tuple[View, ...]) -> Part:
         return conv_tiles.part(self, cut, reads, writes)
 

@@ -79,6 +79,9 @@ class MatMul:
                     if len(rows) > 1 and len(columns) > 1:
                         yield [Cut(s, r, c, t) for s in samples for c in columns for r in rows for t in terms]
 
+    def adds(self, cut: Cut) -> bool:
+        return cut.terms[0] > 0
+
     def part(self, cut: Cut, reads: tuple[View, ...], writes: tuple[View, ...]) -> Part:
         a, b, *init = reads
         s, r, c, t = cut.samples, cut.rows, cut.columns, cut.terms

@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Any, cast
 
 from trainlib_deployer.ir import Kind, Op, Part, Program, Splittable, Tensor, View
+from trainlib_deployer.ops.chain import Chain
 from trainlib_deployer.ops.cuts import MOST_TILES
 from trainlib_deployer.plan.tiles import Room, Tiling, direct_cycles, glance, least_bytes, tiled
 
@@ -85,7 +86,7 @@ prospects = lru_cache(maxsize=REMEMBERED)(Prospects)
 def best_tiling(program: Program, op: Op, room: Room) -> Tiling | None:
     """The cheapest way to run `op` out of L1; None where it better reads L2 directly, or must.
 
-    Where the scratch of the whole does not fit, there is no way but tiles."""
+    Where the scratch of the whole does not fit, there is no way but tiles; nor is there for a chain."""
     streamed = [v for v in (*op.reads, *op.writes) if v.tensor not in room.resident]
     if not streamed:
         return None
@@ -99,6 +100,6 @@ def best_tiling(program: Program, op: Op, room: Room) -> Tiling | None:
             if best is None or found.cycles < best.cycles:
                 best = found
             break
-    if best is None or op.kind.scratch(room.cores) > room.capacity:
+    if best is None or isinstance(op.kind, Chain) or op.kind.scratch(room.cores) > room.capacity:
         return best
     return best if best.cycles < direct_cycles(op, streamed, room.cores) else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from trainlib_deployer.ir import Op, Program, Role, View, readers, writers
+from trainlib_deployer.ir import Op, Program, View, readers, writers
 from trainlib_deployer.ops.loop import Loop
 
 
@@ -23,7 +23,7 @@ def lifetimes(program: Program) -> dict[str, Lifetime]:
     results = {program.loss, *(t for _, t in program.outputs)}
     out: dict[str, Lifetime] = {}
     for tensor in program.tensors.values():
-        if tensor.role.persistent or tensor.role is Role.RECORDED:
+        if tensor.role.persistent or tensor.role.passing:
             continue
         uses = writes.get(tensor.name, []) + reads.get(tensor.name, [])
         if uses:

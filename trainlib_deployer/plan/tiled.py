@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from trainlib_deployer.ir import Part, Program, Role
+from trainlib_deployer.ops.chain import Chain
 from trainlib_deployer.plan import build
 from trainlib_deployer.plan.best_tiling import best_tiling
 from trainlib_deployer.plan.build import STACKS, Item
+from trainlib_deployer.plan.chains import chained
 from trainlib_deployer.plan.lifetimes import Lifetime
 from trainlib_deployer.plan.plan import Plan
 from trainlib_deployer.plan.tiles import Room, Tiling, aligned, direct_cycles, work_cycles
@@ -25,26 +27,37 @@ MARGINS = (1.0, 0.9, 0.75, 0.5)  # of the bytes left: what the arena may lose to
 def tiled_layout(program: Program, target: Target) -> Plan | None:
     """Of those that fit, the one that takes the fewest cycles; None where none does."""
     for margin in MARGINS:
-        candidates = (arranged(program, target, small, margin) for small in SMALL)
-        fitting = [c for c in candidates if c is not None and build.fits(c)]
+        candidates = ((arranged(program, target, small, margin), small) for small in SMALL)
+        fitting = [(cycles(c), small, c) for c, small in candidates if c is not None and build.fits(c)]
         if fitting:
-            return min(fitting, key=cycles)
+            taken, small, plain = min(fitting, key=lambda f: f[0])
+            joint = with_chains(plain, small, margin)
+            return joint if joint is not None and build.fits(joint) and cycles(joint) < taken else plain
     return None
+
+
+def with_chains(plain: Plan, small: int, margin: float) -> Plan | None:
+    """The same step with loops that follow other operations tile by tile; None where there are none."""
+    program, target = plain.program, plain.target
+    items = build.tensor_items(program)
+    here = residents(program, items, small, target.l1 - target.sdk_l1)
+    left = room_left(program, target, items, here, margin)
+    joint = chained(program, here, left, target.cores, lambda at: op_cycles(plain, at))
+    return None if joint is program else arranged(joint, target, small, margin)
 
 
 def cycles(plan: Plan) -> float:
     """Of a step, estimated."""
-    cores, total = plan.target.cores, 0.0
-    for at, op in enumerate(plan.program.ops):
-        planned = (v for v in (*op.reads, *op.writes) if v.tensor in plan.home)
-        far = [v for v in planned if plan.home[v.tensor].level == "L2"]
-        if at in plan.tilings:
-            total += plan.tilings[at].cycles
-        elif far:
-            total += direct_cycles(op, far, cores)
-        else:
-            total += work_cycles(Part(op.kind, op.reads, op.writes), cores)
-    return total
+    return sum(op_cycles(plan, at) for at in range(len(plan.program.ops)))
+
+
+def op_cycles(plan: Plan, at: int) -> float:
+    op, cores = plan.program.ops[at], plan.target.cores
+    if at in plan.tilings:
+        return plan.tilings[at].cycles
+    planned = (v for v in (*op.reads, *op.writes) if v.tensor in plan.home)
+    far = [v for v in planned if plan.home[v.tensor].level == "L2"]
+    return direct_cycles(op, far, cores) if far else work_cycles(Part(op.kind, op.reads, op.writes), cores)
 
 
 def arranged(program: Program, target: Target, small: int, margin: float) -> Plan | None:
@@ -58,13 +71,12 @@ def arranged(program: Program, target: Target, small: int, margin: float) -> Pla
     if build.one_level("L2", target.l2, *far)[0].used > target.l2:
         return None  # whatever the tiles
     fixed = [Item(STACKS, target.cores * target.stack_bytes, whole, "stack")]
-    taken = sum(aligned(i.size) for i in (*fixed, *(k for k in kept if k.name in here)))
-    left = [int(margin * (free - taken - used)) for used in occupied(items, here, end)]
+    left = room_left(program, target, items, here, margin)
     if min(left) < 0:
         return None
     found = tilings(program, here, left, target.cores)
     direct = [(room, op) for at, (room, op) in enumerate(zip(left, program.ops, strict=False)) if at not in found]
-    if any(room < op.kind.scratch(target.cores) for room, op in direct):
+    if any(room < op.kind.scratch(target.cores) or isinstance(op.kind, Chain) for room, op in direct):
         return None
     buffers = [i for at, t in found.items() for i in stream_items(at, t)]
     scratch = [
@@ -84,6 +96,14 @@ def arranged(program: Program, target: Target, small: int, margin: float) -> Pla
         },
         found,
     )
+
+
+def room_left(program: Program, target: Target, items: list[Item], here: frozenset[str], margin: float) -> list[int]:
+    """Bytes of L1 at each operation, beside stacks and what lives there."""
+    taken = target.cores * target.stack_bytes
+    taken += sum(aligned(k.size) for k in build.persistent_items(program) if k.name in here)
+    free = target.l1 - target.sdk_l1 - aligned(taken)
+    return [int(margin * (free - used)) for used in occupied(items, here, max(len(program.ops), 1))]
 
 
 def left_in_l2(program: Program, items: list[Item], here: frozenset[str]) -> tuple[list[Item], list[Item]]:
@@ -146,6 +166,6 @@ def traffic(program: Program, found: Mapping[int, Tiling]) -> tuple[int, int]:
     """Bytes that cross between the memories in a step, and the least: each streamed tensor of each operation once."""
     least = 0
     for tiling in found.values():
-        once = {(s.tensor, s.writes) for s in tiling.streams}
+        once = {(s.tensor, s.writes) for s in tiling.streams if any(m.moves for m in s.moves)}
         least += sum(program.tensors[name].nbytes for name, _ in once)
     return sum(t.moved for t in found.values()), least

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
-from trainlib_deployer.ir import Op, Part, Program, Shape, View
+from trainlib_deployer.ir import Kind, Op, Part, Program, Role, Shape, View
+from trainlib_deployer.ops.chain import Chain
 
 ALIGNMENT = 16
 MOST_STREAMS = 20
@@ -20,7 +21,9 @@ MOST_ROWS = 32767
 BYTES_PER_CYCLE = 8
 TRANSFER_CYCLES = 110  # issue and latency of one transfer
 TILE_CYCLES = 120  # two barriers and the bookkeeping of core 0
+LINK_CYCLES = 700  # of each further operation of a chain in a tile: eight cores fetch its instructions anew
 L2_LOAD_CYCLES = 14
+INSIDE = -1  # of a result that has no stream of its own yet
 
 
 @dataclass(frozen=True)
@@ -143,14 +146,18 @@ def direct_cycles(op: Op, streamed: list[View], cores: int) -> float:
 def glance(program: Program, first: Part, second: Part, room: Room) -> float:
     """Cycles of a tile, judged by the operands that change from the first to the second."""
     views = zip((*first.reads, *first.writes), (*second.reads, *second.writes), strict=True)
-    moving = [v for v, w in views if v.tensor not in room.resident and v != w]
+    moving = [v for v, w in views if v.tensor not in room.resident and v != w and moves(program, v)]
     transfer = sum(dense_bytes(program, v) / BYTES_PER_CYCLE + TRANSFER_CYCLES for v in moving)
     return max(transfer, work_cycles(first, room.cores)) + TILE_CYCLES
 
 
+def moves(program: Program, view: View) -> bool:
+    return program.tensors[view.tensor].role is not Role.INSIDE
+
+
 def least_bytes(program: Program, part: Part, room: Room) -> int:
     """What a tile needs at the least: one buffer for each streamed operand, its lane, and scratch."""
-    views = [v for v in (*part.reads, *part.writes) if v.tensor not in room.resident]
+    views = [v for v in (*part.reads, *part.writes) if v.tensor not in room.resident and moves(program, v)]
     lanes = aligned(len(views) * LANE_BYTES)
     return sum(aligned(dense_bytes(program, v)) for v in views) + lanes + part.kind.scratch(room.cores)
 
@@ -169,23 +176,63 @@ def tiled(program: Program, parts: tuple[Part, ...], room: Room, ahead: bool) ->
     reads = len(parts[0].reads)
     streams: list[Stream] = []
     slots: list[int | None] = []
+    by_operand: list[Sequence[Window | None]] = []
     for i in range(len(operands[0])):
         views = [o[i] for o in operands]
-        if views[0].tensor in room.resident:
+        tensor = program.tensors[views[0].tensor]
+        if tensor.name in room.resident:
             slots.append(None)
+            by_operand.append([None] * len(parts))
             continue
-        size = program.tensors[views[0].tensor].dtype.size
-        windows = alike([window(v, size) for v in views])
+        windows = alike([window(v, tensor.dtype.size) for v in views])
         if windows is None:
             return None
-        slots.append(len(streams))
-        streams.append(stream(views[0].tensor, i >= reads, windows, ahead))
+        by_operand.append(windows)
+        if tensor.role is Role.INSIDE:
+            slots.append(INSIDE)
+        else:
+            slots.append(joined(streams, stream(tensor.name, i >= reads, windows, ahead)))
+    if INSIDE in slots:
+        at = slots.index(INSIDE)
+        over = overwritten(parts[0].kind, reads, by_operand)
+        if over is None or slots[over] is None:
+            streams.append(kept_inside(operands[0][at].tensor, by_operand[at]))
+        slots[at] = len(streams) - 1 if over is None or slots[over] is None else slots[over]
     if len(streams) > MOST_STREAMS:
         return None
-    by_operand = windows_of(streams, slots)
     local = tuple(localized(p, [w[k] for w in by_operand]) for k, p in enumerate(parts))
     scratch = max(p.kind.scratch(room.cores) for p in parts)
     return Tiling(local, tuple(streams), tuple(slots), scratch, ahead, cost(parts, streams, room.cores, ahead))
+
+
+def overwritten(kind: Kind, reads: int, windows: list[Sequence[Window | None]]) -> int | None:
+    """The operand in whose tiles a chain's result that stays inside may lie until its one follower writes over it."""
+    assert isinstance(kind, Chain)
+    using = [f for f in kind.followers if -1 in f.reads]
+    for slot in using[0].writes if len(using) == 1 else ():
+        if same_layout(windows[reads + ~slot], windows[reads]):
+            return reads + ~slot
+    return None
+
+
+def same_layout(one: Sequence[Window | None], other: Sequence[Window | None]) -> bool:
+    pairs = zip(one, other, strict=True)
+    return all(a is not None and b is not None and (a.dense, a.nbytes) == (b.dense, b.nbytes) for a, b in pairs)
+
+
+def joined(streams: list[Stream], made: Stream) -> int:
+    """Where the stream is among the others; what one brings already is not brought again."""
+    for i, s in enumerate(streams):
+        if not s.writes and not made.writes and s.tensor == made.tensor and same_bytes(s, made):
+            return i
+    streams.append(made)
+    return len(streams) - 1
+
+
+def same_bytes(one: Stream, other: Stream) -> bool:
+    """The same windows, in whatever shape they are seen."""
+    pairs = zip(one.moves, other.moves, strict=True)
+    return all(replace(m.window, dense=()) == replace(n.window, dense=()) for m, n in pairs)
 
 
 def alike(windows: Sequence[Window | None]) -> list[Window] | None:
@@ -206,11 +253,6 @@ def as_planes(w: Window) -> Window:
     return replace(w, rows=1, planes=w.rows, plane_pitch=w.pitch)
 
 
-def windows_of(streams: list[Stream], slots: list[int | None]) -> list[list[Window | None]]:
-    count = len(streams[0].moves) if streams else 0
-    return [[None] * count if s is None else [m.window for m in streams[s].moves] for s in slots]
-
-
 def stream(tensor: str, writes: bool, windows: list[Window], ahead: bool) -> Stream:
     """Reads move when their window changes; results leave before it changes."""
     moves: list[Move] = []
@@ -223,6 +265,13 @@ def stream(tensor: str, writes: bool, windows: list[Window], ahead: bool) -> Str
         moves.append(Move(w, buffer, last if writes else fresh))
     buffers = 2 if any(m.buffer for m in moves) else 1
     return Stream(tensor, writes, aligned(max(w.nbytes for w in windows)), buffers, tuple(moves))
+
+
+def kept_inside(tensor: str, windows: Sequence[Window | None]) -> Stream:
+    """A buffer for what never leaves L1: made and used up before the next tile."""
+    known = [w for w in windows if w is not None]
+    moves = tuple(Move(w, 0, False) for w in known)
+    return Stream(tensor, True, aligned(max(w.nbytes for w in known)), 1, moves)
 
 
 def localized(part: Part, windows: list[Window | None]) -> Part:
@@ -252,6 +301,9 @@ def cost(parts: tuple[Part, ...], streams: list[Stream], cores: int, ahead: bool
 
 def work_cycles(part: Part, cores: int) -> float:
     """As the family says, or some instructions an element."""
+    if isinstance(part.kind, Chain):
+        links = [Part(*link) for link in part.kind.links(part.reads, part.writes)]
+        return sum(work_cycles(link, cores) for link in links) + LINK_CYCLES * (len(links) - 1)
     if hasattr(part.kind, "cycles"):
         return float(part.kind.cycles(cores))
     elements = max(v.numel for v in (*part.reads, *part.writes))

@@ -1,0 +1,193 @@
+"""Chains: a loop joins the operation before it where the tile that it reads is in L1 already.
+
+Two patterns. A pointwise loop that reads a result follows the operation that makes it: an activation or a normalisation
+with fixed statistics behind a convolution, the mask of a layer behind the input gradient of the next one, an update
+behind a weight gradient. And an update follows the product that reads the same weight, which then crosses once each
+way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from math import prod
+from typing import TypeGuard
+
+from trainlib_deployer.ir import DType, Op, Program, Role, Tensor, View, readers
+from trainlib_deployer.ops.chain import chain_of, followed
+from trainlib_deployer.ops.loop import Loop
+from trainlib_deployer.ops.matmul import MatMul
+from trainlib_deployer.plan.best_tiling import best_tiling
+from trainlib_deployer.plan.tiles import Room
+
+Cycles = Callable[[int], float]  # of the operation at a position, on its own
+
+
+@dataclass(frozen=True)
+class Joint:
+    """An operation with one more follower, and the tensors that change their role by it."""
+
+    op: Op
+    tensors: dict[str, Tensor]
+
+
+def chained(program: Program, resident: frozenset[str], left: list[int], cores: int, alone: Cycles) -> Program:
+    """With chains wherever they are estimated to take fewer cycles; `left` is the room in L1 at each operation."""
+    ops: list[Op | None] = list(program.ops)
+    now = replace(program, tensors=dict(program.tensors))
+    read_at, borders = readers(program), segment_borders(program)
+    for start, head in enumerate(program.ops):
+        if not can_lead(head, resident):
+            continue
+        at, room, spent = start, left[start], alone(start)
+        for follower_at in candidates(program, head, start, read_at):
+            first, follower = ops[at], ops[follower_at]
+            if first is None or not pointwise(follower) or any(at < b <= follower_at for b in borders):
+                continue
+            place = meeting_point(ops, at, follower_at)
+            joint = joined(now, first, follower, read_at)
+            if place is None or joint is None:
+                continue
+            smaller = min(room, left[follower_at])
+            changed = replace(now, tensors={**now.tensors, **joint.tensors})
+            found = best_tiling(changed, joint.op, Room(resident, smaller, cores))
+            if found is None or found.cycles >= spent + alone(follower_at):
+                continue
+            ops[at] = ops[follower_at] = None
+            ops[place] = joint.op
+            now, at, room, spent = changed, place, smaller, found.cycles
+    return now.with_ops([op for op in ops if op is not None]) if None in ops else program
+
+
+def segment_borders(program: Program) -> list[int]:
+    """Positions that a loop must not move across: a function of the project begins there."""
+    outputs = {t for _, t in program.outputs}
+    first = next((i for i, op in enumerate(program.ops) if op.phase not in ("forward", "loss")), len(program.ops))
+    made = [i + 1 for i, op in enumerate(program.ops[:first]) if outputs & {v.tensor for v in op.writes}]
+    found = [first, max(made, default=0)]
+    if any(op.phase == "accumulate" for op in program.ops):
+        found += [next((i for i, op in enumerate(program.ops) if op.phase == "update"), len(program.ops))]
+    return found
+
+
+def can_lead(op: Op, resident: frozenset[str]) -> bool:
+    return hasattr(op.kind, "adds") and len(op.writes) == 1 and any(v.tensor not in resident for v in op.reads)
+
+
+def candidates(program: Program, head: Op, at: int, read_at: dict[str, list[int]]) -> Iterator[int]:
+    """Loops behind `at` that read what the head makes, or change what it reads."""
+    name = head.writes[0].tensor
+    found = [i for i in read_at.get(name, []) if i > at][:1]
+    for view in head.reads:
+        if program.tensors[view.tensor].role is Role.PARAMETER:
+            found += [i for i in read_at[view.tensor] if i > at and program.ops[i].phase == "update"]
+    yield from dict.fromkeys(found)
+
+
+def pointwise(op: Op | None) -> TypeGuard[Op]:
+    return op is not None and isinstance(op.kind, Loop) and not op.kind.reductions
+
+
+def meeting_point(ops: list[Op | None], at: int, later: int) -> int | None:
+    """Where one of the two can move to the other, past what lies between."""
+    first, second = ops[at], ops[later]
+    assert first is not None and second is not None
+    between = [op for op in ops[at + 1 : later] if op is not None]
+    if not any(conflict(op, second) for op in between):
+        return at
+    return None if any(conflict(op, first) for op in between) else later
+
+
+def conflict(one: Op, other: Op) -> bool:
+    """The order of the two matters."""
+    reads, writes = ({v.tensor for v in views} for views in (one.reads, one.writes))
+    return bool(writes & {v.tensor for v in (*other.reads, *other.writes)} or reads & {v.tensor for v in other.writes})
+
+
+def joined(program: Program, op: Op, follower: Op, read_at: dict[str, list[int]]) -> Joint | None:
+    result = op.writes[0]
+    if any(v.tensor == result.tensor for v in follower.reads):
+        return behind_result(program, op, follower, len(read_at[result.tensor]) == 1)
+    return sharing_weight(program, op, follower)
+
+
+def behind_result(program: Program, op: Op, follower: Op, only_reader: bool) -> Joint | None:
+    """The follower reads what the head makes. If nobody else does, that is never whole in memory."""
+    result = op.writes[0]
+    made = program.tensors[result.tensor]
+    others = {v.tensor for v in op.writes[1:]}
+    taken = others | {v.tensor for v in op.reads}
+    if made.role.persistent or not result.covers(made) or any(v.tensor in taken for v in follower.writes):
+        return None
+    if any(v.tensor in others for v in follower.reads):
+        return None
+    shown = in_shape(follower, result)
+    if shown is None or any(v != result for v in shown.reads if v.tensor == made.name):
+        return None
+    tensors: dict[str, Tensor] = {}
+    if only_reader and made.name not in {program.loss, *(t for _, t in program.outputs)}:
+        if made.name in {t for _, t in program.gradients}:
+            tile = replace(made, name=f"{made.name} in tiles", role=Role.INSIDE)
+            tensors = {made.name: replace(made, role=Role.RECORDED), tile.name: tile}
+            shown = recording(shown, result)
+            op, shown = reading(op, made.name, tile.name), reading(shown, made.name, tile.name, writes=False)
+        else:
+            tensors = {made.name: replace(made, role=Role.INSIDE)}
+    assert isinstance(shown.kind, Loop)
+    return Joint(followed(op, shown, shown.kind, shown.reads, shown.writes, -1), tensors)
+
+
+def reading(op: Op, old: str, new: str, writes: bool = True) -> Op:
+    def view(v: View) -> View:
+        return replace(v, tensor=new) if v.tensor == old else v
+
+    written = tuple(view(v) for v in op.writes) if writes else op.writes
+    return replace(op, reads=tuple(view(v) for v in op.reads), writes=written)
+
+
+def recording(follower: Op, gradient: View) -> Op:
+    """The loop also stores the gradient that it reads, in builds that record."""
+    loop = follower.kind
+    assert isinstance(loop, Loop)
+    value = follower.reads.index(gradient)
+    kind = replace(loop, results=(*loop.results, value), outputs=(*loop.outputs, DType.F32), recorded=loop.recorded + 1)
+    return replace(follower, kind=kind, writes=(*follower.writes, gradient))
+
+
+def sharing_weight(program: Program, op: Op, follower: Op) -> Joint | None:
+    """The follower changes a weight that the head reads; each element of it must be in one tile alone."""
+    chain = chain_of(op)
+    head = chain.head
+    if not isinstance(head, MatMul) or head.batch != 1 or 1 not in (head.m, head.n):
+        return None
+    written = {v.tensor for v in follower.writes}
+    anchors = [i for i, v in enumerate(op.reads[: chain.inputs]) if v.tensor in written]
+    if len(anchors) != 1:
+        return None
+    weight = op.reads[anchors[0]]
+    rest = {v.tensor for i, v in enumerate(op.reads) if i != anchors[0]}
+    if not weight.covers(program.tensors[weight.tensor]) or rest & written:
+        return None
+    touched = {v.tensor for v in (*follower.reads, *follower.writes)}
+    if touched & {v.tensor for v in op.writes}:
+        return None
+    shown = in_shape(follower, weight)
+    if shown is None or any(v != weight for v in (*shown.reads, *shown.writes) if v.tensor == weight.tensor):
+        return None
+    assert isinstance(shown.kind, Loop)
+    return Joint(followed(op, shown, shown.kind, shown.reads, shown.writes, anchors[0]), {})
+
+
+def in_shape(follower: Op, anchor: View) -> Op | None:
+    """The loop over the dimensions of the anchor; None where its elements come in another order."""
+    loop = follower.kind
+    assert isinstance(loop, Loop)
+    if prod(loop.extents) != anchor.numel or loop.reduced:
+        return None
+    shown = [v.reshaped(anchor.shape) for v in (*follower.reads, *follower.writes)]
+    if any(v is None for v in shown):
+        return None
+    views = tuple(v for v in shown if v is not None)
+    count = len(follower.reads)
+    kind = replace(loop, extents=anchor.shape)
+    return replace(follower, kind=kind, reads=views[:count], writes=views[count:])
