@@ -100,7 +100,8 @@ class Conv:
             return 3.0 * s.macs() / min(cores, s.groups * (1 if self.direction == "bw_w" else s.ho)) + 500
         work = panel_cycles(s.groups, rows, columns, terms, cores)
         if self.direction == "bw_x":  # the team packs the weights, block by block
-            work += 5 * s.groups * s.co * s.ci * s.kh * s.kw / cores + s.groups * (120 * -(-terms // 64))
+            work *= 1.5 if max(s.stride) > 1 else 1.0  # columns are gathered one by one
+            work += 8 * s.groups * s.co * s.ci * s.kh * s.kw / cores + s.groups * (180 * -(-terms // 64))
         return work
 
     def cuts(self) -> Iterator[list[conv_tiles.Cut]]:

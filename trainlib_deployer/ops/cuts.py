@@ -16,8 +16,8 @@ def panel_cycles(batch: int, rows: int, columns: int, terms: int, cores: int) ->
     share = -(-batch * -(-columns // 4) * tiles // cores)
     blocks = -(-terms // 64)
     visits = -(-share // tiles) + 1
-    edge = 12 * terms + min(share, tiles) * 250 * blocks if columns % 4 else 0  # tiles that stick out
-    return share * (30 * terms + 40 * blocks + 60) + visits * (9 * terms + 60 * blocks + 400) + edge
+    edge = 18 * terms + min(share, tiles) * 375 * blocks if columns % 4 else 0  # tiles that stick out
+    return share * (45 * terms + 60 * blocks + 90) + visits * (14 * terms + 90 * blocks + 600) + edge
 
 
 def ranges(extent: int, size: int) -> list[Range]:

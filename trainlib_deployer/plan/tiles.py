@@ -21,7 +21,7 @@ MOST_ROWS = 32767
 BYTES_PER_CYCLE = 8
 TRANSFER_CYCLES = 110  # issue and latency of one transfer
 TILE_CYCLES = 120  # two barriers and the bookkeeping of core 0
-LINK_CYCLES = 700  # of each further operation of a chain in a tile: eight cores fetch its instructions anew
+LINK_CYCLES = 1200  # of each further operation of a chain in a tile: eight cores fetch its instructions anew
 L2_LOAD_CYCLES = 14
 INSIDE = -1  # of a result that has no stream of its own yet
 
