@@ -10,9 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
+from typing import TYPE_CHECKING, TypeGuard
 
 from trainlib_deployer.ir import Kind, Op, Part, Program, Role, Shape, View
-from trainlib_deployer.ops.chain import Chain
+
+if TYPE_CHECKING:
+    from trainlib_deployer.ops.chain import Chain  # whose package imports PyTorch
 
 ALIGNMENT = 16
 MOST_STREAMS = 20
@@ -205,9 +208,13 @@ def tiled(program: Program, parts: tuple[Part, ...], room: Room, ahead: bool) ->
     return Tiling(local, tuple(streams), tuple(slots), scratch, ahead, cost(parts, streams, room.cores, ahead))
 
 
+def is_chain(kind: Kind) -> TypeGuard[Chain]:
+    return kind.name == "chain"
+
+
 def overwritten(kind: Kind, reads: int, windows: list[Sequence[Window | None]]) -> int | None:
     """The operand in whose tiles a chain's result that stays inside may lie until its one follower writes over it."""
-    assert isinstance(kind, Chain)
+    assert is_chain(kind)
     using = [f for f in kind.followers if -1 in f.reads]
     for slot in using[0].writes if len(using) == 1 else ():
         if same_layout(windows[reads + ~slot], windows[reads]):
@@ -301,7 +308,7 @@ def cost(parts: tuple[Part, ...], streams: list[Stream], cores: int, ahead: bool
 
 def work_cycles(part: Part, cores: int) -> float:
     """As the family says, or some instructions an element."""
-    if isinstance(part.kind, Chain):
+    if is_chain(part.kind):
         links = [Part(*link) for link in part.kind.links(part.reads, part.writes)]
         return sum(work_cycles(link, cores) for link in links) + LINK_CYCLES * (len(links) - 1)
     if hasattr(part.kind, "cycles"):
