@@ -7,6 +7,7 @@ share one arena a level.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import inf
 
 from trainlib_deployer.ir import Part, Program, Role
 from trainlib_deployer.ops.chain import Chain
@@ -19,7 +20,7 @@ from trainlib_deployer.plan.plan import Plan
 from trainlib_deployer.plan.tiles import Room, Tiling, aligned, direct_cycles, work_cycles
 from trainlib_deployer.targets import Target
 
-SMALL = (32, 1024)  # bytes of a tensor that may live in L1: what leaves the tiles more room, or saves transfers
+SMALL = (32, 1024, 4096, 16384, 65536)  # bytes of a tensor that may live in L1: room for tiles, or fewer transfers
 SHARE = 8  # ... as long as those that persist take no more than this part of it together
 MARGINS = (1.0, 0.9, 0.75, 0.5)  # of the bytes left: what the arena may lose to gaps
 
@@ -27,10 +28,16 @@ MARGINS = (1.0, 0.9, 0.75, 0.5)  # of the bytes left: what the arena may lose to
 def tiled_layout(program: Program, target: Target) -> Plan | None:
     """Of those that fit, the one that takes the fewest cycles; None where none does."""
     for margin in MARGINS:
-        candidates = ((arranged(program, target, small, margin), small) for small in SMALL)
-        fitting = [(cycles(c), small, c) for c, small in candidates if c is not None and build.fits(c)]
-        if fitting:
-            taken, small, plain = min(fitting, key=lambda f: f[0])
+        best: tuple[float, int, Plan] | None = None
+        for small in SMALL:
+            plain = arranged(program, target, small, margin)
+            taken = cycles(plain) if plain is not None and build.fits(plain) else inf
+            if plain is not None and taken < (best[0] if best else inf):
+                best = taken, small, plain
+            elif best is not None:
+                break  # with less room for tiles it gets no better
+        if best is not None:
+            taken, small, plain = best
             joint = with_chains(plain, small, margin)
             return joint if joint is not None and build.fits(joint) and cycles(joint) < taken else plain
     return None
