@@ -1,5 +1,6 @@
 /* Tiles of tensors on their way between L2 and L1, two buffers each: while all cores compute on one tile, the DMA
- * brings the next and takes the last one away. Stream s is driven by core s; every core calls every function. */
+ * brings the next and takes the last one away. What is updated in place has three: one comes, one is worked on, one
+ * leaves. Stream s is driven by core s; every core calls every function. */
 #ifndef TL_STREAM_H
 #define TL_STREAM_H
 #include "tl_hal.h"
@@ -8,10 +9,10 @@
 typedef struct {
     char *l2;
     char *l1;
-    int second; /* bytes from the first buffer to the second; 0 when there is one */
+    int second; /* bytes from one buffer to the next; 0 when there is one */
     int pitch;  /* bytes between rows, between planes in L2 */
     int plane_pitch;
-    int writes; /* 0: brought in, 1: taken away */
+    int writes; /* 0: brought in, 1: taken away, 2: brought in, updated in place, taken away */
 } tl_stream;
 
 /* What one tile takes of one operand: planes x rows x row_bytes, dense in L1. */
@@ -19,7 +20,7 @@ typedef struct {
     int l2; /* bytes from the operand's first one */
     int row_bytes;
     short rows, planes;
-    signed char buffer; /* 0 or 1 */
+    signed char buffer; /* 0, 1 or 2 */
     signed char moves;  /* 0: the buffer holds it already (reads), or it stays for the next tile to add to (writes) */
 } tl_part;
 
@@ -28,8 +29,8 @@ typedef struct {
     tl_stream home;
     tl_part now, next;   /* of the tile worked on, and of the one being brought */
     char *at;            /* where the tile worked on lies */
-    tl_dma_t in, out[2]; /* the transfers that may be under way */
-    unsigned char in_flight, out_flight[2];
+    tl_dma_t in, out[3]; /* the transfers that may be under way */
+    unsigned char in_flight, out_flight[3];
 } tl_lane;
 
 typedef struct {

@@ -34,15 +34,6 @@ static void start_out(tl_lane *lane)
     lane->out_flight[p->buffer] = 1;
 }
 
-/* Learn what a tile moves, and bring it. */
-static void fetch(const tl_tiles *t, int stream, int tile)
-{
-    tl_lane *lane = &t->lanes[stream];
-    lane->next = t->parts[tile * t->count + stream];
-    if (!lane->home.writes && lane->next.moves)
-        start_in(lane);
-}
-
 static void await_in(tl_lane *lane)
 {
     if (lane->in_flight)
@@ -57,12 +48,23 @@ static void await_out(tl_lane *lane, int buffer)
     lane->out_flight[buffer] = 0;
 }
 
+/* Learn what a tile moves, and bring it once its buffer has been emptied. */
+static void fetch(const tl_tiles *t, int stream, int tile)
+{
+    tl_lane *lane = &t->lanes[stream];
+    lane->next = t->parts[tile * t->count + stream];
+    if (lane->home.writes != 1 && lane->next.moves) {
+        await_out(lane, lane->next.buffer);
+        start_in(lane);
+    }
+}
+
 void tl_tiles_open(const tl_tiles *t)
 {
     for (int s = tl_core_id(); s < t->count; s += tl_num_cores()) {
         tl_lane *lane = &t->lanes[s];
         lane->home = t->streams[s];
-        lane->in_flight = lane->out_flight[0] = lane->out_flight[1] = 0;
+        lane->in_flight = lane->out_flight[0] = lane->out_flight[1] = lane->out_flight[2] = 0;
         fetch(t, s, 0);
     }
 }
@@ -92,9 +94,8 @@ void tl_tiles_end(const tl_tiles *t)
 
 void tl_tiles_close(const tl_tiles *t)
 {
-    for (int s = tl_core_id(); s < t->count; s += tl_num_cores()) {
-        await_out(&t->lanes[s], 0);
-        await_out(&t->lanes[s], 1);
-    }
+    for (int s = tl_core_id(); s < t->count; s += tl_num_cores())
+        for (int buffer = 0; buffer < 3; buffer++)
+            await_out(&t->lanes[s], buffer);
     tl_barrier();
 }

@@ -6,8 +6,10 @@ import pytest
 
 from trainlib_deployer.ir import DType, Op, Part, Program, Role, Tensor, View
 from trainlib_deployer.ops.conv import Conv, ConvShape
-from trainlib_deployer.ops.cuts import MOST_TILES
-from trainlib_deployer.plan.tiles import Room, Stream, Tiling, Window, alike, tiled
+from trainlib_deployer.ops.cuts import MOST_TILES, ranges
+from trainlib_deployer.ops.expr import Instr
+from trainlib_deployer.ops.loop import Loop
+from trainlib_deployer.plan.tiles import Room, Stream, Tiling, Window, alike, least_bytes, tiled
 
 DEPTHWISE = ConvShape(3, 9, 1, 2, 17, 19, 8, 6, 3, 2, (2, 3), (1, 0), (2, 1))
 
@@ -63,3 +65,55 @@ def test_more_pitches_than_a_stream_has_cannot_be_streamed() -> None:
     assert alike(rows) is None
     assert alike([Window(0, 12, 2, 100, 2, 900, (1,)), Window(0, 12, 2, 100, 2, 800, (1,))]) is None
     assert alike([rows[0], None]) is None
+
+
+ROWS, COLUMNS = 11, 9
+SCALED = (Instr("mul", (0, 1), DType.F32),)
+
+
+def updates(*views: View, written: View, rows: int) -> tuple[Program, tuple[Part, ...]]:
+    """Tiles of so many rows of a loop."""
+    kind = Loop(written.shape, 0, (DType.F32,) * len(views), SCALED, (), (), (len(views),), (DType.F32,))
+    tensors = {n: Tensor(n, (2 * ROWS, COLUMNS), DType.F32, Role.ACTIVATION) for n in ("w", "g")}
+    cuts = [(r, (0, COLUMNS)) for r in ranges(ROWS, rows)]
+    return Program("net", tensors), tuple(kind.part(c, views, (written,)) for c in cuts)
+
+
+def rows_of(tensor: str, first: int = 0) -> View:
+    return View(tensor, (ROWS, COLUMNS), (COLUMNS, 1), first * COLUMNS)
+
+
+ROOM = Room(frozenset(), 1 << 20, 2)
+
+
+def test_what_is_updated_in_place_is_one_stream_with_three_buffers() -> None:
+    program, parts = updates(rows_of("w"), rows_of("g"), written=rows_of("w"), rows=2)
+    found = tiled(program, parts, ROOM, True)
+    assert found is not None
+    assert found.of_operand == (0, 1, 0)
+    weight, gradient = found.streams
+    assert (weight.reads, weight.writes, weight.buffers) == (True, True, 3)
+    assert [m.buffer for m in weight.moves] == [0, 1, 2, 0, 1, 2]
+    assert all(m.moves for m in weight.moves)
+    assert (gradient.writes, gradient.buffers) == (False, 2)
+    assert found.moved == (2 + 1) * 4 * ROWS * COLUMNS
+
+
+def test_one_buffer_serves_both_ways() -> None:
+    program, parts = updates(rows_of("w"), rows_of("g"), written=rows_of("w"), rows=ROWS)
+    found = tiled(program, parts, ROOM, False)
+    assert found is not None
+    assert [s.buffers for s in found.streams] == [1, 1]
+    assert found.nbytes == least_bytes(program, parts[0], ROOM)
+
+
+@pytest.mark.parametrize("read", [rows_of("w", 1), View("w", (ROWS, COLUMNS), (COLUMNS, 2))])
+def test_other_elements_of_what_is_written_are_another_stream(read: View) -> None:
+    program, parts = updates(read, rows_of("g"), written=rows_of("w"), rows=2)
+    found = tiled(program, parts, ROOM, True)
+    assert found is not None
+    assert len(set(found.of_operand)) == 3
+    twice = updates(rows_of("w"), rows_of("w", ROWS), written=rows_of("w"), rows=2)
+    found = tiled(*twice, ROOM, True)
+    assert found is not None
+    assert len(set(found.of_operand)) == 3

@@ -69,9 +69,9 @@ def stream_text(s: Stream, number: int, position: int, at: Addresses) -> str:
     w = s.moves[0].window
     pitch = next((m.window.pitch for m in s.moves if m.window.rows > 1), w.pitch)
     plane_pitch = next((m.window.plane_pitch for m in s.moves if m.window.planes > 1), w.plane_pitch)
-    second = s.size if s.buffers == 2 else 0
-    home = at.base(s.tensor)
-    return f"{{(char *){home}, TILE({position}, {number}), {second}, {pitch}, {plane_pitch}, {int(s.writes)}}}"
+    second = s.size if s.buffers > 1 else 0
+    home, way = at.base(s.tensor), int(s.writes) + int(s.reads and s.writes)
+    return f"{{(char *){home}, TILE({position}, {number}), {second}, {pitch}, {plane_pitch}, {way}}}"
 
 
 def move_text(s: Stream, tile: int) -> str:

@@ -146,6 +146,6 @@ def traffic(program: Program, found: Mapping[int, Tiling]) -> tuple[int, int]:
     """Bytes that cross between the memories in a step, and the least: each streamed tensor of each operation once."""
     least = 0
     for tiling in found.values():
-        once = {(s.tensor, s.writes) for s in tiling.streams}
+        once = {(s.tensor, way) for s in tiling.streams for way, goes in (("in", s.reads), ("out", s.writes)) if goes}
         least += sum(program.tensors[name].nbytes for name, _ in once)
     return sum(t.moved for t in found.values()), least

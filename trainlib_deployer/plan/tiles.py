@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from math import prod
 
 from trainlib_deployer.ir import Op, Part, Program, Shape, View
 
 ALIGNMENT = 16
 MOST_STREAMS = 20
-LANE_BYTES = 208  # what a team keeps of one stream (tl_lane)
+LANE_BYTES = 240  # what a team keeps of one stream (tl_lane)
 MOST_ROWS = 32767
 BYTES_PER_CYCLE = 8
 TRANSFER_CYCLES = 110  # issue and latency of one transfer
@@ -54,7 +55,8 @@ class Stream:
     """An operand on its way: its tensor, its buffer's size, and a move for each part."""
 
     tensor: str
-    writes: bool
+    reads: bool
+    writes: bool  # both: updated in place
     size: int  # of one buffer, aligned
     buffers: int
     moves: tuple[Move, ...]
@@ -77,7 +79,7 @@ class Tiling:
     streams: tuple[Stream, ...]
     of_operand: tuple[int | None, ...]  # reads, then writes
     scratch: int
-    ahead: bool  # two buffers a stream: the next tile comes while one is worked on
+    ahead: bool  # two buffers a stream, three where it goes in and out: the next tile comes while one is worked on
     cost: Cost
 
     @property
@@ -96,7 +98,7 @@ class Tiling:
 
     @property
     def moved(self) -> int:
-        return sum(m.window.nbytes for s in self.streams for m in s.moves if m.moves)
+        return sum(m.window.nbytes * (s.reads + s.writes) for s in self.streams for m in s.moves if m.moves)
 
 
 def window(view: View, size: int) -> Window | None:
@@ -150,7 +152,9 @@ def glance(program: Program, first: Part, second: Part, room: Room) -> float:
 
 def least_bytes(program: Program, part: Part, room: Room) -> int:
     """What a tile needs at the least: one buffer for each streamed operand, its lane, and scratch."""
-    views = [v for v in (*part.reads, *part.writes) if v.tensor not in room.resident]
+    back = updated((part,))
+    brought = (v for r, v in enumerate(part.reads) if r not in back)
+    views = [v for v in (*brought, *part.writes) if v.tensor not in room.resident]
     lanes = aligned(len(views) * LANE_BYTES)
     return sum(aligned(dense_bytes(program, v)) for v in views) + lanes + part.kind.scratch(room.cores)
 
@@ -166,7 +170,7 @@ def aligned(size: int) -> int:
 
 def tiled(program: Program, parts: tuple[Part, ...], room: Room, ahead: bool) -> Tiling | None:
     operands = [(*p.reads, *p.writes) for p in parts]
-    reads = len(parts[0].reads)
+    reads, back = len(parts[0].reads), updated(parts)
     streams: list[Stream] = []
     slots: list[int | None] = []
     for i in range(len(operands[0])):
@@ -174,18 +178,37 @@ def tiled(program: Program, parts: tuple[Part, ...], room: Room, ahead: bool) ->
         if views[0].tensor in room.resident:
             slots.append(None)
             continue
+        if i - reads in back.values():
+            slots.append(slots[next(r for r, w in back.items() if w == i - reads)])
+            continue
         size = program.tensors[views[0].tensor].dtype.size
         windows = alike([window(v, size) for v in views])
         if windows is None:
             return None
         slots.append(len(streams))
-        streams.append(stream(views[0].tensor, i >= reads, windows, ahead))
+        streams.append(stream(views[0].tensor, (i < reads, i >= reads or i in back), windows, ahead))
     if len(streams) > MOST_STREAMS:
         return None
     by_operand = windows_of(streams, slots)
     local = tuple(localized(p, [w[k] for w in by_operand]) for k, p in enumerate(parts))
     scratch = max(p.kind.scratch(room.cores) for p in parts)
     return Tiling(local, tuple(streams), tuple(slots), scratch, ahead, cost(parts, streams, room.cores, ahead))
+
+
+def updated(parts: tuple[Part, ...]) -> dict[int, int]:
+    """Operands that a loop reads, changes element by element and writes where they were: one read to the one written.
+    Such an operand needs no second copy."""
+    first, out = parts[0], {}
+    if first.kind.name != "map":
+        return {}
+    for w, view in enumerate(first.writes):
+        users = [r for r, v in enumerate((*first.reads, *first.writes)) if v.tensor == view.tensor]
+        r = users[0]
+        if len(users) != 2 or r >= len(first.reads) or any(p.reads[r] != p.writes[w] for p in parts):
+            continue
+        if all(a.writes[w] != b.writes[w] for a, b in pairwise(parts)):
+            out[r] = w
+    return out
 
 
 def alike(windows: Sequence[Window | None]) -> list[Window] | None:
@@ -211,18 +234,20 @@ def windows_of(streams: list[Stream], slots: list[int | None]) -> list[list[Wind
     return [[None] * count if s is None else [m.window for m in streams[s].moves] for s in slots]
 
 
-def stream(tensor: str, writes: bool, windows: list[Window], ahead: bool) -> Stream:
-    """Reads move when their window changes; results leave before it changes."""
+def stream(tensor: str, way: tuple[bool, bool], windows: list[Window], ahead: bool) -> Stream:
+    """Reads move when their window changes; results leave before it changes. What is updated in place comes to one
+    buffer while another one is worked on and a third one leaves."""
+    reads, writes = way
     moves: list[Move] = []
-    buffer = 0
+    buffer, count = 0, 1 + reads + writes
     for k, w in enumerate(windows):
         fresh = k == 0 or w != windows[k - 1]
         if fresh and k and ahead:
-            buffer ^= 1
+            buffer = (buffer + 1) % count
         last = k + 1 == len(windows) or w != windows[k + 1]
         moves.append(Move(w, buffer, last if writes else fresh))
-    buffers = 2 if any(m.buffer for m in moves) else 1
-    return Stream(tensor, writes, aligned(max(w.nbytes for w in windows)), buffers, tuple(moves))
+    buffers = 1 + max(m.buffer for m in moves)
+    return Stream(tensor, reads, writes, aligned(max(w.nbytes for w in windows)), buffers, tuple(moves))
 
 
 def localized(part: Part, windows: list[Window | None]) -> Part:
@@ -241,7 +266,8 @@ def cost(parts: tuple[Part, ...], streams: list[Stream], cores: int, ahead: bool
         for k, m in enumerate(s.moves):
             if m.moves:
                 scattered = m.window.rows * m.window.planes * (8 if m.window.row_bytes < 16 else 2)
-                transfer[k] += m.window.nbytes / BYTES_PER_CYCLE + TRANSFER_CYCLES * m.window.planes + scattered
+                once = m.window.nbytes / BYTES_PER_CYCLE + TRANSFER_CYCLES * m.window.planes + scattered
+                transfer[k] += once * (s.reads + s.writes)
     work = [work_cycles(p, cores) for p in parts]
     bare = sum(work) + TILE_CYCLES * len(parts)
     exposed = sum(transfer)
