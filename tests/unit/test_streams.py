@@ -9,7 +9,7 @@ from trainlib_deployer.ops.conv import Conv, ConvShape
 from trainlib_deployer.ops.cuts import MOST_TILES, ranges
 from trainlib_deployer.ops.expr import Instr
 from trainlib_deployer.ops.loop import Loop
-from trainlib_deployer.plan.tiles import Room, Stream, Tiling, Window, alike, least_bytes, tiled
+from trainlib_deployer.plan.tiles import Room, Stream, Tiling, Window, aligned, alike, least_bytes, tiled
 
 DEPTHWISE = ConvShape(3, 9, 1, 2, 17, 19, 8, 6, 3, 2, (2, 3), (1, 0), (2, 1))
 
@@ -86,25 +86,33 @@ def rows_of(tensor: str, first: int = 0) -> View:
 ROOM = Room(frozenset(), 1 << 20, 2)
 
 
-def test_what_is_updated_in_place_is_one_stream_with_three_buffers() -> None:
+def test_what_is_updated_in_place_comes_and_leaves_in_the_same_three_buffers() -> None:
     program, parts = updates(rows_of("w"), rows_of("g"), written=rows_of("w"), rows=2)
     found = tiled(program, parts, ROOM, True)
     assert found is not None
-    assert found.of_operand == (0, 1, 0)
-    weight, gradient = found.streams
-    assert (weight.reads, weight.writes, weight.buffers) == (True, True, 3)
-    assert [m.buffer for m in weight.moves] == [0, 1, 2, 0, 1, 2]
-    assert all(m.moves for m in weight.moves)
-    assert (gradient.writes, gradient.buffers) == (False, 2)
+    assert found.of_operand == (0, 1, 2)
+    old, gradient, new = found.streams
+    assert (old.shares, gradient.shares, new.shares) == (None, None, 0)
+    assert (old.buffers, gradient.buffers) == (3, 2)
+    assert [m.buffer for m in old.moves] == [m.buffer for m in new.moves] == [0, 1, 2, 0, 1, 2]
+    assert all(m.moves for m in (*old.moves, *new.moves))
     assert found.moved == (2 + 1) * 4 * ROWS * COLUMNS
+    assert found.nbytes == (3 + 2) * aligned(4 * 2 * COLUMNS) + found.lanes
 
 
-def test_one_buffer_serves_both_ways() -> None:
+def test_one_tile_has_one_buffer_for_both_ways() -> None:
     program, parts = updates(rows_of("w"), rows_of("g"), written=rows_of("w"), rows=ROWS)
+    found = tiled(program, parts, ROOM, True)
+    assert found is not None
+    assert found.nbytes == 2 * aligned(4 * ROWS * COLUMNS) + found.lanes == least_bytes(program, parts[0], ROOM)
+
+
+def test_one_after_the_other_results_have_a_buffer_of_their_own() -> None:
+    """What the next tile reads would else come while this one leaves."""
+    program, parts = updates(rows_of("w"), rows_of("g"), written=rows_of("w"), rows=2)
     found = tiled(program, parts, ROOM, False)
     assert found is not None
-    assert [s.buffers for s in found.streams] == [1, 1]
-    assert found.nbytes == least_bytes(program, parts[0], ROOM)
+    assert [(s.shares, s.buffers) for s in found.streams] == [(None, 1)] * 3
 
 
 @pytest.mark.parametrize("read", [rows_of("w", 1), View("w", (ROWS, COLUMNS), (COLUMNS, 2))])
@@ -112,8 +120,8 @@ def test_other_elements_of_what_is_written_are_another_stream(read: View) -> Non
     program, parts = updates(read, rows_of("g"), written=rows_of("w"), rows=2)
     found = tiled(program, parts, ROOM, True)
     assert found is not None
-    assert len(set(found.of_operand)) == 3
+    assert [s.shares for s in found.streams] == [None] * 3
     twice = updates(rows_of("w"), rows_of("w", ROWS), written=rows_of("w"), rows=2)
     found = tiled(*twice, ROOM, True)
     assert found is not None
-    assert len(set(found.of_operand)) == 3
+    assert [s.shares for s in found.streams] == [None] * 3

@@ -60,8 +60,7 @@ def tiled_lines(op: Op, tiling: Tiling, position: int, at: Addresses, library: L
         )
     lines.append("        TRANSFERS(tl_tiles_begin(&t, k));")
     lines += ["        " + line for line in calls]
-    lines += ["        tl_barrier();", "        TRANSFERS(tl_tiles_end(&t));", "    }"]
-    lines += ["    TRANSFERS(tl_tiles_close(&t));", "}"]
+    lines += ["    }", "    TRANSFERS(tl_tiles_close(&t));", "}"]
     return "\n".join(lines)
 
 
@@ -70,8 +69,8 @@ def stream_text(s: Stream, number: int, position: int, at: Addresses) -> str:
     pitch = next((m.window.pitch for m in s.moves if m.window.rows > 1), w.pitch)
     plane_pitch = next((m.window.plane_pitch for m in s.moves if m.window.planes > 1), w.plane_pitch)
     second = s.size if s.buffers > 1 else 0
-    home, way = at.base(s.tensor), int(s.writes) + int(s.reads and s.writes)
-    return f"{{(char *){home}, TILE({position}, {number}), {second}, {pitch}, {plane_pitch}, {way}}}"
+    home, buffers = at.base(s.tensor), number if s.shares is None else s.shares
+    return f"{{(char *){home}, TILE({position}, {buffers}), {second}, {pitch}, {plane_pitch}, {int(s.writes)}}}"
 
 
 def move_text(s: Stream, tile: int) -> str:
@@ -116,7 +115,7 @@ def template(
     def pointer(i: int, view: View, offset: str | None = None) -> str:
         s = tiling.of_operand[i]
         if s is not None:
-            return f"tl_tiles_at(&t, {s})"
+            return f"tl_tiles_at(&t, {s}, k)"
         if at.recorded(view.tensor):
             return f"RECORDED({hole(view.offset)})"
         return f"{at.base(view.tensor)} + {hole(view.offset) if offset is None else offset}"

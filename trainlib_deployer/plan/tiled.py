@@ -105,7 +105,8 @@ def at_home(items: list[Item], here: frozenset[str], inside: bool) -> list[Item]
 def stream_items(at: int, tiling: Tiling) -> list[Item]:
     """The buffers of one operation's streams, and the record of their transfers."""
     life = Lifetime(at, at + 1)
-    buffers = [Item(f"tile {at}.{k}", s.size * s.buffers, life, "buffer") for k, s in enumerate(tiling.streams)]
+    owners = ((k, s) for k, s in enumerate(tiling.streams) if s.shares is None)
+    buffers = [Item(f"tile {at}.{k}", s.nbytes, life, "buffer") for k, s in owners]
     return [Item(f"lanes {at}", tiling.lanes, life, "buffer"), *buffers]
 
 
@@ -146,6 +147,6 @@ def traffic(program: Program, found: Mapping[int, Tiling]) -> tuple[int, int]:
     """Bytes that cross between the memories in a step, and the least: each streamed tensor of each operation once."""
     least = 0
     for tiling in found.values():
-        once = {(s.tensor, way) for s in tiling.streams for way, goes in (("in", s.reads), ("out", s.writes)) if goes}
+        once = {(s.tensor, s.writes) for s in tiling.streams}
         least += sum(program.tensors[name].nbytes for name, _ in once)
     return sum(t.moved for t in found.values()), least

@@ -16,7 +16,7 @@ from trainlib_deployer.ir import Op, Part, Program, Shape, View
 
 ALIGNMENT = 16
 MOST_STREAMS = 20
-LANE_BYTES = 240  # what a team keeps of one stream (tl_lane)
+LANE_BYTES = 104  # what a team keeps of one stream (tl_lane)
 MOST_ROWS = 32767
 BYTES_PER_CYCLE = 8
 TRANSFER_CYCLES = 110  # issue and latency of one transfer
@@ -55,11 +55,16 @@ class Stream:
     """An operand on its way: its tensor, its buffer's size, and a move for each part."""
 
     tensor: str
-    reads: bool
-    writes: bool  # both: updated in place
+    writes: bool
     size: int  # of one buffer, aligned
     buffers: int
     moves: tuple[Move, ...]
+    shares: int | None = None  # results that take the place of what was read: the stream in whose buffers they lie
+
+    @property
+    def nbytes(self) -> int:
+        """Of L1, beside what other streams take."""
+        return self.size * self.buffers if self.shares is None else 0
 
 
 @dataclass(frozen=True)
@@ -79,7 +84,7 @@ class Tiling:
     streams: tuple[Stream, ...]
     of_operand: tuple[int | None, ...]  # reads, then writes
     scratch: int
-    ahead: bool  # two buffers a stream, three where it goes in and out: the next tile comes while one is worked on
+    ahead: bool  # two buffers a stream: the next tile comes while one is worked on
     cost: Cost
 
     @property
@@ -94,11 +99,11 @@ class Tiling:
     @property
     def nbytes(self) -> int:
         """L1 that the tiles take: buffers, scratch, and the record of the transfers."""
-        return sum(s.size * s.buffers for s in self.streams) + aligned(self.scratch) + self.lanes
+        return sum(s.nbytes for s in self.streams) + aligned(self.scratch) + self.lanes
 
     @property
     def moved(self) -> int:
-        return sum(m.window.nbytes * (s.reads + s.writes) for s in self.streams for m in s.moves if m.moves)
+        return sum(m.window.nbytes for s in self.streams for m in s.moves if m.moves)
 
 
 def window(view: View, size: int) -> Window | None:
@@ -152,11 +157,11 @@ def glance(program: Program, first: Part, second: Part, room: Room) -> float:
 
 def least_bytes(program: Program, part: Part, room: Room) -> int:
     """What a tile needs at the least: one buffer for each streamed operand, its lane, and scratch."""
-    back = updated((part,))
-    brought = (v for r, v in enumerate(part.reads) if r not in back)
-    views = [v for v in (*brought, *part.writes) if v.tensor not in room.resident]
+    source = updated((part,))
+    views = [(i, v) for i, v in enumerate((*part.reads, *part.writes)) if v.tensor not in room.resident]
     lanes = aligned(len(views) * LANE_BYTES)
-    return sum(aligned(dense_bytes(program, v)) for v in views) + lanes + part.kind.scratch(room.cores)
+    buffers = sum(aligned(dense_bytes(program, v)) for i, v in views if i not in source)
+    return buffers + lanes + part.kind.scratch(room.cores)
 
 
 def dense_bytes(program: Program, view: View) -> int:
@@ -170,7 +175,7 @@ def aligned(size: int) -> int:
 
 def tiled(program: Program, parts: tuple[Part, ...], room: Room, ahead: bool) -> Tiling | None:
     operands = [(*p.reads, *p.writes) for p in parts]
-    reads, back = len(parts[0].reads), updated(parts)
+    reads, source = len(parts[0].reads), updated(parts) if ahead else {}
     streams: list[Stream] = []
     slots: list[int | None] = []
     for i in range(len(operands[0])):
@@ -178,15 +183,14 @@ def tiled(program: Program, parts: tuple[Part, ...], room: Room, ahead: bool) ->
         if views[0].tensor in room.resident:
             slots.append(None)
             continue
-        if i - reads in back.values():
-            slots.append(slots[next(r for r, w in back.items() if w == i - reads)])
-            continue
         size = program.tensors[views[0].tensor].dtype.size
         windows = alike([window(v, size) for v in views])
         if windows is None:
             return None
         slots.append(len(streams))
-        streams.append(stream(views[0].tensor, (i < reads, i >= reads or i in back), windows, ahead))
+        count = 1 + ahead + (i in source or i in source.values())
+        shares = slots[source[i]] if i in source else None
+        streams.append(stream(views[0].tensor, i >= reads, windows, count, shares))
     if len(streams) > MOST_STREAMS:
         return None
     by_operand = windows_of(streams, slots)
@@ -196,8 +200,7 @@ def tiled(program: Program, parts: tuple[Part, ...], room: Room, ahead: bool) ->
 
 
 def updated(parts: tuple[Part, ...]) -> dict[int, int]:
-    """Operands that a loop reads, changes element by element and writes where they were: one read to the one written.
-    Such an operand needs no second copy."""
+    """Operands that a loop writes where it has read them, element by element: the one written to the one read."""
     first, out = parts[0], {}
     if first.kind.name != "map":
         return {}
@@ -207,7 +210,7 @@ def updated(parts: tuple[Part, ...]) -> dict[int, int]:
         if len(users) != 2 or r >= len(first.reads) or any(p.reads[r] != p.writes[w] for p in parts):
             continue
         if all(a.writes[w] != b.writes[w] for a, b in pairwise(parts)):
-            out[r] = w
+            out[len(first.reads) + w] = r
     return out
 
 
@@ -234,20 +237,19 @@ def windows_of(streams: list[Stream], slots: list[int | None]) -> list[list[Wind
     return [[None] * count if s is None else [m.window for m in streams[s].moves] for s in slots]
 
 
-def stream(tensor: str, way: tuple[bool, bool], windows: list[Window], ahead: bool) -> Stream:
-    """Reads move when their window changes; results leave before it changes. What is updated in place comes to one
-    buffer while another one is worked on and a third one leaves."""
-    reads, writes = way
+def stream(tensor: str, writes: bool, windows: list[Window], count: int, shares: int | None) -> Stream:
+    """Reads move when their window changes; results leave before it changes. Of `count` buffers each window takes the
+    next."""
     moves: list[Move] = []
-    buffer, count = 0, 1 + reads + writes
+    buffer = 0
     for k, w in enumerate(windows):
         fresh = k == 0 or w != windows[k - 1]
-        if fresh and k and ahead:
+        if fresh and k:
             buffer = (buffer + 1) % count
         last = k + 1 == len(windows) or w != windows[k + 1]
         moves.append(Move(w, buffer, last if writes else fresh))
     buffers = 1 + max(m.buffer for m in moves)
-    return Stream(tensor, reads, writes, aligned(max(w.nbytes for w in windows)), buffers, tuple(moves))
+    return Stream(tensor, writes, aligned(max(w.nbytes for w in windows)), buffers, tuple(moves), shares)
 
 
 def localized(part: Part, windows: list[Window | None]) -> Part:
@@ -266,8 +268,7 @@ def cost(parts: tuple[Part, ...], streams: list[Stream], cores: int, ahead: bool
         for k, m in enumerate(s.moves):
             if m.moves:
                 scattered = m.window.rows * m.window.planes * (8 if m.window.row_bytes < 16 else 2)
-                once = m.window.nbytes / BYTES_PER_CYCLE + TRANSFER_CYCLES * m.window.planes + scattered
-                transfer[k] += once * (s.reads + s.writes)
+                transfer[k] += m.window.nbytes / BYTES_PER_CYCLE + TRANSFER_CYCLES * m.window.planes + scattered
     work = [work_cycles(p, cores) for p in parts]
     bare = sum(work) + TILE_CYCLES * len(parts)
     exposed = sum(transfer)
