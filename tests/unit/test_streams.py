@@ -6,10 +6,10 @@ import pytest
 
 from trainlib_deployer.ir import DType, Op, Part, Program, Role, Tensor, View
 from trainlib_deployer.ops.conv import Conv, ConvShape
-from trainlib_deployer.ops.cuts import MOST_TILES, ranges
+from trainlib_deployer.ops.cuts import MOST_TILES, even_ranges, ranges
 from trainlib_deployer.ops.expr import Instr
 from trainlib_deployer.ops.loop import Loop
-from trainlib_deployer.plan.tiles import Room, Stream, Tiling, Window, aligned, alike, least_bytes, tiled
+from trainlib_deployer.plan.tiles import Room, Stream, Tiling, Window, aligned, alike, glance, least_bytes, tiled
 
 DEPTHWISE = ConvShape(3, 9, 1, 2, 17, 19, 8, 6, 3, 2, (2, 3), (1, 0), (2, 1))
 
@@ -125,3 +125,21 @@ def test_other_elements_of_what_is_written_are_another_stream(read: View) -> Non
     found = tiled(*twice, ROOM, True)
     assert found is not None
     assert [s.shares for s in found.streams] == [None] * 3
+
+
+def test_long_sums_are_cut_into_even_shares_of_whole_blocks() -> None:
+    assert even_ranges(784, 192, 64) == [(0, 192), (192, 384), (384, 576), (576, 704), (704, 784)]
+    assert even_ranges(130, 64, 64) == [(0, 64), (64, 128), (128, 130)]
+    assert even_ranges(37, 64, 64) == [(0, 37)]
+    for extent, size in ((1000, 320), (784, 448), (65, 64), (640, 640)):
+        found = even_ranges(extent, size, 64)
+        assert len(found) == len(ranges(extent, size))
+        assert [hi for _, hi in found] == [lo for lo, _ in found[1:]] + [extent]
+        assert all(lo % 64 == 0 and 0 < hi - lo <= size for lo, hi in found)
+
+
+def test_a_look_at_two_tiles_knows_whether_transfers_can_hide() -> None:
+    program, parts = updates(rows_of("w"), rows_of("g"), written=rows_of("w"), rows=2)
+    seen = glance(program, parts[0], parts[1], ROOM)
+    assert seen.second == 3 * aligned(4 * 2 * COLUMNS)
+    assert seen.cycles(seen.second) == seen.hidden < seen.bare == seen.cycles(seen.second - 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import accumulate
 from math import prod
 
 Range = tuple[int, int]
@@ -23,6 +24,14 @@ def panel_cycles(batch: int, rows: int, columns: int, terms: int, cores: int) ->
 def ranges(extent: int, size: int) -> list[Range]:
     """[0, size), [size, 2 size), ...; the last one takes the rest."""
     return [(lo, min(lo + size, extent)) for lo in range(0, extent, size)]
+
+
+def even_ranges(extent: int, size: int, grain: int) -> list[Range]:
+    """As few ranges of at most `size` as ranges() has, as even as whole grains allow: transfers hide behind work of their
+    like, not behind that of a rest."""
+    per, more = divmod(-(-extent // grain), -(-extent // size))
+    lengths = [(per + (i < more)) * grain for i in range(-(-extent // size))]
+    return [(hi - length, min(hi, extent)) for hi, length in zip(accumulate(lengths), lengths, strict=True)]
 
 
 def sizes(extent: int, grain: int = 1) -> list[int]:

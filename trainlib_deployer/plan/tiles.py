@@ -147,12 +147,30 @@ def direct_cycles(op: Op, streamed: list[View], cores: int) -> float:
     return L2_LOAD_CYCLES * (touched + op.kind.macs() / 4) / busy_cores(part, cores) + work_cycles(part, cores)
 
 
-def glance(program: Program, first: Part, second: Part, room: Room) -> float:
-    """Cycles of a tile, judged by the operands that change from the first to the second."""
+@dataclass(frozen=True, order=True)
+class Glance:
+    """Cycles of a tile at a first look: one after the other, or with the next one's transfers behind the work, where
+    there is room for second buffers."""
+
+    bare: float
+    hidden: float
+    second: int
+
+    def cycles(self, spare: int) -> float:
+        return self.hidden if self.second <= spare else self.bare
+
+    def times(self, tiles: float) -> Glance:
+        return Glance(self.bare * tiles, self.hidden * tiles, self.second)
+
+
+def glance(program: Program, first: Part, second: Part, room: Room) -> Glance:
+    """Judged by the operands that change from the first tile to the second."""
     views = zip((*first.reads, *first.writes), (*second.reads, *second.writes), strict=True)
     moving = [v for v, w in views if v.tensor not in room.resident and v != w]
     transfer = sum(dense_bytes(program, v) / BYTES_PER_CYCLE + TRANSFER_CYCLES for v in moving)
-    return max(transfer, work_cycles(first, room.cores)) + TILE_CYCLES
+    work = work_cycles(first, room.cores)
+    buffers = sum(aligned(dense_bytes(program, v)) for v in moving)
+    return Glance(transfer + work + TILE_CYCLES, max(transfer, work) + TILE_CYCLES, buffers)
 
 
 def least_bytes(program: Program, part: Part, room: Room) -> int:
