@@ -20,7 +20,7 @@ LANE_BYTES = 104  # what a team keeps of one stream (tl_lane)
 MOST_ROWS = 32767
 BYTES_PER_CYCLE = 8
 TRANSFER_CYCLES = 110  # issue and latency of one transfer
-TILE_CYCLES = 120  # two barriers and the bookkeeping of core 0
+TILE_CYCLES = 250  # a barrier, the bookkeeping of the core that drives a stream, and what it reads of tables in L2
 L2_LOAD_CYCLES = 14
 
 
@@ -304,8 +304,7 @@ def work_cycles(part: Part, cores: int) -> float:
 
 
 def busy_cores(part: Part, cores: int) -> float:
-    """Work is split over results: single ones of a fold, tiles of 16 of a kernel."""
-    results = sum(v.numel for v in part.writes)
-    units = results if part.kind.name == "reduce" else results / 16
+    """Work is split over results: single ones of a fold, fours of a loop, tiles of 16 of a kernel."""
+    units = sum(v.numel for v in part.writes) / {"reduce": 1, "map": 4}.get(part.kind.name, 16)
     rounds = -(-units // cores) if units > cores else 1
     return max(1.0, min(units / rounds, cores))
