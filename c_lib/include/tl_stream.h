@@ -1,5 +1,6 @@
 /* Tiles of tensors on their way between L2 and L1, two buffers each: while all cores compute on one tile, the DMA
- * brings the next and takes the last one away. Stream s is driven by core s; every core calls every function. */
+ * brings the next and takes the last one away. What is updated in place is two streams that share three buffers: one
+ * comes, one is worked on, one leaves. Stream s is driven by core s; every core calls every function. */
 #ifndef TL_STREAM_H
 #define TL_STREAM_H
 #include "tl_hal.h"
@@ -8,7 +9,7 @@
 typedef struct {
     char *l2;
     char *l1;
-    int second; /* bytes from the first buffer to the second; 0 when there is one */
+    int second; /* bytes from one buffer to the next; 0 when there is one */
     int pitch;  /* bytes between rows, between planes in L2 */
     int plane_pitch;
     int writes; /* 0: brought in, 1: taken away */
@@ -19,17 +20,16 @@ typedef struct {
     int l2; /* bytes from the operand's first one */
     int row_bytes;
     short rows, planes;
-    signed char buffer; /* 0 or 1 */
+    signed char buffer; /* 0, 1 or 2 */
     signed char moves;  /* 0: the buffer holds it already (reads), or it stays for the next tile to add to (writes) */
 } tl_part;
 
 /* One stream at work, in L1: reading its tables, which lie in L2, takes some fifteen cycles a word. */
 typedef struct {
     tl_stream home;
-    tl_part now, next;   /* of the tile worked on, and of the one being brought */
-    char *at;            /* where the tile worked on lies */
-    tl_dma_t in, out[2]; /* the transfers that may be under way */
-    unsigned char in_flight, out_flight[2];
+    char *at[2];  /* where even tiles lie, and odd ones: slow cores may still read the one while the other is set */
+    tl_dma_t job; /* at most one transfer is under way: out of tile k - 2 or into tile k, while k - 1 is worked on */
+    int under_way;
 } tl_lane;
 
 typedef struct {
@@ -41,13 +41,13 @@ typedef struct {
 } tl_tiles;
 
 void tl_tiles_open(const tl_tiles *t); /* start bringing tile 0 */
-void tl_tiles_begin(const tl_tiles *t,
-                    int tile);          /* tile's reads are there, its write buffers free; the next is coming */
-void tl_tiles_end(const tl_tiles *t);   /* behind a barrier: all cores are done with it; its results leave */
+/* All cores are done with the tile before, whose results leave; tile's reads are there, its write buffers free; the next
+ * is coming. */
+void tl_tiles_begin(const tl_tiles *t, int tile);
 void tl_tiles_close(const tl_tiles *t); /* all results have arrived */
 
-static inline void *tl_tiles_at(const tl_tiles *t, int stream)
+static inline void *tl_tiles_at(const tl_tiles *t, int stream, int tile)
 {
-    return t->lanes[stream].at;
+    return t->lanes[stream].at[tile & 1];
 }
 #endif

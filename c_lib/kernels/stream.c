@@ -1,100 +1,105 @@
-/* Tiles on their way between L2 and L1. */
+/* Tiles on their way between L2 and L1. What a tile costs beside its work is mostly the way through here of the core that
+ * drives a stream: one call a tile, inlined but for what is rare. */
 #include "tl_stream.h"
 
-static char *buffer_of(const tl_lane *lane, const tl_part *p)
+/* Planes behind the first one. Those but the last are awaited at once: there is one job a stream. */
+static __attribute__((noinline)) void more_planes(tl_lane *lane, const tl_part *p, char *l1)
 {
-    return lane->home.l1 + p->buffer * lane->home.second;
-}
-
-/* Planes but the last are awaited at once: there is one job a stream. */
-static void start_in(tl_lane *lane)
-{
-    const tl_stream *s = &lane->home;
-    const tl_part *p = &lane->next;
-    char *l1 = buffer_of(lane, p), *l2 = s->l2 + p->l2;
-    for (int i = 0; i < p->planes; i++, l1 += p->row_bytes * p->rows, l2 += s->plane_pitch) {
-        if (i)
-            tl_dma_wait(&lane->in);
-        tl_dma_in(&lane->in, l1, l2, (size_t)p->row_bytes, (size_t)p->rows, (size_t)s->pitch);
+    char *l2 = lane->home.l2 + p->l2;
+    for (int i = 1; i < p->planes; i++) {
+        l1 += p->row_bytes * p->rows, l2 += lane->home.plane_pitch;
+        tl_dma_wait(&lane->job);
+        if (lane->home.writes)
+            tl_dma_out(&lane->job, l2, l1, (size_t)p->row_bytes, (size_t)p->rows, (size_t)lane->home.pitch);
+        else
+            tl_dma_in(&lane->job, l1, l2, (size_t)p->row_bytes, (size_t)p->rows, (size_t)lane->home.pitch);
     }
-    lane->in_flight = 1;
 }
 
-static void start_out(tl_lane *lane)
+static inline void start(tl_lane *lane, const tl_part *p, char *l1)
 {
-    const tl_stream *s = &lane->home;
-    const tl_part *p = &lane->now;
-    tl_dma_t *job = &lane->out[p->buffer];
-    char *l1 = lane->at, *l2 = s->l2 + p->l2;
-    for (int i = 0; i < p->planes; i++, l1 += p->row_bytes * p->rows, l2 += s->plane_pitch) {
-        if (i)
-            tl_dma_wait(job);
-        tl_dma_out(job, l2, l1, (size_t)p->row_bytes, (size_t)p->rows, (size_t)s->pitch);
-    }
-    lane->out_flight[p->buffer] = 1;
+    char *l2 = lane->home.l2 + p->l2;
+    if (lane->home.writes)
+        tl_dma_out(&lane->job, l2, l1, (size_t)p->row_bytes, (size_t)p->rows, (size_t)lane->home.pitch);
+    else
+        tl_dma_in(&lane->job, l1, l2, (size_t)p->row_bytes, (size_t)p->rows, (size_t)lane->home.pitch);
+    lane->under_way = 1;
+    if (p->planes > 1)
+        more_planes(lane, p, l1);
 }
 
-/* Learn what a tile moves, and bring it. */
-static void fetch(const tl_tiles *t, int stream, int tile)
+static inline void await(tl_lane *lane)
+{
+    if (lane->under_way)
+        tl_dma_wait(&lane->job);
+    lane->under_way = 0;
+}
+
+/* What tile `done` computed leaves. */
+static inline void leave(const tl_tiles *t, int stream, int done)
 {
     tl_lane *lane = &t->lanes[stream];
-    lane->next = t->parts[tile * t->count + stream];
-    if (!lane->home.writes && lane->next.moves)
-        start_in(lane);
+    const tl_part *p = &t->parts[done * t->count + stream];
+    if (lane->home.writes && p->moves)
+        start(lane, p, lane->at[done & 1]);
 }
 
-static void await_in(tl_lane *lane)
+/* What tile `next` reads comes. */
+static inline void fetch(const tl_tiles *t, int stream, int next)
 {
-    if (lane->in_flight)
-        tl_dma_wait(&lane->in);
-    lane->in_flight = 0;
-}
-
-static void await_out(tl_lane *lane, int buffer)
-{
-    if (lane->out_flight[buffer])
-        tl_dma_wait(&lane->out[buffer]);
-    lane->out_flight[buffer] = 0;
+    tl_lane *lane = &t->lanes[stream];
+    const tl_part *p = &t->parts[next * t->count + stream];
+    char *at = lane->home.l1 + p->buffer * lane->home.second;
+    lane->at[next & 1] = at;
+    if (!lane->home.writes && p->moves)
+        start(lane, p, at);
 }
 
 void tl_tiles_open(const tl_tiles *t)
 {
     for (int s = tl_core_id(); s < t->count; s += tl_num_cores()) {
-        tl_lane *lane = &t->lanes[s];
-        lane->home = t->streams[s];
-        lane->in_flight = lane->out_flight[0] = lane->out_flight[1] = 0;
+        t->lanes[s].home = t->streams[s];
+        t->lanes[s].under_way = 0;
         fetch(t, s, 0);
+    }
+}
+
+/* One buffer a stream: the tile before leaves, then this one comes. */
+static __attribute__((noinline)) void swap(const tl_tiles *t, int tile)
+{
+    tl_barrier();
+    for (int s = tl_core_id(); s < t->count; s += tl_num_cores()) {
+        leave(t, s, tile - 1);
+        fetch(t, s, tile);
     }
 }
 
 void tl_tiles_begin(const tl_tiles *t, int tile)
 {
-    for (int s = tl_core_id(); s < t->count; s += tl_num_cores()) {
-        tl_lane *lane = &t->lanes[s];
-        if (!t->ahead && tile > 0)
-            fetch(t, s, tile);
-        await_in(lane);
-        lane->now = lane->next;
-        lane->at = buffer_of(lane, &lane->now);
-        if (t->ahead && tile + 1 < t->tiles)
-            fetch(t, s, tile + 1);
-        await_out(lane, lane->now.buffer);
-    }
+    const int first = tl_core_id(), step = tl_num_cores(), count = t->count;
+    if (!t->ahead && tile)
+        swap(t, tile);
+    for (int s = first; s < count; s += step)
+        await(&t->lanes[s]);
     tl_barrier();
-}
-
-void tl_tiles_end(const tl_tiles *t)
-{
-    for (int s = tl_core_id(); s < t->count; s += tl_num_cores())
-        if (t->lanes[s].home.writes && t->lanes[s].now.moves)
-            start_out(&t->lanes[s]);
+    if (!t->ahead)
+        return;
+    for (int s = first; s < count; s += step) {
+        if (tile)
+            leave(t, s, tile - 1);
+        if (tile + 1 < t->tiles)
+            fetch(t, s, tile + 1);
+    }
 }
 
 void tl_tiles_close(const tl_tiles *t)
 {
+    for (int s = tl_core_id(); s < t->count; s += tl_num_cores())
+        await(&t->lanes[s]);
+    tl_barrier();
     for (int s = tl_core_id(); s < t->count; s += tl_num_cores()) {
-        await_out(&t->lanes[s], 0);
-        await_out(&t->lanes[s], 1);
+        leave(t, s, t->tiles - 1);
+        await(&t->lanes[s]);
     }
     tl_barrier();
 }

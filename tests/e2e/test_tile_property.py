@@ -47,6 +47,11 @@ def compared(seed: int, folder: Path, kernels: list[Path]) -> list[Case]:
     return comparison.cases
 
 
+def updates_in_place(case: Case) -> bool:
+    """A tile comes, one is worked on, one leaves."""
+    return any(s.shares is not None and s.buffers == 3 for s in case.tiling.streams)
+
+
 def test_any_operation_in_tiles_gives_the_bits_of_the_whole(kernels: list[Path], tmp_path: Path) -> None:
     cases: list[Case] = []
     for seed in SEEDS:
@@ -57,6 +62,7 @@ def test_any_operation_in_tiles_gives_the_bits_of_the_whole(kernels: list[Path],
     families = Counter(case.op.kind.name for case in cases)
     assert all(families[name] >= 20 for name in FAMILIES), families
     assert sum(getattr(case.op.kind, "recorded", 0) for case in cases) >= 20, "updates that make their own gradient"
+    assert sum(updates_in_place(case) for case in cases) >= 50, "updates in place"
     sums = Counter(case.op.kind.name for case in cases if case.sums)
     assert all(sums[name] >= 20 for name in ("matmul", "conv2d_bw_w")), sums
     assert sums["chain"] >= 10, sums

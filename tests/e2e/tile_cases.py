@@ -230,7 +230,7 @@ class Comparison:
 
     def tiled(self, number: int, case: Case) -> str:
         """Buffers lie without gaps in an order of chance."""
-        sizes = [s.size * s.buffers for s in case.tiling.streams]
+        sizes = [s.nbytes for s in case.tiling.streams]
         offset, places = aligned(case.tiling.scratch), {}
         for k in random.Random(number).sample(range(len(sizes)), len(sizes)):
             places[k] = offset

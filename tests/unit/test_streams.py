@@ -6,8 +6,10 @@ import pytest
 
 from trainlib_deployer.ir import DType, Op, Part, Program, Role, Tensor, View
 from trainlib_deployer.ops.conv import Conv, ConvShape
-from trainlib_deployer.ops.cuts import MOST_TILES
-from trainlib_deployer.plan.tiles import Room, Stream, Tiling, Window, alike, tiled
+from trainlib_deployer.ops.cuts import MOST_TILES, even_ranges, ranges
+from trainlib_deployer.ops.expr import Instr
+from trainlib_deployer.ops.loop import Loop
+from trainlib_deployer.plan.tiles import Room, Stream, Tiling, Window, aligned, alike, glance, least_bytes, tiled
 
 DEPTHWISE = ConvShape(3, 9, 1, 2, 17, 19, 8, 6, 3, 2, (2, 3), (1, 0), (2, 1))
 
@@ -63,3 +65,81 @@ def test_more_pitches_than_a_stream_has_cannot_be_streamed() -> None:
     assert alike(rows) is None
     assert alike([Window(0, 12, 2, 100, 2, 900, (1,)), Window(0, 12, 2, 100, 2, 800, (1,))]) is None
     assert alike([rows[0], None]) is None
+
+
+ROWS, COLUMNS = 11, 9
+SCALED = (Instr("mul", (0, 1), DType.F32),)
+
+
+def updates(*views: View, written: View, rows: int) -> tuple[Program, tuple[Part, ...]]:
+    """Tiles of so many rows of a loop."""
+    kind = Loop(written.shape, 0, (DType.F32,) * len(views), SCALED, (), (), (len(views),), (DType.F32,))
+    tensors = {n: Tensor(n, (2 * ROWS, COLUMNS), DType.F32, Role.ACTIVATION) for n in ("w", "g")}
+    cuts = [(r, (0, COLUMNS)) for r in ranges(ROWS, rows)]
+    return Program("net", tensors), tuple(kind.part(c, views, (written,)) for c in cuts)
+
+
+def rows_of(tensor: str, first: int = 0) -> View:
+    return View(tensor, (ROWS, COLUMNS), (COLUMNS, 1), first * COLUMNS)
+
+
+ROOM = Room(frozenset(), 1 << 20, 2)
+
+
+def test_what_is_updated_in_place_comes_and_leaves_in_the_same_three_buffers() -> None:
+    program, parts = updates(rows_of("w"), rows_of("g"), written=rows_of("w"), rows=2)
+    found = tiled(program, parts, ROOM, True)
+    assert found is not None
+    assert found.of_operand == (0, 1, 2)
+    old, gradient, new = found.streams
+    assert (old.shares, gradient.shares, new.shares) == (None, None, 0)
+    assert (old.buffers, gradient.buffers) == (3, 2)
+    assert [m.buffer for m in old.moves] == [m.buffer for m in new.moves] == [0, 1, 2, 0, 1, 2]
+    assert all(m.moves for m in (*old.moves, *new.moves))
+    assert found.moved == (2 + 1) * 4 * ROWS * COLUMNS
+    assert found.nbytes == (3 + 2) * aligned(4 * 2 * COLUMNS) + found.lanes
+
+
+def test_one_tile_has_one_buffer_for_both_ways() -> None:
+    program, parts = updates(rows_of("w"), rows_of("g"), written=rows_of("w"), rows=ROWS)
+    found = tiled(program, parts, ROOM, True)
+    assert found is not None
+    assert found.nbytes == 2 * aligned(4 * ROWS * COLUMNS) + found.lanes == least_bytes(program, parts[0], ROOM)
+
+
+def test_one_after_the_other_results_have_a_buffer_of_their_own() -> None:
+    """What the next tile reads would else come while this one leaves."""
+    program, parts = updates(rows_of("w"), rows_of("g"), written=rows_of("w"), rows=2)
+    found = tiled(program, parts, ROOM, False)
+    assert found is not None
+    assert [(s.shares, s.buffers) for s in found.streams] == [(None, 1)] * 3
+
+
+@pytest.mark.parametrize("read", [rows_of("w", 1), View("w", (ROWS, COLUMNS), (COLUMNS, 2))])
+def test_other_elements_of_what_is_written_are_another_stream(read: View) -> None:
+    program, parts = updates(read, rows_of("g"), written=rows_of("w"), rows=2)
+    found = tiled(program, parts, ROOM, True)
+    assert found is not None
+    assert [s.shares for s in found.streams] == [None] * 3
+    twice = updates(rows_of("w"), rows_of("w", ROWS), written=rows_of("w"), rows=2)
+    found = tiled(*twice, ROOM, True)
+    assert found is not None
+    assert [s.shares for s in found.streams] == [None] * 3
+
+
+def test_long_sums_are_cut_into_even_shares_of_whole_blocks() -> None:
+    assert even_ranges(784, 192, 64) == [(0, 192), (192, 384), (384, 576), (576, 704), (704, 784)]
+    assert even_ranges(130, 64, 64) == [(0, 64), (64, 128), (128, 130)]
+    assert even_ranges(37, 64, 64) == [(0, 37)]
+    for extent, size in ((1000, 320), (784, 448), (65, 64), (640, 640)):
+        found = even_ranges(extent, size, 64)
+        assert len(found) == len(ranges(extent, size))
+        assert [hi for _, hi in found] == [lo for lo, _ in found[1:]] + [extent]
+        assert all(lo % 64 == 0 and 0 < hi - lo <= size for lo, hi in found)
+
+
+def test_a_look_at_two_tiles_knows_whether_transfers_can_hide() -> None:
+    program, parts = updates(rows_of("w"), rows_of("g"), written=rows_of("w"), rows=2)
+    seen = glance(program, parts[0], parts[1], ROOM)
+    assert seen.second == 3 * aligned(4 * 2 * COLUMNS)
+    assert seen.cycles(seen.second) == seen.hidden < seen.bare == seen.cycles(seen.second - 1)

@@ -61,8 +61,7 @@ def tiled_lines(op: Op, tiling: Tiling, position: int, at: Addresses, library: L
         )
     lines.append("        TRANSFERS(tl_tiles_begin(&t, k));")
     lines += ["        " + line if line else "" for line in calls]
-    lines += ["        tl_barrier();", "        TRANSFERS(tl_tiles_end(&t));", "    }"]
-    lines += ["    TRANSFERS(tl_tiles_close(&t));", "}"]
+    lines += ["    }", "    TRANSFERS(tl_tiles_close(&t));", "}"]
     return "\n".join(lines)
 
 
@@ -70,9 +69,10 @@ def stream_text(s: Stream, number: int, position: int, at: Addresses) -> str:
     w = s.moves[0].window
     pitch = next((m.window.pitch for m in s.moves if m.window.rows > 1), w.pitch)
     plane_pitch = next((m.window.plane_pitch for m in s.moves if m.window.planes > 1), w.plane_pitch)
-    second = s.size if s.buffers == 2 else 0
+    second = s.size if s.buffers > 1 else 0
     home = at.base(s.tensor) if any(m.moves for m in s.moves) else "0"
-    return f"{{(char *){home}, TILE({position}, {number}), {second}, {pitch}, {plane_pitch}, {int(s.writes)}}}"
+    buffers = number if s.shares is None else s.shares
+    return f"{{(char *){home}, TILE({position}, {buffers}), {second}, {pitch}, {plane_pitch}, {int(s.writes)}}}"
 
 
 def move_text(s: Stream, tile: int) -> str:
@@ -141,7 +141,7 @@ def link_template(
     def pointer(i: int, view: View, offset: str | None = None) -> str:
         s = of_operand[i]
         if s is not None:
-            return f"tl_tiles_at(&t, {s})"
+            return f"tl_tiles_at(&t, {s}, k)"
         if at.recorded(view.tensor):
             return f"RECORDED({hole(view.offset)})"
         return f"{at.base(view.tensor)} + {hole(view.offset) if offset is None else offset}"

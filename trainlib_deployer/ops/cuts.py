@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import accumulate
 from math import prod
 
 Range = tuple[int, int]
 COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96)  # of tiles along a dimension
+MORE_COUNTS = (5, 10, 14, 20, 28, 40, 56, 80)  # where one dimension is cut alone, there is time to try these as well
 MOST_TILES = 96  # of one operation; finer cuts cost more than they bring
 
 
@@ -25,9 +27,17 @@ def ranges(extent: int, size: int) -> list[Range]:
     return [(lo, min(lo + size, extent)) for lo in range(0, extent, size)]
 
 
-def sizes(extent: int, grain: int = 1) -> list[int]:
+def even_ranges(extent: int, size: int, grain: int) -> list[Range]:
+    """As few ranges of at most `size` as ranges() has, as even as whole grains allow: a transfer hides behind work that
+    takes as long, not behind that on a rest."""
+    per, more = divmod(-(-extent // grain), -(-extent // size))
+    lengths = [(per + (i < more)) * grain for i in range(-(-extent // size))]
+    return [(hi - length, min(hi, extent)) for hi, length in zip(accumulate(lengths), lengths, strict=True)]
+
+
+def sizes(extent: int, grain: int = 1, counts: tuple[int, ...] = COUNTS) -> list[int]:
     """Tile sizes worth trying, from whole to one grain: even shares, rounded up to the grain."""
-    shares = (-(-extent // (count * grain)) * grain for count in COUNTS if count <= extent)
+    shares = (-(-extent // (count * grain)) * grain for count in counts if count <= extent)
     return sorted({min(s, extent) for s in (extent, *shares)}, reverse=True)
 
 
@@ -36,7 +46,7 @@ def outer_cuts(extents: tuple[int, ...]) -> Iterator[list[tuple[Range, ...]]]:
     for level in range(len(extents)):
         outer = [ranges(e, 1) for e in extents[:level]]
         inner = [(0, e) for e in extents[level + 1 :]]
-        for size in sizes(extents[level])[1:]:
+        for size in sizes(extents[level], counts=COUNTS + MORE_COUNTS)[1:]:
             if prod(extents[:level]) * -(-extents[level] // size) > MOST_TILES:
                 return
             boxes: list[tuple[Range, ...]] = [()]

@@ -15,7 +15,7 @@ import torch
 from trainlib_deployer.ir import Part, View
 from trainlib_deployer.ops.build import Builder
 from trainlib_deployer.ops.call import Call, Operand, strides
-from trainlib_deployer.ops.cuts import MOST_TILES, Range, panel_cycles, ranges, sizes
+from trainlib_deployer.ops.cuts import MOST_TILES, Range, even_ranges, panel_cycles, ranges, sizes
 from trainlib_deployer.ops.kernel_scratch import matmul_scratch
 from trainlib_deployer.ops.registry import covers
 
@@ -61,7 +61,8 @@ class MatMul:
         if 1 in (self.m, self.n):  # four rows at a time; few of them are split over k
             rows = self.batch * self.m * self.n
             if rows >= 4 * cores or self.k <= BLOCK:
-                return 2.7 * self.k * 4 * -(-rows // (4 * cores)) + 300
+                quad = 4 * 2.8 * self.k + 16 * -(-self.k // BLOCK) + 110
+                return quad * -(-rows // (4 * cores)) + 250
             return 2.7 * BLOCK * 4 * -(-(-(-rows // 4) * -(-self.k // BLOCK)) // cores) + 900
         return panel_cycles(self.batch, self.m, self.n, self.k, cores)
 
@@ -70,7 +71,7 @@ class MatMul:
         for k in sizes(self.k, BLOCK):
             for m in sizes(self.m, 4):
                 for n in sizes(self.n, 4):
-                    terms = ranges(self.k, k)
+                    terms = even_ranges(self.k, k, BLOCK)
                     if -(-self.k // k) * -(-self.m // m) * -(-self.n // n) > MOST_TILES:
                         continue
                     samples = ranges(self.batch, 1 if m < self.m or n < self.n or k < self.k else self.batch)

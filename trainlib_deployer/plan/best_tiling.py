@@ -13,7 +13,7 @@ from typing import Any, cast
 from trainlib_deployer.ir import Kind, Op, Part, Program, Splittable, Tensor, View
 from trainlib_deployer.ops.chain import Chain
 from trainlib_deployer.ops.cuts import MOST_TILES
-from trainlib_deployer.plan.tiles import Room, Tiling, direct_cycles, glance, least_bytes, tiled
+from trainlib_deployer.plan.tiles import Glance, Room, Tiling, direct_cycles, glance, least_bytes, tiled
 
 LOOK_AT = 5  # cuts of an operation that are worked out in full
 REMEMBERED = 4096  # operations
@@ -44,11 +44,11 @@ class Prospects:
         self.job = job
         self.whole = Part(job.kind, job.reads, job.writes)
         self.least = least_bytes(self.program, self.whole, job.room)
-        self.cuts = list(self.glances())  # least bytes, guess of the cycles, the cuts
+        self.cuts = list(self.glances())  # least bytes, a guess of the cycles, the cuts
         self.known: dict[tuple[int, bool], Tiling | None] = {}
         self.made: dict[int, tuple[Part, ...]] = {}
 
-    def glances(self) -> Iterator[tuple[int, float, Sequence[Any]]]:
+    def glances(self) -> Iterator[tuple[int, Glance, Sequence[Any]]]:
         """Judged by the first two tiles."""
         if not hasattr(self.job.kind, "cuts"):
             return
@@ -56,14 +56,16 @@ class Prospects:
         for cuts in kind.cuts():
             if 1 < len(cuts) <= MOST_TILES:
                 first, second = (kind.part(c, self.job.reads, self.job.writes) for c in cuts[:2])
-                guess = len(cuts) * glance(self.program, first, second, self.job.room)
+                alike = self.whole.kind.macs() / max(first.kind.macs(), 1) or len(cuts)  # the last ones may be smaller
+                guess = glance(self.program, first, second, self.job.room).times(alike)
                 yield least_bytes(self.program, first, self.job.room), guess, cuts
 
     def candidates(self, capacity: int) -> Iterator[int]:
         """The whole operation (-1), or the cuts that look best, of those that may fit."""
         if self.least <= capacity:
             yield -1
-        promising = [(guess, i) for i, (least, guess, _) in enumerate(self.cuts) if least <= capacity]
+        fitting = ((i, least, guess) for i, (least, guess, _) in enumerate(self.cuts) if least <= capacity)
+        promising = [(guess.cycles(capacity - least), i) for i, least, guess in fitting]
         yield from (i for _, i in sorted(promising)[:LOOK_AT])
 
     def tiling(self, index: int, ahead: bool) -> Tiling | None:

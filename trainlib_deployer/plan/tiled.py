@@ -132,7 +132,8 @@ def at_home(items: list[Item], here: frozenset[str], inside: bool) -> list[Item]
 def stream_items(at: int, tiling: Tiling) -> list[Item]:
     """The buffers of one operation's streams, and the record of their transfers."""
     life = Lifetime(at, at + 1)
-    buffers = [Item(f"tile {at}.{k}", s.size * s.buffers, life, "buffer") for k, s in enumerate(tiling.streams)]
+    owners = ((k, s) for k, s in enumerate(tiling.streams) if s.shares is None)
+    buffers = [Item(f"tile {at}.{k}", s.nbytes, life, "buffer") for k, s in owners]
     return [Item(f"lanes {at}", tiling.lanes, life, "buffer"), *buffers]
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from math import prod
 from typing import TYPE_CHECKING, TypeGuard
 
@@ -19,11 +20,11 @@ if TYPE_CHECKING:
 
 ALIGNMENT = 16
 MOST_STREAMS = 20
-LANE_BYTES = 208  # what a team keeps of one stream (tl_lane)
+LANE_BYTES = 104  # what a team keeps of one stream (tl_lane)
 MOST_ROWS = 32767
 BYTES_PER_CYCLE = 8
 TRANSFER_CYCLES = 110  # issue and latency of one transfer
-TILE_CYCLES = 120  # two barriers and the bookkeeping of core 0
+TILE_CYCLES = 250  # a barrier, the bookkeeping of the core that drives a stream, and what it reads of tables in L2
 LINK_CYCLES = 1200  # of each further operation of a chain in a tile: eight cores fetch its instructions anew
 L2_LOAD_CYCLES = 14
 INSIDE = -1  # of a result that has no stream of its own yet
@@ -64,6 +65,12 @@ class Stream:
     size: int  # of one buffer, aligned
     buffers: int
     moves: tuple[Move, ...]
+    shares: int | None = None  # results that take the place of what was read: the stream in whose buffers they lie
+
+    @property
+    def nbytes(self) -> int:
+        """Of L1, beside what other streams take."""
+        return self.size * self.buffers if self.shares is None else 0
 
 
 @dataclass(frozen=True)
@@ -98,7 +105,7 @@ class Tiling:
     @property
     def nbytes(self) -> int:
         """L1 that the tiles take: buffers, scratch, and the record of the transfers."""
-        return sum(s.size * s.buffers for s in self.streams) + aligned(self.scratch) + self.lanes
+        return sum(s.nbytes for s in self.streams) + aligned(self.scratch) + self.lanes
 
     @property
     def moved(self) -> int:
@@ -146,12 +153,30 @@ def direct_cycles(op: Op, streamed: list[View], cores: int) -> float:
     return L2_LOAD_CYCLES * (touched + op.kind.macs() / 4) / busy_cores(part, cores) + work_cycles(part, cores)
 
 
-def glance(program: Program, first: Part, second: Part, room: Room) -> float:
-    """Cycles of a tile, judged by the operands that change from the first to the second."""
+@dataclass(frozen=True, order=True)
+class Glance:
+    """Cycles of a tile at a first look: one after the other, or with the next one's transfers behind the work, where
+    there is room for second buffers."""
+
+    bare: float
+    hidden: float
+    second: int
+
+    def cycles(self, spare: int) -> float:
+        return self.hidden if self.second <= spare else self.bare
+
+    def times(self, tiles: float) -> Glance:
+        return Glance(self.bare * tiles, self.hidden * tiles, self.second)
+
+
+def glance(program: Program, first: Part, second: Part, room: Room) -> Glance:
+    """Judged by the operands that change from the first tile to the second."""
     views = zip((*first.reads, *first.writes), (*second.reads, *second.writes), strict=True)
     moving = [v for v, w in views if v.tensor not in room.resident and v != w and moves(program, v)]
     transfer = sum(dense_bytes(program, v) / BYTES_PER_CYCLE + TRANSFER_CYCLES for v in moving)
-    return max(transfer, work_cycles(first, room.cores)) + TILE_CYCLES
+    work = work_cycles(first, room.cores)
+    buffers = sum(aligned(dense_bytes(program, v)) for v in moving)
+    return Glance(transfer + work + TILE_CYCLES, max(transfer, work) + TILE_CYCLES, buffers)
 
 
 def moves(program: Program, view: View) -> bool:
@@ -160,9 +185,12 @@ def moves(program: Program, view: View) -> bool:
 
 def least_bytes(program: Program, part: Part, room: Room) -> int:
     """What a tile needs at the least: one buffer for each streamed operand, its lane, and scratch."""
-    views = [v for v in (*part.reads, *part.writes) if v.tensor not in room.resident and moves(program, v)]
+    source = updated((part,))
+    operands = enumerate((*part.reads, *part.writes))
+    views = [(i, v) for i, v in operands if v.tensor not in room.resident and moves(program, v)]
     lanes = aligned(len(views) * LANE_BYTES)
-    return sum(aligned(dense_bytes(program, v)) for v in views) + lanes + part.kind.scratch(room.cores)
+    buffers = sum(aligned(dense_bytes(program, v)) for i, v in views if i not in source)
+    return buffers + lanes + part.kind.scratch(room.cores)
 
 
 def dense_bytes(program: Program, view: View) -> int:
@@ -176,7 +204,7 @@ def aligned(size: int) -> int:
 
 def tiled(program: Program, parts: tuple[Part, ...], room: Room, ahead: bool) -> Tiling | None:
     operands = [(*p.reads, *p.writes) for p in parts]
-    reads = len(parts[0].reads)
+    reads, source = len(parts[0].reads), updated(parts) if ahead else {}
     streams: list[Stream] = []
     slots: list[int | None] = []
     by_operand: list[Sequence[Window | None]] = []
@@ -193,14 +221,16 @@ def tiled(program: Program, parts: tuple[Part, ...], room: Room, ahead: bool) ->
         by_operand.append(windows)
         if tensor.role is Role.INSIDE:
             slots.append(INSIDE)
-        else:
-            slots.append(joined(streams, stream(tensor.name, i >= reads, windows, ahead)))
+            continue
+        count = 1 + ahead + (i in source or i in source.values())
+        shares = slots[source[i]] if i in source else None
+        slots.append(joined(streams, stream(tensor.name, i >= reads, windows, count, shares)))
     if INSIDE in slots:
         at = slots.index(INSIDE)
-        over = overwritten(parts[0].kind, reads, by_operand)
-        if over is None or slots[over] is None:
+        slots[at] = overwritten(parts[0].kind, slots[reads:], streams, by_operand[reads:])
+        if slots[at] is None:
+            slots[at] = len(streams)
             streams.append(kept_inside(operands[0][at].tensor, by_operand[at]))
-        slots[at] = len(streams) - 1 if over is None or slots[over] is None else slots[over]
     if len(streams) > MOST_STREAMS:
         return None
     local = tuple(localized(p, [w[k] for w in by_operand]) for k, p in enumerate(parts))
@@ -212,13 +242,16 @@ def is_chain(kind: Kind) -> TypeGuard[Chain]:
     return kind.name == "chain"
 
 
-def overwritten(kind: Kind, reads: int, windows: list[Sequence[Window | None]]) -> int | None:
-    """The operand in whose tiles a chain's result that stays inside may lie until its one follower writes over it."""
+def overwritten(
+    kind: Kind, slots: list[int | None], streams: list[Stream], windows: list[Sequence[Window | None]]
+) -> int | None:
+    """The stream in whose tiles a chain's result that stays inside may lie until its one follower writes over it."""
     assert is_chain(kind)
     using = [f for f in kind.followers if -1 in f.reads]
-    for slot in using[0].writes if len(using) == 1 else ():
-        if same_layout(windows[reads + ~slot], windows[reads]):
-            return reads + ~slot
+    for write in using[0].writes if len(using) == 1 else ():
+        slot = slots[~write]
+        if slot is not None and streams[slot].shares is None and same_layout(windows[~write], windows[0]):
+            return slot
     return None
 
 
@@ -242,6 +275,21 @@ def same_bytes(one: Stream, other: Stream) -> bool:
     return all(replace(m.window, dense=()) == replace(n.window, dense=()) for m, n in pairs)
 
 
+def updated(parts: tuple[Part, ...]) -> dict[int, int]:
+    """Operands that a loop writes where it has read them, element by element: the one written to the one read."""
+    first, out = parts[0], {}
+    if first.kind.name not in ("map", "chain"):
+        return {}
+    for w, view in enumerate(first.writes):
+        users = [r for r, v in enumerate(first.reads) if v.tensor == view.tensor]
+        alone = sum(v.tensor == view.tensor for v in first.writes) == 1
+        if not users or not alone or any(p.reads[r] != p.writes[w] for p in parts for r in users):
+            continue
+        if all(a.writes[w] != b.writes[w] for a, b in pairwise(parts)):
+            out[len(first.reads) + w] = users[0]
+    return out
+
+
 def alike(windows: Sequence[Window | None]) -> list[Window] | None:
     """The same transfers with one pitch and one plane pitch for all, as a stream has them; None where there is no such
     pair. The last channel of an image has rows where others have planes."""
@@ -260,18 +308,19 @@ def as_planes(w: Window) -> Window:
     return replace(w, rows=1, planes=w.rows, plane_pitch=w.pitch)
 
 
-def stream(tensor: str, writes: bool, windows: list[Window], ahead: bool) -> Stream:
-    """Reads move when their window changes; results leave before it changes."""
+def stream(tensor: str, writes: bool, windows: list[Window], count: int, shares: int | None) -> Stream:
+    """Reads move when their window changes; results leave before it changes. Of `count` buffers each window takes the
+    next."""
     moves: list[Move] = []
     buffer = 0
     for k, w in enumerate(windows):
         fresh = k == 0 or w != windows[k - 1]
-        if fresh and k and ahead:
-            buffer ^= 1
+        if fresh and k:
+            buffer = (buffer + 1) % count
         last = k + 1 == len(windows) or w != windows[k + 1]
         moves.append(Move(w, buffer, last if writes else fresh))
-    buffers = 2 if any(m.buffer for m in moves) else 1
-    return Stream(tensor, writes, aligned(max(w.nbytes for w in windows)), buffers, tuple(moves))
+    buffers = 1 + max(m.buffer for m in moves)
+    return Stream(tensor, writes, aligned(max(w.nbytes for w in windows)), buffers, tuple(moves), shares)
 
 
 def kept_inside(tensor: str, windows: Sequence[Window | None]) -> Stream:
@@ -318,8 +367,7 @@ def work_cycles(part: Part, cores: int) -> float:
 
 
 def busy_cores(part: Part, cores: int) -> float:
-    """Work is split over results: single ones of a fold, tiles of 16 of a kernel."""
-    results = sum(v.numel for v in part.writes)
-    units = results if part.kind.name == "reduce" else results / 16
+    """Work is split over results: single ones of a fold, fours of a loop, tiles of 16 of a kernel."""
+    units = sum(v.numel for v in part.writes) / {"reduce": 1, "map": 4}.get(part.kind.name, 16)
     rounds = -(-units // cores) if units > cores else 1
     return max(1.0, min(units / rounds, cores))
