@@ -35,12 +35,18 @@ static void start_out(tl_lane *lane)
 }
 
 /* Learn what a tile moves, and bring it. */
-static void fetch(const tl_tiles *t, int stream, int tile)
+static void fetch(tl_lane *lane, const tl_part *part)
 {
-    tl_lane *lane = &t->lanes[stream];
-    lane->next = t->parts[tile * t->count + stream];
+    lane->next = *part;
     if (!lane->home.writes && lane->next.moves)
         start_in(lane);
+}
+
+static void open_lane(tl_lane *lane, const tl_stream *home, const tl_part *first)
+{
+    lane->home = *home;
+    lane->in_flight = lane->out_flight[0] = lane->out_flight[1] = 0;
+    fetch(lane, first);
 }
 
 static void await_in(tl_lane *lane)
@@ -57,27 +63,35 @@ static void await_out(tl_lane *lane, int buffer)
     lane->out_flight[buffer] = 0;
 }
 
+/* A stream's core is the same in every operation: it awaits what it has started. */
+void tl_tiles_early(tl_lane *lanes, const tl_early *early, int count, int cores)
+{
+    const int core = tl_core_id();
+    for (int i = 0; i < count; i++)
+        if (early[i].stream % cores == core)
+            open_lane(&lanes[early[i].stream], &early[i].home, &early[i].first);
+}
+
 void tl_tiles_open(const tl_tiles *t)
 {
-    for (int s = tl_core_id(); s < t->count; s += tl_num_cores()) {
-        tl_lane *lane = &t->lanes[s];
-        lane->home = t->streams[s];
-        lane->in_flight = lane->out_flight[0] = lane->out_flight[1] = 0;
-        fetch(t, s, 0);
-    }
+    for (int s = tl_core_id(); s < t->count; s += t->cores)
+        if (t->early >> s & 1)
+            t->lanes[s].home.second = t->streams[s].second;
+        else
+            open_lane(&t->lanes[s], &t->streams[s], &t->parts[s]);
 }
 
 void tl_tiles_begin(const tl_tiles *t, int tile)
 {
-    for (int s = tl_core_id(); s < t->count; s += tl_num_cores()) {
+    for (int s = tl_core_id(); s < t->count; s += t->cores) {
         tl_lane *lane = &t->lanes[s];
         if (!t->ahead && tile > 0)
-            fetch(t, s, tile);
+            fetch(lane, &t->parts[tile * t->count + s]);
         await_in(lane);
         lane->now = lane->next;
         lane->at = buffer_of(lane, &lane->now);
         if (t->ahead && tile + 1 < t->tiles)
-            fetch(t, s, tile + 1);
+            fetch(lane, &t->parts[(tile + 1) * t->count + s]);
         await_out(lane, lane->now.buffer);
     }
     tl_barrier();
@@ -85,14 +99,14 @@ void tl_tiles_begin(const tl_tiles *t, int tile)
 
 void tl_tiles_end(const tl_tiles *t)
 {
-    for (int s = tl_core_id(); s < t->count; s += tl_num_cores())
+    for (int s = tl_core_id(); s < t->count; s += t->cores)
         if (t->lanes[s].home.writes && t->lanes[s].now.moves)
             start_out(&t->lanes[s]);
 }
 
 void tl_tiles_close(const tl_tiles *t)
 {
-    for (int s = tl_core_id(); s < t->count; s += tl_num_cores()) {
+    for (int s = tl_core_id(); s < t->count; s += t->cores) {
         await_out(&t->lanes[s], 0);
         await_out(&t->lanes[s], 1);
     }

@@ -12,6 +12,7 @@ from trainlib_deployer.ir import Part, Program, Role
 from trainlib_deployer.plan import build
 from trainlib_deployer.plan.best_tiling import best_tiling
 from trainlib_deployer.plan.build import STACKS, Item
+from trainlib_deployer.plan.early import bring_early, first_bytes
 from trainlib_deployer.plan.lifetimes import Lifetime
 from trainlib_deployer.plan.plan import Plan
 from trainlib_deployer.plan.tiles import Room, Tiling, aligned, direct_cycles, work_cycles
@@ -25,10 +26,19 @@ MARGINS = (1.0, 0.9, 0.75, 0.5)  # of the bytes left: what the arena may lose to
 def tiled_layout(program: Program, target: Target) -> Plan | None:
     """Of those that fit, the one that takes the fewest cycles; None where none does."""
     for margin in MARGINS:
-        candidates = (arranged(program, target, small, margin) for small in SMALL)
-        fitting = [c for c in candidates if c is not None and build.fits(c)]
-        if fitting:
-            return min(fitting, key=cycles)
+        candidates = (fitting(program, target, small, margin) for small in SMALL)
+        found = [c for c in candidates if c is not None]
+        if found:
+            return min(found, key=cycles)
+    return None
+
+
+def fitting(program: Program, target: Target, small: int, margin: float) -> Plan | None:
+    """With tiles that come early if that fits, else without."""
+    for early in (True, False):
+        found = arranged(program, target, small, margin, early)
+        if found is None or build.fits(found):
+            return found
     return None
 
 
@@ -47,7 +57,7 @@ def cycles(plan: Plan) -> float:
     return total
 
 
-def arranged(program: Program, target: Target, small: int, margin: float) -> Plan | None:
+def arranged(program: Program, target: Target, small: int, margin: float, early: bool = False) -> Plan | None:
     end = max(len(program.ops), 1)
     whole = Lifetime(0, end)
     items = build.tensor_items(program)
@@ -66,6 +76,8 @@ def arranged(program: Program, target: Target, small: int, margin: float) -> Pla
     direct = [(room, op) for at, (room, op) in enumerate(zip(left, program.ops, strict=False)) if at not in found]
     if any(room < op.kind.scratch(target.cores) for room, op in direct):
         return None
+    if early:
+        found = bring_early(program, found, [Room(here, capacity, target.cores) for capacity in left])
     buffers = [i for at, t in found.items() for i in stream_items(at, t)]
     scratch = [
         Item(f"scratch {at}", size, Lifetime(at, at + 1), "scratch")
@@ -105,8 +117,14 @@ def at_home(items: list[Item], here: frozenset[str], inside: bool) -> list[Item]
 def stream_items(at: int, tiling: Tiling) -> list[Item]:
     """The buffers of one operation's streams, and the record of their transfers."""
     life = Lifetime(at, at + 1)
-    buffers = [Item(f"tile {at}.{k}", s.size * s.buffers, life, "buffer") for k, s in enumerate(tiling.streams)]
-    return [Item(f"lanes {at}", tiling.lanes, life, "buffer"), *buffers]
+    longer = life if tiling.host is None else Lifetime(tiling.host, at + 1)
+    out = [Item(f"lanes {at}", tiling.lanes, longer, "buffer")]
+    for k, s in enumerate(tiling.streams):
+        size = first_bytes(s) if s.early else s.size * s.buffers
+        out.append(Item(f"tile {at}.{k}", size, longer if s.early else life, "buffer"))
+        if size < s.size * s.buffers:
+            out.append(Item(f"second {at}.{k}", s.size, life, "buffer"))
+    return out
 
 
 def residents(program: Program, items: list[Item], small: int, l1: int) -> frozenset[str]:
