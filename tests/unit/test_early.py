@@ -120,9 +120,9 @@ def test_they_fit_beside_the_tiles_of_the_operations_before(more: int, plan: Pla
 
 
 def test_an_operation_is_cut_anew_where_that_gains(plan: Plan) -> None:
-    """Without a byte to spare, the first tile of the next operation needs room that this one gives up."""
+    """With few bytes to spare, the first tile of a later operation needs room that this one gives up."""
     tight = Tight.of(plan)
-    found = tight.early(0)
+    found = tight.early(2000)
     smaller = [at for at, t in found.items() if t.nbytes < tight.tilings[at].nbytes]
     assert smaller
     assert all(any(t.host is not None and t.host <= at < k for k, t in found.items()) for at in smaller)
