@@ -165,28 +165,29 @@ typedef struct {
     pi_cl_dma_dir_e direction;
 } side;
 
-/* One piece of at most LARGEST_TRANSFER bytes. The first takes one of the engine's counters, the others join it; the
- * SDK overwrites a part of the descriptor with the counter's number, so it is filled in anew for each. */
+/* One piece of at most LARGEST_TRANSFER bytes. */
+static inline void issue(pi_cl_dma_copy_t *piece, side at, size_t row_bytes, size_t rows, size_t pitch, int merge)
+{
+    piece->ext = at.l2;
+    piece->loc = at.l1;
+    piece->size = (uint16_t)(row_bytes * rows);
+    piece->dir = at.direction;
+    piece->merge = (uint8_t)merge;
+    piece->stride = (uint32_t)pitch;
+    piece->length = (uint32_t)row_bytes;
+    if (rows == 1 || pitch == row_bytes)
+        pi_cl_dma_memcpy(piece);
+    else
+        pi_cl_dma_memcpy_2d(piece);
+}
+
+/* The first piece takes one of the engine's counters, the others join it; the SDK overwrites a part of the descriptor
+ * with the counter's number, so it is filled in anew for each. */
 static void push(tl_dma_t *transfer, side at, size_t row_bytes, size_t rows, size_t pitch)
 {
-    pi_cl_dma_copy_t piece;
-    piece.ext = at.l2;
-    piece.loc = at.l1;
-    piece.size = (uint16_t)(row_bytes * rows);
-    piece.dir = at.direction;
-    piece.merge = (uint8_t)transfer->pending;
-    piece.stride = (uint32_t)pitch;
-    piece.length = (uint32_t)row_bytes;
-    pi_cl_dma_copy_t *descriptor = &piece;
-    if (!transfer->pending) {
-        transfer->copy = piece;
-        transfer->pending = 1;
-        descriptor = &transfer->copy;
-    }
-    if (rows == 1)
-        pi_cl_dma_memcpy(descriptor);
-    else
-        pi_cl_dma_memcpy_2d(descriptor);
+    pi_cl_dma_copy_t another;
+    issue(transfer->pending ? &another : &transfer->copy, at, row_bytes, rows, pitch, transfer->pending);
+    transfer->pending = 1;
 }
 
 static void push_row(tl_dma_t *transfer, side at, size_t bytes)
@@ -211,11 +212,8 @@ uint32_t tl_dma_bytes(void)
     return sum;
 }
 
-static void start(tl_dma_t *transfer, side at, size_t row_bytes, size_t rows, size_t pitch)
+static void start_pieces(tl_dma_t *transfer, side at, size_t row_bytes, size_t rows, size_t pitch)
 {
-#ifdef NET_PROFILE
-    moved[tl_core_id()] += (uint32_t)(row_bytes * rows);
-#endif
     transfer->pending = 0;
     if (rows == 1 || pitch == row_bytes) {
         push_row(transfer, at, row_bytes * rows);
@@ -232,6 +230,21 @@ static void start(tl_dma_t *transfer, side at, size_t row_bytes, size_t rows, si
         at.l2 += (uint32_t)(some * pitch);
         rows -= some;
     }
+}
+
+/* In one piece where that is possible: as few instructions as possible. */
+static inline void start(tl_dma_t *transfer, side at, size_t row_bytes, size_t rows, size_t pitch)
+{
+    const size_t bytes = row_bytes * rows;
+#ifdef NET_PROFILE
+    moved[tl_core_id()] += (uint32_t)bytes;
+#endif
+    if (bytes == 0 || bytes > LARGEST_TRANSFER) {
+        start_pieces(transfer, at, row_bytes, rows, pitch);
+        return;
+    }
+    issue(&transfer->copy, at, row_bytes, rows, pitch, 0);
+    transfer->pending = 1;
 }
 
 void tl_dma_in(tl_dma_t *transfer, void *l1, const void *l2, size_t row_bytes, size_t rows, size_t pitch)

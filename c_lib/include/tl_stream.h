@@ -24,6 +24,13 @@ typedef struct {
     signed char moves;  /* 0: the buffer holds it already (reads), or it stays for the next tile to add to (writes) */
 } tl_part;
 
+/* The first transfer of a stream, started by an operation before its own, when its second buffer is not there yet. */
+typedef struct {
+    tl_stream home;
+    tl_part first;
+    int stream;
+} tl_early;
+
 /* One stream at work, in L1: reading its tables, which lie in L2, takes some fifteen cycles a word. */
 typedef struct {
     tl_stream home;
@@ -38,9 +45,14 @@ typedef struct {
     int count, tiles;
     int ahead; /* 1: two buffers each, the next tile comes while one is worked on; 0: one buffer, one after the other */
     tl_lane *lanes; /* one a stream, in L1, each written by the core that drives it */
+    int cores;      /* of the team: asking for it takes longer */
+    unsigned early; /* bit s: an operation before has started the first transfer of stream s */
 } tl_tiles;
 
-void tl_tiles_open(const tl_tiles *t); /* start bringing tile 0 */
+/* Start the first transfers of an operation yet to come; its lanes and these buffers are its own from now on. */
+void tl_tiles_early(tl_lane *lanes, const tl_early *early, int count, int cores);
+
+void tl_tiles_open(const tl_tiles *t); /* start bringing tile 0, but for what is early */
 /* All cores are done with the tile before, whose results leave; tile's reads are there, its write buffers free; the next
  * is coming. */
 void tl_tiles_begin(const tl_tiles *t, int tile);

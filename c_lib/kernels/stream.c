@@ -55,12 +55,33 @@ static inline void fetch(const tl_tiles *t, int stream, int next)
         start(lane, p, at);
 }
 
+static void bring(tl_lane *lane, const tl_early *early)
+{
+    lane->home = early->home;
+    lane->at[0] = lane->home.l1;
+    start(lane, &early->first, lane->at[0]);
+}
+
+/* A stream's core is the same in every operation: it awaits what it has started. */
+void tl_tiles_early(tl_lane *lanes, const tl_early *early, int count, int cores)
+{
+    const int core = tl_core_id();
+    for (int i = 0; i < count; i++)
+        if (early[i].stream % cores == core)
+            bring(&lanes[early[i].stream], &early[i]);
+}
+
 void tl_tiles_open(const tl_tiles *t)
 {
-    for (int s = tl_core_id(); s < t->count; s += tl_num_cores()) {
-        t->lanes[s].home = t->streams[s];
-        t->lanes[s].under_way = 0;
-        fetch(t, s, 0);
+    for (int s = tl_core_id(); s < t->count; s += t->cores) {
+        tl_lane *lane = &t->lanes[s];
+        if (t->early >> s & 1) {
+            lane->home.second = t->streams[s].second;
+        } else {
+            lane->home = t->streams[s];
+            lane->under_way = 0;
+            fetch(t, s, 0);
+        }
     }
 }
 
@@ -68,7 +89,7 @@ void tl_tiles_open(const tl_tiles *t)
 static __attribute__((noinline)) void swap(const tl_tiles *t, int tile)
 {
     tl_barrier();
-    for (int s = tl_core_id(); s < t->count; s += tl_num_cores()) {
+    for (int s = tl_core_id(); s < t->count; s += t->cores) {
         leave(t, s, tile - 1);
         fetch(t, s, tile);
     }
@@ -76,7 +97,7 @@ static __attribute__((noinline)) void swap(const tl_tiles *t, int tile)
 
 void tl_tiles_begin(const tl_tiles *t, int tile)
 {
-    const int first = tl_core_id(), step = tl_num_cores(), count = t->count;
+    const int first = tl_core_id(), step = t->cores, count = t->count;
     if (!t->ahead && tile)
         swap(t, tile);
     for (int s = first; s < count; s += step)
@@ -94,10 +115,10 @@ void tl_tiles_begin(const tl_tiles *t, int tile)
 
 void tl_tiles_close(const tl_tiles *t)
 {
-    for (int s = tl_core_id(); s < t->count; s += tl_num_cores())
+    for (int s = tl_core_id(); s < t->count; s += t->cores)
         await(&t->lanes[s]);
     tl_barrier();
-    for (int s = tl_core_id(); s < t->count; s += tl_num_cores()) {
+    for (int s = tl_core_id(); s < t->count; s += t->cores) {
         leave(t, s, t->tiles - 1);
         await(&t->lanes[s]);
     }

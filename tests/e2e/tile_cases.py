@@ -213,7 +213,12 @@ class Comparison:
         headers = sorted({h for op in self.program.ops for h in getattr(op.kind, "headers", ())})
         lines = ["cases.h", "loops.h", "tl_stream.h", *headers]
         lines = [f'#include "{h}"' for h in lines]
-        lines += ["extern tl_lane lanes[];", "#define LANES(position) lanes", "#define TRANSFERS(call) call"]
+        lines += [
+            "extern tl_lane lanes[];",
+            "#define LANES(position) lanes",
+            "#define TRANSFERS(call) call",
+            "#define PLAN_CORES tl_num_cores()",
+        ]
         lines += ["#define TILE(position, stream) ((char *)l1 + TILE_##position##_##stream)", *blocks]
         rows = [f"{{case{i}, {used(c.tiling)}, {c.cores}}}" for i, c in enumerate(self.cases)]
         lines.append(f"const one_case cases[] = {{{', '.join(rows)}}};")

@@ -173,3 +173,70 @@ def test_sharing_without_a_loop_is_an_overlap(emitted: Emitted) -> None:
     assert shared, "the net is meant to work in place somewhere"
     shifted = re.sub(r"(\br\d+)\[i\]", r"\1[i + 1]", re.sub(r"(\bp\d+)\[i\]", r"\1[i + 1]", emitted.loops))
     assert "both use byte" in wrong(replace(emitted, loops=shifted))
+
+
+@pytest.fixture(scope="module")
+def streamed(tmp_path_factory: pytest.TempPathFactory) -> Emitted:
+    """A step in tiles, some of which come early."""
+    torch.manual_seed(5)
+    net = nn.Sequential(nn.Linear(60, 90), nn.Tanh(), nn.Linear(90, 110), nn.Tanh(), nn.Linear(110, 30))
+    data = [(torch.randn(2, 60), torch.randn(2, 30))]
+    folder = tmp_path_factory.mktemp("streamed") / "net"
+    deploy(net, *data[0], data=data, loss=nn.MSELoss(), l1="20k", l2="2M", cores=3, steps=1, out=folder)
+    return Emitted.read(folder)
+
+
+EARLY_SOURCE = re.compile(r"(early_(\d+)\[\d+\] = \{\s*\{\{\(char \*\))(.*?)(, TILE\()")
+
+
+def hosts(emitted: Emitted) -> list[tuple[int, int, str]]:
+    """Operations that start the first tile of another, that one, and the source of the first stream."""
+    return [
+        (at, int(found[2]), found[3])
+        for at, text in enumerate(emitted.statements)
+        for found in EARLY_SOURCE.finditer(text)
+    ]
+
+
+def test_what_comes_early_is_not_written_meanwhile(streamed: Emitted) -> None:
+    assert wrong(streamed) == ""
+    assert len(hosts(streamed)) >= 3
+    names = {t["c_name"]: n for n, t in streamed.plan["tensors"].items()}
+    for host, guest, source in hosts(streamed):
+        name = re.sub(r".*[ .]", "", source.rstrip(")"))
+        for at in range(host, guest):
+            ops = [dict(op) for op in streamed.plan["ops"]]
+            ops[at]["writes"] = [*ops[at]["writes"], names[name]]
+            planted = replace(streamed, plan={**streamed.plan, "ops": ops})
+            assert f"operation {at} writes {name}, which comes early for operation {guest}" in wrong(planted)
+
+
+def test_what_comes_early_shares_no_byte_with_what_is_written(streamed: Emitted) -> None:
+    """The host's result moved to where the source lies."""
+    tensors = streamed.plan["tensors"]
+    for host, guest, source in hosts(streamed):
+        name = re.sub(r".*[ .]", "", source.rstrip(")"))
+        level, begin = streamed.places[name]
+        result = tensors[streamed.plan["ops"][host]["writes"][0]]["c_name"]
+        moved = re.sub(rf"(OFFSET_{result} = )\d+(, /\* )\w+", rf"\g<1>{begin + 16}\g<2>{level}", streamed.header)
+        found = wrong(replace(streamed, header=moved))
+        assert f"operation {host} writes {name}, which comes early for operation {guest}" in found
+
+
+def test_a_tile_that_comes_early_is_awaited(streamed: Emitted) -> None:
+    host, guest, _ = hosts(streamed)[0]
+    flagged = re.compile(rf"(LANES\({guest}\), PLAN_CORES, )(\d+)\}}")
+    forgotten = flagged.sub(r"\g<1>0}", streamed.net)
+    assert f"operation {guest}: stream" in wrong(replace(streamed, net=forgotten))
+    text = streamed.statements[host]
+    table = re.search(rf"TL_CONST static const tl_early early_{guest}\[.*?\n\s*\}};", text, re.DOTALL)
+    assert table is not None
+    assert f"operation {guest}: stream" in wrong(replace(streamed, net=streamed.net.replace(table[0], "")))
+
+
+def test_no_function_ends_with_a_tile_on_its_way(streamed: Emitted) -> None:
+    host, guest, _ = hosts(streamed)[-1]
+    end = f"    next({guest - 1});\n"
+    cut = streamed.net.replace(end, end + "}\n\nstatic void other(void)\n{\n")
+    assert host < guest
+    assert f"starts transfers of operation {guest} and ends before it" in wrong(replace(streamed, net=cut))

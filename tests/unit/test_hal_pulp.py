@@ -89,7 +89,8 @@ def test_arenas_have_no_contents_and_tables_lie_in_shared_l2(tmp_path: Path) -> 
     ("correct", "mistake"),
     [
         ("LARGEST_TRANSFER = 65520", "LARGEST_TRANSFER = 131072"),
-        ("piece.merge = (uint8_t)transfer->pending", "piece.merge = 0"),
+        ("piece->merge = (uint8_t)merge", "piece->merge = (uint8_t)(merge & 2)"),
+        ("bytes == 0 || bytes > LARGEST_TRANSFER", "bytes == 0"),
         ("at.l2 += (uint32_t)(some * pitch)", "at.l2 += (uint32_t)(some * row_bytes)"),
         ("task.slave_stack_size = (uint32_t)stack_bytes", "task.slave_stack_size = 0"),
         ("pi_cl_dma_wait(&transfer->copy)", "(void)0"),

@@ -10,6 +10,7 @@ from trainlib_deployer import __version__
 from trainlib_deployer.emit.calls import Addresses
 from trainlib_deployer.emit.trace import Trace
 from trainlib_deployer.ir import Op, Source
+from trainlib_deployer.plan.early import early_moved, moved_at
 from trainlib_deployer.plan.plan import Buffer, Plan
 from trainlib_deployer.plan.tiled import traffic
 from trainlib_deployer.plan.tiles import Tiling
@@ -47,7 +48,7 @@ def plan_json(user: UserModel, plan: Plan, traces: list[Trace], steps: int, accu
         },
         "buffers": [buffer_json(b) for b in plan.buffers],
         "tensors": tensors_json(plan),
-        "ops": [op_json(i, op, plan.tilings.get(i)) for i, op in enumerate(plan.program.ops)],
+        "ops": [op_json(i, op, plan) for i, op in enumerate(plan.program.ops)],
         "certificate": {
             "peak": plan.peak,
             "lower_bound": plan.lower_bound,
@@ -112,7 +113,8 @@ def traffic_json(plan: Plan) -> dict[str, float]:
     return {"bytes": moved, "lower_bound": least, "hidden_estimate": hidden}
 
 
-def op_json(index: int, op: Op, tiling: Tiling | None) -> dict[str, Any]:
+def op_json(index: int, op: Op, plan: Plan) -> dict[str, Any]:
+    tiling = plan.tilings.get(index)
     return {
         "index": index,
         "name": op.name,
@@ -123,10 +125,20 @@ def op_json(index: int, op: Op, tiling: Tiling | None) -> dict[str, Any]:
         "kernel": op.kind.kernel,
         "macs": op.kind.macs(),
         "tiles": len(tiling.parts) if tiling else 1,
-        "moved": tiling.moved if tiling else 0,
+        "moved": moved_at(plan.tilings, index),
+        "early": early_json(tiling) if tiling and tiling.host is not None else None,
         "reads": [v.tensor for v in op.reads],
         "writes": [v.tensor for v in op.writes],
         "fused": list(op.fused),
+    }
+
+
+def early_json(tiling: Tiling) -> dict[str, Any]:
+    """The operation that starts the first transfers of this one, what it brings, and the bytes, counted there."""
+    return {
+        "host": tiling.host,
+        "tensors": [s.tensor for s in tiling.streams if s.early],
+        "moved": early_moved(tiling),
     }
 
 

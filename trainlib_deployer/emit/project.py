@@ -23,11 +23,13 @@ from trainlib_deployer.emit.names import comment, identifier, literal, output_id
 from trainlib_deployer.emit.plan_json import plan_json
 from trainlib_deployer.emit.poison import poison_context
 from trainlib_deployer.emit.report import report
-from trainlib_deployer.emit.tiles import tiled_lines
+from trainlib_deployer.emit.tiles import hosting_lines, tiled_lines
 from trainlib_deployer.emit.trace import Trace, traces
 from trainlib_deployer.ir import LEARNING_RATE, STEP, DType, Op, Role, Tensor, View
 from trainlib_deployer.ops.dropout import KEY
+from trainlib_deployer.plan.early import guests
 from trainlib_deployer.plan.plan import Plan
+from trainlib_deployer.plan.segments import segments
 from trainlib_deployer.plan.tiles import LANE_BYTES
 from trainlib_deployer.user_model import UserModel
 
@@ -231,23 +233,8 @@ class Project:
         return {"id": trace.id, "name": trace.name, "pointer": self.at.pointer(View.whole(t)), "bytes": t.nbytes}
 
     def segments(self) -> list[dict[str, Any]]:
-        """forward: up to the last output; loss: up to the first gradient; backward: the rest, updates included."""
-        ops = self.plan.program.ops
-        outputs = {t for _, t in self.plan.program.outputs}
-        first_backward = next(
-            (i for i, op in enumerate(ops) if op.phase in ("backward", "accumulate", "update")), len(ops)
-        )
-        cut = max(
-            (i + 1 for i, op in enumerate(ops[:first_backward]) if any(v.tensor in outputs for v in op.writes)),
-            default=0,
-        )
-        made = {v.tensor: i for i, op in enumerate(ops) for v in op.writes}
-        first_backward = max(first_backward, made[self.plan.program.loss] + 1)
-        ranges = {"forward": (0, cut), "loss": (cut, first_backward), "backward": (first_backward, len(ops))}
-        if self.accumulate > 1:
-            first_update = next((i for i, op in enumerate(ops) if op.phase == "update"), len(ops))
-            ranges |= {"backward": (first_backward, first_update), "update": (first_update, len(ops))}
-        return [{"name": name, "ops": [self.op_entry(i) for i in range(*r)]} for name, r in ranges.items()]
+        found = segments(self.plan.program)
+        return [{"name": name, "ops": [self.op_entry(i) for i in positions]} for name, positions in found.items()]
 
     def op_entry(self, position: int) -> dict[str, Any]:
         op = self.plan.program.ops[position]
@@ -263,9 +250,10 @@ class Project:
 
     def lines(self, op: Op, position: int) -> str:
         tiling = self.plan.tilings.get(position)
+        early = {guest: self.plan.tilings[guest] for guest in guests(self.plan.tilings, position)}
         if tiling is None:
-            return call_lines(op, position, self.at, self.library)
-        return tiled_lines(op, tiling, position, self.at, self.library)
+            return hosting_lines(call_lines(op, position, self.at, self.library), early, self.at)
+        return tiled_lines(op, tiling, position, self.at, self.library, early)
 
 
 def describe(op: Op) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -13,6 +14,7 @@ from trainlib_deployer.ops.call import Operand
 from trainlib_deployer.ops.chain import Chain
 from trainlib_deployer.ops.loop import Loop
 from trainlib_deployer.passes.coalesce import merged
+from trainlib_deployer.plan.early import first_bytes
 from trainlib_deployer.plan.tiles import Stream, Tiling
 
 OFFSET = re.compile(r" \+ @(\d+)@")
@@ -42,8 +44,15 @@ class Values:
         return [f"    TL_CONST static const {c_type} values[{self.tiles}][{len(self.columns)}] = {{{body}}};"]
 
 
-def tiled_lines(op: Op, tiling: Tiling, position: int, at: Addresses, library: LoopLibrary) -> str:
-    """The block that carries out an operation tile by tile."""
+def tiled_lines(
+    op: Op,
+    tiling: Tiling,
+    position: int,
+    at: Addresses,
+    library: LoopLibrary,
+    early: Mapping[int, Tiling] | None = None,
+) -> str:
+    """The block that carries out an operation tile by tile; it starts the first tiles of later ones (`early`)."""
     values = Values(len(tiling.parts))
     calls = variants(op, tiling, position, at, library, values)
     count, tiles = len(tiling.streams), len(tiling.parts)
@@ -52,9 +61,16 @@ def tiled_lines(op: Op, tiling: Tiling, position: int, at: Addresses, library: L
     lines += ["    };", f"    TL_CONST static const tl_part parts[{tiles}][{count}] = {{"]
     lines += ["        {" + ", ".join(move_text(s, k) for s in tiling.streams) + "}," for k in range(tiles)]
     lines += ["    };", *values.declaration()]
+    guests = early or {}
+    for guest, its in guests.items():
+        lines += ["    " + line for line in early_table(guest, its, at)]
     ahead = int(tiling.ahead)
-    lines.append(f"    const tl_tiles t = {{streams, &parts[0][0], {count}, {tiles}, {ahead}, LANES({position})}};")
-    lines += ["    TRANSFERS(tl_tiles_open(&t));", f"    for (int k = 0; k < {tiles}; k++) {{"]
+    mask = sum(s.early << k for k, s in enumerate(tiling.streams))
+    team = f"LANES({position}), PLAN_CORES, {mask}"
+    lines.append(f"    const tl_tiles t = {{streams, &parts[0][0], {count}, {tiles}, {ahead}, {team}}};")
+    lines.append("    TRANSFERS(tl_tiles_open(&t));")
+    lines += [f"    {early_call(guest, its)}" for guest, its in guests.items()]
+    lines.append(f"    for (int k = 0; k < {tiles}; k++) {{")
     if values.columns:
         lines.append(
             f"        const {'int16_t' if 'int16_t' in values.declaration()[0] else 'int32_t'} *v = values[k];"
@@ -65,14 +81,40 @@ def tiled_lines(op: Op, tiling: Tiling, position: int, at: Addresses, library: L
     return "\n".join(lines)
 
 
+def hosting_lines(call: str, early: Mapping[int, Tiling], at: Addresses) -> str:
+    """An operation without tiles that starts the first tiles of later ones."""
+    if not early:
+        return call
+    lines = [line for guest, its in early.items() for line in early_table(guest, its, at)]
+    lines += [early_call(guest, its) for guest, its in early.items()]
+    return "\n".join(["{", *("    " + line for line in (*lines, *call.splitlines())), "}"])
+
+
+def early_table(guest: int, tiling: Tiling, at: Addresses) -> list[str]:
+    """The streams' records as far as the first transfer needs them: second buffers do not live yet."""
+    early = [(k, s) for k, s in enumerate(tiling.streams) if s.early]
+    rows = [f"    {{{home_text(s, k, guest, at, '0')}, {move_text(s, 0)}, {k}}}," for k, s in early]
+    return [f"TL_CONST static const tl_early early_{guest}[{len(rows)}] = {{", *rows, "};"]
+
+
+def early_call(guest: int, tiling: Tiling) -> str:
+    count = sum(s.early for s in tiling.streams)
+    return f"TRANSFERS(tl_tiles_early(LANES({guest}), early_{guest}, {count}, PLAN_CORES));"
+
+
 def stream_text(s: Stream, number: int, position: int, at: Addresses) -> str:
+    apart = s.early and first_bytes(s) < s.size * s.buffers
+    second = f"SECOND({position}, {number})" if apart else str(s.size if s.buffers > 1 else 0)
+    return home_text(s, number, position, at, second)
+
+
+def home_text(s: Stream, number: int, position: int, at: Addresses, second: str) -> str:
     w = s.moves[0].window
     pitch = next((m.window.pitch for m in s.moves if m.window.rows > 1), w.pitch)
     plane_pitch = next((m.window.plane_pitch for m in s.moves if m.window.planes > 1), w.plane_pitch)
-    second = s.size if s.buffers > 1 else 0
-    home = at.base(s.tensor) if any(m.moves for m in s.moves) else "0"
     buffers = number if s.shares is None else s.shares
-    return f"{{(char *){home}, TILE({position}, {buffers}), {second}, {pitch}, {plane_pitch}, {int(s.writes)}}}"
+    home = f"(char *){at.base(s.tensor) if any(m.moves for m in s.moves) else 0}, TILE({position}, {buffers})"
+    return f"{{{home}, {second}, {pitch}, {plane_pitch}, {int(s.writes)}}}"
 
 
 def move_text(s: Stream, tile: int) -> str:

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from trainlib_deployer.plan.early_check import too_early, without_early
 from trainlib_deployer.plan.elementwise import elementwise, parameter_name
 
 ALIGNMENT = 16
@@ -26,7 +27,7 @@ USE = re.compile(r"\b[A-Z][A-Z0-9_]*\((L\d),\s+(\w+)\)")
 ARGUMENT = re.compile(r",(?![^()]*\))")  # a comma outside of parentheses
 STREAM = re.compile(r"\{\(char \*\)(.*?), TILE\(")
 PARTS = re.compile(r"\{(\{[-\d, ]*\}(?:, \{[-\d, ]*\})*)\}")
-BUFFER = re.compile(r"\b(SCRATCH|TILE|LANES)\((\w+)(?:,\s+(\d+))?\)")
+BUFFER = re.compile(r"\b(SCRATCH|TILE|SECOND|LANES)\((\w+)(?:,\s+(\d+))?\)")
 TRACE = re.compile(r"^ *TRACE\(.*$", re.MULTILINE)
 COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 LOOP_CALL = re.compile(r"\b(loop\d+_\w+)\(([^;]*)\);")
@@ -139,6 +140,7 @@ def check(emitted: Emitted) -> tuple[dict[str, Level], list[str]]:
                 f"operation {at}: {first.name} and {second.name} both use byte {max(first.begin, second.begin)}"
             )
     wrong += short_lives(emitted, stretches)
+    wrong += too_early(emitted.net, emitted.statements, emitted.plan, emitted.places)
     levels = {name: figures(name, stretches, partners) for name in emitted.plan["levels"]}
     for name, level in levels.items():
         wrong += compare(name, level, emitted)
@@ -212,7 +214,7 @@ def in_place(emitted: Emitted, old: Stretch, new: Stretch) -> bool:
     """True when one generated loop reads the last of `old` and writes the first of `new`, element by element."""
     if old.death - 1 != new.birth or (old.begin, old.end) != (new.begin, new.end):
         return False
-    text = emitted.statements[new.birth]
+    text = without_early(emitted.statements[new.birth])
     if "tl_tiles_open" in text:
         if emitted.plan["ops"][new.birth]["kind"] != "map":
             return False
@@ -240,7 +242,7 @@ def in_place_call(emitted: Emitted, old: Stretch, new: Stretch, function: str, g
 
 def same_windows(emitted: Emitted, old: Stretch, new: Stretch) -> bool:
     """Tile by tile the bytes that are read are those that are written afterwards."""
-    text = " ".join(emitted.statements[new.birth].split())
+    text = " ".join(without_early(emitted.statements[new.birth]).split())
     streams = [list(emitted.used(home)) for home in STREAM.findall(text)]
     before, after = ([k for k, names in enumerate(streams) if s.name in names] for s in (old, new))
     table = text.partition(" tl_part parts")[2].partition("};")[0]

@@ -15,6 +15,7 @@ from trainlib_deployer.plan import build
 from trainlib_deployer.plan.best_tiling import best_tiling
 from trainlib_deployer.plan.build import STACKS, Item
 from trainlib_deployer.plan.chains import chained
+from trainlib_deployer.plan.early import bring_early, first_bytes
 from trainlib_deployer.plan.lifetimes import Lifetime
 from trainlib_deployer.plan.plan import Plan
 from trainlib_deployer.plan.tiles import Room, Tiling, aligned, direct_cycles, work_cycles
@@ -30,8 +31,8 @@ def tiled_layout(program: Program, target: Target) -> Plan | None:
     for margin in MARGINS:
         best: tuple[float, int, Plan] | None = None
         for small in SMALL:
-            plain = arranged(program, target, small, margin)
-            taken = cycles(plain) if plain is not None and build.fits(plain) else inf
+            plain = fitting(program, target, small, margin)
+            taken = inf if plain is None else cycles(plain)
             if plain is not None and taken < (best[0] if best else inf):
                 best = taken, small, plain
             elif best is not None:
@@ -39,7 +40,16 @@ def tiled_layout(program: Program, target: Target) -> Plan | None:
         if best is not None:
             taken, small, plain = best
             joint = with_chains(plain, small, margin)
-            return joint if joint is not None and build.fits(joint) and cycles(joint) < taken else plain
+            return joint if joint is not None and cycles(joint) < taken else plain
+    return None
+
+
+def fitting(program: Program, target: Target, small: int, margin: float) -> Plan | None:
+    """With tiles that come early if that fits, else without."""
+    for early in (True, False):
+        found = arranged(program, target, small, margin, early)
+        if found is None or build.fits(found):
+            return found
     return None
 
 
@@ -50,7 +60,7 @@ def with_chains(plain: Plan, small: int, margin: float) -> Plan | None:
     here = residents(program, items, small, target.l1 - target.sdk_l1)
     left = room_left(program, target, items, here, margin)
     joint = chained(program, here, left, target.cores, lambda at: op_cycles(plain, at))
-    return None if joint is program else arranged(joint, target, small, margin)
+    return None if joint is program else fitting(joint, target, small, margin)
 
 
 def cycles(plan: Plan) -> float:
@@ -67,7 +77,7 @@ def op_cycles(plan: Plan, at: int) -> float:
     return direct_cycles(op, far, cores) if far else work_cycles(Part(op.kind, op.reads, op.writes), cores)
 
 
-def arranged(program: Program, target: Target, small: int, margin: float) -> Plan | None:
+def arranged(program: Program, target: Target, small: int, margin: float, early: bool = False) -> Plan | None:
     end = max(len(program.ops), 1)
     whole = Lifetime(0, end)
     items = build.tensor_items(program)
@@ -85,6 +95,8 @@ def arranged(program: Program, target: Target, small: int, margin: float) -> Pla
     direct = [(room, op) for at, (room, op) in enumerate(zip(left, program.ops, strict=False)) if at not in found]
     if any(room < op.kind.scratch(target.cores) or isinstance(op.kind, Chain) for room, op in direct):
         return None
+    if early:
+        found = bring_early(program, found, [Room(here, capacity, target.cores) for capacity in left])
     buffers = [i for at, t in found.items() for i in stream_items(at, t)]
     scratch = [
         Item(f"scratch {at}", size, Lifetime(at, at + 1), "scratch")
@@ -132,9 +144,16 @@ def at_home(items: list[Item], here: frozenset[str], inside: bool) -> list[Item]
 def stream_items(at: int, tiling: Tiling) -> list[Item]:
     """The buffers of one operation's streams, and the record of their transfers."""
     life = Lifetime(at, at + 1)
-    owners = ((k, s) for k, s in enumerate(tiling.streams) if s.shares is None)
-    buffers = [Item(f"tile {at}.{k}", s.nbytes, life, "buffer") for k, s in owners]
-    return [Item(f"lanes {at}", tiling.lanes, life, "buffer"), *buffers]
+    longer = life if tiling.host is None else Lifetime(tiling.host, at + 1)
+    out = [Item(f"lanes {at}", tiling.lanes, longer, "buffer")]
+    for k, s in enumerate(tiling.streams):
+        if s.shares is not None:
+            continue
+        size = first_bytes(s) if s.early else s.nbytes
+        out.append(Item(f"tile {at}.{k}", size, longer if s.early else life, "buffer"))
+        if size < s.nbytes:
+            out.append(Item(f"second {at}.{k}", s.size, life, "buffer"))
+    return out
 
 
 def residents(program: Program, items: list[Item], small: int, l1: int) -> frozenset[str]:

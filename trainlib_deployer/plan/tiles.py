@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from trainlib_deployer.ops.chain import Chain  # whose package imports PyTorch
 
 ALIGNMENT = 16
-MOST_STREAMS = 20
+MOST_STREAMS = 16  # transfers that the DMA tells apart
 LANE_BYTES = 104  # what a team keeps of one stream (tl_lane)
 MOST_ROWS = 32767
 BYTES_PER_CYCLE = 8
@@ -66,6 +66,7 @@ class Stream:
     buffers: int
     moves: tuple[Move, ...]
     shares: int | None = None  # results that take the place of what was read: the stream in whose buffers they lie
+    early: bool = False  # its first transfer is started by the operation's host
 
     @property
     def nbytes(self) -> int:
@@ -92,10 +93,16 @@ class Tiling:
     scratch: int
     ahead: bool  # two buffers a stream: the next tile comes while one is worked on
     cost: Cost
+    host: int | None = None  # the operation before this one that starts the early streams
 
     @property
     def cycles(self) -> float:
         return self.cost.cycles
+
+    @property
+    def quiet(self) -> float:
+        """Cycles of work during which nothing moves."""
+        return max(self.cost.cycles - TILE_CYCLES * len(self.parts) - self.cost.transfer, 0.0)
 
     @property
     def lanes(self) -> int:
@@ -345,14 +352,18 @@ def cost(parts: tuple[Part, ...], streams: list[Stream], cores: int, ahead: bool
     for s in streams:
         for k, m in enumerate(s.moves):
             if m.moves:
-                scattered = m.window.rows * m.window.planes * (8 if m.window.row_bytes < 16 else 2)
-                transfer[k] += m.window.nbytes / BYTES_PER_CYCLE + TRANSFER_CYCLES * m.window.planes + scattered
+                transfer[k] += transfer_cycles(m.window)
     work = [work_cycles(p, cores) for p in parts]
     bare = sum(work) + TILE_CYCLES * len(parts)
     exposed = sum(transfer)
     if ahead:
         exposed = transfer[0] + sum(max(t - w, 0.0) for w, t in zip(work, [*transfer[1:], 0.0], strict=True))
     return Cost(bare + exposed, sum(transfer), exposed)
+
+
+def transfer_cycles(w: Window) -> float:
+    scattered = w.rows * w.planes * (8 if w.row_bytes < 16 else 2)
+    return w.nbytes / BYTES_PER_CYCLE + TRANSFER_CYCLES * w.planes + scattered
 
 
 def work_cycles(part: Part, cores: int) -> float:

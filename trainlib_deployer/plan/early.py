@@ -1,0 +1,200 @@
+"""The first tile of an operation, already on its way while operations before it are worked on.
+
+What an operation reads and those just before it do not write (weights, saved activations) may come early: its first
+buffers, and the records of its transfers, then live from the operation on that starts them, its host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from trainlib_deployer.ir import Op, Part, Program
+from trainlib_deployer.plan.best_tiling import best_tiling
+from trainlib_deployer.plan.lifetimes import lifetimes, shared_storage
+from trainlib_deployer.plan.segments import segments
+from trainlib_deployer.plan.tiles import MOST_STREAMS, Room, Stream, Tiling, direct_cycles, transfer_cycles, work_cycles
+
+REACH = 4  # operations from a host to the one whose tile it brings
+START_CYCLES = 1000  # what it takes to start transfers where there are no others: code that is not at hand
+MORE_CYCLES = 100  # and where there are: while the host's own first tile is on its way
+
+
+@dataclass(frozen=True)
+class Offer:
+    """A host, the streams of which it starts the first transfers, operations cut anew to make room; cycles saved."""
+
+    host: int
+    streams: tuple[int, ...]
+    recut: Mapping[int, Tiling]
+    hidden: float
+    gain: float
+
+
+@dataclass
+class Board:
+    """What is decided so far. Later operations come first: an operation is cut anew before its own tile is moved."""
+
+    program: Program
+    rooms: list[Room]  # of each operation
+    tilings: dict[int, Tiling]
+    taken: list[int] = field(default_factory=list)  # bytes of later operations' tiles, at each operation
+    flights: list[int] = field(default_factory=list)  # and their transfers
+    idle: dict[int, float] = field(default_factory=dict)  # cycles of an operation in which nothing moves
+
+    def __post_init__(self) -> None:
+        self.taken = [0] * len(self.program.ops)
+        self.flights = [0] * len(self.program.ops)
+        self.storage = shared_storage(self.program, lifetimes(self.program))
+        self.begins = {at: found.start for found in segments(self.program).values() for at in found}
+
+    def bring(self, at: int) -> None:
+        offers = [o for o in self.offers(at) if o.gain > 0]
+        if offers:
+            self.take(at, max(offers, key=lambda o: o.gain))
+
+    def offers(self, at: int) -> Iterator[Offer]:
+        """Hosts nearer and farther, as long as there is something that they may bring."""
+        streams = [k for k, s in enumerate(self.tilings[at].streams) if may_come_early(s)]
+        written: set[str] = set()
+        for host in range(at - 1, max(self.begins[at], at - REACH) - 1, -1):
+            written |= {self.stored(v.tensor) for v in self.program.ops[host].writes}
+            streams = [k for k in streams if self.stored(self.tilings[at].streams[k].tensor) not in written]
+            for some in subsets(self.tilings[at], streams):
+                offer = self.offer(at, host, some)
+                if offer is not None:
+                    yield offer
+                    break
+
+    def offer(self, at: int, host: int, streams: list[int]) -> Offer | None:
+        """None where the tiles do not fit, or too many transfers would be under way."""
+        need = early_bytes(marked(self.tilings[at], host, streams))
+        recut: dict[int, Tiling] = {}
+        loss = 0.0
+        for p in range(host, at):
+            host_tiling = self.tilings.get(p)
+            if self.used(p) + need > self.rooms[p].capacity:
+                host_tiling = self.smaller(p, need)
+                if host_tiling is None:
+                    return None
+                recut[p] = host_tiling
+                loss += host_tiling.cycles - self.tilings[p].cycles
+            if (
+                self.flights[p] + in_flight(host_tiling) + len(streams) > MOST_STREAMS
+            ):  # a core that starts one more waits for ever
+                return None
+        hidden = min(first_cycles(self.tilings[at], streams), sum(self.idle_at(p) for p in range(host, at)))
+        start = MORE_CYCLES if host in self.tilings else START_CYCLES
+        return Offer(host, tuple(streams), recut, hidden, hidden - loss - start)
+
+    def take(self, at: int, offer: Offer) -> None:
+        for p, tiling in offer.recut.items():
+            self.tilings[p] = tiling
+            self.idle.pop(p, None)
+        tiling = marked(self.tilings[at], offer.host, list(offer.streams))
+        cost = replace(
+            tiling.cost, cycles=tiling.cost.cycles - offer.hidden, exposed=tiling.cost.exposed - offer.hidden
+        )
+        self.tilings[at] = replace(tiling, cost=cost)
+        rest = offer.hidden
+        for p in range(offer.host, at):
+            self.taken[p] += early_bytes(tiling)
+            self.flights[p] += len(offer.streams)
+            used = min(rest, self.idle_at(p))
+            self.idle[p] = self.idle_at(p) - used
+            rest -= used
+
+    def smaller(self, p: int, need: int) -> Tiling | None:
+        """An operation in tiles, cut anew to leave so many bytes."""
+        if p not in self.tilings:
+            return None
+        room = replace(self.rooms[p], capacity=self.rooms[p].capacity - self.taken[p] - need)
+        return best_tiling(self.program, self.program.ops[p], room) if room.capacity > 0 else None
+
+    def used(self, p: int) -> int:
+        own = self.tilings[p].nbytes if p in self.tilings else self.program.ops[p].kind.scratch(self.rooms[p].cores)
+        return own + self.taken[p]
+
+    def idle_at(self, p: int) -> float:
+        if p not in self.idle:
+            self.idle[p] = self.quiet(p)
+        return self.idle[p]
+
+    def quiet(self, p: int) -> float:
+        """Cycles of an operation in which its own transfers leave the DMA alone."""
+        if p in self.tilings:
+            return self.tilings[p].quiet
+        op, room = self.program.ops[p], self.rooms[p]
+        return untiled_cycles(op, room)
+
+    def stored(self, tensor: str) -> str:
+        return self.storage.get(tensor, tensor)
+
+
+def bring_early(program: Program, found: Mapping[int, Tiling], rooms: list[Room]) -> dict[int, Tiling]:
+    """The tilings, some of them with a first tile that comes early, some smaller to make room for that."""
+    board = Board(program, rooms, dict(found))
+    for at in sorted(found, reverse=True):
+        board.bring(at)
+    return board.tilings
+
+
+def untiled_cycles(op: Op, room: Room) -> float:
+    far = [v for v in (*op.reads, *op.writes) if v.tensor not in room.resident]
+    if far:
+        return direct_cycles(op, far, room.cores)
+    return work_cycles(Part(op.kind, op.reads, op.writes), room.cores)
+
+
+def may_come_early(s: Stream) -> bool:
+    """Of several planes all but the last are awaited where they are started."""
+    return not s.writes and s.moves[0].window.planes == 1
+
+
+def subsets(tiling: Tiling, streams: list[int]) -> Iterator[list[int]]:
+    """All of them; then without the one that takes the most bytes, and so on."""
+    left = sorted(streams, key=lambda k: first_bytes(tiling.streams[k]))
+    while left:
+        yield sorted(left)
+        left.pop()
+
+
+def marked(tiling: Tiling, host: int, streams: list[int]) -> Tiling:
+    chosen = tuple(replace(s, early=k in streams) for k, s in enumerate(tiling.streams))
+    return replace(tiling, streams=chosen, host=host)
+
+
+def first_bytes(s: Stream) -> int:
+    """What lives from the host on: of two buffers one."""
+    return s.size if s.buffers <= 2 else s.size * s.buffers
+
+
+def early_bytes(tiling: Tiling) -> int:
+    """What the tiles of an operation take before it begins."""
+    early = [first_bytes(s) for s in tiling.streams if s.early]
+    return sum(early) + tiling.lanes if early else 0
+
+
+def early_moved(tiling: Tiling) -> int:
+    """Bytes that are on their way before the operation begins."""
+    return sum(s.moves[0].window.nbytes for s in tiling.streams if s.early)
+
+
+def first_cycles(tiling: Tiling, streams: list[int]) -> float:
+    return sum(transfer_cycles(tiling.streams[k].moves[0].window) for k in streams)
+
+
+def in_flight(tiling: Tiling | None) -> int:
+    """Transfers under way at once: one a stream."""
+    return len(tiling.streams) if tiling else 0
+
+
+def guests(tilings: Mapping[int, Tiling], host: int) -> list[int]:
+    """Operations whose first tile the host brings."""
+    return [at for at, t in tilings.items() if t.host == host]
+
+
+def moved_at(tilings: Mapping[int, Tiling], at: int) -> int:
+    """Bytes whose transfer an operation starts: its own, and those of the tiles it brings early."""
+    own = tilings[at].moved - early_moved(tilings[at]) if at in tilings else 0
+    return own + sum(early_moved(tilings[g]) for g in guests(tilings, at))
