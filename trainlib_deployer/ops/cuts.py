@@ -10,6 +10,11 @@ COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96)  # of tiles along a dime
 MOST_TILES = 96  # of one operation; finer cuts cost more than they bring
 
 
+def working(team: int, cores: int) -> int:
+    """Cores that share an operation for which there is scratch for `team` of them; 0: for all."""
+    return min(team, cores) if team else cores
+
+
 def panel_cycles(batch: int, rows: int, columns: int, terms: int, cores: int) -> float:
     """Cycles of the slowest core for tiles of 4 x 4 results, with a panel packed for each visit of 4 columns."""
     tiles = -(-rows // 4)

@@ -9,6 +9,7 @@ from trainlib_deployer.plan import build, tiled
 from trainlib_deployer.plan.best_tiling import Job, prospects
 from trainlib_deployer.plan.plan import Plan
 from trainlib_deployer.plan.tiles import Room, aligned
+from trainlib_deployer.plan.ways import leanest_way
 from trainlib_deployer.targets import Target
 
 ATTEMPTS = 4  # the arena may lose bytes to gaps
@@ -50,6 +51,7 @@ def least_l1(program: Program, target: Target) -> int:
 
 def smallest(program: Program, op: Op, room: Room) -> int:
     """Bytes of an operation that reads L2 directly, or of its smallest tiles."""
+    op = leanest_way(op, room.cores)
     known = prospects(Job.of(program, op, room))
     best = aligned(op.kind.scratch(room.cores))
     for least, _, index in sorted((least, guess, i) for i, (least, guess, _) in enumerate(known.cuts)):
