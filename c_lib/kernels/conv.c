@@ -184,7 +184,7 @@ static void gather_neighbours(const float *in, const int *table, int count, floa
 }
 
 /* The inputs of terms k .. k + kc - 1 of the flat index (channel, ty, tx). */
-static void gather(const tl_gather *g, pixels *px, const float *in, int k, int kc)
+static __attribute__((noinline)) void gather(const tl_gather *g, pixels *px, const float *in, int k, int kc)
 {
     const int taps = g->y.taps * g->x.taps, c = k / taps;
     float *dst = px->pack;

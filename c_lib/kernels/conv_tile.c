@@ -177,6 +177,15 @@ static inline __attribute__((always_inline)) void panel_body(const tl_panel_out 
     }
 }
 
+/* Two functions of their own, so that no core has the frames of both on its stack. */
+static __attribute__((noinline)) void panel_packed(const tl_panel_out *out, const float *a, int a_tile, int a_k,
+                                                   const float *b, int b_k, int kc)
+{
+    (void)a_k;
+    (void)b_k;
+    panel_body(out, a, a_tile, 4, b, 4, kc);
+}
+
 static __attribute__((noinline)) void panel_apart(const tl_panel_out *out, const float *a, int a_tile, int a_k,
                                                   const float *b, int b_k, int kc)
 {
@@ -186,7 +195,7 @@ static __attribute__((noinline)) void panel_apart(const tl_panel_out *out, const
 void tl_tile_panel(const tl_panel_out *out, const float *a, int a_tile, int a_k, const float *b, int b_k, int kc)
 {
     if (a_k == 4 && b_k == 4)
-        panel_body(out, a, a_tile, 4, b, 4, kc);
+        panel_packed(out, a, a_tile, a_k, b, b_k, kc);
     else
         panel_apart(out, a, a_tile, a_k, b, b_k, kc);
 }
