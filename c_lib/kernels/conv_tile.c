@@ -144,13 +144,28 @@ static __attribute__((noinline)) void last_rows(const tl_panel_out *out, int row
     TL_END
 }
 
+static __attribute__((noinline)) void all_rows(const tl_panel_out *out, const float *a, int a_m, const float *b, int b_k,
+                                               int kc)
+{
+    for (int row = out->row; row + 4 <= out->row_end; row += 4, a += 4 * a_m)
+        whole_rows(out, row, a, a_m, b, b_k, kc);
+}
+
+static __attribute__((noinline)) void all_and_last_rows(const tl_panel_out *out, const float *a, int a_m,
+                                                        const float *b, int b_k, int kc)
+{
+    const int whole = (out->row_end - out->row) & ~3;
+    if (whole)
+        all_rows(out, a, a_m, b, b_k, kc);
+    last_rows(out, out->row + whole, a + whole * a_m, a_m, b, b_k, kc);
+}
+
 void tl_tile_rows(const tl_panel_out *out, const float *a, int a_m, const float *b, int b_k, int kc)
 {
-    int row = out->row;
-    for (; row + 4 <= out->row_end; row += 4, a += 4 * a_m)
-        whole_rows(out, row, a, a_m, b, b_k, kc);
-    if (row < out->row_end)
-        last_rows(out, row, a, a_m, b, b_k, kc);
+    if ((out->row_end - out->row) % 4)
+        all_and_last_rows(out, a, a_m, b, b_k, kc);
+    else
+        all_rows(out, a, a_m, b, b_k, kc);
 }
 
 static inline __attribute__((always_inline)) void panel_body(const tl_panel_out *out, const float *first, int a_tile,

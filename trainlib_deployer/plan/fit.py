@@ -116,7 +116,6 @@ def remedies(plan: Plan, worst: LevelPlan, replan: Replan) -> Iterator[Remedy]:
     yield from smaller_batch(plan, replan)
     yield from last_layers(plan, replan)
     yield from biases(plan, replan)
-    yield from fewer_cores(plan, worst, replan)
     yield from larger_memory(plan, worst, replan)
 
 
@@ -288,14 +287,6 @@ def frozen(program: Program, keep: Set[str]) -> Program:
             kept.append(op)
     slim = replace(program, gradients=gradients).with_ops(kept[::-1])
     return dropped(slim, states)  # a loop that is kept may read some of them, too
-
-
-def fewer_cores(plan: Plan, worst: LevelPlan, replan: Replan) -> Iterator[Remedy]:
-    """Stacks and scratch grow with the cores."""
-    cores = plan.target.cores
-    if cores > 1 and worst.name == "L1":
-        fewer = most_that_fits(1, cores - 1, lambda n: replan(plan.program, replace(plan.target, cores=n)))
-        yield Remedy(f"--cores {fewer[0]}", "", fewer[1])
 
 
 def larger_memory(plan: Plan, worst: LevelPlan, replan: Replan) -> Iterator[Remedy]:

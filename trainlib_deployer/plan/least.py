@@ -16,11 +16,11 @@ ATTEMPTS = 4  # the arena may lose bytes to gaps
 
 
 def leanest(program: Program, target: Target) -> Plan:
-    """Untiled if that fits; else, where L1 is what is short, the plan that needs the least of it."""
-    direct = build.untiled(program, target)
+    """On one core. Untiled if that fits; else, where L1 is what is short, the plan that needs the least of it."""
+    direct = build.untiled(program, target.leaner(1))
     if build.fits(direct) or direct.levels["L2"].used > target.l2 or not target.l1:
         return direct
-    small = least_tiled(program, target)
+    small = least_tiled(program, direct.target)
     return small if small is not None and small.levels["L1"].used < direct.levels["L1"].used else direct
 
 
