@@ -27,9 +27,14 @@ def fastest(program: Program, op: Op, room: Room) -> Way | None:
     first = way(program, op, room)
     if first is not None and AMPLE * op.kind.scratch(room.cores) <= room.capacity:
         return first
-    others = (way(program, replace(op, kind=k), room) for k in leaner(op.kind, room.cores))
-    fitting = [w for w in (first, *others) if w is not None]
-    return min(fitting, key=lambda w: w.cycles, default=None)
+    best = first
+    for kind in leaner(op.kind, room.cores):
+        slim = replace(op, kind=kind)
+        if best is None or work_cycles(Part(kind, op.reads, op.writes), room.cores) < best.cycles:
+            found = way(program, slim, room)
+            if found is not None and (best is None or found.cycles < best.cycles):
+                best = found
+    return best
 
 
 def way(program: Program, op: Op, room: Room) -> Way | None:
