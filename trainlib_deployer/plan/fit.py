@@ -50,7 +50,8 @@ def over(level: LevelPlan) -> int:
 def does_not_fit(plan: Plan, replan: Replan) -> DoesNotFit:
     """The message behind exit code 3; `replan` plans a variant of the program or of the target."""
     worst = max(plan.levels.values(), key=over)
-    lines = [f"the training step does not fit {plan.target.name}"]
+    alone = ", not even with one core at work" if worst.name == "L1" and plan.target.cores == 1 else ""
+    lines = [f"the training step does not fit {plan.target.name}{alone}"]
     lines += [state(level) for level in plan.levels.values()]
     op = plan.program.ops[worst.peak_position] if plan.program.ops else None
     if op is not None:
