@@ -110,10 +110,12 @@ class Conv:
         }[self.direction]
         if s.ci == 1 and s.co < 4:  # depthwise: by rows of single planes
             return 3.0 * s.macs() / min(cores, s.groups * (1 if self.direction == "bw_w" else s.ho)) + 500
-        visits = -(-rows // self.most_rows) if self.most_rows < PACKED_ROWS else 1
-        work = visits * panel_cycles(s.groups, -(-rows // visits), columns, terms, working(self.team, cores))
+        step = self.most_rows if self.most_rows < PACKED_ROWS else max(rows, 1)
+        passes = [min(step, rows - row) for row in range(0, rows, step)]
+        work = sum(panel_cycles(s.groups, r, columns, terms, working(self.team, cores)) for r in passes)
         if self.direction == "bw_x":  # all cores pack the weights, block by block
-            work += 5 * s.groups * s.co * s.ci * s.kh * s.kw / cores + visits * s.groups * (120 * -(-terms // 64))
+            packing = 5 * s.groups * s.co * s.ci * s.kh * s.kw / cores
+            work += packing + len(passes) * s.groups * (120 * -(-terms // 64))
         return work
 
     def cuts(self) -> Iterator[list[conv_tiles.Cut]]:

@@ -13,8 +13,8 @@ from trainlib_deployer.plan.plan import Plan
 from trainlib_deployer.plan.tiled import tiled_layout
 from trainlib_deployer.targets import LEAN_STACK, Target
 
-AMPLE = 4  # times the stacks of all cores: with so much L1 they are no concern
-LEAST = 2  # times the stacks of the cores at work
+AMPLE = 4  # times the stacks of all cores: with so much L1 their depth is no concern
+STACK_SHARE = 2  # L1 over the lean stacks of the cores that take part, at the least
 
 
 def with_tiles(program: Program, direct: Plan) -> Plan | None:
@@ -24,8 +24,12 @@ def with_tiles(program: Program, direct: Plan) -> Plan | None:
         found = tiled_layout(program, target)
         if found is not None:
             return found
-    most = min(target.cores, max(target.l1 // (LEAST * LEAN_STACK), 1))
+    most = most_cores(target)
     return out_of_l1(program, direct, target.leaner(most)) or fewer(program, direct, most)
+
+
+def most_cores(target: Target) -> int:
+    return min(target.cores, max(target.l1 // (STACK_SHARE * LEAN_STACK), 1))
 
 
 def fewer(program: Program, direct: Plan, than: int) -> Plan | None:
