@@ -7,7 +7,7 @@ import pytest
 from trainlib_deployer.ir import DType, Kind, Op, Program, Role, Tensor, View
 from trainlib_deployer.ops.conv import Conv, ConvShape
 from trainlib_deployer.ops.matmul import MatMul
-from trainlib_deployer.plan.teams import most_cores
+from trainlib_deployer.plan.teams import in_half
 from trainlib_deployer.plan.tiles import Room, work_cycles
 from trainlib_deployer.plan.ways import fastest, leanest_way
 from trainlib_deployer.targets import resolve
@@ -85,4 +85,4 @@ def lean(kind: Kind) -> tuple[int, int]:
 
 def test_cores_that_take_part() -> None:
     for cores, kilobytes, wanted in ((8, 8, 3), (8, 12, 4), (8, 16, 6), (8, 20, 8), (8, 64, 8), (3, 16, 3), (1, 1, 1)):
-        assert most_cores(resolve(None, cores, f"{kilobytes}k")) == wanted
+        assert in_half(resolve(None, cores, f"{kilobytes}k")) == wanted

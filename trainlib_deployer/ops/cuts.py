@@ -12,7 +12,7 @@ MOST_TILES = 96  # of one operation; finer cuts cost more than they bring
 
 def working(team: int, cores: int) -> int:
     """Cores that share an operation for which there is scratch for `team` of them; 0: for all."""
-    return min(team, cores) if team else cores
+    return min(team or cores, cores)
 
 
 def panel_cycles(batch: int, rows: int, columns: int, terms: int, cores: int) -> float:

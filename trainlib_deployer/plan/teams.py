@@ -1,8 +1,8 @@
 """How many cores take part in a step, and how deep their stacks are.
 
-Stacks and scratch grow with the cores. Where they leave little of a small L1 for tiles, fewer cores are faster. On
+Stacks and scratch grow with the cores. Where they leave little of a small L1 for tiles, fewer cores may be faster. On
 ResNet8 with 16, 12 and 8 kB, 6, 4 and 3 cores take the fewest cycles, by the estimates that choose tiles: as many as
-have their stacks in one half.
+have their stacks in one half. A network without much scratch does better with all.
 """
 
 from __future__ import annotations
@@ -10,11 +10,10 @@ from __future__ import annotations
 from trainlib_deployer.ir import Program
 from trainlib_deployer.plan.build import fits, layout
 from trainlib_deployer.plan.plan import Plan
-from trainlib_deployer.plan.tiled import tiled_layout
+from trainlib_deployer.plan.tiled import cycles, tiled_layout
 from trainlib_deployer.targets import LEAN_STACK, Target
 
 AMPLE = 4  # times the stacks of all cores: with so much L1 their depth is no concern
-STACK_SHARE = 2  # L1 over the lean stacks of the cores that take part, at the least
 
 
 def with_tiles(program: Program, direct: Plan) -> Plan | None:
@@ -24,12 +23,14 @@ def with_tiles(program: Program, direct: Plan) -> Plan | None:
         found = tiled_layout(program, target)
         if found is not None:
             return found
-    most = most_cores(target)
-    return out_of_l1(program, direct, target.leaner(most)) or fewer(program, direct, most)
+    half = in_half(target)
+    plans = (out_of_l1(program, direct, target.leaner(n)) for n in {half, target.cores})
+    return min((p for p in plans if p is not None), key=cycles, default=None) or fewer(program, direct, half)
 
 
-def most_cores(target: Target) -> int:
-    return min(target.cores, max(target.l1 // (STACK_SHARE * LEAN_STACK), 1))
+def in_half(target: Target) -> int:
+    """Cores whose stacks take no more than half of L1."""
+    return min(target.cores, max(target.l1 // (2 * LEAN_STACK), 1))
 
 
 def fewer(program: Program, direct: Plan, than: int) -> Plan | None:

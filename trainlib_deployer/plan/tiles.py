@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from trainlib_deployer.ir import Op, Part, Program, Shape, View
-from trainlib_deployer.ops.cuts import working
 
 ALIGNMENT = 16
 MOST_STREAMS = 20
@@ -261,7 +260,7 @@ def work_cycles(part: Part, cores: int) -> float:
 
 def busy_cores(part: Part, cores: int) -> float:
     """Work is split over results: single ones of a fold, tiles of 16 of a kernel."""
-    cores = working(getattr(part.kind, "team", 0), cores)
+    cores = min(getattr(part.kind, "team", 0) or cores, cores)
     results = sum(v.numel for v in part.writes)
     units = results if part.kind.name == "reduce" else results / 16
     rounds = -(-units // cores) if units > cores else 1
