@@ -221,6 +221,14 @@ class Kind(Protocol):
         ...
 
 
+class Frugal(Kind, Protocol):
+    """An operation whose scratch grows with the cores that work."""
+
+    def leaner(self, cores: int) -> Iterator[Frugal]:
+        """The same bits from less and less scratch, in more cycles."""
+        ...
+
+
 class Kernel(Kind, Protocol):
     """An operation that a function of the C library carries out; everything else is a generated loop."""
 

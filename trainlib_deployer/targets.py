@@ -8,6 +8,7 @@ from trainlib_deployer.errors import UsageError
 from trainlib_deployer.sizes import parse_size
 
 MOST_CORES = 16
+LEAN_STACK = 1280  # bytes that the deepest calls of the kernels take, and some to spare: a test adds them up
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,10 @@ class Target:
     cores_per_fpu: int = 1
     sdk_l1: int = 0  # of L1, for variables of the SDK and the alignment behind them
     about: str = ""
+
+    def leaner(self, cores: int) -> Target:
+        """With fewer cores at work, and no deeper stacks than these need."""
+        return replace(self, cores=cores, stack_bytes=min(self.stack_bytes, LEAN_STACK))
 
 
 TARGETS = {

@@ -18,9 +18,11 @@ typedef struct {
     int h, wd, ho, wo, kh, kw;
     int stride_h, stride_w, pad_h, pad_w, dil_h, dil_w;
     tl_pitch xp, yp;
-    int w_co, w_ci; /* elements between output channels and between input channels of w */
-    int accumulate; /* 1: add to what the written tensor holds (bias ignored); 0: overwrite */
-    void *scratch;  /* tl_conv2d_scratch() bytes, shared by all cores */
+    int w_co, w_ci;  /* elements between output channels and between input channels of w */
+    int accumulate;  /* 1: add to what the written tensor holds (bias ignored); 0: overwrite */
+    int team;        /* there is scratch for so many cores, the others only meet them at barriers; 0: for all */
+    int packed_rows; /* bw_x: channels whose weights are packed at a time, a multiple of 4; 0: 16 */
+    void *scratch;   /* tl_conv2d_scratch() bytes, shared by all cores */
 } tl_conv2d;
 
 void tl_conv2d_fw_f32(const tl_conv2d *a);   /* reads x, w, bias; writes y */
@@ -37,12 +39,13 @@ typedef struct {
     int c_b, c_m, c_n;
     int i_b, i_m, i_n; /* strides of init (0: broadcast) */
     int accumulate;    /* 1: c += a*b, init ignored */
+    int team;          /* there is scratch for so many cores, the others only meet them at barriers; 0: for all */
     void *scratch;     /* tl_matmul_scratch() bytes, shared by all cores */
 } tl_matmul;
 
 void tl_matmul_f32(const tl_matmul *a);
 
-/* Bytes of scratch for a team of `cores`; trainlib_deployer/ops/kernel_scratch.py has the same formulas. */
+/* Bytes of scratch where `cores` work; trainlib_deployer/ops/kernel_scratch.py has the same formulas. */
 static inline int tl_matmul_tiles(const tl_matmul *a)
 {
     if (a->m == 1 || a->n == 1)
@@ -87,15 +90,22 @@ static inline int tl_depthwise_splits(const tl_conv2d *a, int cores)
     return cores > 1 && items < 4 * cores && blocks > items && blocks <= 512;
 }
 
+/* Channels whose weights the input gradient packs at a time: up to 16, fewer where they would not fit. */
+static inline int tl_packed_rows(const tl_conv2d *a)
+{
+    const int most = a->packed_rows ? a->packed_rows : 16, rows = (a->ci + 3) / 4 * 4;
+    return rows < most ? rows : most;
+}
+
 static inline int tl_conv2d_scratch(const tl_conv2d *a, int direction, int cores)
 {
-    const int taps = a->kh * a->kw, table = 4 * (taps < 64 ? taps : 64), rows = (a->ci + 3) / 4 * 4;
+    const int taps = a->kh * a->kw, table = 4 * (taps < 64 ? taps : 64), rows = tl_packed_rows(a);
     if (direction == TL_BW_W && a->ci == 1 && a->co < 4)
         return tl_depthwise_splits(a, cores) ? 12 * tl_depthwise_blocks(a) : 0;
     if (direction == TL_BW_W)
         return cores * 1024;
     if (a->ci * a->co < 4)
         return 0;
-    return cores * (1280 + table) + (direction == TL_BW_X ? (rows < 16 ? rows : 16) * 256 : 0);
+    return cores * (1280 + table) + (direction == TL_BW_X ? rows * 256 : 0);
 }
 #endif

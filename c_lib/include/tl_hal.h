@@ -65,14 +65,28 @@ void tl_exit(int code);
 int tl_record_open(void);
 void tl_record(const void *data, size_t bytes);
 
-/* The contiguous share of `total` items of this core, in multiples of `grain` (the last share takes the rest). */
-static inline void tl_split(int total, int grain, int *lo, int *hi)
+/* Cores that work where there is scratch for at most so many; 0: all of them. */
+static inline int tl_team(int most)
 {
-    int cores = tl_num_cores(), blocks = (total + grain - 1) / grain;
-    int per = blocks / cores, extra = blocks % cores, id = tl_core_id();
-    int first = id * per + (id < extra ? id : extra);
-    int last = first + per + (id < extra ? 1 : 0);
+    const int cores = tl_num_cores();
+    return most && most < cores ? most : cores;
+}
+
+/* The share of `total` items of this core, if the first `cores` do them: contiguous, in multiples of `grain` (the last
+ * share takes the rest). */
+static inline void tl_split_among(int cores, int total, int grain, int *lo, int *hi)
+{
+    const int blocks = (total + grain - 1) / grain, id = tl_core_id();
+    const int per = blocks / cores, extra = blocks % cores;
+    const int first = id < cores ? id * per + (id < extra ? id : extra) : blocks;
+    const int last = id < cores ? first + per + (id < extra ? 1 : 0) : blocks;
     *lo = first * grain < total ? first * grain : total;
     *hi = last * grain < total ? last * grain : total;
+}
+
+/* The same for all cores. */
+static inline void tl_split(int total, int grain, int *lo, int *hi)
+{
+    tl_split_among(tl_num_cores(), total, grain, lo, hi);
 }
 #endif

@@ -3,7 +3,7 @@
  * pixels. */
 #include "../ukernels/tl_gather.h"
 
-enum { MAX_SHARED_ROWS = 16, SLACK = 8 * 4 };
+enum { SLACK = 8 * 4 };
 
 /* Four output pixels: where they are read and written, and the taps of a block with the pixels that each hits. */
 typedef struct {
@@ -184,7 +184,7 @@ static void gather_neighbours(const float *in, const int *table, int count, floa
 }
 
 /* The inputs of terms k .. k + kc - 1 of the flat index (channel, ty, tx). */
-static void gather(const tl_gather *g, pixels *px, const float *in, int k, int kc)
+static __attribute__((noinline)) void gather(const tl_gather *g, pixels *px, const float *in, int k, int kc)
 {
     const int taps = g->y.taps * g->x.taps, c = k / taps;
     float *dst = px->pack;
@@ -281,7 +281,7 @@ static void share(const tl_gather *g, int group, int groups, int row0, int tiles
     px.pack = own + SLACK, px.table = (int *)(own + SLACK + TL_PANEL + SLACK), px.full = 0;
     px.out.tile = own, /* the slack before the panel is free while tiles are computed */
         px.out.resume = px.out.pause = 0;
-    tl_split(groups * panels * tiles, 1, &lo, &hi);
+    tl_split_among(g->team, groups * panels * tiles, 1, &lo, &hi);
     while (lo < hi) {
         const int at = lo / tiles, first = lo % tiles, last = tl_min(tiles, first + hi - lo), of = group + at / panels;
         px.out.cols = tl_min(4, total - at % panels * 4);
@@ -331,8 +331,8 @@ static __attribute__((noinline)) void run_packed(const tl_gather *g, float *own,
 {
     const int terms = g->chans * g->y.taps * g->x.taps;
     for (int group = 0; group < g->groups; ++group) {
-        for (int row = 0; row < g->rows; row += MAX_SHARED_ROWS) {
-            const int tiles = (tl_min(MAX_SHARED_ROWS, g->rows - row) + 3) / 4;
+        for (int row = 0; row < g->rows; row += g->packed_rows) {
+            const int tiles = (tl_min(g->packed_rows, g->rows - row) + 3) / 4;
             for (int k = 0; k < terms; k += TL_KC) {
                 const int k1 = tl_min(k + TL_KC, terms);
                 pack_weights(g, g->w + group * g->w_group, row, tiles, k, k1 - k, shared);
@@ -345,7 +345,7 @@ static __attribute__((noinline)) void run_packed(const tl_gather *g, float *own,
 }
 
 /* One class of outputs. Room for packed weights, if any, comes after the cores' own. */
-static void run(const tl_gather *g, int kernel_taps, int packed)
+static void run(const tl_gather *g, int kernel_taps)
 {
     const int terms = g->chans * g->y.taps * g->x.taps, floats = SLACK + TL_PANEL + SLACK + tl_min(kernel_taps, TL_KC);
     if (g->n * g->y.count * g->x.count == 0)
@@ -354,8 +354,8 @@ static void run(const tl_gather *g, int kernel_taps, int packed)
         tl_gather_depthwise(g);
         return;
     }
-    float *own = (float *)g->scratch + tl_core_id() * floats, *shared = (float *)g->scratch + tl_num_cores() * floats;
-    if (!packed || terms == 0 || columns_in_place(g))
+    float *own = (float *)g->scratch + tl_core_id() * floats, *shared = (float *)g->scratch + g->team * floats;
+    if (!g->packed_rows || terms == 0 || columns_in_place(g))
         share(g, 0, g->groups, 0, (g->rows + 3) / 4, 0, terms, own, NULL);
     else
         run_packed(g, own, shared);
@@ -379,9 +379,10 @@ void tl_conv2d_fw_f32(const tl_conv2d *a)
                          .in_p = a->xp,
                          .out_p = a->yp,
                          .accumulate = a->accumulate,
+                         .team = tl_team(a->team),
                          .y = tl_axis_fw(a->h, a->ho, a->kh, a->stride_h, a->pad_h, a->dil_h),
                          .x = tl_axis_fw(a->wd, a->wo, a->kw, a->stride_w, a->pad_w, a->dil_w)};
-    run(&g, a->kh * a->kw, 0);
+    run(&g, a->kh * a->kw);
 }
 
 void tl_conv2d_bw_x_f32(const tl_conv2d *a)
@@ -401,12 +402,14 @@ void tl_conv2d_bw_x_f32(const tl_conv2d *a)
                    .kw = a->kw,
                    .in_p = a->yp,
                    .out_p = a->xp,
-                   .accumulate = a->accumulate};
+                   .accumulate = a->accumulate,
+                   .team = tl_team(a->team),
+                   .packed_rows = tl_packed_rows(a)};
     for (int ry = 0; ry < a->stride_h && ry < a->h; ++ry) {
         g.y = tl_axis_bw(ry, a->h, a->ho, a->kh, a->stride_h, a->pad_h, a->dil_h);
         for (int rx = 0; rx < a->stride_w && rx < a->wd; ++rx) {
             g.x = tl_axis_bw(rx, a->wd, a->wo, a->kw, a->stride_w, a->pad_w, a->dil_w);
-            run(&g, a->kh * a->kw, 1);
+            run(&g, a->kh * a->kw);
         }
     }
 }

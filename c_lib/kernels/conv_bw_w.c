@@ -129,7 +129,7 @@ void tl_conv2d_bw_w_f32(const tl_conv2d *a)
         tl_depthwise_bw_w(a);
         return;
     }
-    tl_split(a->groups * panels * tiles, 1, &lo, &hi);
+    tl_split_among(tl_team(a->team), a->groups * panels * tiles, 1, &lo, &hi);
     while (lo < hi) {
         const int at = lo / tiles, first = lo % tiles, last = tl_min(tiles, first + hi - lo);
         panel(a, at / panels, at % panels * 4, first, last, pack);

@@ -144,13 +144,28 @@ static __attribute__((noinline)) void last_rows(const tl_panel_out *out, int row
     TL_END
 }
 
+static __attribute__((noinline)) void all_rows(const tl_panel_out *out, const float *a, int a_m, const float *b, int b_k,
+                                               int kc)
+{
+    for (int row = out->row; row + 4 <= out->row_end; row += 4, a += 4 * a_m)
+        whole_rows(out, row, a, a_m, b, b_k, kc);
+}
+
+static __attribute__((noinline)) void all_and_last_rows(const tl_panel_out *out, const float *a, int a_m,
+                                                        const float *b, int b_k, int kc)
+{
+    const int whole = (out->row_end - out->row) & ~3;
+    if (whole)
+        all_rows(out, a, a_m, b, b_k, kc);
+    last_rows(out, out->row + whole, a + whole * a_m, a_m, b, b_k, kc);
+}
+
 void tl_tile_rows(const tl_panel_out *out, const float *a, int a_m, const float *b, int b_k, int kc)
 {
-    int row = out->row;
-    for (; row + 4 <= out->row_end; row += 4, a += 4 * a_m)
-        whole_rows(out, row, a, a_m, b, b_k, kc);
-    if (row < out->row_end)
-        last_rows(out, row, a, a_m, b, b_k, kc);
+    if ((out->row_end - out->row) % 4)
+        all_and_last_rows(out, a, a_m, b, b_k, kc);
+    else
+        all_rows(out, a, a_m, b, b_k, kc);
 }
 
 static inline __attribute__((always_inline)) void panel_body(const tl_panel_out *out, const float *first, int a_tile,
@@ -177,6 +192,15 @@ static inline __attribute__((always_inline)) void panel_body(const tl_panel_out 
     }
 }
 
+/* Two functions of their own, so that no core has the frames of both on its stack. */
+static __attribute__((noinline)) void panel_packed(const tl_panel_out *out, const float *a, int a_tile, int a_k,
+                                                   const float *b, int b_k, int kc)
+{
+    (void)a_k;
+    (void)b_k;
+    panel_body(out, a, a_tile, 4, b, 4, kc);
+}
+
 static __attribute__((noinline)) void panel_apart(const tl_panel_out *out, const float *a, int a_tile, int a_k,
                                                   const float *b, int b_k, int kc)
 {
@@ -186,7 +210,7 @@ static __attribute__((noinline)) void panel_apart(const tl_panel_out *out, const
 void tl_tile_panel(const tl_panel_out *out, const float *a, int a_tile, int a_k, const float *b, int b_k, int kc)
 {
     if (a_k == 4 && b_k == 4)
-        panel_body(out, a, a_tile, 4, b, 4, kc);
+        panel_packed(out, a, a_tile, a_k, b, b_k, kc);
     else
         panel_apart(out, a, a_tile, a_k, b, b_k, kc);
 }

@@ -190,7 +190,7 @@ static void split_sums(const tl_conv2d *a, int items)
 void tl_depthwise_bw_w(const tl_conv2d *a)
 {
     const int items = a->groups * a->co * a->kh * ((a->kw + TAPS - 1) / TAPS);
-    if (tl_depthwise_splits(a, tl_num_cores()))
+    if (tl_depthwise_splits(a, tl_team(a->team)))
         split_sums(a, items);
     else
         whole_sums(a, items);

@@ -267,7 +267,7 @@ static void gemm(const tl_matmul *p)
     float *pack = own_panels(p);
     int lo, hi;
     const int tiles = (p->m + 3) / 4, panels = (p->n + 3) / 4;
-    tl_split(p->batch * panels * tiles, 1, &lo, &hi);
+    tl_split_among(tl_team(p->team), p->batch * panels * tiles, 1, &lo, &hi);
     while (lo < hi) {
         const int at = lo / tiles, first = lo % tiles, last = tl_min(tiles, first + hi - lo);
         panel(p, at / panels, at % panels * 4, first, last, pack);
@@ -294,9 +294,10 @@ static void split_gemm(const tl_matmul *p)
 {
     float *pack = own_panels(p);
     const int tiles = (p->m + 3) / 4, panels = (p->n + 3) / 4, blocks = (p->k + TL_KC - 1) / TL_KC;
-    float *part = (float *)p->scratch + tl_num_cores() * 2 * TL_PANEL;
+    const int team = tl_team(p->team);
+    float *part = (float *)p->scratch + team * 2 * TL_PANEL;
     int lo, hi;
-    tl_split(p->batch * panels * tiles * blocks, 1, &lo, &hi);
+    tl_split_among(team, p->batch * panels * tiles * blocks, 1, &lo, &hi);
     for (int item = lo; item < hi; ++item)
         part_of(p, item / blocks, item % blocks * TL_KC, pack, part + 16 * item);
     tl_barrier();
@@ -346,7 +347,7 @@ static __attribute__((noinline)) void product(const tl_matmul *p)
                                               : (a == PANEL && b == ROWS) || (a == OTHER && b != OTHER) ||
                                                     (a == ROWS && b == ROWS && p->n > p->m);
     const tl_matmul q = swap ? transposed(p) : *p;
-    const int split = tl_matmul_splits(&q, tl_num_cores());
+    const int split = tl_matmul_splits(&q, tl_team(q.team));
     if (q.k == 1)
         outer(&q);
     else if (q.n == 1 && split)
@@ -362,7 +363,7 @@ static __attribute__((noinline)) void product(const tl_matmul *p)
 void tl_matmul_f32(const tl_matmul *p)
 {
     const int one = p->batch == 1 && p->k > 1 && (p->m == 1 || p->n == 1);
-    if (one && p->a_k == 1 && p->b_k == 1 && !tl_matmul_splits(p, tl_num_cores()))
+    if (one && p->a_k == 1 && p->b_k == 1 && !tl_matmul_splits(p, tl_team(p->team)))
         rows_by_vector(p);
     else
         product(p);

@@ -52,7 +52,8 @@ typedef struct {
     int n, groups, rows, chans;     /* rows: output channels per group; chans: channels per group that are summed */
     int w_group, w_row, w_chan, kw; /* steps of w per group, output channel and summed channel, and per kernel row */
     tl_pitch in_p, out_p;
-    int accumulate;
+    int accumulate, team;
+    int packed_rows; /* channels whose weights are packed at a time; 0: none */
     tl_axis y, x;
 } tl_gather;
 

@@ -1,4 +1,4 @@
-"""One network at every size of L1 from 8 kB up: the same bits each time, or exit code 3 and what is missing."""
+"""One network at every size of L1 from 4 kB up: the same bits each time, or exit code 3 and what is missing."""
 
 from __future__ import annotations
 
@@ -22,18 +22,32 @@ from trainlib_deployer.emit.project import Project
 from trainlib_deployer.errors import DoesNotFit
 from trainlib_deployer.ir import Program
 from trainlib_deployer.lower import lower
+from trainlib_deployer.ops.kernel_scratch import PACKED_ROWS
 from trainlib_deployer.pipeline import fitted
 from trainlib_deployer.plan.build import fits
 from trainlib_deployer.plan.certificate import check_folder
 from trainlib_deployer.plan.plan import Plan
 from trainlib_deployer.run.record import read_record
-from trainlib_deployer.targets import resolve
+from trainlib_deployer.targets import LEAN_STACK, resolve
 from trainlib_deployer.user_model import UserModel
 from trainlib_deployer.verify import judge, read_plan, reference_sketches, task_of
 
 Values = np.ndarray[Any, Any]
 STEPS = 2
-SIZES = ((8, 1), (12, 2), (16, 4), (20, 3), (24, 4), (32, 8), (48, 5), (64, 8), (96, 7), (128, 8))  # kB, cores
+SIZES = (
+    (4, 8),
+    (6, 3),
+    (8, 1),
+    (12, 8),
+    (16, 8),
+    (20, 7),
+    (24, 4),
+    (32, 8),
+    (48, 5),
+    (64, 8),
+    (96, 7),
+    (128, 8),
+)  # kB, cores
 
 
 def net() -> nn.Module:
@@ -97,15 +111,30 @@ def test_a_network_gives_the_same_bits_at_every_size_of_l1(step: Step, tmp_path:
     computed = step.run(untiled, tmp_path / "whole")
     trace = read_plan(tmp_path / "whole")["trace"]
     assert judge(task_of(step.user, 1), computed, STEPS, trace).verdict.passed
+    teams, rows = set(), set()
     for kilobytes, cores in SIZES:
         plan = step.planned(kilobytes, cores)
+        teams |= {getattr(op.kind, "team", 0) for op in plan.program.ops}
+        rows |= {getattr(op.kind, "most_rows", PACKED_ROWS) for op in plan.program.ops}
         cut = sum(len(t.parts) > 1 for t in plan.tilings.values())
         assert cut >= 5, f"{kilobytes} kB: {cut} operations in tiles"
         found = bits(step.run(plan, tmp_path / str(kilobytes)))
         assert found == bits(computed), f"{kilobytes} kB of L1, {cores} cores"
+    assert len(teams) > 2, "some operations have scratch for fewer cores than take part"
+    assert len(rows) > 1, "some pack fewer weights at a time"
 
 
-@pytest.mark.parametrize(("kilobytes", "cores"), [(2, 1), (4, 2), (8, 4), (12, 6), (12, 8)])
+def test_a_small_l1_leaves_cores_out(step: Step) -> None:
+    said: list[str] = []
+    small = fitted(step.program, resolve(None, 8, "8k", "1M"), said.append)
+    assert small.target.cores == 3
+    assert small.levels["L1"].stacks == 3 * LEAN_STACK
+    assert said == ["3 of the 8 cores take part: L1 has too little beside the stacks of all"]
+    ample = fitted(step.program, resolve(None, 8, "64k", "1M"), said.append)
+    assert ample.target == resolve(None, 8, "64k", "1M") and len(said) == 1
+
+
+@pytest.mark.parametrize(("kilobytes", "cores"), [(2, 1), (3, 2), (2, 5), (1, 6), (3, 8)])
 def test_what_does_not_fit_says_how_much_is_enough(step: Step, kilobytes: int, cores: int) -> None:
     """The bytes that are missing: with so many it fits, with 16 fewer it does not."""
     with pytest.raises(DoesNotFit) as failure:

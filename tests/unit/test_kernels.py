@@ -23,6 +23,8 @@ SOURCES = [
 ]
 FLAGS = ["-std=gnu99", "-O2", "-ffp-contract=off", "-fno-math-errno", "-Wall", "-Wextra", "-Werror"]
 CORES = (1, 3, 8)
+LEANER = ((8, 3, 4), (5, 1, 8), (3, 2, 12), (4, 7, 4), (8, 8, 4))  # cores, team, packed rows
+MOST_ROWS = 16
 CANARY = np.float32(12345.678)
 EPS = 2.0**-23
 Array = npt.NDArray[np.float32]
@@ -112,7 +114,7 @@ class Conv2d(ctypes.Structure):
         *((name, INT) for name in ("stride_h", "stride_w", "pad_h", "pad_w", "dil_h", "dil_w")),
         ("xp", Pitch),
         ("yp", Pitch),
-        *((name, INT) for name in ("w_co", "w_ci", "accumulate")),
+        *((name, INT) for name in ("w_co", "w_ci", "accumulate", "team", "packed_rows")),
         ("scratch", FLOATS),
     ]
 
@@ -127,6 +129,7 @@ class MatMul(ctypes.Structure):
             for axis in axes
         ),
         ("accumulate", INT),
+        ("team", INT),
         ("scratch", FLOATS),
     ]
 
@@ -222,14 +225,19 @@ def run(
     lib: ctypes.CDLL,
     kernel: str,
     make: Callable[[int], tuple[ctypes.Structure, Tensor]],
-    scratch: Callable[[int], int],
+    scratch: Callable[[int, int], int],
     cores: int,
     naive: str = "",
+    team: int = 0,
+    rows: int = 0,
 ) -> Array:
-    """One call on a team; the scratch and everything around the output must keep their canaries."""
-    size = scratch(cores) // 4
+    """One call by `cores`; everything around the scratch, which may be for fewer, and the output keeps its canaries."""
+    size = scratch(min(team or cores, cores), rows or MOST_ROWS) // 4
     room = np.full(size + 32, CANARY, np.float32)
     argument, out = make(int(room[16:].ctypes.data))
+    argument.team = team
+    if hasattr(argument, "packed_rows"):
+        argument.packed_rows = rows
     function = ctypes.cast(getattr(lib, naive or kernel), ctypes.c_void_p)
     lib.tl_cluster_run(1 if naive else cores, function, ctypes.byref(argument), None, ctypes.c_size_t(0))
     assert out.surroundings_intact()
@@ -243,13 +251,14 @@ def check(
     kernel: str,
     naive: str,
     make: Callable[[int], tuple[ctypes.Structure, Tensor]],
-    scratch: Callable[[int], int],
+    scratch: Callable[[int, int], int],
     expected: npt.NDArray[np.float64],
     bound: npt.NDArray[np.float64],
 ) -> None:
     results = [run(lib, kernel, make, scratch, cores) for cores in CORES]
     np.testing.assert_array_less(np.abs(results[0] - expected), bound + 1e-300, err_msg=kernel)
     np.testing.assert_array_equal(results[0], run(lib, kernel, make, scratch, 1, naive), err_msg="order of summation")
+    results += [run(lib, kernel, make, scratch, cores, "", team, rows) for cores, team, rows in LEANER]
     for other in results[1:]:
         np.testing.assert_array_equal(results[0].view(np.int32), other.view(np.int32))
 
@@ -369,7 +378,7 @@ def argument(c: Case, direction: str, d: Data, mode: str, scratch: int) -> tuple
     pointer = bias.address if mode == "bias" and direction != "bw_w" else None
     extents = (c.n, c.groups, c.ci, c.co, *c.size, *c.out, *c.kernel, *c.stride, *c.pad, *c.dil)
     pitches = (Pitch(*x.strides[:3]), Pitch(*y.strides[:3]), *w.strides[:2])
-    s = Conv2d(x.address, w.address, y.address, pointer, *extents, *pitches, int(mode == "accumulate"), scratch)
+    s = Conv2d(x.address, w.address, y.address, pointer, *extents, *pitches, int(mode == "accumulate"), 0, 0, scratch)
     return s, pick, [x, y, w, bias]
 
 
@@ -395,16 +404,18 @@ def test_convolution(lib: ctypes.CDLL, case: Case, direction: str) -> None:
             keep[:] = others
             return s, out
 
-        def scratch(cores: int) -> int:
+        def scratch(cores: int, rows: int) -> int:
             c = case
-            return conv_scratch(
-                direction, c.n, c.groups, c.ci, c.co, *c.size, *c.out, *c.kernel, c.stride, c.pad, c.dil, cores
-            )
+            extents = (c.n, c.groups, c.ci, c.co, *c.size, *c.out, *c.kernel)
+            return conv_scratch(direction, *extents, c.stride, c.pad, c.dil, cores, rows)
 
         bound = np.zeros(expected.shape) if exact else (EPS * (terms * case.n + 2) * size).numpy()
         check(lib, f"tl_conv2d_{direction}_f32", f"naive_{direction}", make, scratch, expected.numpy(), bound)
         number = ("fw", "bw_x", "bw_w").index(direction)
-        assert lib.conv_scratch(ctypes.byref(make(0)[0]), number, 5) == scratch(5)
+        for rows in (4, MOST_ROWS):
+            example = make(0)[0]
+            example.packed_rows = rows
+            assert lib.conv_scratch(ctypes.byref(example), number, 5) == scratch(5, rows)
 
 
 @dataclass(frozen=True)
@@ -494,12 +505,13 @@ def test_product(lib: ctypes.CDLL, p: Product) -> None:
                 *out.strides,
                 *steps,
                 int(mode == "accumulate"),
+                0,
                 scratch,
             ), out
 
-        def scratch(cores: int) -> int:
+        def scratch(cores: int, _rows: int) -> int:
             return matmul_scratch(p.batch, p.m, p.n, p.k, cores)
 
         bound = np.zeros(expected.shape) if exact else EPS * (p.k + 2) * size
         check(lib, "tl_matmul_f32", "naive_matmul", make, scratch, expected, bound)
-        assert lib.matmul_scratch(ctypes.byref(make(0)[0]), 5) == scratch(5)
+        assert lib.matmul_scratch(ctypes.byref(make(0)[0]), 5) == scratch(5, MOST_ROWS)

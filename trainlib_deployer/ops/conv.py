@@ -8,7 +8,7 @@ A transposed convolution is the same trio with the roles of x and y exchanged.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -16,8 +16,9 @@ from trainlib_deployer.ir import Part, Shape, View
 from trainlib_deployer.ops import conv_tiles
 from trainlib_deployer.ops.build import Builder
 from trainlib_deployer.ops.call import Call, Operand, strides
-from trainlib_deployer.ops.cuts import panel_cycles
-from trainlib_deployer.ops.kernel_scratch import conv_scratch
+from trainlib_deployer.ops.conv_tiles import GRAIN
+from trainlib_deployer.ops.cuts import panel_cycles, working
+from trainlib_deployer.ops.kernel_scratch import PACKED_ROWS, conv_scratch, packed_rows
 from trainlib_deployer.ops.registry import covers
 
 aten = torch.ops.aten
@@ -53,6 +54,8 @@ class Conv:
     shape: ConvShape
     bias: bool = False
     accumulate: bool = False  # add to what is there already
+    team: int = 0  # cores that work, with scratch for each; 0: all
+    most_rows: int = PACKED_ROWS  # bw_x: channels whose weights are packed at a time
 
     headers = ("tl_conv.h",)
 
@@ -70,7 +73,15 @@ class Conv:
     def scratch(self, cores: int) -> int:
         s = self.shape
         extents = (s.n, s.groups, s.ci, s.co, s.h, s.w, s.ho, s.wo, s.kh, s.kw)
-        return conv_scratch(self.direction, *extents, s.stride, s.pad, s.dilation, cores)
+        cores = working(self.team, cores)
+        return conv_scratch(self.direction, *extents, s.stride, s.pad, s.dilation, cores, self.most_rows)
+
+    def leaner(self, cores: int) -> Iterator[Conv]:
+        slim: Conv = self
+        if self.direction == "bw_x":
+            for rows in range(packed_rows(self.shape.ci, PACKED_ROWS) - GRAIN, 0, -GRAIN):
+                yield (slim := replace(self, most_rows=rows))
+        yield from (replace(slim, team=t) for t in range(cores - 1, 0, -1))
 
     def call(self, reads: list[Operand], writes: list[Operand], scratch: str) -> Call:
         names = {"fw": ("x", "w", "y"), "bw_x": ("y", "w", "x"), "bw_w": ("x", "y", "w")}[self.direction]
@@ -85,6 +96,7 @@ class Conv:
         fields += [("dil_h", s.dilation[0]), ("dil_w", s.dilation[1])]
         fields += [*pitch("xp", operands["x"].view), *pitch("yp", operands["y"].view)]
         fields += [*strides("w", ("co", "ci"), operands["w"].view, 2), ("accumulate", int(self.accumulate))]
+        fields += [("team", self.team), ("packed_rows", self.most_rows if self.most_rows < PACKED_ROWS else 0)]
         fields.append(("scratch", scratch))
         return Call(self.kernel, "tl_conv2d", tuple(fields))
 
@@ -98,10 +110,13 @@ class Conv:
         }[self.direction]
         if s.ci == 1 and s.co < 4:  # depthwise: by rows of single planes
             return 3.0 * s.macs() / min(cores, s.groups * (1 if self.direction == "bw_w" else s.ho)) + 500
-        work = panel_cycles(s.groups, rows, columns, terms, cores)
-        if self.direction == "bw_x":  # the team packs the weights, block by block
+        step = self.most_rows if self.most_rows < PACKED_ROWS else max(rows, 1)
+        passes = [min(step, rows - row) for row in range(0, rows, step)]
+        work = sum(panel_cycles(s.groups, r, columns, terms, working(self.team, cores)) for r in passes)
+        if self.direction == "bw_x":  # all cores pack the weights, block by block
             work *= 1.5 if max(s.stride) > 1 else 1.0  # columns are gathered one by one
-            work += 8 * s.groups * s.co * s.ci * s.kh * s.kw / cores + s.groups * (180 * -(-terms // 64))
+            packing = 8 * s.groups * s.co * s.ci * s.kh * s.kw / cores
+            work += packing + len(passes) * s.groups * (180 * -(-terms // 64))
         return work
 
     def cuts(self) -> Iterator[list[conv_tiles.Cut]]:

@@ -12,6 +12,11 @@ MORE_COUNTS = (5, 10, 14, 20, 28, 40, 56, 80)  # where one dimension is cut alon
 MOST_TILES = 96  # of one operation; finer cuts cost more than they bring
 
 
+def working(team: int, cores: int) -> int:
+    """Cores that share an operation for which there is scratch for `team` of them; 0: for all."""
+    return min(team or cores, cores)
+
+
 def panel_cycles(batch: int, rows: int, columns: int, terms: int, cores: int) -> float:
     """Cycles of the slowest core for tiles of 4 x 4 results, with a panel packed for each visit of 4 columns."""
     tiles = -(-rows // 4)

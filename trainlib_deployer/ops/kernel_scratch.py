@@ -4,7 +4,7 @@ from __future__ import annotations
 
 PANEL = 64 * 4 * 4  # [TL_KC][4] floats
 SLACK = 2 * 8 * 4 * 4  # around the panel of a convolution, for 3 x 3 kernels cut by a block
-SHARED_ROWS = 16  # output channels whose weights are packed at a time
+PACKED_ROWS = 16  # channels whose weights the input gradient packs at a time
 
 
 def matmul_scratch(batch: int, m: int, n: int, k: int, cores: int) -> int:
@@ -35,6 +35,7 @@ def conv_scratch(
     pad: tuple[int, int],
     dil: tuple[int, int],
     cores: int,
+    most_rows: int = PACKED_ROWS,
 ) -> int:
     """A panel and a table of taps per core, and for the input gradient packed weights.
 
@@ -50,5 +51,8 @@ def conv_scratch(
     if ci * co < 4:
         return 0
     own = cores * (PANEL + SLACK + 4 * min(kh * kw, 64))
-    rows = min((ci + 3) // 4 * 4, SHARED_ROWS)
-    return own + (rows * 64 * 4 if direction == "bw_x" else 0)
+    return own + (packed_rows(ci, most_rows) * 64 * 4 if direction == "bw_x" else 0)
+
+
+def packed_rows(channels: int, most: int) -> int:
+    return min((channels + 3) // 4 * 4, most)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -15,7 +15,7 @@ import torch
 from trainlib_deployer.ir import Part, View
 from trainlib_deployer.ops.build import Builder
 from trainlib_deployer.ops.call import Call, Operand, strides
-from trainlib_deployer.ops.cuts import MOST_TILES, Range, even_ranges, panel_cycles, ranges, sizes
+from trainlib_deployer.ops.cuts import MOST_TILES, Range, even_ranges, panel_cycles, ranges, sizes, working
 from trainlib_deployer.ops.kernel_scratch import matmul_scratch
 from trainlib_deployer.ops.registry import covers
 
@@ -33,6 +33,7 @@ class MatMul:
     k: int
     init: bool = False
     accumulate: bool = False  # add to what is there already
+    team: int = 0  # cores that work, with scratch for each; 0: all
 
     name = "matmul"
     kernel = "tl_matmul_f32"
@@ -42,7 +43,10 @@ class MatMul:
         return self.batch * self.m * self.n * self.k
 
     def scratch(self, cores: int) -> int:
-        return matmul_scratch(self.batch, self.m, self.n, self.k, cores)
+        return matmul_scratch(self.batch, self.m, self.n, self.k, working(self.team, cores))
+
+    def leaner(self, cores: int) -> Iterator[MatMul]:
+        return (replace(self, team=t) for t in range(cores - 1, 0, -1))
 
     def call(self, reads: list[Operand], writes: list[Operand], scratch: str) -> Call:
         a, b, *init = reads
@@ -52,7 +56,7 @@ class MatMul:
         fields += [*strides("a", "bmk", a.view), *strides("b", "bkn", b.view), *strides("c", "bmn", c.view)]
         if init:
             fields += [("init", init[0].pointer), *strides("i", "bmn", init[0].view)]
-        fields.append(("accumulate", int(self.accumulate)))
+        fields += [("accumulate", int(self.accumulate)), ("team", self.team)]
         return Call(self.kernel, "tl_matmul", (*fields, ("scratch", scratch)))
 
     def cycles(self, cores: int) -> float:
@@ -60,11 +64,11 @@ class MatMul:
             return 3.0 * self.macs() / cores + 300
         if 1 in (self.m, self.n):  # four rows at a time; few of them are split over k
             rows = self.batch * self.m * self.n
-            if rows >= 4 * cores or self.k <= BLOCK:
+            if rows >= 4 * working(self.team, cores) or self.k <= BLOCK:
                 quad = 4 * 2.8 * self.k + 16 * -(-self.k // BLOCK) + 110
                 return quad * -(-rows // (4 * cores)) + 250
             return 2.7 * BLOCK * 4 * -(-(-(-rows // 4) * -(-self.k // BLOCK)) // cores) + 900
-        return panel_cycles(self.batch, self.m, self.n, self.k, cores)
+        return panel_cycles(self.batch, self.m, self.n, self.k, working(self.team, cores))
 
     def cuts(self) -> Iterator[list[Cut]]:
         """Rows, then columns, pass by; long sums in pieces of whole blocks."""
@@ -87,7 +91,14 @@ class MatMul:
         a, b, *init = reads
         s, r, c, t = cut.samples, cut.rows, cut.columns, cut.terms
         out = writes[0].sliced(0, *s).sliced(1, *r).sliced(2, *c)
-        kind = MatMul(s[1] - s[0], r[1] - r[0], c[1] - c[0], t[1] - t[0], self.init, t[0] > 0 or self.accumulate)
+        kind = replace(
+            self,
+            batch=s[1] - s[0],
+            m=r[1] - r[0],
+            n=c[1] - c[0],
+            k=t[1] - t[0],
+            accumulate=t[0] > 0 or self.accumulate,
+        )
         windows = (a.sliced(0, *s).sliced(1, *r).sliced(2, *t), b.sliced(0, *s).sliced(1, *t).sliced(2, *c))
         return Part(kind, (*windows, *(i.sliced(0, *s).sliced(1, *r).sliced(2, *c) for i in init)), (out,))
 

@@ -38,13 +38,13 @@ def plan(program: Program, target: Target) -> Plan:
 
 def best_layout(program: Program, target: Target) -> Plan:
     """Everything in L1 if it fits there; else tensors in L2, streamed through L1 in tiles; else read from L2."""
-    from trainlib_deployer.plan.tiled import tiled_layout
+    from trainlib_deployer.plan.teams import with_tiles
 
     direct = untiled(program, target)
     hopeless = direct.levels["L2"].used - target.l1 > target.l2  # whatever moves to L1
-    if hopeless or not direct.levels["L2"].used:
+    if hopeless or not target.l1 or (fits(direct) and not direct.levels["L2"].used):
         return direct
-    return tiled_layout(program, target) or direct
+    return with_tiles(program, direct) or direct
 
 
 def untiled(program: Program, target: Target) -> Plan:

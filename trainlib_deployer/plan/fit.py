@@ -50,7 +50,8 @@ def over(level: LevelPlan) -> int:
 def does_not_fit(plan: Plan, replan: Replan) -> DoesNotFit:
     """The message behind exit code 3; `replan` plans a variant of the program or of the target."""
     worst = max(plan.levels.values(), key=over)
-    lines = [f"the training step does not fit {plan.target.name}"]
+    alone = ", not even with one core at work" if worst.name == "L1" and plan.target.cores == 1 else ""
+    lines = [f"the training step does not fit {plan.target.name}{alone}"]
     lines += [state(level) for level in plan.levels.values()]
     op = plan.program.ops[worst.peak_position] if plan.program.ops else None
     if op is not None:
@@ -116,7 +117,6 @@ def remedies(plan: Plan, worst: LevelPlan, replan: Replan) -> Iterator[Remedy]:
     yield from smaller_batch(plan, replan)
     yield from last_layers(plan, replan)
     yield from biases(plan, replan)
-    yield from fewer_cores(plan, worst, replan)
     yield from larger_memory(plan, worst, replan)
 
 
@@ -288,14 +288,6 @@ def frozen(program: Program, keep: Set[str]) -> Program:
             kept.append(op)
     slim = replace(program, gradients=gradients).with_ops(kept[::-1])
     return dropped(slim, states)  # a loop that is kept may read some of them, too
-
-
-def fewer_cores(plan: Plan, worst: LevelPlan, replan: Replan) -> Iterator[Remedy]:
-    """Stacks and scratch grow with the cores."""
-    cores = plan.target.cores
-    if cores > 1 and worst.name == "L1":
-        fewer = most_that_fits(1, cores - 1, lambda n: replan(plan.program, replace(plan.target, cores=n)))
-        yield Remedy(f"--cores {fewer[0]}", "", fewer[1])
 
 
 def larger_memory(plan: Plan, worst: LevelPlan, replan: Replan) -> Iterator[Remedy]:

@@ -9,17 +9,18 @@ from trainlib_deployer.plan import build, tiled
 from trainlib_deployer.plan.best_tiling import Job, prospects
 from trainlib_deployer.plan.plan import Plan
 from trainlib_deployer.plan.tiles import Room, aligned
+from trainlib_deployer.plan.ways import leanest_way
 from trainlib_deployer.targets import Target
 
 ATTEMPTS = 4  # the arena may lose bytes to gaps
 
 
 def leanest(program: Program, target: Target) -> Plan:
-    """Untiled if that fits; else, where L1 is what is short, the plan that needs the least of it."""
-    direct = build.untiled(program, target)
+    """On one core. Untiled if that fits; else, where L1 is what is short, the plan that needs the least of it."""
+    direct = build.untiled(program, target.leaner(1))
     if build.fits(direct) or direct.levels["L2"].used > target.l2 or not target.l1:
         return direct
-    small = least_tiled(program, target)
+    small = least_tiled(program, direct.target)
     return small if small is not None and small.levels["L1"].used < direct.levels["L1"].used else direct
 
 
@@ -50,6 +51,7 @@ def least_l1(program: Program, target: Target) -> int:
 
 def smallest(program: Program, op: Op, room: Room) -> int:
     """Bytes of an operation that reads L2 directly, or of its smallest tiles."""
+    op = leanest_way(op, room.cores)
     known = prospects(Job.of(program, op, room))
     best = aligned(op.kind.scratch(room.cores))
     for least, _, index in sorted((least, guess, i) for i, (least, guess, _) in enumerate(known.cuts)):

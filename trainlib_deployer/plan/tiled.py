@@ -7,18 +7,18 @@ share one arena a level.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from math import inf
 
 from trainlib_deployer.ir import Part, Program, Role
-from trainlib_deployer.ops.chain import Chain
 from trainlib_deployer.plan import build
-from trainlib_deployer.plan.best_tiling import best_tiling
 from trainlib_deployer.plan.build import STACKS, Item
 from trainlib_deployer.plan.chains import chained
 from trainlib_deployer.plan.early import bring_early, first_bytes
 from trainlib_deployer.plan.lifetimes import Lifetime
 from trainlib_deployer.plan.plan import Plan
 from trainlib_deployer.plan.tiles import Room, Tiling, aligned, direct_cycles, work_cycles
+from trainlib_deployer.plan.ways import Way, fastest
 from trainlib_deployer.targets import Target
 
 SMALL = (32, 1024, 4096, 16384, 65536)  # bytes of a tensor that may live in L1: room for tiles, or fewer transfers
@@ -91,10 +91,11 @@ def arranged(program: Program, target: Target, small: int, margin: float, early:
     left = room_left(program, target, items, here, margin)
     if min(left) < 0:
         return None
-    found = tilings(program, here, left, target.cores)
-    direct = [(room, op) for at, (room, op) in enumerate(zip(left, program.ops, strict=False)) if at not in found]
-    if any(room < op.kind.scratch(target.cores) or isinstance(op.kind, Chain) for room, op in direct):
+    ways = settled(program, here, left, target.cores)
+    if ways is None:
         return None
+    program = replace(program, ops=[w.op for w in ways])
+    found = {at: w.tiling for at, w in enumerate(ways) if w.tiling is not None}
     if early:
         found = bring_early(program, found, [Room(here, capacity, target.cores) for capacity in left])
     buffers = [i for at, t in found.items() for i in stream_items(at, t)]
@@ -179,13 +180,14 @@ def occupied(items: list[Item], here: frozenset[str], end: int) -> list[int]:
     return total
 
 
-def tilings(program: Program, here: frozenset[str], left: list[int], cores: int) -> dict[int, Tiling]:
-    """For each operation that gains by it, its tiles."""
-    out: dict[int, Tiling] = {}
-    for (at, op), capacity in zip(enumerate(program.ops), left, strict=False):
-        found = best_tiling(program, op, Room(here, capacity, cores))
-        if found is not None:
-            out[at] = found
+def settled(program: Program, here: frozenset[str], left: list[int], cores: int) -> list[Way] | None:
+    """How each operation runs; None where one does not fit."""
+    out = []
+    for op, capacity in zip(program.ops, left, strict=False):
+        way = fastest(program, op, Room(here, capacity, cores))
+        if way is None:
+            return None
+        out.append(way)
     return out
 
 

@@ -379,6 +379,7 @@ def work_cycles(part: Part, cores: int) -> float:
 
 def busy_cores(part: Part, cores: int) -> float:
     """Work is split over results: single ones of a fold, fours of a loop, tiles of 16 of a kernel."""
+    cores = min(getattr(part.kind, "team", 0) or cores, cores)
     units = sum(v.numel for v in part.writes) / {"reduce": 1, "map": 4}.get(part.kind.name, 16)
     rounds = -(-units // cores) if units > cores else 1
     return max(1.0, min(units / rounds, cores))

@@ -1,0 +1,88 @@
+"""Operations with less scratch: how much less, in how many more cycles, and when the planner asks for it."""
+
+from __future__ import annotations
+
+import pytest
+
+from trainlib_deployer.ir import DType, Kind, Op, Program, Role, Tensor, View
+from trainlib_deployer.ops.conv import Conv, ConvShape
+from trainlib_deployer.ops.matmul import MatMul
+from trainlib_deployer.plan.teams import in_half
+from trainlib_deployer.plan.tiles import Room, work_cycles
+from trainlib_deployer.plan.ways import fastest, leanest_way
+from trainlib_deployer.targets import resolve
+
+SHAPE = ConvShape(1, 1, 10, 13, 47, 15, 24, 8, 3, 3, (2, 2), (1, 1), (1, 1))
+KINDS = [*(Conv(d, SHAPE) for d in ("fw", "bw_x", "bw_w")), MatMul(1, 37, 29, 150), MatMul(2, 61, 46, 70)]
+CORES = 7
+
+
+def dense(name: str, *shape: int) -> View:
+    strides = [1]
+    for extent in reversed(shape[1:]):
+        strides.insert(0, strides[0] * extent)
+    return View(name, shape, tuple(strides))
+
+
+def operation(kind: Conv | MatMul) -> tuple[Program, Op]:
+    if isinstance(kind, MatMul):
+        views = [dense("a", 1, kind.m, kind.k), dense("b", 1, kind.k, kind.n), dense("c", 1, kind.m, kind.n)]
+    else:
+        s = kind.shape
+        x, y = dense("x", s.n, s.ci, s.h, s.w), dense("y", s.n, s.co, s.ho, s.wo)
+        w = dense("w", s.co, s.ci, s.kh, s.kw)
+        views = {"fw": [x, w, y], "bw_x": [y, w, x], "bw_w": [x, y, w]}[kind.direction]
+    tensors = {v.tensor: Tensor(v.tensor, v.shape, DType.F32, Role.ACTIVATION) for v in views}
+    return Program("net", tensors), Op("op", kind, tuple(views[:2]), tuple(views[2:]), "forward", "op")
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda k: f"{k.name} {k.macs()}")
+def test_leaner_is_smaller_and_no_faster(kind: Conv | MatMul) -> None:
+    steps = [kind, *kind.leaner(CORES)]
+    scratch = [k.scratch(CORES) for k in steps]
+    cycles = [k.cycles(CORES) for k in steps]
+    assert len(steps) >= CORES and scratch == sorted(scratch, reverse=True) and cycles == sorted(cycles)
+    assert scratch[-1] == leanest_way(operation(kind)[1], CORES).kind.scratch(CORES) < scratch[0] / 3
+    assert cycles[-1] > 3 * cycles[0]
+    assert steps[-1].scratch(1) == scratch[-1], "whatever the cores, it is that of one"
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda k: f"{k.name} {k.macs()}")
+def test_the_planner_takes_the_fastest_way_that_fits(kind: Conv | MatMul) -> None:
+    program, op = operation(kind)
+    resident = frozenset(program.tensors)
+    slowest = 0.0
+    for used in sorted({k.scratch(CORES) for k in (kind, *kind.leaner(CORES))}, reverse=True):
+        way = fastest(program, op, Room(resident, used, CORES))
+        assert way is not None and way.tiling is None and way.op.kind.scratch(CORES) <= used
+        assert way.cycles >= slowest
+        slowest = way.cycles
+    assert fastest(program, op, Room(resident, used - 16, CORES)) is None
+    roomy = fastest(program, op, Room(frozenset(), 1 << 20, CORES))
+    assert roomy is not None and roomy.op is op
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda k: f"{k.name} {k.macs()}")
+def test_tiles_of_a_smaller_team(kind: Conv | MatMul) -> None:
+    """Every tile keeps the team of its operation, and the tiling counts scratch for no more."""
+    program, op = operation(kind)
+    least, most = leanest_way(op, CORES).kind.scratch(CORES), kind.scratch(CORES)
+    ways = [fastest(program, op, Room(frozenset(), c, CORES)) for c in range(least, 3 * most, most // 9)]
+    tiled = [w for w in ways if w is not None and w.tiling is not None]
+    leaner = [w for w in tiled if w.op != op]
+    assert leaner, "some tiles have scratch for fewer cores, or less of it"
+    for way in tiled:
+        assert way.tiling is not None
+        kinds = [part.kind for part in way.tiling.parts]
+        assert {lean(k) for k in kinds} == {lean(way.op.kind)}
+        assert way.tiling.scratch == max(k.scratch(CORES) for k in kinds)
+        assert way.cycles >= sum(work_cycles(part, CORES) for part in way.tiling.parts)
+
+
+def lean(kind: Kind) -> tuple[int, int]:
+    return getattr(kind, "team", 0), getattr(kind, "most_rows", 0)
+
+
+def test_cores_that_take_part() -> None:
+    for cores, kilobytes, wanted in ((8, 8, 3), (8, 12, 4), (8, 16, 6), (8, 20, 8), (8, 64, 8), (3, 16, 3), (1, 1, 1)):
+        assert in_half(resolve(None, cores, f"{kilobytes}k")) == wanted

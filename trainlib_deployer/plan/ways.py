@@ -1,0 +1,61 @@
+"""How an operation runs beside what lives in L1: in tiles or reading L2, with scratch for all cores or for fewer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import cast
+
+from trainlib_deployer.ir import Frugal, Kind, Op, Part, Program
+from trainlib_deployer.plan.best_tiling import best_tiling
+from trainlib_deployer.plan.tiles import Room, Tiling, direct_cycles, is_chain, work_cycles
+
+AMPLE = 2  # times the scratch for all cores: with so much room it is no concern
+
+
+@dataclass(frozen=True)
+class Way:
+    """An operation, perhaps with less scratch than it would like, and its tiles, if any."""
+
+    op: Op
+    tiling: Tiling | None
+    cycles: float
+
+
+def fastest(program: Program, op: Op, room: Room) -> Way | None:
+    """The way that takes the fewest cycles; None where none fits."""
+    first = way(program, op, room)
+    if first is not None and AMPLE * op.kind.scratch(room.cores) <= room.capacity:
+        return first
+    best = first
+    for kind in leaner(op.kind, room.cores):
+        slim = replace(op, kind=kind)
+        if best is None or work_cycles(Part(kind, op.reads, op.writes), room.cores) < best.cycles:
+            found = way(program, slim, room)
+            if found is not None and (best is None or found.cycles < best.cycles):
+                best = found
+    return best
+
+
+def way(program: Program, op: Op, room: Room) -> Way | None:
+    """With the scratch that this operation asks for."""
+    tiling = best_tiling(program, op, room)
+    if tiling is not None:
+        return Way(op, tiling, tiling.cycles)
+    if op.kind.scratch(room.cores) > room.capacity or is_chain(op.kind):
+        return None
+    far = [v for v in (*op.reads, *op.writes) if v.tensor not in room.resident]
+    if far:
+        return Way(op, None, direct_cycles(op, far, room.cores))
+    return Way(op, None, work_cycles(Part(op.kind, op.reads, op.writes), room.cores))
+
+
+def leaner(kind: Kind, cores: int) -> Iterator[Kind]:
+    if hasattr(kind, "leaner") and kind.scratch(cores):
+        yield from cast(Frugal, kind).leaner(cores)
+
+
+def leanest_way(op: Op, cores: int) -> Op:
+    """With as little scratch as it can do with."""
+    *_, last = op.kind, *leaner(op.kind, cores)
+    return replace(op, kind=last)
