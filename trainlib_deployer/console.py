@@ -75,6 +75,9 @@ def print_summary(folder: object, plan: Mapping[str, Any]) -> None:
     print(
         f"{model['name']}: {trained}{len(plan['ops']):,} operations, for {target['name']} with {target['cores']} cores"
     )
+    if target.get("working", target["cores"]) < target["cores"]:
+        working = f"{target['working']} of the {target['cores']} cores take part"
+        print(f"{working}: their stacks and scratch would leave too little of L1 for tiles")
     if kept := Saved(**plan.get("saved", {})).sentence:
         print(kept)
     level_table(plan)

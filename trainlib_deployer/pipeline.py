@@ -70,16 +70,7 @@ def with_saved(program: Program, options: Options, say: Say) -> Plan:
 
 
 def fitted(program: Program, target: Target, say: Say) -> Plan:
-    """The plan, which may leave out cores."""
-    chosen = repeated_to_fit(program, target, say)
-    if chosen.target.cores < target.cores:
-        working = f"{chosen.target.cores} of the {target.cores} cores take part"
-        say(f"{working}: L1 has too little beside the stacks of all")
-    return chosen
-
-
-def repeated_to_fit(program: Program, target: Target, say: Say) -> Plan:
-    """Where a step does not fit as it is, with activations computed twice instead of kept."""
+    """The plan; where a step does not fit as it is, with activations computed twice instead of kept."""
     smaller = smaller_to_fit(program, target)
     chosen = None if smaller is None else best_layout(smaller, target)
     if smaller is None or chosen is None or not fits(chosen):

@@ -23,10 +23,12 @@ class Target:
     cores_per_fpu: int = 1
     sdk_l1: int = 0  # of L1, for variables of the SDK and the alignment behind them
     about: str = ""
+    idle: int = 0  # more cores, which take no part
 
     def leaner(self, cores: int) -> Target:
         """With fewer cores at work, and no deeper stacks than these need."""
-        return replace(self, cores=cores, stack_bytes=min(self.stack_bytes, LEAN_STACK))
+        idle = self.idle + self.cores - cores
+        return replace(self, cores=cores, stack_bytes=min(self.stack_bytes, LEAN_STACK), idle=idle)
 
 
 TARGETS = {

@@ -64,6 +64,15 @@ def test_same_bits_as_without_tiles(cores: int, early: Path, whole: bytes) -> No
     assert record(early, cores, poison=True) == whole
 
 
+def test_what_is_updated_in_place_may_come_early(whole: bytes, tmp_path: Path) -> None:
+    """Its results leave from the second buffer, too, which lies apart from the first one."""
+    made = deployed(tmp_path / "project", "36k")
+    tilings = made.plan.tilings.values()
+    shared = [(t.streams[s.shares], s) for t in tilings for s in t.streams if s.shares is not None]
+    assert any(owner.early and s.buffers == 2 for owner, s in shared)
+    assert record(made.folder, CORES) == whole
+
+
 @pytest.mark.parametrize("simulator", SIMULATORS)
 def test_same_bits_where_transfers_happen_when_awaited(simulator: str, early: Path, whole: bytes) -> None:
     needs(simulator)

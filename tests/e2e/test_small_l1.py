@@ -117,7 +117,8 @@ def test_a_network_gives_the_same_bits_at_every_size_of_l1(step: Step, tmp_path:
         teams |= {getattr(op.kind, "team", 0) for op in plan.program.ops}
         rows |= {getattr(op.kind, "most_rows", PACKED_ROWS) for op in plan.program.ops}
         cut = sum(len(t.parts) > 1 for t in plan.tilings.values())
-        assert cut >= 5, f"{kilobytes} kB: {cut} operations in tiles"
+        least = 5 if kilobytes < 128 else 1  # with so much most of it lives in L1
+        assert cut >= least, f"{kilobytes} kB: {cut} operations in tiles"
         found = bits(step.run(plan, tmp_path / str(kilobytes)))
         assert found == bits(computed), f"{kilobytes} kB of L1, {cores} cores"
     assert len(teams) > 2, "some operations have scratch for fewer cores than take part"
@@ -125,13 +126,11 @@ def test_a_network_gives_the_same_bits_at_every_size_of_l1(step: Step, tmp_path:
 
 
 def test_a_small_l1_leaves_cores_out(step: Step) -> None:
-    said: list[str] = []
-    small = fitted(step.program, resolve(None, 8, "8k", "1M"), said.append)
-    assert small.target.cores == 3
+    small = step.planned(8, 8)
+    assert (small.target.cores, small.target.idle) == (3, 5)
     assert small.levels["L1"].stacks == 3 * LEAN_STACK
-    assert said == ["3 of the 8 cores take part: L1 has too little beside the stacks of all"]
-    ample = fitted(step.program, resolve(None, 8, "64k", "1M"), said.append)
-    assert ample.target == resolve(None, 8, "64k", "1M") and len(said) == 1
+    asked = resolve(None, 8, "64k", "1M")
+    assert step.planned(64, 8).target == asked and not asked.idle
 
 
 @pytest.mark.parametrize(("kilobytes", "cores"), [(2, 1), (3, 2), (2, 5), (1, 6), (3, 8)])

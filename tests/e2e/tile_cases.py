@@ -132,7 +132,7 @@ def accumulates(part: Part) -> bool:
 def every_chain(program: Program) -> Program:
     """With every loop that can follow another operation's tiles, whether or not it pays."""
     room = [1 << 30] * len(program.ops)
-    return chained(program, frozenset(), room, 1, lambda at: float("inf"))
+    return chained(program, frozenset(), room, 1, [float("inf")] * len(program.ops))
 
 
 class Places(Addresses):

@@ -240,3 +240,15 @@ def test_no_function_ends_with_a_tile_on_its_way(streamed: Emitted) -> None:
     cut = streamed.net.replace(end, end + "}\n\nstatic void other(void)\n{\n")
     assert host < guest
     assert f"starts transfers of operation {guest} and ends before it" in wrong(replace(streamed, net=cut))
+
+
+def test_a_tile_outside_of_its_buffers_is_caught(streamed: Emitted) -> None:
+    row = re.compile(r"\{\{(\d+), (\d+), 1, 1, (\d), ([01])\}, ")
+    longer = row.sub(lambda m: f"{{{{{m[1]}, {int(m[2]) + 4096}, 1, 1, {m[3]}, {m[4]}}}, ", streamed.net)
+    further = row.sub(lambda m: f"{{{{{m[1]}, {m[2]}, 1, 1, 2, {m[4]}}}, ", streamed.net)
+    for planted in (longer, further):
+        assert planted != streamed.net
+        assert "outside of its buffers" in wrong(replace(streamed, net=planted))
+    apart = re.sub(r"SECOND\(\d+, \d+\)", "48", streamed.net)
+    assert apart != streamed.net
+    assert "outside of its buffers" in wrong(replace(streamed, net=apart))

@@ -46,7 +46,7 @@ def loop(reads: Sequence[str], write: str, phase: str = "forward") -> Op:
 
 def joined(*ops: Op, alone: float = 1e9, **more: object) -> Program:
     program = Program("net", dict(TENSORS), list(ops), loss="loss")
-    return chained(replace(program, **more), frozenset(), [1 << 16] * len(ops), 3, lambda at: alone)  # type: ignore[arg-type]
+    return chained(replace(program, **more), frozenset(), [1 << 16] * len(ops), 3, [alone] * len(ops))  # type: ignore[arg-type]
 
 
 def names(program: Program) -> list[str]:

@@ -385,3 +385,12 @@ def test_little_room_for_code_is_said(left: int, said: bool, capsys: pytest.Capt
     level = {**LEVEL, "size": 524288, "used": 524288 - left, "headroom": left}
     print_summary("out", {**PLAN, "levels": {"L1": LEVEL, "L2": level}})
     assert (f"{left:,} bytes of L2 are left; code" in capsys.readouterr().out) is said
+
+
+@pytest.mark.parametrize("working", [6, 8])
+def test_cores_that_take_no_part_are_said(working: int, capsys: pytest.CaptureFixture[str]) -> None:
+    target = {**PLAN["target"], "cores": 8, "working": working}
+    print_summary("out", {**PLAN, "target": target, "levels": {"L1": LEVEL}})
+    out = capsys.readouterr().out
+    assert "with 8 cores" in out
+    assert ("6 of the 8 cores take part" in out) == (working == 6)

@@ -28,7 +28,13 @@ def plan_json(user: UserModel, plan: Plan, traces: list[Trace], steps: int, accu
             "scheduled": bool(user.rates),
             "parameters": parameters(plan),
         },
-        "target": {"name": target.name, "cores": target.cores, "l1": target.l1, "l2": target.l2},
+        "target": {
+            "name": target.name,
+            "cores": target.cores + target.idle,
+            "working": target.cores,
+            "l1": target.l1,
+            "l2": target.l2,
+        },
         "levels": {
             level.name: {
                 "size": level.size,

@@ -57,7 +57,7 @@ def tiled_lines(
     calls = variants(op, tiling, position, at, library, values)
     count, tiles = len(tiling.streams), len(tiling.parts)
     lines = ["{", f"    TL_CONST static const tl_stream streams[{count}] = {{"]
-    lines += [f"        {stream_text(s, k, position, at)}," for k, s in enumerate(tiling.streams)]
+    lines += [f"        {stream_text(tiling, k, position, at)}," for k in range(count)]
     lines += ["    };", f"    TL_CONST static const tl_part parts[{tiles}][{count}] = {{"]
     lines += ["        {" + ", ".join(move_text(s, k) for s in tiling.streams) + "}," for k in range(tiles)]
     lines += ["    };", *values.declaration()]
@@ -102,9 +102,12 @@ def early_call(guest: int, tiling: Tiling) -> str:
     return f"TRANSFERS(tl_tiles_early(LANES({guest}), early_{guest}, {count}, PLAN_CORES));"
 
 
-def stream_text(s: Stream, number: int, position: int, at: Addresses) -> str:
-    apart = s.early and first_bytes(s) < s.size * s.buffers
-    second = f"SECOND({position}, {number})" if apart else str(s.size if s.buffers > 1 else 0)
+def stream_text(tiling: Tiling, number: int, position: int, at: Addresses) -> str:
+    s = tiling.streams[number]
+    place = number if s.shares is None else s.shares
+    owner = tiling.streams[place]
+    apart = owner.early and first_bytes(owner) < owner.nbytes
+    second = f"SECOND({position}, {place})" if apart else str(s.size if s.buffers > 1 else 0)
     return home_text(s, number, position, at, second)
 
 

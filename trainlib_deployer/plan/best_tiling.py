@@ -56,8 +56,7 @@ class Prospects:
         for cuts in kind.cuts():
             if 1 < len(cuts) <= MOST_TILES:
                 first, second = (kind.part(c, self.job.reads, self.job.writes) for c in cuts[:2])
-                alike = self.whole.kind.macs() / max(first.kind.macs(), 1) or len(cuts)  # the last ones may be smaller
-                guess = glance(self.program, first, second, self.job.room).times(alike)
+                guess = glance(self.program, first, second, self.job.room).times(tiles_like(first, self.whole))
                 yield least_bytes(self.program, first, self.job.room), guess, cuts
 
     def candidates(self, capacity: int) -> Iterator[int]:
@@ -80,6 +79,14 @@ class Prospects:
             kind = cast(Splittable, self.job.kind)
             self.made[index] = tuple(kind.part(c, self.job.reads, self.job.writes) for c in self.cuts[index][2])
         return self.made[index]
+
+
+def tiles_like(first: Part, whole: Part) -> float:
+    """How many tiles like the first one there are; the last ones may be smaller. Sums are cut by their terms, other
+    work
+    by its results, of which tiles with halos do more than their share."""
+    written, total = (sum(v.numel for v in p.writes) for p in (first, whole))
+    return max(whole.kind.macs() / max(first.kind.macs(), 1), total / max(written, 1))
 
 
 prospects = lru_cache(maxsize=REMEMBERED)(Prospects)

@@ -18,6 +18,7 @@ import numpy as np
 
 from trainlib_deployer.plan.early_check import too_early, without_early
 from trainlib_deployer.plan.elementwise import elementwise, parameter_name
+from trainlib_deployer.plan.stream_check import outside
 
 ALIGNMENT = 16
 OFFSET = re.compile(r"^    OFFSET_(\w+) = (\d+), /\* (\w+) ", re.MULTILINE)
@@ -141,6 +142,7 @@ def check(emitted: Emitted) -> tuple[dict[str, Level], list[str]]:
             )
     wrong += short_lives(emitted, stretches)
     wrong += too_early(emitted.net, emitted.statements, emitted.plan, emitted.places)
+    wrong += outside(emitted.statements, emitted.sizes)
     levels = {name: figures(name, stretches, partners) for name in emitted.plan["levels"]}
     for name, level in levels.items():
         wrong += compare(name, level, emitted)

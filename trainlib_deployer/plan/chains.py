@@ -8,7 +8,7 @@ way.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import prod
 from typing import TypeGuard
@@ -20,8 +20,6 @@ from trainlib_deployer.ops.matmul import MatMul
 from trainlib_deployer.plan.best_tiling import best_tiling
 from trainlib_deployer.plan.tiles import Room
 
-Cycles = Callable[[int], float]  # of the operation at a position, on its own
-
 
 @dataclass(frozen=True)
 class Joint:
@@ -31,15 +29,16 @@ class Joint:
     tensors: dict[str, Tensor]
 
 
-def chained(program: Program, resident: frozenset[str], left: list[int], cores: int, alone: Cycles) -> Program:
-    """With chains wherever they are estimated to take fewer cycles; `left` is the room in L1 at each operation."""
+def chained(program: Program, resident: frozenset[str], left: list[int], cores: int, alone: list[float]) -> Program:
+    """With chains wherever they are estimated to take fewer cycles; `left` is the room in L1 at each operation, `alone`
+    what it takes on its own."""
     ops: list[Op | None] = list(program.ops)
     now = replace(program, tensors=dict(program.tensors))
     read_at, borders = readers(program), segment_borders(program)
     for start, head in enumerate(program.ops):
         if not can_lead(head, resident):
             continue
-        at, room, spent = start, left[start], alone(start)
+        at, room, spent = start, left[start], alone[start]
         for follower_at in candidates(program, head, start, read_at):
             first, follower = ops[at], ops[follower_at]
             if first is None or not pointwise(follower) or any(at < b <= follower_at for b in borders):
@@ -51,7 +50,7 @@ def chained(program: Program, resident: frozenset[str], left: list[int], cores: 
             smaller = min(room, left[follower_at])
             changed = replace(now, tensors={**now.tensors, **joint.tensors})
             found = best_tiling(changed, joint.op, Room(resident, smaller, cores))
-            if found is None or found.cycles >= spent + alone(follower_at):
+            if found is None or found.cycles >= spent + alone[follower_at]:
                 continue
             ops[at] = ops[follower_at] = None
             ops[place] = joint.op

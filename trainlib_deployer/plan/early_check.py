@@ -9,7 +9,9 @@ from typing import Any
 EARLY = re.compile(r"TL_CONST static const tl_early early_(\d+)\[\d+\] = \{(.*?)\n\s*\};", re.DOTALL)
 SOURCE = re.compile(r"\{\{\(char \*\)(.*?), TILE\((\d+), (\d+)\)")
 NAME = re.compile(r"\(L\d, (\w+)\)|\bnet_l\d\.(\w+)")
-FUNCTION = re.compile(r"^static void (\w+)\(void\)\n\{\n(.*?)^\}", re.DOTALL | re.MULTILINE)
+FUNCTION = re.compile(
+    r"^static (?:__attribute__\(\(noinline\)\) )?void (\w+)\(void\)\n\{\n(.*?)^\}", re.DOTALL | re.MULTILINE
+)
 STARTED = re.compile(r"tl_tiles_early\(LANES\((\d+)\)")
 OPENED = re.compile(r"const tl_tiles t = \{[^}]*LANES\((\d+)\),\s+\w+,\s+(\d+)\}")
 

@@ -59,7 +59,10 @@ def with_chains(plain: Plan, small: int, margin: float) -> Plan | None:
     items = build.tensor_items(program)
     here = residents(program, items, small, target.l1 - target.sdk_l1)
     left = room_left(program, target, items, here, margin)
-    joint = chained(program, here, left, target.cores, lambda at: op_cycles(plain, at))
+    alone = settled(program, here, left, target.cores)
+    if alone is None:
+        return None
+    joint = chained(program, here, left, target.cores, [way.cycles for way in alone])
     return None if joint is program else fitting(joint, target, small, margin)
 
 
