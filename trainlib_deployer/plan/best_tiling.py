@@ -83,8 +83,7 @@ class Prospects:
 
 def tiles_like(first: Part, whole: Part) -> float:
     """How many tiles like the first one there are; the last ones may be smaller. Sums are cut by their terms, other
-    work
-    by its results, of which tiles with halos do more than their share."""
+    work by its results: tiles with halos do more than their share of it."""
     written, total = (sum(v.numel for v in p.writes) for p in (first, whole))
     return max(whole.kind.macs() / max(first.kind.macs(), 1), total / max(written, 1))
 
