@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -76,10 +77,15 @@ def truncated(folder: Path) -> None:
 def of_another_tensor(folder: Path) -> None:
     """The weight gradient of the third convolution meets the input of the second one, which has the same shape."""
     source = folder / "net.c"
-    before, mark, behind = source.read_text().partition("F32(L2, net_add_restored1)")
-    assert mark and before.rpartition("TL_OP")[2].count("net_add_half") == 1
-    head, _, tail = before.rpartition("net_add_half")
-    source.write_text(head + "net_sigmoid_half" + tail + mark + behind)
+    text = source.read_text()
+    before, mark, _ = text.partition("F32(L2, net_add_restored1)")
+    _, _, statement = before.rpartition("TL_OP(")
+    assert mark and statement.count("net_add_half") == 1
+    early = re.compile(
+        rf"early_{statement.partition(')')[0]}\[.*?\}};", re.DOTALL
+    )  # where its first tile may come from
+    text = early.sub(lambda m: m[0].replace("net_add_half", "net_sigmoid_half"), text)
+    source.write_text(text.replace(statement, statement.replace("net_add_half", "net_sigmoid_half")))
 
 
 @pytest.mark.parametrize("mistake", [truncated, of_another_tensor])

@@ -35,7 +35,7 @@ class Quoted(nn.Module):
 def test_one_line_an_operation_and_their_sum(on: str, tmp_path: Path) -> None:
     torch.manual_seed(3)
     data = [(torch.randn(1, 3, 7, 9), torch.tensor([2]))]
-    folder = deploy(Quoted(), *data[0], data=data, out=tmp_path / "p", cores=3, l1="12k").folder
+    folder = deploy(Quoted(), *data[0], data=data, out=tmp_path / "p", cores=3, l1="9k").folder
     environment = {**os.environ, **({"RULES_DIR": str(STUBS)} if on == "gvsoc" else {})}
     command = ["make", "-s", "-C", str(folder), *GOALS[on], "PROFILE=1"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)

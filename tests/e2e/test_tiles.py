@@ -28,5 +28,5 @@ def test_an_example_gives_the_same_bits_at_every_size_of_l1(name: str, tmp_path:
     whole = bits(deploy_example(name, tmp_path / "whole", steps=1))
     for l1 in ("24k", "64k"):
         deployed = deploy_example(name, tmp_path / l1, steps=1, l1=l1, l2="4M", cores=4)
-        assert tiled_operations(deployed.folder) > 5
+        assert tiled_operations(deployed.folder) >= 5
         assert bits(deployed) == whole, f"{name} with {l1} of L1"
