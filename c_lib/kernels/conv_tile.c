@@ -144,8 +144,8 @@ static __attribute__((noinline)) void last_rows(const tl_panel_out *out, int row
     TL_END
 }
 
-static __attribute__((noinline)) void all_rows(const tl_panel_out *out, const float *a, int a_m, const float *b, int b_k,
-                                               int kc)
+static __attribute__((noinline)) void all_rows(const tl_panel_out *out, const float *a, int a_m, const float *b,
+                                               int b_k, int kc)
 {
     for (int row = out->row; row + 4 <= out->row_end; row += 4, a += 4 * a_m)
         whole_rows(out, row, a, a_m, b, b_k, kc);
