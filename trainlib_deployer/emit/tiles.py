@@ -76,7 +76,7 @@ def tiled_lines(
             f"        const {'int16_t' if 'int16_t' in values.declaration()[0] else 'int32_t'} *v = values[k];"
         )
     lines.append("        TRANSFERS(tl_tiles_begin(&t, k));")
-    lines += ["        " + line if line else "" for line in calls]
+    lines += ["        " + line for line in calls]
     lines += ["    }", "    TRANSFERS(tl_tiles_close(&t));", "}"]
     return "\n".join(lines)
 

@@ -80,7 +80,7 @@ class Chain:
         for f in self.followers:
             box = place(views[f.anchor], whole[f.anchor])
             for slot in (*f.reads, *f.writes):
-                if slot not in (f.anchor, -1) and slot not in range(self.inputs):
+                if slot != -1 and slot not in range(self.inputs):  # not the head's
                     views[slot] = inside(whole[slot], box)
             extents = tuple(hi - lo for lo, hi in box)
             followers.append(replace(f, loop=replace(f.loop, extents=extents)))
@@ -133,8 +133,8 @@ def chain_of(op: Op) -> Chain:
     return Chain(cast(Head, op.kind), len(op.reads), ())
 
 
-def followed(op: Op, follower: Op, loop: Loop, reads: tuple[View, ...], writes: tuple[View, ...], anchor: Slot) -> Op:
-    """`op`, and behind each of its tiles the same tile of `loop`, whose operands have the shape of the anchor."""
+def followed(op: Op, follower: Op, anchor: Slot) -> Op:
+    """`op`, and behind each of its tiles the same tile of a loop, whose operands have the shape of the anchor."""
     chain = chain_of(op)
     known = Operands(list(op.reads), list(op.writes))
 
@@ -145,7 +145,9 @@ def followed(op: Op, follower: Op, loop: Loop, reads: tuple[View, ...], writes: 
         side.append(view)
         return ~(len(side) - 1) if written else len(side) - 1
 
-    added = Follower(loop, tuple(slot_of(v, False) for v in reads), tuple(slot_of(v, True) for v in writes), anchor)
+    reads = tuple(slot_of(v, False) for v in follower.reads)
+    writes = tuple(slot_of(v, True) for v in follower.writes)
+    added = Follower(cast(Loop, follower.kind), reads, writes, anchor)
     return replace(
         op,
         kind=replace(chain, followers=(*chain.followers, added)),

@@ -11,9 +11,8 @@ from functools import lru_cache
 from typing import Any, cast
 
 from trainlib_deployer.ir import Kind, Op, Part, Program, Splittable, Tensor, View
-from trainlib_deployer.ops.chain import Chain
 from trainlib_deployer.ops.cuts import MOST_TILES
-from trainlib_deployer.plan.tiles import Glance, Room, Tiling, direct_cycles, glance, least_bytes, tiled
+from trainlib_deployer.plan.tiles import Glance, Room, Tiling, direct_cycles, glance, is_chain, least_bytes, tiled
 
 LOOK_AT = 5  # cuts of an operation that are worked out in full
 REMEMBERED = 4096  # operations
@@ -108,6 +107,6 @@ def best_tiling(program: Program, op: Op, room: Room) -> Tiling | None:
             if best is None or found.cycles < best.cycles:
                 best = found
             break
-    if best is None or isinstance(op.kind, Chain) or op.kind.scratch(room.cores) > room.capacity:
+    if best is None or is_chain(op.kind) or op.kind.scratch(room.cores) > room.capacity:
         return best
     return best if best.cycles < direct_cycles(op, streamed, room.cores) else None

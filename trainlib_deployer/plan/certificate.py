@@ -18,7 +18,7 @@ import numpy as np
 
 from trainlib_deployer.plan.early_check import too_early, without_early
 from trainlib_deployer.plan.elementwise import elementwise, parameter_name
-from trainlib_deployer.plan.stream_check import outside
+from trainlib_deployer.plan.stream_check import MOVE, ROW, outside
 
 ALIGNMENT = 16
 OFFSET = re.compile(r"^    OFFSET_(\w+) = (\d+), /\* (\w+) ", re.MULTILINE)
@@ -27,7 +27,6 @@ NEXT = re.compile(r"^    next\((\d+)\);$", re.MULTILINE)
 USE = re.compile(r"\b[A-Z][A-Z0-9_]*\((L\d),\s+(\w+)\)")
 ARGUMENT = re.compile(r",(?![^()]*\))")  # a comma outside of parentheses
 STREAM = re.compile(r"\{\(char \*\)(.*?), TILE\(")
-PARTS = re.compile(r"\{(\{[-\d, ]*\}(?:, \{[-\d, ]*\})*)\}")
 BUFFER = re.compile(r"\b(SCRATCH|TILE|SECOND|LANES)\((\w+)(?:,\s+(\d+))?\)")
 TRACE = re.compile(r"^ *TRACE\(.*$", re.MULTILINE)
 COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
@@ -248,7 +247,7 @@ def same_windows(emitted: Emitted, old: Stretch, new: Stretch) -> bool:
     streams = [list(emitted.used(home)) for home in STREAM.findall(text)]
     before, after = ([k for k, names in enumerate(streams) if s.name in names] for s in (old, new))
     table = text.partition(" tl_part parts")[2].partition("};")[0]
-    rows = [re.findall(r"\{([-\d, ]*)\}", row) for row in PARTS.findall(table)]
+    rows = [MOVE.findall(row) for row in ROW.findall(table)]
     windows = [[m.rsplit(", ", 2)[0] for m in row] for row in rows if len(row) == len(streams)]
     return len(after) == 1 and bool(before and windows) and all(w[b] == w[after[0]] for w in windows for b in before)
 

@@ -13,11 +13,12 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import TypeGuard
 
-from trainlib_deployer.ir import DType, Op, Program, Role, Tensor, View, readers
+from trainlib_deployer.ir import DType, Op, Program, Role, Tensor, View, readers, renamed
 from trainlib_deployer.ops.chain import chain_of, followed
 from trainlib_deployer.ops.loop import Loop
 from trainlib_deployer.ops.matmul import MatMul
 from trainlib_deployer.plan.best_tiling import best_tiling
+from trainlib_deployer.plan.segments import segments
 from trainlib_deployer.plan.tiles import Room
 
 
@@ -34,7 +35,7 @@ def chained(program: Program, resident: frozenset[str], left: list[int], cores: 
     what it takes on its own."""
     ops: list[Op | None] = list(program.ops)
     now = replace(program, tensors=dict(program.tensors))
-    read_at, borders = readers(program), segment_borders(program)
+    read_at, borders = readers(program), [found.start for found in segments(program).values()]  # nothing crosses
     for start, head in enumerate(program.ops):
         if not can_lead(head, resident):
             continue
@@ -56,17 +57,6 @@ def chained(program: Program, resident: frozenset[str], left: list[int], cores: 
             ops[place] = joint.op
             now, at, room, spent = changed, place, smaller, found.cycles
     return now.with_ops([op for op in ops if op is not None]) if None in ops else program
-
-
-def segment_borders(program: Program) -> list[int]:
-    """Positions that a loop must not move across: a function of the project begins there."""
-    outputs = {t for _, t in program.outputs}
-    first = next((i for i, op in enumerate(program.ops) if op.phase not in ("forward", "loss")), len(program.ops))
-    made = [i + 1 for i, op in enumerate(program.ops[:first]) if outputs & {v.tensor for v in op.writes}]
-    found = [first, max(made, default=0)]
-    if any(op.phase == "accumulate" for op in program.ops):
-        found += [next((i for i, op in enumerate(program.ops) if op.phase == "update"), len(program.ops))]
-    return found
 
 
 def can_lead(op: Op, resident: frozenset[str]) -> bool:
@@ -129,19 +119,12 @@ def behind_result(program: Program, op: Op, follower: Op, only_reader: bool) -> 
             tile = replace(made, name=f"{made.name} in tiles", role=Role.INSIDE)
             tensors = {made.name: replace(made, role=Role.RECORDED), tile.name: tile}
             shown = recording(shown, result)
-            op, shown = reading(op, made.name, tile.name), reading(shown, made.name, tile.name, writes=False)
+            names = {made.name: tile.name}
+            op = replace(op, reads=renamed(op.reads, names), writes=renamed(op.writes, names))
+            shown = replace(shown, reads=renamed(shown.reads, names))
         else:
             tensors = {made.name: replace(made, role=Role.INSIDE)}
-    assert isinstance(shown.kind, Loop)
-    return Joint(followed(op, shown, shown.kind, shown.reads, shown.writes, -1), tensors)
-
-
-def reading(op: Op, old: str, new: str, writes: bool = True) -> Op:
-    def view(v: View) -> View:
-        return replace(v, tensor=new) if v.tensor == old else v
-
-    written = tuple(view(v) for v in op.writes) if writes else op.writes
-    return replace(op, reads=tuple(view(v) for v in op.reads), writes=written)
+    return Joint(followed(op, shown, -1), tensors)
 
 
 def recording(follower: Op, gradient: View) -> Op:
@@ -173,8 +156,7 @@ def sharing_weight(program: Program, op: Op, follower: Op) -> Joint | None:
     shown = in_shape(follower, weight)
     if shown is None or any(v != weight for v in (*shown.reads, *shown.writes) if v.tensor == weight.tensor):
         return None
-    assert isinstance(shown.kind, Loop)
-    return Joint(followed(op, shown, shown.kind, shown.reads, shown.writes, anchors[0]), {})
+    return Joint(followed(op, shown, anchors[0]), {})
 
 
 def in_shape(follower: Op, anchor: View) -> Op | None:

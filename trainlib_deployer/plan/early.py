@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from trainlib_deployer.ir import Op, Part, Program
+from trainlib_deployer.ir import Program
 from trainlib_deployer.plan.best_tiling import best_tiling
 from trainlib_deployer.plan.lifetimes import lifetimes, shared_storage
 from trainlib_deployer.plan.segments import segments
-from trainlib_deployer.plan.tiles import MOST_STREAMS, Room, Stream, Tiling, direct_cycles, transfer_cycles, work_cycles
+from trainlib_deployer.plan.tiles import MOST_STREAMS, Room, Stream, Tiling, transfer_cycles, untiled_cycles
 
 REACH = 4  # operations from a host to the one whose tile it brings
 START_CYCLES = 1000  # what it takes to start transfers where there are no others: code that is not at hand
@@ -125,7 +125,8 @@ class Board:
         if p in self.tilings:
             return self.tilings[p].quiet
         op, room = self.program.ops[p], self.rooms[p]
-        return untiled_cycles(op, room)
+        far = [v for v in (*op.reads, *op.writes) if v.tensor not in room.resident]
+        return untiled_cycles(op, far, room.cores)
 
     def stored(self, tensor: str) -> str:
         return self.storage.get(tensor, tensor)
@@ -137,13 +138,6 @@ def bring_early(program: Program, found: Mapping[int, Tiling], rooms: list[Room]
     for at in sorted(found, reverse=True):
         board.bring(at)
     return board.tilings
-
-
-def untiled_cycles(op: Op, room: Room) -> float:
-    far = [v for v in (*op.reads, *op.writes) if v.tensor not in room.resident]
-    if far:
-        return direct_cycles(op, far, room.cores)
-    return work_cycles(Part(op.kind, op.reads, op.writes), room.cores)
 
 
 def may_come_early(s: Stream) -> bool:

@@ -10,14 +10,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from math import inf
 
-from trainlib_deployer.ir import Part, Program, Role
+from trainlib_deployer.ir import Program, Role
 from trainlib_deployer.plan import build
 from trainlib_deployer.plan.build import STACKS, Item
 from trainlib_deployer.plan.chains import chained
 from trainlib_deployer.plan.early import bring_early, first_bytes
 from trainlib_deployer.plan.lifetimes import Lifetime
 from trainlib_deployer.plan.plan import Plan
-from trainlib_deployer.plan.tiles import Room, Tiling, aligned, direct_cycles, work_cycles
+from trainlib_deployer.plan.tiles import Room, Tiling, aligned, untiled_cycles
 from trainlib_deployer.plan.ways import Way, fastest
 from trainlib_deployer.targets import Target
 
@@ -77,7 +77,7 @@ def op_cycles(plan: Plan, at: int) -> float:
         return plan.tilings[at].cycles
     planned = (v for v in (*op.reads, *op.writes) if v.tensor in plan.home)
     far = [v for v in planned if plan.home[v.tensor].level == "L2"]
-    return direct_cycles(op, far, cores) if far else work_cycles(Part(op.kind, op.reads, op.writes), cores)
+    return untiled_cycles(op, far, cores)
 
 
 def arranged(program: Program, target: Target, small: int, margin: float, early: bool = False) -> Plan | None:

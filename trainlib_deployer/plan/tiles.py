@@ -160,6 +160,11 @@ def direct_cycles(op: Op, streamed: list[View], cores: int) -> float:
     return L2_LOAD_CYCLES * (touched + op.kind.macs() / 4) / busy_cores(part, cores) + work_cycles(part, cores)
 
 
+def untiled_cycles(op: Op, far: list[View], cores: int) -> float:
+    """Without tiles; `far` are the operands that live in L2."""
+    return direct_cycles(op, far, cores) if far else work_cycles(Part(op.kind, op.reads, op.writes), cores)
+
+
 @dataclass(frozen=True, order=True)
 class Glance:
     """Cycles of a tile at a first look: one after the other, or with the next one's transfers behind the work, where

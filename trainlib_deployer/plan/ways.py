@@ -8,7 +8,7 @@ from typing import cast
 
 from trainlib_deployer.ir import Frugal, Kind, Op, Part, Program
 from trainlib_deployer.plan.best_tiling import best_tiling
-from trainlib_deployer.plan.tiles import Room, Tiling, direct_cycles, is_chain, work_cycles
+from trainlib_deployer.plan.tiles import Room, Tiling, is_chain, untiled_cycles, work_cycles
 
 AMPLE = 2  # times the scratch for all cores: with so much room it is no concern
 
@@ -45,9 +45,7 @@ def way(program: Program, op: Op, room: Room) -> Way | None:
     if op.kind.scratch(room.cores) > room.capacity or is_chain(op.kind):
         return None
     far = [v for v in (*op.reads, *op.writes) if v.tensor not in room.resident]
-    if far:
-        return Way(op, None, direct_cycles(op, far, room.cores))
-    return Way(op, None, work_cycles(Part(op.kind, op.reads, op.writes), room.cores))
+    return Way(op, None, untiled_cycles(op, far, room.cores))
 
 
 def leaner(kind: Kind, cores: int) -> Iterator[Kind]:
