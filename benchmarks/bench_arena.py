@@ -12,8 +12,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from trainlib_deployer.plan.arena import Interval, Problem, place
-from trainlib_deployer.plan.check import check_placement
+from trainlib_deployer.arena.arena import Interval, Problem, place
+from trainlib_deployer.check.placement import check_placement
 
 SUITE = Path(__file__).parent / "minimalloc"
 PATIENCE = 30.0  # seconds for one instance

@@ -17,12 +17,12 @@ import torch
 
 from benchmarks import bench_arena, segments
 from benchmarks.networks import ROOT, example, folded_example, mnist_cnn, mobilenet_v2, program
-from trainlib_deployer.ir import Role
+from trainlib_deployer.machine.targets import TARGETS
 from trainlib_deployer.passes.within_budget import within_budget
 from trainlib_deployer.plan.build import layout
 from trainlib_deployer.plan.plan import Plan
-from trainlib_deployer.targets import TARGETS
-from trainlib_deployer.user_model import UserModel
+from trainlib_deployer.program.ir import Role
+from trainlib_deployer.user.model import UserModel
 
 ROOMY = replace(TARGETS["generic"], l2=1 << 40)  # one memory, one core, no stacks
 SHARE = 0.09  # of the forward pass's multiply-adds

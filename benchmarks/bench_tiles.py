@@ -12,12 +12,12 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from trainlib_deployer.check.verify import read_plan
+from trainlib_deployer.machine.targets import resolve
 from trainlib_deployer.options import Options
 from trainlib_deployer.pipeline import deploy_user_model
 from trainlib_deployer.run.qemu import Qemu
-from trainlib_deployer.targets import resolve
-from trainlib_deployer.user_model import load
-from trainlib_deployer.verify import read_plan
+from trainlib_deployer.user.model import load
 
 EXAMPLES = ("mlp", "autoencoder", "resnet8", "dscnn", "mobilenet_v1", "trainlib_default")
 ROOT = Path(__file__).resolve().parents[1]

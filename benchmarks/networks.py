@@ -12,11 +12,11 @@ import torch
 from torch import nn
 
 from trainlib_deployer import passes
-from trainlib_deployer.assemble import Parts, assemble
-from trainlib_deployer.capture import capture
-from trainlib_deployer.ir import Program
-from trainlib_deployer.lower import lower
-from trainlib_deployer.user_model import UserModel, load
+from trainlib_deployer.capture.step import capture
+from trainlib_deployer.ops.lower import lower
+from trainlib_deployer.program.ir import Program
+from trainlib_deployer.user.assemble import Parts, assemble
+from trainlib_deployer.user.model import UserModel, load
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import nn
 
-from trainlib_deployer.plan.arena import Interval, Problem, place
+from trainlib_deployer.arena.arena import Interval, Problem, place
 
 ALIGNMENT = 16
 FLOAT = 4

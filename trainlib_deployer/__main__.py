@@ -1,6 +1,6 @@
 """python -m trainlib_deployer."""
 
-from trainlib_deployer.cli import main
+from trainlib_deployer.cli.main import main
 
 if __name__ == "__main__":
     main()

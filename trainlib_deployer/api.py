@@ -10,18 +10,18 @@ from typing import Any
 from torch import nn
 
 from golden.reference import Task
-from trainlib_deployer.assemble import Parts, assemble
+from trainlib_deployer.advice.points import Points
+from trainlib_deployer.advice.sweeping import sweep_user_model
+from trainlib_deployer.check.verify import Verification, task_of, verify
 from trainlib_deployer.errors import UsageError
 from trainlib_deployer.folder import check_writable
-from trainlib_deployer.load_model import identifier
+from trainlib_deployer.machine.targets import resolve
 from trainlib_deployer.options import SAVED, Options
 from trainlib_deployer.pipeline import deploy_user_model
 from trainlib_deployer.plan.plan import Plan
-from trainlib_deployer.points import Points
-from trainlib_deployer.sweeping import sweep_user_model
-from trainlib_deployer.targets import resolve
-from trainlib_deployer.user_model import UserModel
-from trainlib_deployer.verify import Verification, task_of, verify
+from trainlib_deployer.user.assemble import Parts, assemble
+from trainlib_deployer.user.load_model import identifier
+from trainlib_deployer.user.model import UserModel
 
 Say = Callable[[str], None]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trainlib_deployer.ir import Source
+from trainlib_deployer.program.ir import Source
 
 
 class DeployError(Exception):

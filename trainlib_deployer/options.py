@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from trainlib_deployer.targets import Target
+from trainlib_deployer.machine.targets import Target
 
 SAVED = ("fp32", "fp16")
 

@@ -7,22 +7,22 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from trainlib_deployer import passes
-from trainlib_deployer.capture import capture, check_against_eager
+from trainlib_deployer.capture.refuse import check_deployable
+from trainlib_deployer.capture.step import capture, check_against_eager
+from trainlib_deployer.check.certificate import check_folder
+from trainlib_deployer.check.verify import reference_sketches, task_of
 from trainlib_deployer.emit.model_files import write_model_files
 from trainlib_deployer.emit.project import Project
 from trainlib_deployer.folder import replaced_folder
-from trainlib_deployer.ir import Program
-from trainlib_deployer.lower import lower
+from trainlib_deployer.machine.targets import Target
+from trainlib_deployer.ops.lower import lower
 from trainlib_deployer.options import Options
 from trainlib_deployer.passes.half_saved import half_saved, halves
 from trainlib_deployer.passes.within_budget import added_macs, within_budget
 from trainlib_deployer.plan.build import best_layout, fits, layout, plan, untiled
-from trainlib_deployer.plan.certificate import check_folder
 from trainlib_deployer.plan.plan import Plan, Recomputed, Saved
-from trainlib_deployer.refuse import check_deployable
-from trainlib_deployer.targets import Target
-from trainlib_deployer.user_model import UserModel
-from trainlib_deployer.verify import reference_sketches, task_of
+from trainlib_deployer.program.ir import Program
+from trainlib_deployer.user.model import UserModel
 
 Say = Callable[[str], None]
 

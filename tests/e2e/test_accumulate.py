@@ -15,12 +15,13 @@ from torch import nn
 from torch.optim import lr_scheduler
 
 from golden import reference
-from trainlib_deployer import pipeline, user_model
+from trainlib_deployer import pipeline
 from trainlib_deployer.api import Deployment, deploy
+from trainlib_deployer.check.verify import verify
 from trainlib_deployer.errors import Unsupported, UsageError
+from trainlib_deployer.machine.targets import resolve
 from trainlib_deployer.options import Options
-from trainlib_deployer.targets import resolve
-from trainlib_deployer.verify import verify
+from trainlib_deployer.user import model as user_model
 
 
 class Net(nn.Module):

@@ -10,12 +10,12 @@ import torch
 from torch import nn
 
 from trainlib_deployer.api import Deployment, deploy
-from trainlib_deployer.ir import Role
-from trainlib_deployer.ops.chain import Chain
+from trainlib_deployer.check.verify import read_plan
 from trainlib_deployer.plan import tiled, tiles
 from trainlib_deployer.plan.best_tiling import prospects
 from trainlib_deployer.plan.chains import chained
-from trainlib_deployer.verify import read_plan
+from trainlib_deployer.program.chain import Chain
+from trainlib_deployer.program.ir import Role
 
 Bits = dict[tuple[int, str, str], bytes]
 

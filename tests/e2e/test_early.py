@@ -16,8 +16,8 @@ from torch import nn
 
 from tests.e2e.simulators import SIMULATORS, needs
 from trainlib_deployer.api import Deployment, deploy
+from trainlib_deployer.check.verify import read_plan
 from trainlib_deployer.run.host import Host
-from trainlib_deployer.verify import read_plan
 
 STUBS = Path(__file__).resolve().parents[1] / "stubs" / "pulp"
 STEPS, CORES = 2, 5

@@ -13,10 +13,10 @@ from torch import nn
 
 from trainlib_deployer import passes
 from trainlib_deployer.api import Deployment, deploy
-from trainlib_deployer.ir import Role
+from trainlib_deployer.check.verify import read_plan
 from trainlib_deployer.passes.fuse_updates import fuse_updates
+from trainlib_deployer.program.ir import Role
 from trainlib_deployer.run.host import Host
-from trainlib_deployer.verify import read_plan
 
 WIDTHS = (131, 67, 33, 5)
 WEIGHTS = {"0.weight", "2.weight", "4.weight"}

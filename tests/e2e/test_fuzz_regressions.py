@@ -10,7 +10,7 @@ import torch
 from tests.fuzz.modules import Recipe, source
 from tests.fuzz.run import REGRESSIONS, setting_of
 from tests.fuzz.trial import MISMATCH, PASSED, ROUNDING, Setting, attempt
-from trainlib_deployer.ops.expr import C_FORM
+from trainlib_deployer.program.expr import C_FORM
 
 torch.set_num_threads(1)
 FILES = sorted(REGRESSIONS.glob("*.py"))

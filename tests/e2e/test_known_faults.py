@@ -15,12 +15,12 @@ from torch import nn
 
 from golden import compare
 from trainlib_deployer.api import Deployment, deploy
-from trainlib_deployer.cli import cli
+from trainlib_deployer.check.verify import judge, read_plan, verify
+from trainlib_deployer.cli.main import cli
 from trainlib_deployer.errors import ToolMissing, VerificationFailed
 from trainlib_deployer.run.host import Host
 from trainlib_deployer.run.qemu import Qemu
 from trainlib_deployer.run.record import read_record
-from trainlib_deployer.verify import judge, read_plan, verify
 
 torch.set_num_threads(1)
 STEPS = 2

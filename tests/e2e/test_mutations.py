@@ -7,9 +7,9 @@ import pytest
 
 from golden import compare, reference
 from tests.e2e.conftest import CORE, deploy_example
+from trainlib_deployer.check.verify import judge, read_plan
 from trainlib_deployer.run.host import Host
 from trainlib_deployer.run.record import read_record
-from trainlib_deployer.verify import judge, read_plan
 
 MUTATIONS = {"zeroed": 0.0, "negated": -1.0, "scaled by 1.01": 1.01}
 TRACE = re.compile(r"^    TRACE\((\d+), ([^;]*), (\d+)\); /\* (.*) \*/$", re.MULTILINE)

@@ -16,9 +16,9 @@ from torch.utils import _pytree as pytree
 
 from tests.e2e.operation_cases import CASES, Case, by_group
 from trainlib_deployer.api import Deployment, deploy
-from trainlib_deployer.ops.expr import C_FORM
+from trainlib_deployer.check.verify import read_plan
+from trainlib_deployer.program.expr import C_FORM
 from trainlib_deployer.run.record import read_record
-from trainlib_deployer.verify import read_plan
 
 torch.set_num_threads(1)
 A_PROJECT = 36  # cases that share one project

@@ -13,10 +13,10 @@ from torch import nn
 from torch.utils import _pytree as pytree
 
 from trainlib_deployer.api import Deployment, deploy
+from trainlib_deployer.check.verify import read_plan
 from trainlib_deployer.ops.recurrent import Scan
 from trainlib_deployer.run.host import Host
 from trainlib_deployer.run.record import read_record
-from trainlib_deployer.verify import read_plan
 
 torch.set_num_threads(1)
 KINDS: dict[str, Any] = {

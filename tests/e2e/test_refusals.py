@@ -10,7 +10,7 @@ import pytest
 import torch
 from click.testing import CliRunner, Result
 
-from trainlib_deployer.cli import cli
+from trainlib_deployer.cli.main import cli
 
 torch.set_num_threads(1)
 

@@ -16,21 +16,21 @@ from torch import nn
 from golden.sketch import Key, Sketch
 from tests.fuzz.build import CachedHost
 from trainlib_deployer import passes
-from trainlib_deployer.assemble import Parts, assemble
-from trainlib_deployer.capture import capture
+from trainlib_deployer.capture.step import capture
+from trainlib_deployer.check.certificate import check_folder
+from trainlib_deployer.check.verify import judge, read_plan, reference_sketches, task_of
 from trainlib_deployer.emit.project import Project
 from trainlib_deployer.errors import DoesNotFit
-from trainlib_deployer.ir import Program
-from trainlib_deployer.lower import lower
+from trainlib_deployer.machine.targets import LEAN_STACK, resolve
 from trainlib_deployer.ops.kernel_scratch import PACKED_ROWS
+from trainlib_deployer.ops.lower import lower
 from trainlib_deployer.pipeline import fitted
 from trainlib_deployer.plan.build import fits
-from trainlib_deployer.plan.certificate import check_folder
 from trainlib_deployer.plan.plan import Plan
+from trainlib_deployer.program.ir import Program
 from trainlib_deployer.run.record import read_record
-from trainlib_deployer.targets import LEAN_STACK, resolve
-from trainlib_deployer.user_model import UserModel
-from trainlib_deployer.verify import judge, read_plan, reference_sketches, task_of
+from trainlib_deployer.user.assemble import Parts, assemble
+from trainlib_deployer.user.model import UserModel
 
 Values = np.ndarray[Any, Any]
 STEPS = 2

@@ -16,12 +16,12 @@ from click.testing import CliRunner, Result
 from torch import nn
 
 import trainlib_deployer
+from trainlib_deployer.advice.points import Costs, Point, Points, dominates, front
+from trainlib_deployer.advice.sweeping import Batch, batches
+from trainlib_deployer.advice.variants import Parameters
 from trainlib_deployer.api import deploy
-from trainlib_deployer.cli import cli
+from trainlib_deployer.cli.main import cli
 from trainlib_deployer.errors import Unsupported, UsageError
-from trainlib_deployer.points import Costs, Point, Points, dominates, front
-from trainlib_deployer.sweeping import Batch, batches
-from trainlib_deployer.variants import Parameters
 
 BATCH = 3
 ROOM: dict[str, Any] = {"cores": 3, "l1": "12k", "l2": "1M"}

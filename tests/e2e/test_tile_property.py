@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tests.e2e.tile_cases import Case, Comparison, built, drawn, every_chain, kernel_objects, program_of
-from trainlib_deployer.ops.chain import Chain
+from trainlib_deployer.program.chain import Chain
 
 SEEDS = (4, 6, 7, 9, 10, 11)
 CHAINED = 9  # from this seed on, loops follow the tiles of other operations

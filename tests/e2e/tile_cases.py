@@ -15,20 +15,20 @@ import torch
 
 from tests.e2e.tile_layers import Layers, all_sums, optimizer
 from trainlib_deployer import passes
-from trainlib_deployer.assemble import Parts, assemble
-from trainlib_deployer.capture import capture
+from trainlib_deployer.capture.step import capture
 from trainlib_deployer.emit.calls import Addresses, call_lines
 from trainlib_deployer.emit.loops import LoopLibrary
 from trainlib_deployer.emit.names import comment
 from trainlib_deployer.emit.tiles import tiled_lines
-from trainlib_deployer.ir import LEARNING_RATE, Op, Part, Program, Role, Splittable
-from trainlib_deployer.lower import lower
-from trainlib_deployer.ops.chain import Chain
-from trainlib_deployer.ops.loop import Loop
+from trainlib_deployer.ops.lower import lower
 from trainlib_deployer.passes.coalesce import merged
 from trainlib_deployer.plan.best_tiling import Job, Prospects, best_tiling, prospects
 from trainlib_deployer.plan.chains import chained
 from trainlib_deployer.plan.tiles import MOST_STREAMS, Room, Tiling, aligned
+from trainlib_deployer.program.chain import Chain
+from trainlib_deployer.program.ir import LEARNING_RATE, Op, Part, Program, Role, Splittable
+from trainlib_deployer.program.loop import Loop
+from trainlib_deployer.user.assemble import Parts, assemble
 
 C_LIB = Path(__file__).parents[2] / "c_lib"
 DRIVER = Path(__file__).with_name("tile_driver.c")

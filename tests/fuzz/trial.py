@@ -17,13 +17,14 @@ import numpy as np
 
 from golden import compare
 from tests.fuzz.build import BuildFailed, CachedHost
-from trainlib_deployer import pipeline, user_model
+from trainlib_deployer import pipeline
+from trainlib_deployer.check.certificate import CertificateError
+from trainlib_deployer.check.verify import judge, read_plan, task_of
 from trainlib_deployer.errors import DeployError, DoesNotFit, Unsupported, UsageError, VerificationFailed
+from trainlib_deployer.machine.targets import Target, resolve
 from trainlib_deployer.options import Options
-from trainlib_deployer.plan.certificate import CertificateError
 from trainlib_deployer.run.record import read_record
-from trainlib_deployer.targets import Target, resolve
-from trainlib_deployer.verify import judge, read_plan, task_of
+from trainlib_deployer.user import model as user_model
 
 Record = dict[tuple[int, str, str], np.ndarray[Any, Any]]
 STEPS = 2

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.bench_arena import SUITE, minimalloc
-from trainlib_deployer.plan.arena import Interval, Placement, Problem, place
-from trainlib_deployer.plan.check import check_placement
-from trainlib_deployer.plan.search import STRATEGIES, Outcome, Search, Strategy, sections
+from trainlib_deployer.arena.arena import Interval, Placement, Problem, place
+from trainlib_deployer.arena.search import STRATEGIES, Outcome, Search, Strategy, sections
+from trainlib_deployer.check.placement import check_placement
 
 Rows = list[tuple[int, int, int]]  # size, birth, death
 

@@ -11,11 +11,11 @@ import torch
 from torch import nn
 
 from trainlib_deployer.api import deploy
-from trainlib_deployer.ir import Program
+from trainlib_deployer.check.certificate import CertificateError, Emitted, check
 from trainlib_deployer.plan import build
-from trainlib_deployer.plan.certificate import CertificateError, Emitted, check
 from trainlib_deployer.plan.elementwise import elementwise
-from trainlib_deployer.plan.lifetimes import Lifetime, lifetimes
+from trainlib_deployer.program.ir import Program
+from trainlib_deployer.program.lifetimes import Lifetime, lifetimes
 
 
 def small_net() -> nn.Module:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from trainlib_deployer.ir import DType, Op, Program, Role, Tensor, View
-from trainlib_deployer.ops.chain import Chain, place
-from trainlib_deployer.ops.expr import Instr
-from trainlib_deployer.ops.loop import Loop
 from trainlib_deployer.ops.matmul import MatMul
 from trainlib_deployer.plan.chains import chained
+from trainlib_deployer.program.chain import Chain, place
+from trainlib_deployer.program.expr import Instr
+from trainlib_deployer.program.ir import DType, Op, Program, Role, Tensor, View
+from trainlib_deployer.program.loop import Loop
 
 M, K, N = 26, 70, 19
 

@@ -17,15 +17,16 @@ from click.testing import CliRunner, Result
 
 import trainlib_deployer
 from golden.compare import TensorVerdict, Verdict
-from trainlib_deployer import pipeline, verify
-from trainlib_deployer.cli import cli
-from trainlib_deployer.console import print_summary
+from trainlib_deployer import pipeline
+from trainlib_deployer.check import verify
+from trainlib_deployer.cli.console import print_summary
+from trainlib_deployer.cli.main import cli
 from trainlib_deployer.errors import DoesNotFit, ToolMissing, Unsupported
 from trainlib_deployer.folder import replaced_folder
-from trainlib_deployer.ir import Source
 from trainlib_deployer.options import Options
+from trainlib_deployer.program.ir import Source
 from trainlib_deployer.run.host import Host
-from trainlib_deployer.user_model import UserModel
+from trainlib_deployer.user.model import UserModel
 
 ROOT = Path(trainlib_deployer.__file__).parent.parent
 NET = """\
@@ -365,7 +366,7 @@ def process(*args: str, **more: Any) -> subprocess.Popen[str]:
 
 
 def test_help_does_not_import_torch() -> None:
-    code = "import sys, trainlib_deployer, trainlib_deployer.cli; print('torch' in sys.modules, 'numpy' in sys.modules)"
+    code = "import sys, trainlib_deployer.cli.main; print('torch' in sys.modules, 'numpy' in sys.modules)"
     assert process("-c", code).communicate()[0].split() == ["False", "False"]
 
 

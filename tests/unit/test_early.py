@@ -11,12 +11,12 @@ import torch
 from torch import nn
 
 from trainlib_deployer.api import deploy
-from trainlib_deployer.ir import Program
 from trainlib_deployer.plan import tiled
 from trainlib_deployer.plan.early import bring_early, early_bytes, early_moved, guests, in_flight, moved_at
 from trainlib_deployer.plan.plan import Plan
-from trainlib_deployer.plan.segments import segments
 from trainlib_deployer.plan.tiles import MOST_STREAMS, Room, Tiling
+from trainlib_deployer.program.ir import Program
+from trainlib_deployer.program.segments import segments
 
 CORES, L1 = 3, 24 * 1024
 Tilings = dict[int, Tiling]

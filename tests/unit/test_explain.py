@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from trainlib_deployer.cli.memory_map import biography, draw
 from trainlib_deployer.errors import UsageError
-from trainlib_deployer.memory_map import biography, draw
 
 
 def buffer(name: str, offset: int, size: int, birth: int, death: int, role: str, *aliases: str) -> dict[str, Any]:

@@ -10,12 +10,12 @@ import pytest
 import torch
 from torch import nn
 
+from trainlib_deployer.advice.fit import batch_of, does_not_fit, dropped, frozen, with_batch
 from trainlib_deployer.api import Deployment, deploy
 from trainlib_deployer.errors import DoesNotFit
+from trainlib_deployer.machine.targets import TARGETS
 from trainlib_deployer.plan.build import fits, layout, untiled
-from trainlib_deployer.plan.fit import batch_of, does_not_fit, dropped, frozen, with_batch
 from trainlib_deployer.plan.tiles import aligned
-from trainlib_deployer.targets import TARGETS
 
 BATCH, WIDE, NARROW = 6, 96, 20
 SHORT = 13_000  # bytes missing: more than L1 could take

@@ -14,13 +14,13 @@ from torch import nn
 from golden import compare, reference, sketch
 from tests.unit.test_within_budget import captured, peak
 from trainlib_deployer.api import deploy
+from trainlib_deployer.check.verify import read_plan
 from trainlib_deployer.errors import DoesNotFit, UsageError
-from trainlib_deployer.ir import DType, Op, Program, readers, writers
-from trainlib_deployer.ops.loop import Loop
 from trainlib_deployer.passes.half_saved import LATE, LEAST_BYTES, half_saved, halves
 from trainlib_deployer.passes.within_budget import within_budget
 from trainlib_deployer.plan.build import untiled
-from trainlib_deployer.verify import read_plan
+from trainlib_deployer.program.ir import DType, Op, Program, readers, writers
+from trainlib_deployer.program.loop import Loop
 
 
 def net() -> nn.Sequential:

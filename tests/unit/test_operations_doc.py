@@ -6,7 +6,8 @@ from pathlib import Path
 
 import torch
 
-from trainlib_deployer import operations, remedies
+from trainlib_deployer.capture import remedies
+from trainlib_deployer.cli import operations
 from trainlib_deployer.ops.optim import OPTIMIZERS
 from trainlib_deployer.ops.registry import RULES
 
@@ -14,7 +15,7 @@ PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "operations.md"
 
 
 def test_page_is_current() -> None:
-    command = "python -m trainlib_deployer.operations > docs/operations.md"
+    command = "python -m trainlib_deployer.cli.operations > docs/operations.md"
     assert PAGE.read_text() == operations.document(), f"write it anew: {command}"
 
 

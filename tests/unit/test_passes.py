@@ -13,15 +13,15 @@ import torch
 from torch import fx
 
 from trainlib_deployer import passes
+from trainlib_deployer.capture.fold_constants import fold_constants
 from trainlib_deployer.emit.initial import numbers
 from trainlib_deployer.emit.loops import body_text
-from trainlib_deployer.fold_constants import fold_constants
-from trainlib_deployer.ir import DType, Op, Program, Role, Tensor, View
-from trainlib_deployer.lower import relaid
 from trainlib_deployer.ops.build import Builder
-from trainlib_deployer.ops.expr import Const, Instr
-from trainlib_deployer.ops.loop import Loop
+from trainlib_deployer.ops.lower import relaid
 from trainlib_deployer.ops.matmul import product
+from trainlib_deployer.program.expr import Const, Instr
+from trainlib_deployer.program.ir import DType, Op, Program, Role, Tensor, View
+from trainlib_deployer.program.loop import Loop
 
 Array = np.ndarray[Any, Any]
 STEP: dict[str, Callable[..., Any]] = {

@@ -16,11 +16,11 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from trainlib_deployer.ir import DType, Op, Program, View
 from trainlib_deployer.ops import pool
 from trainlib_deployer.ops.build import Builder
-from trainlib_deployer.ops.call import Operand
 from trainlib_deployer.ops.registry import RULES
+from trainlib_deployer.program.call import Operand
+from trainlib_deployer.program.ir import DType, Op, Program, View
 
 C_LIB = Path(__file__).parents[2] / "c_lib"
 FLAGS = ["-std=gnu99", "-O2", "-ffp-contract=off", "-fno-math-errno", "-Wall", "-Wextra", "-Werror"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from trainlib_deployer.errors import UsageError
-from trainlib_deployer.sizes import parse_size, show_size
-from trainlib_deployer.targets import TARGETS, resolve
+from trainlib_deployer.machine.sizes import parse_size, show_size
+from trainlib_deployer.machine.targets import TARGETS, resolve
 
 
 @pytest.mark.parametrize(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from trainlib_deployer.ir import DType, Op, Part, Program, Role, Tensor, View
 from trainlib_deployer.ops.conv import Conv, ConvShape
-from trainlib_deployer.ops.cuts import MOST_TILES, even_ranges, ranges
-from trainlib_deployer.ops.expr import Instr
-from trainlib_deployer.ops.loop import Loop
 from trainlib_deployer.plan.tiles import Room, Stream, Tiling, Window, aligned, alike, glance, least_bytes, tiled
+from trainlib_deployer.program.cuts import MOST_TILES, even_ranges, ranges
+from trainlib_deployer.program.expr import Instr
+from trainlib_deployer.program.ir import DType, Op, Part, Program, Role, Tensor, View
+from trainlib_deployer.program.loop import Loop
 
 DEPTHWISE = ConvShape(3, 9, 1, 2, 17, 19, 8, 6, 3, 2, (2, 3), (1, 0), (2, 1))
 

@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from trainlib_deployer.ir import DType, Kind, Op, Program, Role, Tensor, View
+from trainlib_deployer.machine.targets import resolve
 from trainlib_deployer.ops.conv import Conv, ConvShape
 from trainlib_deployer.ops.matmul import MatMul
 from trainlib_deployer.plan.best_tiling import best_tiling
 from trainlib_deployer.plan.teams import in_half
 from trainlib_deployer.plan.tiles import Room, work_cycles
 from trainlib_deployer.plan.ways import fastest, leanest_way
-from trainlib_deployer.targets import resolve
+from trainlib_deployer.program.ir import DType, Kind, Op, Program, Role, Tensor, View
 
 SHAPE = ConvShape(1, 1, 10, 13, 47, 15, 24, 8, 3, 3, (2, 2), (1, 1), (1, 1))
 KINDS = [*(Conv(d, SHAPE) for d in ("fw", "bw_x", "bw_w")), MatMul(1, 37, 29, 150), MatMul(2, 61, 46, 70)]

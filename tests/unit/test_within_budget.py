@@ -10,9 +10,9 @@ from torch import nn
 
 from trainlib_deployer import passes, pipeline
 from trainlib_deployer.api import deploy
-from trainlib_deployer.ir import Program, readers, writers
 from trainlib_deployer.passes.reorder import Scale
 from trainlib_deployer.passes.within_budget import Uses, added_macs, again, within_budget
+from trainlib_deployer.program.ir import Program, readers, writers
 
 
 def captured(module: nn.Module, shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch, folder: Path) -> Program:

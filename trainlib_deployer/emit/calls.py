@@ -7,10 +7,10 @@ from typing import cast
 
 from trainlib_deployer.emit.loops import LoopLibrary, flat
 from trainlib_deployer.emit.names import unique_identifiers
-from trainlib_deployer.ir import DType, Kernel, Op, Role, View
-from trainlib_deployer.ops.call import Operand
-from trainlib_deployer.ops.loop import Loop
 from trainlib_deployer.plan.plan import Plan
+from trainlib_deployer.program.call import Operand
+from trainlib_deployer.program.ir import DType, Kernel, Op, Role, View
+from trainlib_deployer.program.loop import Loop
 
 POINTER = {DType.F32: "F32", DType.F16: "U16", DType.I32: "I32", DType.U16: "U16", DType.U8: "U8"}
 

@@ -8,8 +8,8 @@ import numpy as np
 from torch.utils import _pytree as pytree
 
 from trainlib_deployer.emit.names import literal
-from trainlib_deployer.ir import DType, Tensor
-from trainlib_deployer.user_model import UserModel
+from trainlib_deployer.program.ir import DType, Tensor
+from trainlib_deployer.user.model import UserModel
 
 Array = np.ndarray[Any, Any]
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from trainlib_deployer import resources
+from trainlib_deployer.emit import resources
 
 WORD = re.compile(r"\btl_\w+")
 DEFINITION = re.compile(r"^[A-Za-z_][\w \*]*?\b(tl_\w+)\(", re.MULTILINE)

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from trainlib_deployer.emit.names import literal
-from trainlib_deployer.ir import DType
-from trainlib_deployer.ops.expr import C_FORM, Const, Instr
-from trainlib_deployer.ops.loop import Loop
+from trainlib_deployer.program.expr import C_FORM, Const, Instr
+from trainlib_deployer.program.ir import DType
+from trainlib_deployer.program.loop import Loop
 
 Name = Callable[[int], str]  # of a value, by its number
 

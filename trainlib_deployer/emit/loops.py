@@ -8,8 +8,8 @@ from math import prod
 from trainlib_deployer.emit.loop_text import Text, instructions, loads, of_record, stores, times
 from trainlib_deployer.emit.names import identifier
 from trainlib_deployer.emit.rows import Pointer, Row, innermost
-from trainlib_deployer.ir import DType, Op, Shape, View
-from trainlib_deployer.ops.loop import Loop
+from trainlib_deployer.program.ir import DType, Op, Shape, View
+from trainlib_deployer.program.loop import Loop
 
 FEW_ROWS = 64  # up to so many rows a team may share badly
 LONG_ROW = 32  # elements; shorter rows are not cut

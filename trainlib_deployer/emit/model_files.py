@@ -9,8 +9,8 @@ from typing import Any
 
 import torch
 
-from trainlib_deployer import resources
-from trainlib_deployer.user_model import UserModel
+from trainlib_deployer.emit import resources
+from trainlib_deployer.user.model import UserModel
 
 
 def write_model_files(user: UserModel, folder: Path, steps: int, accumulate: int = 1, saved: str = "fp32") -> None:

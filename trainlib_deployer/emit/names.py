@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from trainlib_deployer.ir import DType
+from trainlib_deployer.program.ir import DType
 
 KEYWORDS = frozenset(
     """auto break case char const continue default do double else enum extern float for goto if inline int long register

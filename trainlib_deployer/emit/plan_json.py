@@ -9,12 +9,12 @@ from typing import Any
 from trainlib_deployer import __version__
 from trainlib_deployer.emit.calls import Addresses
 from trainlib_deployer.emit.trace import Trace
-from trainlib_deployer.ir import Op, Source
 from trainlib_deployer.plan.early import early_moved, moved_at
 from trainlib_deployer.plan.plan import Buffer, Plan
 from trainlib_deployer.plan.tiled import traffic
 from trainlib_deployer.plan.tiles import Tiling
-from trainlib_deployer.user_model import UserModel
+from trainlib_deployer.program.ir import Op, Source
+from trainlib_deployer.user.model import UserModel
 
 
 def plan_json(user: UserModel, plan: Plan, traces: list[Trace], steps: int, accumulate: int = 1) -> dict[str, Any]:

@@ -25,13 +25,13 @@ from trainlib_deployer.emit.poison import poison_context
 from trainlib_deployer.emit.report import report
 from trainlib_deployer.emit.tiles import hosting_lines, tiled_lines
 from trainlib_deployer.emit.trace import Trace, traces
-from trainlib_deployer.ir import LEARNING_RATE, STEP, DType, Op, Role, Tensor, View
 from trainlib_deployer.ops.dropout import KEY
 from trainlib_deployer.plan.early import guests
 from trainlib_deployer.plan.plan import Plan
-from trainlib_deployer.plan.segments import segments
 from trainlib_deployer.plan.tiles import LANE_BYTES
-from trainlib_deployer.user_model import UserModel
+from trainlib_deployer.program.ir import LEARNING_RATE, STEP, DType, Op, Role, Tensor, View
+from trainlib_deployer.program.segments import segments
+from trainlib_deployer.user.model import UserModel
 
 TEMPLATES = {
     "plan.h": "plan.h.j2",

@@ -9,8 +9,8 @@ from typing import Any
 
 import jinja2
 
+from trainlib_deployer.machine.sizes import show_size
 from trainlib_deployer.plan.plan import Saved
-from trainlib_deployer.sizes import show_size
 
 Json = Mapping[str, Any]
 LARGEST = 5  # buffers named at the peak

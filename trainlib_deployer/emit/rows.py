@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from trainlib_deployer.emit.loop_text import Name, Text, instruction, of_record, times
-from trainlib_deployer.ops.loop import Loop
+from trainlib_deployer.program.loop import Loop
 
 LANES = 4  # elements at a time
 MOST_UNROLLED = 8  # instructions; longer bodies keep the float units busy by themselves

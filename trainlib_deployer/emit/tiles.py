@@ -9,13 +9,13 @@ from typing import cast
 
 from trainlib_deployer.emit.calls import Addresses
 from trainlib_deployer.emit.loops import LoopLibrary, flat
-from trainlib_deployer.ir import Kernel, Op, Part, View
-from trainlib_deployer.ops.call import Operand
-from trainlib_deployer.ops.chain import Chain
-from trainlib_deployer.ops.loop import Loop
 from trainlib_deployer.passes.coalesce import merged
 from trainlib_deployer.plan.early import first_bytes
 from trainlib_deployer.plan.tiles import Stream, Tiling
+from trainlib_deployer.program.call import Operand
+from trainlib_deployer.program.chain import Chain
+from trainlib_deployer.program.ir import Kernel, Op, Part, View
+from trainlib_deployer.program.loop import Loop
 
 OFFSET = re.compile(r" \+ @(\d+)@")
 

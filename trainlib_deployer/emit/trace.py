@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from trainlib_deployer.ir import Program, Role, writers
+from trainlib_deployer.program.ir import Program, Role, writers
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from trainlib_deployer.ir import DType, Kind, Op, Program, Role, Shape, Source, Tensor, View
-from trainlib_deployer.ops.expr import Body, Expr, Operand
-from trainlib_deployer.ops.loop import Loop
+from trainlib_deployer.program.expr import Body, Expr, Operand
+from trainlib_deployer.program.ir import DType, Kind, Op, Program, Role, Shape, Source, Tensor, View
+from trainlib_deployer.program.loop import Loop
 
 TORCH_DTYPES = {
     torch.float32: DType.F32,

@@ -12,14 +12,14 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from trainlib_deployer.ir import Part, Shape, View
 from trainlib_deployer.ops import conv_tiles
 from trainlib_deployer.ops.build import Builder
-from trainlib_deployer.ops.call import Call, Operand, strides
 from trainlib_deployer.ops.conv_tiles import GRAIN
-from trainlib_deployer.ops.cuts import panel_cycles, working
 from trainlib_deployer.ops.kernel_scratch import PACKED_ROWS, conv_scratch, packed_rows
 from trainlib_deployer.ops.registry import covers
+from trainlib_deployer.program.call import Call, Operand, strides
+from trainlib_deployer.program.cuts import panel_cycles, working
+from trainlib_deployer.program.ir import Part, Shape, View
 
 aten = torch.ops.aten
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from math import gcd
 from typing import TYPE_CHECKING
 
-from trainlib_deployer.ir import Part, View
-from trainlib_deployer.ops.cuts import MOST_TILES, Range, ranges, sizes
+from trainlib_deployer.program.cuts import MOST_TILES, Range, ranges, sizes
+from trainlib_deployer.program.ir import Part, View
 
 if TYPE_CHECKING:
     from trainlib_deployer.ops.conv import Conv, ConvShape

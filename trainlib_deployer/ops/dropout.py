@@ -13,10 +13,10 @@ import numpy as np
 import torch
 
 from golden import reference
-from trainlib_deployer.ir import DType, Role, Shape, Tensor, View, row_major
 from trainlib_deployer.ops.build import Builder
-from trainlib_deployer.ops.expr import Expr, apply, select
 from trainlib_deployer.ops.registry import covers
+from trainlib_deployer.program.expr import Expr, apply, select
+from trainlib_deployer.program.ir import DType, Role, Shape, Tensor, View, row_major
 
 TABLE = "dropout.index"
 LONGEST = 64  # entries of the table, unless a dimension is longer and prime

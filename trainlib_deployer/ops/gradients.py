@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from trainlib_deployer.ir import DType, View
 from trainlib_deployer.ops.build import Builder, Where
-from trainlib_deployer.ops.expr import Expr, Operand, apply, call, select
 from trainlib_deployer.ops.optim import entitle, state
+from trainlib_deployer.program.expr import Expr, Operand, apply, call, select
+from trainlib_deployer.program.ir import DType, View
 
 Gradients = dict[str, View]
 TERMS = 8  # norms that one operation adds up

@@ -13,13 +13,13 @@ from typing import Any
 import torch
 
 from trainlib_deployer.errors import Unsupported
-from trainlib_deployer.ir import DType, Shape, View
 from trainlib_deployer.ops.build import Builder, broadcast
-from trainlib_deployer.ops.call import Call, Operand, strides
-from trainlib_deployer.ops.expr import Expr, select
-from trainlib_deployer.ops.expr import Operand as Value
-from trainlib_deployer.ops.loop import Loop
 from trainlib_deployer.ops.registry import covers
+from trainlib_deployer.program.call import Call, Operand, strides
+from trainlib_deployer.program.expr import Expr, select
+from trainlib_deployer.program.expr import Operand as Value
+from trainlib_deployer.program.ir import DType, Shape, View
+from trainlib_deployer.program.loop import Loop
 
 aten = torch.ops.aten
 NOTHING = "INT32_MIN"  # an index that no tensor has

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import torch
 
-from trainlib_deployer.ir import DType, Shape, View
 from trainlib_deployer.ops.build import Builder
-from trainlib_deployer.ops.expr import Expr, Operand, select
 from trainlib_deployer.ops.index import around, put, take
 from trainlib_deployer.ops.registry import covers
+from trainlib_deployer.program.expr import Expr, Operand, select
+from trainlib_deployer.program.ir import DType, Shape, View
 
 aten = torch.ops.aten
 

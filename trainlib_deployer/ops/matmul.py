@@ -12,12 +12,12 @@ from typing import Any
 
 import torch
 
-from trainlib_deployer.ir import Part, View
 from trainlib_deployer.ops.build import Builder
-from trainlib_deployer.ops.call import Call, Operand, strides
-from trainlib_deployer.ops.cuts import MOST_TILES, Range, even_ranges, panel_cycles, ranges, sizes, working
 from trainlib_deployer.ops.kernel_scratch import matmul_scratch
 from trainlib_deployer.ops.registry import covers
+from trainlib_deployer.program.call import Call, Operand, strides
+from trainlib_deployer.program.cuts import MOST_TILES, Range, even_ranges, panel_cycles, ranges, sizes, working
+from trainlib_deployer.program.ir import Part, View
 
 aten = torch.ops.aten
 BLOCK = 64  # terms of a sum that are added up on their own (docs/kernels.md)

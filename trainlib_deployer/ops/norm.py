@@ -14,10 +14,10 @@ from typing import Any
 
 import torch
 
-from trainlib_deployer.ir import Shape, View
 from trainlib_deployer.ops.build import Builder
-from trainlib_deployer.ops.expr import Expr, Operand, apply, call
 from trainlib_deployer.ops.registry import covers
+from trainlib_deployer.program.expr import Expr, Operand, apply, call
+from trainlib_deployer.program.ir import Shape, View
 
 aten = torch.ops.aten
 Maybe = View | None

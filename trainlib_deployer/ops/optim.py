@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from trainlib_deployer.ir import DType, Role, Tensor, View
 from trainlib_deployer.ops.build import Builder, Where
-from trainlib_deployer.ops.expr import Expr, Operand, apply, call, select
+from trainlib_deployer.program.expr import Expr, Operand, apply, call, select
+from trainlib_deployer.program.ir import DType, Role, Tensor, View
 
 Hyper = Mapping[str, Any]
 Formula = Callable[..., Sequence[Operand]]

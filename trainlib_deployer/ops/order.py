@@ -7,11 +7,11 @@ from typing import Any
 
 import torch
 
-from trainlib_deployer.ir import DType, View
 from trainlib_deployer.ops.build import Builder
-from trainlib_deployer.ops.call import Call, Operand
 from trainlib_deployer.ops.index import around, scattered
 from trainlib_deployer.ops.registry import covers
+from trainlib_deployer.program.call import Call, Operand
+from trainlib_deployer.program.ir import DType, View
 
 aten = torch.ops.aten
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from trainlib_deployer.ir import Shape, View
 from trainlib_deployer.ops.build import Builder
 from trainlib_deployer.ops.registry import covers
+from trainlib_deployer.program.ir import Shape, View
 
 aten = torch.ops.aten
 Border = Callable[[View, int, int, int], tuple[View, View]]

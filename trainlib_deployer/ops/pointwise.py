@@ -8,10 +8,10 @@ from typing import Any
 
 import torch
 
-from trainlib_deployer.ir import DType, View
 from trainlib_deployer.ops.build import TORCH_DTYPES, Builder
-from trainlib_deployer.ops.expr import Expr, Operand, apply, call, select
 from trainlib_deployer.ops.registry import covers
+from trainlib_deployer.program.expr import Expr, Operand, apply, call, select
+from trainlib_deployer.program.ir import DType, View
 
 aten = torch.ops.aten
 SQRT_HALF = math.sqrt(0.5)

@@ -16,10 +16,10 @@ from math import prod
 import torch
 
 from trainlib_deployer.errors import Unsupported
-from trainlib_deployer.ir import DType, Shape, View
 from trainlib_deployer.ops.build import Builder
-from trainlib_deployer.ops.call import Call, Operand
 from trainlib_deployer.ops.registry import covers
+from trainlib_deployer.program.call import Call, Operand
+from trainlib_deployer.program.ir import DType, Shape, View
 
 aten = torch.ops.aten
 Pair = tuple[int, int]

@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from trainlib_deployer.ir import Part, View
+from trainlib_deployer.capture.recurrent import GATES, SAVED
 from trainlib_deployer.ops.build import Builder
-from trainlib_deployer.ops.call import Call, Operand, strides
-from trainlib_deployer.ops.cuts import Range, ranges, sizes
 from trainlib_deployer.ops.movement import split
 from trainlib_deployer.ops.registry import covers
-from trainlib_deployer.recurrent import GATES, SAVED
+from trainlib_deployer.program.call import Call, Operand, strides
+from trainlib_deployer.program.cuts import Range, ranges, sizes
+from trainlib_deployer.program.ir import Part, View
 
 Fields = list[tuple[str, str | int]]
 TIMED = {"gates", "saved", "y", "dgates", "dhidden"}  # operands with a row for each step

@@ -7,10 +7,10 @@ from typing import Any
 
 import torch
 
-from trainlib_deployer.ir import View
 from trainlib_deployer.ops.build import Builder
 from trainlib_deployer.ops.matmul import product
 from trainlib_deployer.ops.registry import covers
+from trainlib_deployer.program.ir import View
 
 aten = torch.ops.aten
 # forward, backward, spatial rank, whether align_corners is among the arguments

@@ -6,10 +6,10 @@ from typing import Any
 
 import torch
 
-from trainlib_deployer.ir import View
 from trainlib_deployer.ops.build import Builder
-from trainlib_deployer.ops.expr import call, select
 from trainlib_deployer.ops.registry import covers
+from trainlib_deployer.program.expr import call, select
+from trainlib_deployer.program.ir import View
 
 aten = torch.ops.aten
 NOTHING = float("-inf")

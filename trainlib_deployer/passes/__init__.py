@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from trainlib_deployer.ir import Program
 from trainlib_deployer.passes.coalesce import coalesce
 from trainlib_deployer.passes.drop_dead import drop_dead
 from trainlib_deployer.passes.early_masks import early_masks
@@ -14,6 +13,7 @@ from trainlib_deployer.passes.hoist_updates import hoist_updates
 from trainlib_deployer.passes.prune_loops import prune_loops
 from trainlib_deployer.passes.reorder import reorder
 from trainlib_deployer.passes.split_reductions import split_reductions
+from trainlib_deployer.program.ir import Program
 
 Pass = Callable[[Program], Program]
 

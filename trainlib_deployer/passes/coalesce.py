@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from trainlib_deployer.ir import Op, Program, Shape, View
-from trainlib_deployer.ops.loop import Loop
+from trainlib_deployer.program.ir import Op, Program, Shape, View
+from trainlib_deployer.program.loop import Loop
 
 
 def coalesce(program: Program) -> Program:

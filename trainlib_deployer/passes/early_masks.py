@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from trainlib_deployer.ir import DType, Op, Program, Role, Tensor, View, readers, writers
-from trainlib_deployer.ops.expr import Const, Instr
-from trainlib_deployer.ops.loop import Loop
 from trainlib_deployer.passes.prune_loops import pruned
 from trainlib_deployer.passes.reorder import Scale, reorder
+from trainlib_deployer.program.expr import Const, Instr
+from trainlib_deployer.program.ir import DType, Op, Program, Role, Tensor, View, readers, writers
+from trainlib_deployer.program.loop import Loop
 
 ROUNDS = 100
 COMPARE = frozenset({"lt", "le", "gt", "ge"})

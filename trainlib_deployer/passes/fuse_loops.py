@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import prod
 
-from trainlib_deployer.ir import Op, Program, Shape, View, readers, writers
-from trainlib_deployer.ops.expr import Instr, Reduction
-from trainlib_deployer.ops.loop import Loop
+from trainlib_deployer.program.expr import Instr, Reduction
+from trainlib_deployer.program.ir import Op, Program, Shape, View, readers, writers
+from trainlib_deployer.program.loop import Loop
 
 MOST_INSTRUCTIONS = 40
 MOST_INPUTS = 10

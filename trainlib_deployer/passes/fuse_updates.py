@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from trainlib_deployer.ir import DType, Op, Program, Role, View, readers, writers
-from trainlib_deployer.ops.expr import Const, Instr
-from trainlib_deployer.ops.loop import Loop
 from trainlib_deployer.ops.matmul import MatMul
 from trainlib_deployer.passes.fuse_loops import disturbed, fused
+from trainlib_deployer.program.expr import Const, Instr
+from trainlib_deployer.program.ir import DType, Op, Program, Role, View, readers, writers
+from trainlib_deployer.program.loop import Loop
 
 
 def fuse_updates(program: Program) -> Program:

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from trainlib_deployer.ir import DType, Op, Program, Tensor, View, readers, renamed, writers
-from trainlib_deployer.ops.expr import Instr, Reduction
-from trainlib_deployer.ops.loop import Loop
 from trainlib_deployer.passes.fuse_loops import renumbered
 from trainlib_deployer.passes.reorder import Fullness, Scale, reorder
+from trainlib_deployer.program.expr import Instr, Reduction
+from trainlib_deployer.program.ir import DType, Op, Program, Tensor, View, readers, renamed, writers
+from trainlib_deployer.program.loop import Loop
 
 ROUNDS = 200
 LEAST_BYTES = 1024  # of a float tensor that is worth an operation more

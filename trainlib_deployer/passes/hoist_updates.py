@@ -6,7 +6,7 @@ gradient first: the updates then stay behind it by themselves.
 
 from __future__ import annotations
 
-from trainlib_deployer.ir import Op, Program
+from trainlib_deployer.program.ir import Op, Program
 
 
 def hoist_updates(program: Program) -> Program:

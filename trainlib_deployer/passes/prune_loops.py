@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from trainlib_deployer.ir import Op, Program
-from trainlib_deployer.ops.expr import Instr
-from trainlib_deployer.ops.loop import Loop
+from trainlib_deployer.program.expr import Instr
+from trainlib_deployer.program.ir import Op, Program
+from trainlib_deployer.program.loop import Loop
 
 
 def prune_loops(program: Program) -> Program:

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import accumulate, islice
 
-from trainlib_deployer.ir import Op, Program
-from trainlib_deployer.ops.loop import Loop
-from trainlib_deployer.plan.lifetimes import donors, lifetimes
+from trainlib_deployer.program.ir import Op, Program
+from trainlib_deployer.program.lifetimes import donors, lifetimes
+from trainlib_deployer.program.loop import Loop
 
 ALIGNMENT = 16
 ATTEMPTS = 1000  # orders weighed in all, so that large networks stay fast

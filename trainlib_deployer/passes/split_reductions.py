@@ -8,10 +8,10 @@ from __future__ import annotations
 from dataclasses import replace
 from math import prod
 
-from trainlib_deployer.ir import DType, Op, Program, Role, Tensor, View
-from trainlib_deployer.ops.expr import Reduction
-from trainlib_deployer.ops.loop import Loop
 from trainlib_deployer.passes.prune_loops import pruned
+from trainlib_deployer.program.expr import Reduction
+from trainlib_deployer.program.ir import DType, Op, Program, Role, Tensor, View
+from trainlib_deployer.program.loop import Loop
 
 FEW = 64  # results that may leave cores idle, or tiles too large
 MANY = 512  # elements a result that make a second pass worth its barrier

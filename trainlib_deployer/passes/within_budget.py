@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from trainlib_deployer.ir import Op, Program, readers, renamed, writers
-from trainlib_deployer.ops.loop import Loop
 from trainlib_deployer.passes.drop_dead import drop_dead, without_dead_results
 from trainlib_deployer.passes.prune_loops import pruned
 from trainlib_deployer.passes.reorder import Fullness, Scale, reorder
+from trainlib_deployer.program.ir import Op, Program, readers, renamed, writers
+from trainlib_deployer.program.loop import Loop
 
 ROUNDS = 200
 CANDIDATES = 24  # of the largest tensors at the fullest operation, in each round

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, cast
 
-from trainlib_deployer.ir import Kind, Op, Part, Program, Splittable, Tensor, View
-from trainlib_deployer.ops.cuts import MOST_TILES
 from trainlib_deployer.plan.tiles import Glance, Room, Tiling, direct_cycles, glance, is_chain, least_bytes, tiled
+from trainlib_deployer.program.cuts import MOST_TILES
+from trainlib_deployer.program.ir import Kind, Op, Part, Program, Splittable, Tensor, View
 
 LOOK_AT = 5  # cuts of an operation that are worked out in full
 REMEMBERED = 4096  # operations

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from trainlib_deployer.ir import Program, Tensor
-from trainlib_deployer.plan.arena import Interval, Placement, Problem, place
-from trainlib_deployer.plan.fit import does_not_fit
-from trainlib_deployer.plan.lifetimes import Lifetime, lifetimes, shared_storage
+from trainlib_deployer.advice.fit import does_not_fit
+from trainlib_deployer.arena.arena import Interval, Placement, Problem, place
+from trainlib_deployer.machine.targets import Target
 from trainlib_deployer.plan.plan import Buffer, LevelPlan, Plan
 from trainlib_deployer.plan.tiles import ALIGNMENT, Tiling, aligned
-from trainlib_deployer.targets import Target
+from trainlib_deployer.program.ir import Program, Tensor
+from trainlib_deployer.program.lifetimes import Lifetime, lifetimes, shared_storage
 
 STACKS = "core stacks"
 

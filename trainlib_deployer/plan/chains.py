@@ -13,13 +13,13 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import TypeGuard
 
-from trainlib_deployer.ir import DType, Op, Program, Role, Tensor, View, readers, renamed
-from trainlib_deployer.ops.chain import chain_of, followed
-from trainlib_deployer.ops.loop import Loop
 from trainlib_deployer.ops.matmul import MatMul
 from trainlib_deployer.plan.best_tiling import best_tiling
-from trainlib_deployer.plan.segments import segments
 from trainlib_deployer.plan.tiles import Room
+from trainlib_deployer.program.chain import chain_of, followed
+from trainlib_deployer.program.ir import DType, Op, Program, Role, Tensor, View, readers, renamed
+from trainlib_deployer.program.loop import Loop
+from trainlib_deployer.program.segments import segments
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from trainlib_deployer.ir import Program
 from trainlib_deployer.plan.best_tiling import best_tiling
-from trainlib_deployer.plan.lifetimes import lifetimes, shared_storage
-from trainlib_deployer.plan.segments import segments
 from trainlib_deployer.plan.tiles import MOST_STREAMS, Room, Stream, Tiling, transfer_cycles, untiled_cycles
+from trainlib_deployer.program.ir import Program
+from trainlib_deployer.program.lifetimes import lifetimes, shared_storage
+from trainlib_deployer.program.segments import segments
 
 REACH = 4  # operations from a host to the one whose tile it brings
 START_CYCLES = 1000  # what it takes to start transfers where there are no others: code that is not at hand

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from trainlib_deployer.ir import Op, Program
+from trainlib_deployer.machine.targets import Target
 from trainlib_deployer.plan import build, tiled
 from trainlib_deployer.plan.best_tiling import Job, prospects
 from trainlib_deployer.plan.plan import Plan
 from trainlib_deployer.plan.tiles import Room, aligned
 from trainlib_deployer.plan.ways import leanest_way
-from trainlib_deployer.targets import Target
+from trainlib_deployer.program.ir import Op, Program
 
 ATTEMPTS = 4  # the arena may lose bytes to gaps
 

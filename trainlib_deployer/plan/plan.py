@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from trainlib_deployer.ir import Program, Source
+from trainlib_deployer.machine.targets import Target
 from trainlib_deployer.plan.tiles import Tiling
-from trainlib_deployer.targets import Target
+from trainlib_deployer.program.ir import Program, Source
 
 
 @dataclass(frozen=True)

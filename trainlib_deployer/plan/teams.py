@@ -7,11 +7,11 @@ have their stacks in one half. A network without much scratch does better with a
 
 from __future__ import annotations
 
-from trainlib_deployer.ir import Program
+from trainlib_deployer.machine.targets import LEAN_STACK, Target
 from trainlib_deployer.plan.build import fits, layout
 from trainlib_deployer.plan.plan import Plan
 from trainlib_deployer.plan.tiled import cycles, tiled_layout
-from trainlib_deployer.targets import LEAN_STACK, Target
+from trainlib_deployer.program.ir import Program
 
 AMPLE = 4  # times the stacks of all cores: with so much L1 their depth is no concern
 

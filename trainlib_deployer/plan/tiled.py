@@ -10,16 +10,16 @@ from collections.abc import Mapping
 from dataclasses import replace
 from math import inf
 
-from trainlib_deployer.ir import Program, Role
+from trainlib_deployer.machine.targets import Target
 from trainlib_deployer.plan import build
 from trainlib_deployer.plan.build import STACKS, Item
 from trainlib_deployer.plan.chains import chained
 from trainlib_deployer.plan.early import bring_early, first_bytes
-from trainlib_deployer.plan.lifetimes import Lifetime
 from trainlib_deployer.plan.plan import Plan
 from trainlib_deployer.plan.tiles import Room, Tiling, aligned, untiled_cycles
 from trainlib_deployer.plan.ways import Way, fastest
-from trainlib_deployer.targets import Target
+from trainlib_deployer.program.ir import Program, Role
+from trainlib_deployer.program.lifetimes import Lifetime
 
 SMALL = (32, 1024, 4096, 16384, 65536)  # bytes of a tensor that may live in L1: room for tiles, or fewer transfers
 SHARE = 8  # ... as long as those that persist take no more than this part of it together

@@ -13,10 +13,10 @@ from itertools import pairwise
 from math import prod
 from typing import TYPE_CHECKING, TypeGuard
 
-from trainlib_deployer.ir import Kind, Op, Part, Program, Role, Shape, View
+from trainlib_deployer.program.ir import Kind, Op, Part, Program, Role, Shape, View
 
 if TYPE_CHECKING:
-    from trainlib_deployer.ops.chain import Chain  # whose package imports PyTorch
+    from trainlib_deployer.program.chain import Chain  # whose package imports PyTorch
 
 ALIGNMENT = 16
 MOST_STREAMS = 16  # transfers that the DMA tells apart

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import cast
 
-from trainlib_deployer.ir import Frugal, Kind, Op, Part, Program
 from trainlib_deployer.plan.best_tiling import best_tiling
 from trainlib_deployer.plan.tiles import Room, Tiling, is_chain, untiled_cycles, work_cycles
+from trainlib_deployer.program.ir import Frugal, Kind, Op, Part, Program
 
 AMPLE = 2  # times the scratch for all cores: with so much room it is no concern
 

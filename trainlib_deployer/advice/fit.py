@@ -1,0 +1,306 @@
+"""When a training step does not fit: by how much, where, because of which tensors, and what would help."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Set
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from trainlib_deployer.advice.variants import Parameters, Selection
+from trainlib_deployer.errors import DoesNotFit
+from trainlib_deployer.machine.sizes import show_size
+from trainlib_deployer.machine.targets import TARGETS, Target
+from trainlib_deployer.passes.drop_dead import without_dead_results
+from trainlib_deployer.passes.fuse_updates import one_sample
+from trainlib_deployer.passes.half_saved import half_saved, halves
+from trainlib_deployer.plan.plan import Buffer, LevelPlan, Plan
+from trainlib_deployer.program.expr import Instr
+from trainlib_deployer.program.ir import DType, Op, Program, Role, Source, Tensor, View, renamed
+from trainlib_deployer.program.loop import Loop
+
+Replan = Callable[[Program, Target], Plan]
+LARGEST = 5
+BATCHED = {Role.ACTIVATION, Role.GRADIENT, Role.INPUT, Role.TARGET, Role.OUTPUT}
+
+
+@dataclass(frozen=True)
+class Remedy:
+    """Something the user can do, and the plan that follows from it."""
+
+    what: str
+    how: str
+    plan: Plan
+    exact: bool = True
+    cost: str = ""
+
+    @property
+    def fits(self) -> bool:
+        return missing(self.plan) == 0
+
+
+def missing(plan: Plan) -> int:
+    return sum(max(over(level), 0) for level in plan.levels.values())
+
+
+def over(level: LevelPlan) -> int:
+    return -level.headroom
+
+
+def does_not_fit(plan: Plan, replan: Replan) -> DoesNotFit:
+    """The message behind exit code 3; `replan` plans a variant of the program or of the target."""
+    worst = max(plan.levels.values(), key=over)
+    alone = ", not even with one core at work" if worst.name == "L1" and plan.target.cores == 1 else ""
+    lines = [f"the training step does not fit {plan.target.name}{alone}"]
+    lines += [state(level) for level in plan.levels.values()]
+    op = plan.program.ops[worst.peak_position] if plan.program.ops else None
+    if op is not None:
+        layer = f", layer '{op.layer}'" if op.layer else ""
+        where = f"operation {worst.peak_position}: {op.name}{layer}{line_of(op.source)}"
+        lines.append(f"{worst.name} is fullest during {where}")
+    always = f"{worst.persistent:,} of them always: weights, states, samples"
+    lines.append(f"the largest of what is in use there ({worst.peak_live:,} bytes, {always}):")
+    lines += [f"  {b.size:>12,}  {b.name}{line_of(origin(plan, b))}" for b in largest(plan, worst)]
+    return DoesNotFit("\n".join(lines), remedy=advice(plan, list(remedies(plan, worst, replan))))
+
+
+def state(level: LevelPlan) -> str:
+    left = -over(level)
+    verdict = f"{left:,} bytes free" if left >= 0 else f"{-left:,} bytes over"
+    own = f", and the SDK {level.reserved:,}," if level.reserved else ""
+    return f"{level.name}: needs {level.used:,}{own} of {level.size:,} bytes: {verdict}"
+
+
+def line_of(source: Source | None) -> str:
+    return f"; {Path(source.file).name}:{source.line}  {source.text}" if source else ""
+
+
+def origin(plan: Plan, b: Buffer) -> Source | None:
+    """The user's line that made a tensor; of a persistent one, the first that uses it."""
+    if b.source is not None:
+        return b.source
+    users = (op for op in plan.program.ops if any(v.tensor == b.name for v in (*op.reads, *op.writes)))
+    return next((op.source for op in users if op.source is not None), None)
+
+
+def largest(plan: Plan, level: LevelPlan) -> list[Buffer]:
+    here = [b for b in plan.buffers if b.level == level.name and b.birth <= level.peak_position < b.death]
+    return sorted(here, key=lambda b: (-b.size, b.offset))[:LARGEST]
+
+
+def advice(plan: Plan, found: list[Remedy]) -> str:
+    """What makes it fit first; then what helps, but not enough by itself."""
+    lines = ["what makes it fit, each by itself:", *(entry(plan, r) for r in found if r.fits)]
+    if len(lines) == 1:
+        lines = ["nothing makes it fit by itself"]
+    partly = [r for r in found if not r.fits and missing(r.plan) < missing(plan)]
+    if partly:
+        lines += ["what helps, but not enough by itself:", *(entry(plan, r) for r in partly)]
+    return "\n  ".join(lines)
+
+
+def entry(plan: Plan, remedy: Remedy) -> str:
+    about = "" if remedy.exact else "about "
+    saved = plan.peak - remedy.plan.peak if remedy.plan.target.name == plan.target.name else 0
+    effects = [f"{about}{saved:,} bytes less" if saved else "", fewer_macs(plan, remedy.plan), remedy.cost]
+    if not remedy.fits:
+        effects.append(f"still {about}{missing(remedy.plan):,} over")
+    effect = ", ".join(e for e in effects if e)
+    return "  " + remedy.what + (f": {effect}" if effect else "") + (f"\n        {remedy.how}" if remedy.how else "")
+
+
+def remedies(plan: Plan, worst: LevelPlan, replan: Replan) -> Iterator[Remedy]:
+    """From what costs the least to what costs the most: states, precision, batch, trained layers, memory."""
+    yield from without_state(plan, replan)
+    yield from half_precision(plan, replan)
+    yield from accumulation(plan, replan)
+    yield from smaller_batch(plan, replan)
+    yield from last_layers(plan, replan)
+    yield from biases(plan, replan)
+    yield from larger_memory(plan, worst, replan)
+
+
+# ---- the rungs of the ladder
+
+
+def without_state(plan: Plan, replan: Replan) -> Iterator[Remedy]:
+    states = plan.program.of_role(Role.STATE)
+    if states:
+        names = {t.name for t in states}
+        what = f"an optimizer without state ({sum(t.nbytes for t in states):,} bytes of it)"
+        slim = replan(dropped(plan.program, names), plan.target)
+        yield Remedy(what, "optimizer = torch.optim.SGD(model.parameters(), lr=...)", slim)
+
+
+def half_precision(plan: Plan, replan: Replan) -> Iterator[Remedy]:
+    if halves(plan.program):
+        return
+    kept = half_saved(plan.program)
+    if not halves(kept):
+        return
+    slim = replan(kept, plan.target)
+    if slim.peak < plan.peak:
+        cost = f"{len(kept.ops) - len(plan.program.ops)} operations added"
+        yield Remedy("half precision: --saved fp16", "", slim, cost=cost)
+
+
+def dropped(program: Program, names: set[str]) -> Program:
+    """Without persistent tensors, as far as memory is concerned."""
+    ops = [
+        replace(
+            op,
+            reads=tuple(v for v in op.reads if v.tensor not in names),
+            writes=tuple(v for v in op.writes if v.tensor not in names),
+        )
+        for op in program.ops
+    ]
+    return replace(program, ops=ops, tensors={n: t for n, t in program.tensors.items() if n not in names})
+
+
+def batch_of(program: Program) -> int:
+    inputs = program.of_role(Role.INPUT)
+    return inputs[0].shape[0] if inputs and inputs[0].shape else 1
+
+
+def accumulation(plan: Plan, replan: Replan) -> Iterator[Remedy]:
+    """The same update from smaller batches: what a batch takes shrinks, the sums of gradients are kept."""
+    batch = batch_of(plan.program)
+    if batch == 1 or any(op.phase == "accumulate" for op in plan.program.ops):
+        return
+    summed = with_sums(plan.program)
+    for size in (b for b in range(batch - 1, 0, -1) if batch % b == 0):
+        remedy = Remedy(
+            f"--accumulate {batch // size} over batches of {size}",
+            f"example_input with {size} samples; the update is the same, but a batch norm sees {size} at a time",
+            replan(with_batch(summed, batch, size), plan.target),
+            exact=False,
+        )
+        if remedy.fits or size == 1:
+            yield remedy
+            return
+
+
+def with_sums(program: Program) -> Program:
+    """Each gradient is added to a sum that persists, and the update reads the sum."""
+    tensors, ops = dict(program.tensors), list(program.ops)
+    for _, name in program.gradients:
+        gradient = tensors[name]
+        total = replace(gradient, name=f"{name} sum", role=Role.STATE)
+        tensors[total.name] = total
+        flat = (gradient.numel,)
+        g, t = (View(n, flat, (1,)) for n in (name, total.name))
+        add = Loop(flat, 0, (DType.F32,) * 2, (Instr("add", (0, 1), DType.F32),), (), (), (2,), (DType.F32,))
+        used = next((i for i, op in enumerate(ops) if any(v.tensor == name for v in op.reads)), len(ops))
+        ops[used:] = [replace(op, reads=renamed(op.reads, {name: total.name})) for op in ops[used:]]
+        ops.insert(used, Op(total.name, add, (g, t), (t,), "accumulate", gradient.layer, "accumulate"))
+    return replace(program, tensors=tensors).with_ops(ops)
+
+
+def smaller_batch(plan: Plan, replan: Replan) -> Iterator[Remedy]:
+    batch = batch_of(plan.program)
+    if batch > 1:
+        best = most_that_fits(1, batch - 1, lambda b: replan(with_batch(plan.program, batch, b), plan.target))
+        what = f"a batch of {best[0]} instead of {batch}"
+        yield Remedy(what, f"example_input with {best[0]} samples", best[1], exact=False)
+
+
+def with_batch(program: Program, batch: int, wanted: int) -> Program:
+    """Tensors of one row a sample shrink; kernel scratch stays as it is. With one sample, weight gradients of linear
+    layers are not kept."""
+    if wanted == 1:
+        program = one_sample(program, batch)
+    of_parameters = {name for _, name in program.gradients}
+
+    def scaled(t: Tensor) -> Tensor:
+        ones = 1 if t.shape[:1] == (1,) else 0  # a matrix product is one of a batch
+        if t.role not in BATCHED or t.name in of_parameters or t.shape[ones : ones + 1] != (batch,):
+            return t
+        return replace(t, shape=(*t.shape[:ones], wanted, *t.shape[ones + 1 :]))
+
+    tensors = {n: scaled(t) for n, t in program.tensors.items()}
+    fewer = {n for n, t in tensors.items() if t.numel < program.tensors[n].numel}
+    ops = [shortened(op, batch, wanted) if {v.tensor for v in op.writes} <= fewer else op for op in program.ops]
+    return replace(program, tensors=tensors, ops=ops)
+
+
+def shortened(op: Op, batch: int, wanted: int) -> Op:
+    """A loop over all elements of its results, over fewer: where these may lie depends on their number."""
+    if not isinstance(op.kind, Loop) or op.kind.reductions or len(op.kind.extents) != 1:
+        return op
+    shape = (op.kind.extents[0] * wanted // batch,)
+    reads, writes = (tuple(replace(v, shape=shape) for v in views) for views in (op.reads, op.writes))
+    return replace(op, kind=replace(op.kind, extents=shape), reads=reads, writes=writes)
+
+
+def most_that_fits(low: int, high: int, planned: Callable[[int], Plan]) -> tuple[int, Plan]:
+    """The largest number in [low, high] whose plan fits, by bisection; `low` if none does."""
+    best = low, planned(low)
+    if not Remedy("", "", best[1]).fits:
+        return best
+    while low < high:
+        middle = (low + high + 1) // 2
+        candidate = planned(middle)
+        if Remedy("", "", candidate).fits:
+            low, best = middle, (middle, candidate)
+        else:
+            high = middle - 1
+    return best
+
+
+def last_layers(plan: Plan, replan: Replan) -> Iterator[Remedy]:
+    parameters = Parameters.of(plan.program)
+    count = len(parameters.blocks())
+    if count > 1:
+        slim = partial(trained, plan, replan)
+        k, best = most_that_fits(1, count - 1, lambda k: slim(parameters.last(k)))
+        yield Remedy(f"train {parameters.last(k).what}", parameters.last(k).line, best, exact=False)
+
+
+def biases(plan: Plan, replan: Replan) -> Iterator[Remedy]:
+    found = Parameters.of(plan.program).biases()
+    if found is not None:
+        yield Remedy(f"train {found.what}", found.line, trained(plan, replan, found), exact=False)
+
+
+def trained(plan: Plan, replan: Replan, selection: Selection) -> Plan:
+    return replan(frozen(plan.program, selection.keep), plan.target)
+
+
+def fewer_macs(plan: Plan, slim: Plan) -> str:
+    before, after = (sum(op.kind.macs() for op in p.program.ops) for p in (plan, slim))
+    return f"{100 * (before - after) / before:.0f} % fewer multiply-adds" if before > after else ""
+
+
+def frozen(program: Program, keep: Set[str]) -> Program:
+    """The step that trains only the parameters `keep`: updates, gradients and states of the others are gone."""
+    fixed = {name for name, _ in program.gradients if name not in keep}
+    states = {t.name for t in program.of_role(Role.STATE) if t.name.rpartition(".")[0] in fixed}
+    never = fixed | states
+    gradients = tuple(g for g in program.gradients if g[0] in keep)
+    live = {t.name for t in program.tensors.values() if t.role.persistent}
+    live |= {program.loss, *(t for _, t in program.outputs), *(t for _, t in gradients)}
+    kept: list[Op] = []
+    for op in reversed(program.ops):
+        wanted = live - never
+        if any(v.tensor in wanted for v in op.writes):
+            op = without_dead_results(op, wanted)
+            live |= {v.tensor for v in op.reads}
+            kept.append(op)
+    slim = replace(program, gradients=gradients).with_ops(kept[::-1])
+    return dropped(slim, states)  # a loop that is kept may read some of them, too
+
+
+def larger_memory(plan: Plan, worst: LevelPlan, replan: Replan) -> Iterator[Remedy]:
+    sizes = {
+        n.lower(): -(-(level.used + level.reserved) // 1024) * 1024
+        for n, level in plan.levels.items()
+        if over(level) > 0
+    }
+    enough = replan(plan.program, replace(plan.target, **sizes))  # type: ignore[arg-type]
+    yield Remedy(" ".join(f"--{name} {show_size(size)}" for name, size in sizes.items()), "", enough)
+    for preset in sorted(TARGETS.values(), key=lambda t: t.l1 + t.l2):
+        if preset.l1 + preset.l2 > plan.target.l1 + plan.target.l2:
+            remedy = Remedy(f"--target {preset.name}", "", replan(plan.program, preset))
+            if remedy.fits:
+                yield remedy
+                return

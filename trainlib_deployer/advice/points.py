@@ -1,0 +1,174 @@
+"""The points of a sweep: what each trains and needs, and which of them no other one beats."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from html import escape
+from typing import Any, overload
+
+from trainlib_deployer.advice.fit import missing
+from trainlib_deployer.plan.plan import Plan
+
+Memory = tuple[int, int]  # L2; then L1, which counts where nothing is in L2: otherwise tiles fill it
+Costs = tuple[Memory, float, int, int]
+HEADINGS = ("trained", "parameters", "batch", "done twice", "L2", "L1", "MACs a step", "a sample", "", "optimal")
+NUMBERS = (1, 3, 4, 5, 6, 7, 8)  # columns
+
+
+@dataclass(frozen=True)
+class Point:
+    """One way to train a network, planned."""
+
+    what: str  # is trained
+    line: str  # to paste behind the model; empty where nothing more is frozen
+    trained: int  # parameters
+    total: int
+    batch: int
+    accumulate: int  # steps an update
+    recompute: str  # level: none, some, free, fitting
+    repeated: int  # operations that run twice
+    options: str  # of the deployment that gives this plan, beside those of the sweep
+    plan: Plan = field(repr=False)
+    pareto: bool = False
+
+    @property
+    def l1(self) -> int:
+        return self.plan.levels["L1"].used
+
+    @property
+    def l2(self) -> int:
+        return self.plan.levels["L2"].used
+
+    @property
+    def macs(self) -> int:
+        """Multiply-adds of a step."""
+        return macs(self.plan)
+
+    @property
+    def macs_per_sample(self) -> float:
+        return self.macs / self.batch
+
+    @property
+    def samples(self) -> int:
+        """That an update averages over."""
+        return self.batch * self.accumulate
+
+    @property
+    def over(self) -> int:
+        """Bytes missing on the target."""
+        return missing(self.plan)
+
+    @property
+    def proved_optimal(self) -> bool:
+        return all(level.proved for level in self.plan.levels.values())
+
+    @property
+    def costs(self) -> Costs:
+        """Less of the first two is better: memory, work; more of the others: parameters, samples an update."""
+        return memory(self.plan), self.macs_per_sample, self.trained, self.samples
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain values under stable names: a row of a CSV file, too."""
+        return {
+            "trained": self.what,
+            "line": self.line,
+            "parameters_trained": self.trained,
+            "parameters_total": self.total,
+            "batch": self.batch,
+            "accumulate": self.accumulate,
+            "recompute": self.recompute,
+            "repeated_operations": self.repeated,
+            "options": self.options,
+            "l1_bytes": self.l1,
+            "l2_bytes": self.l2,
+            "total_bytes": self.plan.peak,
+            "macs_per_step": self.macs,
+            "macs_per_sample": self.macs_per_sample,
+            "fits": self.over == 0,
+            "bytes_over": self.over,
+            "proved_optimal": self.proved_optimal,
+            "pareto": self.pareto,
+        }
+
+    def cells(self) -> tuple[str, ...]:
+        batch = f"{self.batch}" + (f" x {self.accumulate} steps" if self.accumulate > 1 else "")
+        return (
+            self.what,
+            f"{self.trained:,}",
+            batch,
+            f"{self.repeated}" if self.repeated else "-",
+            f"{self.l2:,}",
+            f"{self.l1:,}",
+            f"{self.macs:,}",
+            f"{self.macs_per_sample:,.0f}",
+            f"{self.over:,} over" if self.over else "fits",
+            "proved" if self.proved_optimal else "-",
+        )
+
+
+def memory(plan: Plan) -> Memory:
+    l2 = plan.levels["L2"].used
+    return l2, 0 if l2 else plan.levels["L1"].used
+
+
+def macs(plan: Plan) -> int:
+    return sum(op.kind.macs() for op in plan.program.ops)
+
+
+def dominates(a: Costs, b: Costs) -> bool:
+    """At least as good everywhere, and better somewhere."""
+    no_worse = a[0] <= b[0] and a[1] <= b[1] and a[2] >= b[2] and a[3] >= b[3]
+    return no_worse and a != b
+
+
+def front(costs: Sequence[Costs]) -> list[bool]:
+    """Which ones no other dominates; of equal ones, the first."""
+    chosen: list[Costs] = []
+    kept = [False] * len(costs)
+    best_first = sorted(range(len(costs)), key=lambda i: (costs[i][0], costs[i][1], -costs[i][2], -costs[i][3], i))
+    for i in best_first:
+        if not any(dominates(c, costs[i]) or c == costs[i] for c in chosen):
+            chosen.append(costs[i])
+            kept[i] = True
+    return kept
+
+
+@dataclass(frozen=True)
+class Points(Sequence[Point]):
+    """The points of a sweep; in a notebook, a table."""
+
+    name: str  # of the model
+    points: tuple[Point, ...]
+
+    @staticmethod
+    def of(name: str, found: Sequence[Point]) -> Points:
+        """From the least memory to the most."""
+        kept = front([p.costs for p in found])
+        marked = [replace(p, pareto=k) for p, k in zip(found, kept, strict=True)]
+        return Points(name, tuple(sorted(marked, key=lambda p: (p.costs[0], p.trained))))
+
+    @property
+    def front(self) -> Points:
+        """Those that no other one beats."""
+        return Points(self.name, tuple(p for p in self.points if p.pareto))
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+    @overload
+    def __getitem__(self, index: int) -> Point: ...
+    @overload
+    def __getitem__(self, index: slice) -> Points: ...
+    def __getitem__(self, index: int | slice) -> Point | Points:
+        return self.points[index] if isinstance(index, int) else Points(self.name, self.points[index])
+
+    def lines(self) -> dict[str, str]:
+        """What is trained -> the line that freezes the rest."""
+        return {p.what: p.line for p in self.points if p.line}
+
+    def _repr_html_(self) -> str:
+        head = "".join(f"<th>{escape(h)}</th>" for h in (*HEADINGS, "line to paste"))
+        rows = ("".join(f"<td>{escape(c)}</td>" for c in (*p.cells(), p.line)) for p in self.points)
+        body = "".join(f"<tr>{row}</tr>" for row in rows)
+        return f"<table><caption>{escape(self.name)}</caption><tr>{head}</tr>{body}</table>"

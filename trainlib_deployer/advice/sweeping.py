@@ -1,0 +1,204 @@
+"""Ways to train a network: which parameters, what batch, what is computed twice. What each needs, planned as a
+deployment plans it; nothing is estimated."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from torch import nn
+from torch.utils import _pytree as pytree
+
+from trainlib_deployer import passes
+from trainlib_deployer.advice.points import Costs, Memory, Point, Points, dominates, macs, memory
+from trainlib_deployer.advice.variants import Parameters, Selection
+from trainlib_deployer.capture.refuse import check_deployable
+from trainlib_deployer.capture.step import capture, check_against_eager
+from trainlib_deployer.emit.plan_json import parameters
+from trainlib_deployer.errors import DeployError
+from trainlib_deployer.machine.targets import Target
+from trainlib_deployer.ops.lower import lower
+from trainlib_deployer.passes.reorder import reorder
+from trainlib_deployer.passes.within_budget import SUFFIX, descent
+from trainlib_deployer.pipeline import smaller_to_fit
+from trainlib_deployer.plan.build import best_layout, untiled
+from trainlib_deployer.plan.plan import Plan
+from trainlib_deployer.plan.tiled import least_l2
+from trainlib_deployer.program.ir import Program
+from trainlib_deployer.user.model import UserModel, trainable
+from trainlib_deployer.user.samples import rebatch
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Samples of a step, and steps of an update."""
+
+    size: int
+    accumulate: int
+
+    def __str__(self) -> str:
+        return f"batch {self.size}" + (f", {self.accumulate} steps an update" if self.accumulate > 1 else "")
+
+
+@dataclass(frozen=True)
+class Level:
+    """The program with some of its operations run twice, and the option that makes a deployment do so."""
+
+    name: str
+    program: Program
+    option: str = ""
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A point before its tiles are chosen, which takes the most time: bounds of what it will need."""
+
+    batch: Batch
+    selection: Selection
+    level: Level
+    direct: Plan
+    least: Memory
+
+    @staticmethod
+    def of(batch: Batch, selection: Selection, level: Level, target: Target) -> Draft:
+        direct = untiled(level.program, target)
+        most = memory(direct)
+        tiles = direct.levels["L2"].used and target.l1
+        return Draft(batch, selection, level, direct, (least_l2(level.program, target), 0) if tiles else most)
+
+    def costs(self, needed: Memory) -> Costs:
+        trained = parameters(self.direct)["trained"]
+        return needed, macs(self.direct) / self.batch.size, trained, self.batch.size * self.batch.accumulate
+
+    def point(self) -> Point:
+        counts = parameters(self.direct)
+        return Point(
+            what=self.selection.what,
+            line=self.selection.line,
+            trained=counts["trained"],
+            total=counts["total"],
+            batch=self.batch.size,
+            accumulate=self.batch.accumulate,
+            recompute=self.level.name,
+            repeated=sum(op.name.endswith(SUFFIX) for op in self.level.program.ops),
+            options=self.level.option,
+            plan=best_layout(self.level.program, self.direct.target),
+        )
+
+
+def sweep_user_model(
+    user: UserModel, target: Target, accumulate: int, every: bool = False, say: Say = lambda line: None
+) -> Points:
+    """The points that no other one beats, or `every` one. What is refused for the model as it is, is refused; a
+    variant that cannot be deployed is left out, said aloud."""
+    drafts = list(drafted(user, target, Batch(batch_of(user), accumulate), say))
+    wanted = drafts if every else promising(drafts)
+    found = []
+    for number, draft in enumerate(wanted, 1):
+        say(f"planning {number} of {len(wanted)}: {draft.batch}, {draft.selection.what}")
+        found.append(draft.point())
+    points = Points.of(user.name, found)
+    return points if every else points.front
+
+
+def promising(drafts: list[Draft]) -> list[Draft]:
+    """Without those that another one beats for certain."""
+    most = [d.costs(memory(d.direct)) for d in drafts]
+    return [d for d in drafts if not any(dominates(c, d.costs(d.least)) for c in most)]
+
+
+def drafted(user: UserModel, target: Target, given: Batch, say: Say) -> Iterator[Draft]:
+    """For each batch, each choice of parameters that makes a difference, each level of recomputation."""
+    selections = list(parameters_of(user.module).selections())
+    sizes: dict[int, list[Batch]] = {}
+    for batch in batches(given):
+        sizes.setdefault(batch.size, []).append(batch)
+    choices = [(same_size, s) for same_size in sizes.values() for s in selections]
+    seen = set()
+    for number, (same_size, selection) in enumerate(choices, 1):
+        what = f"batch {same_size[0].size}, {selection.what}"
+        say(f"capturing {number} of {len(choices)}: {what}")
+        try:
+            programs = captured_programs(user, same_size, selection)
+        except DeployError as err:
+            if number == 1:
+                raise
+            say(f"left out: {what}: {err.message}")
+            continue
+        for batch, program in zip(same_size, programs, strict=True):
+            trained = batch, frozenset(name for name, _ in program.gradients)
+            if trained not in seen:
+                seen.add(trained)
+                yield from (Draft.of(batch, selection, level, target) for level in levels(program, target))
+
+
+def batches(given: Batch) -> list[Batch]:
+    """As given, half, one; and one by one with as many samples an update as given."""
+    sizes = dict.fromkeys((given.size, given.size // 2, 1))
+    found = [Batch(size, given.accumulate) for size in sizes if size]
+    return found if given.size == 1 else [*found, Batch(1, given.accumulate * given.size)]
+
+
+def batch_of(user: UserModel) -> int:
+    return int(pytree.tree_leaves(user.inputs)[0].shape[0])
+
+
+def with_batch(user: UserModel, size: int) -> UserModel:
+    """The first rows of the example."""
+    old = pytree.tree_leaves(user.inputs)[0]
+    inputs, target = (rebatch(value, old, old[:size]) for value in (user.inputs, user.target))
+    return replace(user, inputs=inputs, target=target, samples=[(inputs, target)])
+
+
+def parameters_of(module: nn.Module) -> Parameters:
+    trained = {name: tuple(p.shape) for name, p in trainable(module).items()}
+    return Parameters(trained, frozenset(n for n, _ in module.named_parameters()) - trained.keys())
+
+
+@contextlib.contextmanager
+def training_only(module: nn.Module, keep: frozenset[str]) -> Iterator[None]:
+    """All other parameters are frozen, for now."""
+    others = [p for name, p in trainable(module).items() if name not in keep]
+    for p in others:
+        p.requires_grad_(False)
+    try:
+        yield
+    finally:
+        for p in others:
+            p.requires_grad_(True)
+
+
+def captured_programs(user: UserModel, batches: list[Batch], selection: Selection) -> list[Program]:
+    """The steps that deploying the model with these batches of one size and the selection's line has."""
+    size = batches[0].size
+    variant = user if size == batch_of(user) else with_batch(user, size)
+    with training_only(user.module, selection.keep):
+        captured = capture(variant)
+        check_deployable(variant, captured)
+        if not selection.line:
+            check_against_eager(variant, captured)
+        return [passes.run(lower(variant, captured, batch.accumulate)) for batch in batches]
+
+
+def levels(program: Program, target: Target) -> Iterator[Level]:
+    """Nothing twice; what costs no multiply-adds, half way and as far as it helps; what it takes to fit."""
+    yield Level("none", program)
+    direct = untiled(program, target)
+    if direct.levels["L2"].used and target.l1:
+        yield from free_levels(program, direct.levels["L2"].persistent)
+    fitting = smaller_to_fit(program, target)
+    if fitting is not None:
+        yield Level("fitting", fitting)
+
+
+def free_levels(program: Program, persistent: int) -> Iterator[Level]:
+    """A deployment repeats as much as it must: the option gives it just the memory that asks for the level."""
+    steps = list(descent(program, most_macs=0))
+    first, last = steps[0], steps[-1]
+    half = next(step for step in steps if step.full.peak <= (first.full.peak + last.full.peak) // 2)
+    for name, step in (("some", half), ("free", last)):
+        if step is not first and (step is not last or name == "free"):
+            yield Level(name, reorder(step.program), f"--l2 {persistent + step.full.peak}")

@@ -1,0 +1,1 @@
+"""Placing intervals in one arena: knows nothing of training."""

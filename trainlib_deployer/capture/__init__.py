@@ -1,0 +1,1 @@
+"""The training step out of PyTorch, or a refusal with the user's line."""

@@ -1,0 +1,162 @@
+"""What cannot be deployed, found in the captured graph before any of it is lowered, in the user's terms."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import fx
+from torch.utils import _pytree as pytree
+
+from trainlib_deployer import ops
+from trainlib_deployer.capture import remedies
+from trainlib_deployer.capture.construction import call_line, construction_line
+from trainlib_deployer.capture.step import Captured, Origin
+from trainlib_deployer.errors import Unsupported
+from trainlib_deployer.ops.build import TORCH_DTYPES
+from trainlib_deployer.ops.optim import OPTIMIZERS
+from trainlib_deployer.ops.registry import RULES
+from trainlib_deployer.program.ir import Source
+from trainlib_deployer.user.model import UserModel
+
+assert ops, "the families fill the registry when they are imported"
+
+aten = torch.ops.aten
+MOST_NAMED = 5
+WITH_INDICES = {
+    aten.max_pool2d_with_indices.default: aten.max_pool2d_with_indices_backward.default,
+    aten.adaptive_max_pool2d.default: aten.adaptive_max_pool2d_backward.default,
+}
+IMPOSSIBLE = {
+    "LBFGS": "a step runs the network several times, as often as the values ask for",
+    "SparseAdam": "it takes sparse gradients only",
+}
+INDICES = "the positions that max pooling returns stay inside it: only its gradient may use them"
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One thing that is in the way."""
+
+    what: str
+    remedy: str
+    source: Source | None
+
+
+def check_deployable(user: UserModel, captured: Captured) -> None:
+    """Refuse with the first thing in the order of execution that is in the way, and name the others."""
+    check_optimizer(user)
+    faults: dict[tuple[str, Source | None], Fault] = {}
+    for node in captured.graph.graph.nodes:
+        fault = fault_of(node, user) if node.op == "call_function" else None
+        if fault is not None:
+            faults.setdefault((fault.what, fault.source), fault)
+    if faults:
+        raise combined(list(faults.values()))
+
+
+def combined(faults: list[Fault]) -> Unsupported:
+    """The first fault that has a line; the others in a few words, unless they may be its consequences."""
+    first = next((f for f in faults if f.source is not None), faults[0])
+    others = [f for f in faults if f.source != first.source and remedies.ON_SHAPES not in first.what]
+    more = "".join(f"\n  also: {f.what}{f' at {f.source}' if f.source else ''}" for f in others[:MOST_NAMED])
+    return Unsupported(first.what, source=first.source, remedy=first.remedy + more)
+
+
+def check_optimizer(user: UserModel) -> None:
+    """What does more than one update from one dense gradient."""
+    kind = user.optimizer.kind
+    if kind in IMPOSSIBLE:
+        raise Unsupported(
+            f"the optimizer {kind} cannot be deployed: {IMPOSSIBLE[kind]}",
+            source=call_line(user.source, kind),
+            remedy=f"use one of {', '.join(sorted(OPTIMIZERS))}",
+        )
+
+
+def fault_of(node: fx.Node, user: UserModel) -> Fault | None:
+    origin: Origin | None = node.meta.get("origin")
+    words = problem(node, origin)
+    if words is None:
+        return None
+    source = origin.source if origin is not None else None
+    if source is None and origin is not None:
+        source = line_of_layer(user, origin.layer)
+    return Fault(*words, source)
+
+
+def line_of_layer(user: UserModel, layer: str) -> Source | None:
+    if layer == "loss" or layer.startswith("loss."):
+        return call_line(user.source, type(user.loss).__name__)
+    return construction_line(user.source, user.module, layer)
+
+
+def problem(node: fx.Node, origin: Origin | None) -> tuple[str, str] | None:
+    """What is wrong with a node, and what to do; None for nothing."""
+    if node.target is aten._local_scalar_dense.default:
+        return f"{called(node, origin)}: {remedies.ON_VALUES}", remedies.VALUES
+    values = [v for v in pytree.tree_leaves(node.meta.get("val")) if isinstance(v, torch.Tensor)]
+    if any(not isinstance(extent, int) for v in values for extent in v.shape):
+        return f"{called(node, origin)}: {remedies.ON_SHAPES}", remedies.SHAPES
+    if node.target not in RULES:
+        return missing(node, origin)
+    odd = next((v.dtype for v in values if v.dtype not in TORCH_DTYPES), None)
+    if odd is not None:
+        return f"{called(node, origin)} makes a tensor of the type {short(odd)}; floats are 32 bits wide", (
+            remedies.COMPLEX if odd.is_complex else remedies.FLOAT32
+        )
+    if node.target is aten.convolution.default and len(values[0].shape) > 4:
+        return f"{called(node, origin)} cannot be deployed: convolution has at most two dimensions", remedies.FLAT
+    if uses_indices(node):
+        return f"{called(node, origin)}: {INDICES}", remedies.REMEDIES["max_unpool2d"]
+    return None
+
+
+def missing(node: fx.Node, origin: Origin | None) -> tuple[str, str]:
+    """No rule lowers it."""
+    operation = operation_name(node)
+    if torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ()):
+        return f"{called(node, origin)} draws random numbers in forward, which cannot be deployed", remedies.RANDOM
+    function = origin.function if origin is not None else operation
+    text = f"{called(node, origin)} cannot be deployed"
+    if operation != function:
+        text += f": there is no rule for PyTorch's operation '{operation}'"
+    return text, remedies.remedy_for(function, operation)
+
+
+def unsupported(node: fx.Node) -> Unsupported:
+    """For a single node that has no rule."""
+    origin: Origin | None = node.meta.get("origin")
+    what, remedy = missing(node, origin)
+    return Unsupported(what, source=origin.source if origin is not None else None, remedy=remedy)
+
+
+def called(node: fx.Node, origin: Origin | None) -> str:
+    """`'conv3d' in layer 'stem.0'`."""
+    name = origin.function if origin is not None else operation_name(node)
+    layer = f" in layer '{origin.layer}'" if origin is not None and origin.layer else ""
+    return f"'{name}'{layer}"
+
+
+def operation_name(node: fx.Node) -> str:
+    name = str(node.target).removeprefix("aten.")
+    return name.rpartition(".")[0] or name
+
+
+def short(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def uses_indices(node: fx.Node) -> bool:
+    """Are the positions of a max pooling read by anything except its gradient? What has no rule speaks for itself."""
+    gradient = WITH_INDICES.get(node.target)
+    readers = list(readers_of_indices(node)) if gradient is not None else []
+    known = all(r.op == "output" or r.target in RULES for r in readers)
+    return known and any(r.target is not gradient for r in readers)
+
+
+def readers_of_indices(node: fx.Node) -> Iterator[fx.Node]:
+    for pick in node.users:
+        if pick.args[1:] == (1,):
+            yield from pick.users

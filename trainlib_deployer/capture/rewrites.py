@@ -1,0 +1,296 @@
+"""Torch functions that are captured in another, equal form: one that keeps what a kernel needs, or that PyTorch
+can trace."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch._decomp import get_decompositions
+from torch.nn import functional as F
+
+from trainlib_deployer.capture.batch_counts import Share
+from trainlib_deployer.capture.recurrent import REWRITES as RECURRENT
+from trainlib_deployer.capture.rewrites_vision import REWRITES as VISION
+
+aten = torch.ops.aten
+Tensor = torch.Tensor
+
+
+def batch_norm(
+    x: Tensor,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Any:
+    """The variant whose new statistics become results when mutation is removed."""
+    if not training:
+        return NotImplemented
+    if running_mean is None or running_var is None:
+        return aten._native_batch_norm_legit.no_stats(x, weight, bias, True, momentum, eps)[0]
+    if isinstance(momentum, Share):
+        return cumulative_batch_norm(x, (running_mean, running_var), weight, bias, momentum.value(), eps)
+    return aten._native_batch_norm_legit(x, weight, bias, running_mean, running_var, True, momentum, eps)[0]
+
+
+def cumulative_batch_norm(
+    x: Tensor, means: tuple[Tensor, Tensor], weight: Tensor | None, bias: Tensor | None, share: Tensor, eps: float
+) -> Any:
+    """With a momentum of one the statistics are the batch's own; a share of them goes into the means."""
+    own = [m.clone() for m in means]
+    y = aten._native_batch_norm_legit(x, weight, bias, own[0], own[1], True, 1.0, eps)[0]
+    with torch.no_grad():
+        for mean, new in zip(means, own, strict=True):
+            mean.add_((new - mean) * share)
+    return y
+
+
+def instance_norm(
+    x: Tensor,
+    running_mean: Tensor | None = None,
+    running_var: Tensor | None = None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    use_input_stats: bool = True,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Any:
+    """A group of one channel each is the same arithmetic; running statistics are means over the batch."""
+    if not use_input_stats:
+        return NotImplemented
+    if running_mean is not None and running_var is not None:
+        with torch.no_grad():
+            var, mean = torch.var_mean(x, tuple(range(2, x.dim())))
+            running_mean.copy_(running_mean * (1 - momentum) + mean.mean(0) * momentum)
+            running_var.copy_(running_var * (1 - momentum) + var.mean(0) * momentum)
+    return F.group_norm(x, x.shape[1], weight, bias, eps)
+
+
+def binary_cross_entropy_with_logits(
+    x: Tensor,
+    y: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    pos_weight: Tensor | None = None,
+) -> Any:
+    """max(x, 0) - x y + log(1 + exp(-|x|)), whose derivative autograd finds as sigmoid(x) - y."""
+    tail = F.softplus(-x, threshold=1e9)
+    positive = 1 if pos_weight is None else 1 + (pos_weight - 1) * y
+    loss = (1 - y) * x + positive * tail
+    if weight is not None:
+        loss = loss * weight
+    return loss.mean() if reduction == "mean" else loss.sum() if reduction == "sum" else loss
+
+
+def weight_norm(v: Tensor, g: Tensor, dim: int = 0) -> Any:
+    """v scaled to the length g, over all dimensions but one (dim -1: over all)."""
+    if dim == -1:
+        return v * (g / v.norm())
+    others = [d for d in range(v.dim()) if d != dim]
+    return v * (g / torch.linalg.vector_norm(v, dim=others, keepdim=True))
+
+
+def local_response_norm(x: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Tensor:
+    """x / (k + alpha * mean of the squares of `size` neighbouring channels) ** beta."""
+    around = [0, 0] * (x.dim() - 2) + [size // 2, (size - 1) // 2]
+    squares = F.pad(x * x, around)
+    total = squares.narrow(1, 0, x.shape[1])
+    for i in range(1, size):
+        total = total + squares.narrow(1, i, x.shape[1])
+    return x / (k + total * (alpha / size)) ** beta
+
+
+def rrelu(
+    x: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False, inplace: bool = False
+) -> Any:
+    """Without randomness: the mean slope."""
+    return NotImplemented if training else F.leaky_relu(x, (lower + upper) / 2, inplace)
+
+
+def bilinear(x: Tensor, y: Tensor, weight: Tensor, bias: Tensor | None = None) -> Any:
+    """out[o] = x^T weight[o] y + bias[o]."""
+    products = (x.unsqueeze(-1) * y.unsqueeze(-2)).flatten(-2)
+    return F.linear(products, weight.flatten(1), bias)
+
+
+def cdist(x: Tensor, y: Tensor, p: float = 2.0, compute_mode: str | None = None) -> Any:
+    """All distances between rows, from the differences."""
+    return torch.linalg.vector_norm(x.unsqueeze(-2) - y.unsqueeze(-3), p, dim=-1)
+
+
+def vdot(x: Tensor, y: Tensor) -> Any:
+    return (x * y).sum()
+
+
+def median(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
+    """The lower one of the two in the middle."""
+    if dim is None:
+        return x.flatten().sort()[0].select(0, (x.numel() - 1) // 2)
+    middle = (x.shape[dim] - 1) // 2
+    values, indices = (v.narrow(dim, middle, 1) for v in x.sort(dim))
+    return torch.return_types.median((values, indices) if keepdim else (values.squeeze(dim), indices.squeeze(dim)))
+
+
+def embedding_bag(
+    tokens: Tensor,
+    weight: Tensor,
+    offsets: Tensor | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2,
+    scale_grad_by_freq: bool = False,
+    mode: str = "mean",
+    sparse: bool = False,
+    per_sample_weights: Tensor | None = None,
+    include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> Any:
+    """Bags of equal size: an embedding, then a reduction."""
+    if tokens.dim() != 2 or offsets is not None or max_norm is not None or padding_idx is not None:
+        return NotImplemented
+    rows = F.embedding(tokens, weight, scale_grad_by_freq=scale_grad_by_freq)
+    if per_sample_weights is not None:
+        rows = rows * per_sample_weights.unsqueeze(-1)
+    return rows.sum(1) if mode == "sum" else rows.mean(1) if mode == "mean" else rows.max(1)[0]
+
+
+# ---- losses
+
+
+def reduced(loss: Tensor, reduction: str) -> Tensor:
+    return loss.mean() if reduction == "mean" else loss.sum() if reduction == "sum" else loss
+
+
+def gaussian_nll_loss(
+    x: Tensor,
+    target: Tensor,
+    var: Tensor | float,
+    full: bool = False,
+    eps: float = 1e-6,
+    reduction: str = "mean",
+) -> Any:
+    """Without the check of the variance's sign, which reads its values."""
+    if not isinstance(var, Tensor):
+        var = torch.full_like(x, var)
+    if var.dim() == x.dim() - 1:
+        var = var.unsqueeze(-1)
+    clamped = var + (var.detach().clamp(min=eps) - var.detach())
+    loss = 0.5 * (torch.log(clamped) + (x - target) ** 2 / clamped)
+    if full:
+        loss = loss + 0.5 * math.log(2 * math.pi)
+    return reduced(loss, reduction)
+
+
+def multi_margin_loss(
+    x: Tensor,
+    target: Tensor,
+    p: int = 1,
+    margin: float = 1.0,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Any:
+    """sum over the other classes of max(0, margin - x[target] + x[i])^p / classes."""
+    if x.dim() != 2:
+        return NotImplemented
+    hinge = (margin - x.gather(1, target.unsqueeze(1)) + x).clamp(min=0)
+    loss = hinge if p == 1 else hinge * hinge
+    if weight is not None:
+        loss = loss * weight[target].unsqueeze(1)
+    others = torch.arange(x.shape[1]) != target.unsqueeze(1)
+    return reduced((loss * others).sum(1) / x.shape[1], reduction)
+
+
+def multilabel_margin_loss(
+    x: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Any:
+    """sum over labels j before the first -1 and classes i that are no label of max(0, 1 - x[j] + x[i]) / classes."""
+    if x.dim() != 2:
+        return NotImplemented
+    counts = (target >= 0).float().cumprod(1)
+    labels = target.clamp(min=0)
+    free = torch.zeros_like(x).scatter_add(1, labels, counts) == 0
+    hinge = (1 - x.gather(1, labels).unsqueeze(2) + x.unsqueeze(1)).clamp(min=0)
+    return reduced((hinge * counts.unsqueeze(2) * free.unsqueeze(1)).sum((1, 2)) / x.shape[1], reduction)
+
+
+REWRITES: dict[Any, Callable[..., Any]] = {
+    F.batch_norm: batch_norm,
+    F.instance_norm: instance_norm,
+    F.binary_cross_entropy_with_logits: binary_cross_entropy_with_logits,
+    torch._weight_norm: weight_norm,
+    F.local_response_norm: local_response_norm,
+    F.rrelu: rrelu,
+    F.bilinear: bilinear,
+    torch.cdist: cdist,
+    torch.vdot: vdot,
+    torch.median: median,
+    Tensor.median: median,
+    F.embedding_bag: embedding_bag,
+    F.gaussian_nll_loss: gaussian_nll_loss,
+    F.multi_margin_loss: multi_margin_loss,
+    F.multilabel_margin_loss: multilabel_margin_loss,
+    **RECURRENT,
+    **VISION,
+}
+
+# Rare operations that PyTorch itself can express in common ones.
+DECOMPOSED = get_decompositions(
+    [
+        aten.addmv,
+        aten.addr,
+        aten.aminmax,
+        aten.bucketize,
+        aten.celu,
+        aten.channel_shuffle,
+        aten.copysign,
+        aten.count_nonzero,
+        aten.diag_embed,
+        aten.dist,
+        aten.fill,
+        aten.frac,
+        aten.glu,
+        aten.glu_backward,
+        aten.hardshrink,
+        aten.heaviside,
+        aten.index_add,
+        aten.index_copy,
+        aten.index_fill,
+        aten.isin,
+        aten.isneginf,
+        aten.isposinf,
+        aten.linalg_cross,
+        aten.logaddexp,
+        aten.logaddexp2,
+        aten.logit,
+        aten.logit_backward,
+        aten.nan_to_num,
+        aten.norm,
+        aten.renorm,
+        aten.rot90,
+        aten.sinc,
+        aten.softshrink,
+        aten.soft_margin_loss,
+        aten.soft_margin_loss_backward,
+        aten.special_entr,
+        aten.special_ndtr,
+        aten.std_mean,
+        aten.take,
+        aten.trace,
+        aten.tril,
+        aten.triu,
+        aten.xlogy,
+    ]
+)

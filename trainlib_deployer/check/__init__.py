@@ -1,0 +1,1 @@
+"""Does what was made hold? Shares nothing with what made it."""

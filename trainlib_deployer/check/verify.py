@@ -1,0 +1,182 @@
+"""Build a project, run it, and hold what it computed against PyTorch."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from golden import compare, reference, sketch
+from trainlib_deployer.errors import UsageError, VerificationFailed
+from trainlib_deployer.run import backend
+from trainlib_deployer.run.record import read_record
+from trainlib_deployer.user.model import UserModel
+
+Say = Callable[[str], None]
+Array = np.ndarray[Any, Any]
+Key = tuple[int, str, str]
+DISTURBED_RUNS = 4
+
+
+@dataclass(frozen=True)
+class Verification:
+    """The verdict on one run, and the numbers behind it."""
+
+    on: str
+    steps: int
+    verdict: compare.Verdict
+    losses: list[float]
+    golden_losses: list[float]
+    computed: dict[Key, Array]
+    counts: dict[str, Any]
+    disturbed_runs: int = 0  # float32 runs with other rounding that were needed to judge
+    memory: dict[str, dict[str, int]] = field(default_factory=dict)  # bytes touched and planned, see RunResult
+
+    @property
+    def passed(self) -> bool:
+        return self.verdict.passed
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "passed": self.passed,
+            "on": self.on,
+            "steps": self.steps,
+            "losses": self.losses,
+            "golden_losses": self.golden_losses,
+            **{k: v for k, v in self.verdict.as_json().items() if k != "passed"},
+            "cycles_or_instructions": self.counts,
+            "memory": self.memory,
+            "disturbed_runs": self.disturbed_runs,
+        }
+
+    def dump(self, path: Path) -> None:
+        """One array per tensor and step, named step/kind/name."""
+        arrays = {"/".join(map(str, key)): values for key, values in self.computed.items()}
+        with path.open("wb") as file:
+            np.savez(file, **arrays)  # type: ignore[arg-type]
+
+    def raise_if_failed(self) -> None:
+        if self.passed:
+            return
+        first = self.verdict.first_failure
+        if first is not None:
+            layer = f" of layer '{first.layer}'" if first.layer else ""
+            raise VerificationFailed(
+                f"the {first.kind} '{first.name}'{layer} differs from PyTorch first, in step {first.step}: "
+                f"relative error {first.rel_l2:.3g}, tolerance {first.tolerance:.3g}"
+            )
+        names = ", ".join("/".join(map(str, k)) for k in self.verdict.missing[:5]) or "every tensor"
+        raise VerificationFailed(f"nothing to compare: the run recorded no values for {names}")
+
+
+def read_plan(folder: Path) -> dict[str, Any]:
+    path = folder / "plan.json"
+    if not path.is_file():
+        raise UsageError(f"{folder} is not a folder written by trainlib-deploy: it has no plan.json")
+    plan: dict[str, Any] = json.loads(path.read_text())
+    return plan
+
+
+def verify(
+    folder: Path,
+    on: str = "host",
+    steps: int | None = None,
+    cores: int | None = None,
+    say: Say = lambda line: None,
+    task: reference.Task | None = None,
+) -> Verification:
+    """Run `steps` training steps on a back end and compare every tensor with float64 PyTorch."""
+    plan = read_plan(folder)
+    updates = steps or int(plan["model"]["steps"])
+    if plan["model"].get("scheduled") and updates > int(plan["model"]["steps"]):
+        raise UsageError(
+            f"the schedule of learning rates covers {plan['model']['steps']} steps",
+            remedy=f"deploy with --steps {updates}",
+        )
+    count = updates * int(plan["model"].get("accumulate", 1))
+    chosen = backend(on)
+    chosen.check_tools()
+    record = folder / "build" / f"record-{on}.bin"
+    record.parent.mkdir(exist_ok=True)
+    record.unlink(missing_ok=True)
+    say(f"building and running {updates} steps on {on}")
+    result = chosen.run(folder, steps=updates, cores=cores, record=record)
+    computed = read_record(record, plan["trace"])
+    say("running the golden model")
+    judged = judge(task or reference.load_task(folder / "model"), computed, count, plan["trace"], say)
+    return Verification(
+        on,
+        updates,
+        judged.verdict,
+        losses(computed, count),
+        losses(judged.exact, count),
+        computed,
+        dict(result.counts),
+        len(judged.singles) - 1,
+        result.memory,
+    )
+
+
+def task_of(user: UserModel, accumulate: int, saved: str = "fp32") -> reference.Task:
+    """What the reference trains, from what the user's module holds now."""
+    return reference.Task(
+        user.module,
+        user.loss,
+        user.samples,
+        user.optimizer.own or user.optimizer.kind,
+        [(dict(g.hyper), g.names) for g in user.optimizer.groups],
+        dict(user.optimizer.defaults),
+        accumulate,
+        user.clip_norm,
+        user.clip_value,
+        user.scheduler,
+        reference.contents(user.module),
+        saved,
+    )
+
+
+def reference_sketches(task: reference.Task, steps: int) -> dict[Key, sketch.Sketch]:
+    """What goes into a project so that it can judge itself."""
+    exact = reference.run(task, steps, torch.float64)
+    singles = [reference.run(task, steps, torch.float32, noise=seed) for seed in range(3)]
+    return sketch.sketches(exact, singles)
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A verdict and the reference runs that it rests on."""
+
+    verdict: compare.Verdict
+    exact: dict[Key, Array]
+    singles: list[dict[Key, Array]]
+
+
+def judge(
+    task: reference.Task,
+    computed: dict[Key, Array],
+    steps: int,
+    trace: Sequence[dict[str, Any]],
+    say: Say = lambda line: None,
+) -> Judged:
+    """The whole run against float64 and float32; failing that, step by step (docs/decisions/tolerance.md)."""
+    layers = {(t["kind"], t["name"]): t["layer"] for t in trace}
+    exact = reference.run(task, steps, torch.float64)
+    singles = [reference.run(task, steps, torch.float32)]
+    verdict = compare.compare(computed, exact, singles, layers)
+    if verdict.passed or verdict.missing:
+        return Judged(verdict, exact, singles)
+    say("not within rounding of PyTorch's float32 run; judging step by step")
+    exact = reference.run(task, steps, torch.float64, resume=computed)
+    singles = [
+        reference.run(task, steps, torch.float32, noise=seed, resume=computed) for seed in range(DISTURBED_RUNS + 1)
+    ]
+    return Judged(compare.compare(computed, exact, singles, layers), exact, singles)
+
+
+def losses(record: dict[Key, Array], steps: int) -> list[float]:
+    return [float(record[s, "loss", "loss"]) for s in range(steps) if (s, "loss", "loss") in record]

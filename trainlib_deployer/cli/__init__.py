@@ -1,0 +1,1 @@
+"""The terminal: options in, tables and exit codes out."""

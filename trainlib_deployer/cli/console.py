@@ -1,0 +1,163 @@
+"""What the commands print: progress and notes on stderr, results on stdout."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from trainlib_deployer.machine.sizes import show_size
+from trainlib_deployer.plan.plan import Saved
+
+if TYPE_CHECKING:
+    from trainlib_deployer.advice.points import Points
+    from trainlib_deployer.check.verify import Verification
+
+KINDS = ("loss", "output", "gradient", "parameter", "state")
+LONGEST_OPERATIONS = 10
+MOST_CODE = 128 * 1024  # of L2; under PULP-SDK, 98 kB for a small network and 124 kB for ResNet8 were measured
+PLAIN_WIDTH = 160  # of tables that go to a file or a pipe
+
+
+class Progress:
+    """Stages as they begin: shown to a person who watches, or when asked for, with seconds."""
+
+    def __init__(self, verbose: bool) -> None:
+        self.verbose = verbose
+        self.started = time.monotonic()
+
+    def __call__(self, line: str) -> None:
+        if self.verbose:
+            line = f"[{time.monotonic() - self.started:6.1f} s] {line}"
+        if self.verbose or sys.stderr.isatty():
+            print(line, file=sys.stderr, flush=True)
+
+
+def note(line: str) -> None:
+    print(f"note: {line}", file=sys.stderr)
+
+
+def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], right: Iterable[int] = ()) -> None:
+    """A table on stdout; the columns in `right` are numbers."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    numbers = set(right)
+    drawn = Table(title=title or None, title_justify="left", title_style="bold", box=None, pad_edge=False)
+    for i, column in enumerate(columns):
+        add = drawn.add_column if i else partial(drawn.add_column, no_wrap=True)
+        add(column, justify="right" if i in numbers else "left", overflow="fold")
+    for row in rows:
+        drawn.add_row(*(Text(cell) for cell in row))
+    width = None if sys.stdout.isatty() or os.environ.get("COLUMNS") else PLAIN_WIDTH
+    console = Console(width=width, highlight=False)
+    with console.capture() as text:
+        console.print(drawn)
+    print("\n".join(line.rstrip() for line in text.get().splitlines()))
+
+
+def bytes_text(size: int) -> str:
+    """`12,544`, or `64k (65,536)` for round ones."""
+    short = show_size(size)
+    return f"{size:,}" if short == str(size) else f"{short} ({size:,})"
+
+
+def print_summary(folder: object, plan: Mapping[str, Any]) -> None:
+    """Where it is, what it takes."""
+    model, target = plan["model"], plan["target"]
+    counts = model.get("parameters", {})
+    trained = f"{counts['total']:,} parameters, {counts['trained']:,} trained, " if counts else ""
+    print(f"{folder}")
+    print(
+        f"{model['name']}: {trained}{len(plan['ops']):,} operations, for {target['name']} with {target['cores']} cores"
+    )
+    if target.get("working", target["cores"]) < target["cores"]:
+        working = f"{target['working']} of the {target['cores']} cores take part"
+        print(f"{working}: their stacks and scratch would leave too little of L1 for tiles")
+    if kept := Saved(**plan.get("saved", {})).sentence:
+        print(kept)
+    level_table(plan)
+    l2 = plan["levels"].get("L2", {"size": 0})
+    if l2["size"] and l2["headroom"] < MOST_CODE:
+        print(
+            f"{l2['headroom']:,} bytes of L2 are left; code and constants need up to about {show_size(MOST_CODE)} "
+            "of it under PULP-SDK. A smaller --l2 keeps room for them"
+        )
+
+
+def level_table(plan: Mapping[str, Any]) -> None:
+    rows = [
+        (
+            name,
+            bytes_text(level["size"]),
+            f"{level['used']:,}",
+            f"{100 * level['used'] / level['size']:.1f} %" if level["size"] else "-",
+            f"{level['peak_live']:,}",
+            f"{level['lower_bound']:,}",
+            f"{level['stacks']:,}",
+            f"{level['headroom']:,}",
+        )
+        for name, level in plan["levels"].items()
+    ]
+    columns = ("level", "bytes", "used", "", "peak live", "lower bound", "stacks", "left")
+    table("", columns, rows, right=range(1, 8))
+
+
+def operation_table(operations: Sequence[Mapping[str, Any]]) -> None:
+    """Where the instructions go: the slowest core's, over all steps."""
+    if not operations:
+        return
+    total = sum(op["instructions"] for op in operations)
+    most = sorted(operations, key=lambda op: -op["instructions"])[:LONGEST_OPERATIONS]
+    rows = [
+        (f"{op['position']}", op["name"], f"{op['instructions']:,}", f"{100 * op['instructions'] / total:.1f} %")
+        for op in most
+    ]
+    if len(operations) > len(most):
+        rest = total - sum(op["instructions"] for op in most)
+        rows.append(("", f"{len(operations) - len(most)} others", f"{rest:,}", f"{100 * rest / total:.1f} %"))
+    table("", ("at", "operation", "instructions", ""), rows, right=(0, 2, 3))
+
+
+def print_points(points: Points, every: bool) -> None:
+    """One row a point, then the lines to paste."""
+    from trainlib_deployer.advice.points import HEADINGS, NUMBERS
+
+    table("", HEADINGS, (p.cells() for p in points), right=NUMBERS)
+    target = points[0].plan.target
+    beaten = f"; {len(points.front)} of them beaten by none" if every else ", each beaten by none"
+    print(f"\n{points.name} on {target.name} with {target.cores} cores: {len(points)} points{beaten}")
+    if points.lines():
+        print("to train a part, paste its line behind the model:")
+    for what, line in points.lines().items():
+        print(f"\n# {what}\n{line}")
+
+
+def print_verification(result: Verification) -> None:
+    """One row a kind of tensor, then the verdict."""
+    tensors = result.verdict.tensors
+    rows = []
+    for kind in [k for k in KINDS if any(t.kind == k for t in tensors)]:
+        members = [t for t in tensors if t.kind == kind]
+        failed = sum(not t.passed for t in members)
+        worst = max(members, key=lambda t: t.rel_l2 / t.tolerance)
+        where = f"{worst.name} (step {worst.step})" if worst.name != kind else f"step {worst.step}"
+        rows.append((kind, f"{len(members)}", f"{failed}", f"{worst.rel_l2:.2e}", f"{worst.tolerance:.2e}", where))
+    table("", ("tensors", "compared", "failed", "worst rel. error", "tolerance", "where"), rows, right=range(1, 5))
+    if result.losses:
+        print(f"loss {result.losses[0]:.6g} -> {result.losses[-1]:.6g} in {result.steps} steps")
+    for name, value in result.counts.items():
+        if name != "operations":
+            print(f"{name}: {value:,}" if isinstance(value, int) else f"{name}: {value}")
+    operation_table(result.counts.get("operations", []))
+    if result.memory:
+        marks = (f"{n} {m['touched']:,} of {m['planned']:,}" for n, m in result.memory.items())
+        print(f"bytes touched of those planned: {', '.join(marks)}")
+    failed = sum(not t.passed for t in tensors)
+    verdict = "PASS" if result.passed else "FAIL"
+    missing = f", {len(result.verdict.missing)} missing" if result.verdict.missing else ""
+    print(f"{verdict} on {result.on}: {len(tensors) - failed} of {len(tensors)} tensors agree with PyTorch{missing}")

@@ -1,0 +1,250 @@
+"""The command line: trainlib-deploy --model net.py, and verify, explain, sweep, targets."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+import click
+
+from trainlib_deployer import __version__
+from trainlib_deployer.cli.console import Progress, bytes_text, note, print_summary, print_verification, table
+from trainlib_deployer.cli.explain import explain
+from trainlib_deployer.cli.output_files import check_output_file, write_file, write_json
+from trainlib_deployer.cli.sweep_command import sweep_command
+from trainlib_deployer.errors import DeployError, UsageError
+from trainlib_deployer.folder import check_writable, read_plan
+from trainlib_deployer.machine.targets import DEFAULT, TARGETS, resolve
+from trainlib_deployer.options import SAVED, Options
+
+BACKENDS = ("host", "qemu", "spike", "gvsoc")
+DTYPES = ("fp32", "fp16")
+USAGE, INTERRUPTED = 2, 130
+
+
+class Interrupted(DeployError):
+    """Ctrl-C at a moment when something had been written."""
+
+    exit_code = INTERRUPTED
+
+
+class Tool(click.Group):
+    """A click group whose errors are one line and an exit code; anything unforeseen stays a traceback."""
+
+    def main(self, *args: Any, **kwargs: Any) -> NoReturn:
+        kwargs["standalone_mode"] = False
+        warnings.filterwarnings("ignore", message="TF32 acceleration on top of oneDNN")
+        try:
+            code = super().main(*args, **kwargs)
+        except click.ClickException as err:
+            fail(usage_message(err), USAGE)
+        except DeployError as err:
+            fail(err.render(), err.exit_code)
+        except (KeyboardInterrupt, click.Abort):
+            fail("interrupted; nothing was changed", INTERRUPTED)
+        sys.exit(code if isinstance(code, int) else 0)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        first = args[0]
+        if self.get_command(ctx, first) is None and (first.endswith(".py") or ".py:" in first):
+            raise click.UsageError(f"'{first}' is not a command; for a model write --model {first}", ctx)
+        return super().resolve_command(ctx, args)
+
+
+def fail(message: str, code: int) -> NoReturn:
+    print(f"error: {message}", file=sys.stderr)
+    sys.exit(code)
+
+
+def usage_message(err: click.ClickException) -> str:
+    ctx = getattr(err, "ctx", None)
+    hint = f"\n  see {ctx.command_path} --help" if ctx is not None else ""
+    return err.format_message() + hint
+
+
+@click.group(
+    cls=Tool,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+)
+@click.version_option(__version__, prog_name="trainlib-deploy")
+@click.option("--model", metavar="FILE[:NAME]", help="The Python file; NAME is the module, class or function in it.")
+@click.option("--cores", metavar="N", help="Cores of the cluster, 1 to 16.  [the target's]")
+@click.option("--l1", metavar="SIZE", help="Bytes of L1: 65536, 64k, 64KiB.  [the target's]")
+@click.option("--l2", metavar="SIZE", help="Bytes of L2.  [the target's]")
+@click.option("--target", metavar="NAME", help=f"Preset cores and sizes: {', '.join(TARGETS)}.  [{DEFAULT}]")
+@click.option("--out", metavar="DIR", type=click.Path(path_type=Path), help="Output folder.  [generated/<model name>]")
+@click.option("--input", "input_shape", metavar="SHAPE", help="Shape of the input, batch first: 1x3x32x32.")
+@click.option("--weights", metavar="FILE", type=click.Path(path_type=Path), help="A state_dict to start from.")
+@click.option(
+    "--steps", metavar="K", type=click.IntRange(min=1), default=5, help="Training steps of a verification.  [5]"
+)
+@click.option("--accumulate", metavar="N", type=click.IntRange(min=1), default=1, help="Samples an update.  [1]")
+@click.option("--dtype", type=click.Choice(DTYPES), default="fp32", help="Arithmetic.  [fp32]")
+@click.option("--saved", type=click.Choice(SAVED), default="fp32", help="Activations kept for the backward.  [fp32]")
+@click.option("--run", "run_on", type=click.Choice(BACKENDS), help="Then build, run and verify there.")
+@click.option(
+    "--json", "json_file", metavar="FILE", type=click.Path(path_type=Path), help="Write the verdict (or the plan)."
+)
+@click.option("--force", is_flag=True, help="Write even where the captured step and eager PyTorch disagree.")
+@click.option("-v", "--verbose", is_flag=True, help="Say what is being done.")
+@click.pass_context
+def cli(ctx: click.Context, /, **given: Any) -> None:
+    """From a PyTorch module to a verified C program that trains it on a PULP cluster."""
+    if ctx.invoked_subcommand is not None:
+        extra = [n for n in given if ctx.get_parameter_source(n) is click.core.ParameterSource.COMMANDLINE]
+        if extra:
+            raise click.UsageError(f"options of a deployment before the command '{ctx.invoked_subcommand}'", ctx)
+        return
+    if given["model"] is None:
+        raise click.UsageError("--model FILE[:NAME] is missing", ctx)
+    deploy_command(**given)
+
+
+def deploy_command(
+    *,
+    model: str,
+    cores: str | None,
+    l1: str | None,
+    l2: str | None,
+    target: str | None,
+    out: Path | None,
+    input_shape: str | None,
+    weights: Path | None,
+    steps: int,
+    accumulate: int,
+    dtype: str,
+    saved: str,
+    run_on: str | None,
+    json_file: Path | None,
+    force: bool,
+    verbose: bool,
+) -> None:
+    """Everything that can be refused is refused before the work begins."""
+    machine = resolve(target, cores, l1, l2)
+    check_supported(dtype)
+    check_output_file(json_file, "--json")
+    if out is not None:
+        check_writable(out)
+    if run_on is not None:
+        check_backend(run_on)
+    say = Progress(verbose)
+    say("loading the model")
+    from trainlib_deployer import pipeline  # PyTorch takes seconds to import
+    from trainlib_deployer.user import model as user_model  # PyTorch takes seconds to import
+
+    user = user_model.load(model, input_shape, weights, steps, accumulate)
+    for line in user.notes:
+        note(line)
+    folder = out if out is not None else Path("generated") / user.name
+    check_writable(folder)
+    options = Options(machine, folder, steps, accumulate, dtype, saved, force)
+    with contextlib.redirect_stdout(sys.stderr):  # what the user's forward prints is not a result
+        pipeline.deploy_user_model(user, options, say)
+    print_summary(folder, read_plan(folder))
+    files = Files(json_file)
+    if run_on is not None:
+        verify_project(folder, run_on, steps, files, say)
+    elif files.json is not None:
+        write_json(files.json, read_plan(folder))
+
+
+def check_supported(dtype: str) -> None:
+    if dtype != "fp32":
+        raise UsageError(
+            f"--dtype {dtype} is not available yet", remedy="use fp32; --saved fp16 keeps activations in half precision"
+        )
+
+
+def check_backend(name: str) -> None:
+    """A missing compiler or emulator is said before the work, not after."""
+    from trainlib_deployer.run import backend
+
+    backend(name).check_tools()
+
+
+# ---- the other commands
+
+
+@cli.command("verify")
+@click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
+@click.option("--on", "run_on", type=click.Choice(BACKENDS), default="host", help="Where to run it.  [host]")
+@click.option("--steps", metavar="K", type=click.IntRange(min=1), help="Training steps.  [as deployed]")
+@click.option("--json", "json_file", metavar="FILE", type=click.Path(path_type=Path), help="Write the verdict.")
+@click.option("--dump", metavar="FILE.npz", type=click.Path(path_type=Path), help="Write what the program computed.")
+@click.option("-v", "--verbose", is_flag=True, help="Say what is being done.")
+def verify_command(
+    *, directory: Path, run_on: str, steps: int | None, json_file: Path | None, dump: Path | None, verbose: bool
+) -> None:
+    """Build a project, run it, and hold every tensor against PyTorch."""
+    read_plan(directory)
+    check_output_file(json_file, "--json")
+    check_output_file(dump, "--dump")
+    check_backend(run_on)
+    verify_project(directory, run_on, steps, Files(json_file, dump), Progress(verbose))
+
+
+@dataclass(frozen=True)
+class Files:
+    """Where a verification is written to, besides the terminal."""
+
+    json: Path | None = None
+    dump: Path | None = None
+
+
+def verify_project(folder: Path, run_on: str, steps: int | None, files: Files, say: Progress) -> None:
+    """The table and the files are written for a failed verification too."""
+    from trainlib_deployer.check.verify import verify
+
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            result = verify(folder, on=run_on, steps=steps, say=say)
+    except KeyboardInterrupt as err:
+        raise Interrupted(f"interrupted; {folder} is complete, but not verified") from err
+    print_verification(result)
+    if files.json is not None:
+        write_json(files.json, result.as_json())
+    if files.dump is not None:
+        write_file(files.dump, result.dump)
+    result.raise_if_failed()
+
+
+@cli.command("explain")
+@click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
+@click.option("--tensor", metavar="NAME", help="The life of one tensor: who makes it, who reads it, and why.")
+def explain_command(directory: Path, tensor: str | None) -> None:
+    """The memory map and the schedule of a project."""
+    explain(directory, read_plan(directory), tensor)
+
+
+@cli.command("targets")
+def targets_command() -> None:
+    """The presets: cores, L1, L2."""
+    rows = [
+        (
+            t.name + (" (default)" if t.name == DEFAULT else ""),
+            str(t.cores),
+            bytes_text(t.l1),
+            bytes_text(t.l2),
+            t.about,
+        )
+        for t in TARGETS.values()
+    ]
+    table("", ("target", "cores", "L1", "L2", ""), rows, right=(1, 2, 3))
+
+
+cli.add_command(sweep_command)
+
+
+def main() -> None:
+    cli()
+
+
+if __name__ == "__main__":
+    main()

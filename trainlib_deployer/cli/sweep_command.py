@@ -1,0 +1,91 @@
+"""trainlib-deploy sweep: the ways to train a network, from the least memory to the most."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import io
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from trainlib_deployer import __version__
+from trainlib_deployer.cli.console import Progress, note, print_points
+from trainlib_deployer.cli.output_files import STDOUT, check_output_file, write_json, write_text
+from trainlib_deployer.errors import UsageError
+from trainlib_deployer.machine.targets import DEFAULT, TARGETS, resolve
+
+if TYPE_CHECKING:
+    from trainlib_deployer.advice.points import Points
+    from trainlib_deployer.machine.targets import Target
+
+FILE = click.Path(path_type=Path, allow_dash=True)
+
+
+@click.command("sweep")
+@click.option("--model", metavar="FILE[:NAME]", required=True, help="The Python file, as for a deployment.")
+@click.option("--cores", metavar="N", help="Cores of the cluster, 1 to 16.  [the target's]")
+@click.option("--l1", metavar="SIZE", help="Bytes of L1.  [the target's]")
+@click.option("--l2", metavar="SIZE", help="Bytes of L2.  [the target's]")
+@click.option("--target", metavar="NAME", help=f"Preset cores and sizes: {', '.join(TARGETS)}.  [{DEFAULT}]")
+@click.option("--input", "input_shape", metavar="SHAPE", help="Shape of the input, batch first: 1x3x32x32.")
+@click.option("--accumulate", metavar="N", type=click.IntRange(min=1), default=1, help="Samples an update.  [1]")
+@click.option("--all", "every", is_flag=True, help="The points that others beat, too.")
+@click.option("--json", "json_file", metavar="FILE", type=FILE, help="Write the points; - is stdout.")
+@click.option("--csv", "csv_file", metavar="FILE", type=FILE, help="Write the points, one a line; - is stdout.")
+@click.option("-v", "--verbose", is_flag=True, help="Say what is being done.")
+def sweep_command(
+    *,
+    model: str,
+    cores: str | None,
+    l1: str | None,
+    l2: str | None,
+    target: str | None,
+    input_shape: str | None,
+    accumulate: int,
+    every: bool,
+    json_file: Path | None,
+    csv_file: Path | None,
+    verbose: bool,
+) -> None:
+    """What training takes: all of it or parts, batch sizes, recomputation; the points that no other one beats."""
+    machine = resolve(target, cores, l1, l2)
+    check_output_file(json_file, "--json")
+    check_output_file(csv_file, "--csv")
+    if json_file == csv_file == STDOUT:
+        raise UsageError("--json and --csv cannot both write to stdout")
+    say = Progress(verbose)
+    say("loading the model")
+    from trainlib_deployer.advice import sweeping  # PyTorch takes seconds to import
+    from trainlib_deployer.user import model as user_model  # PyTorch takes seconds to import
+
+    user = user_model.load(model, input_shape, None, 1, accumulate)
+    for line in user.notes:
+        note(line)
+    with contextlib.redirect_stdout(sys.stderr):  # what the user's forward prints is not a result
+        points = sweeping.sweep_user_model(user, machine, accumulate, every, say)
+    if json_file is not None:
+        write_json(json_file, points_json(points, machine))
+    if csv_file is not None:
+        write_text(csv_file, points_csv(points))
+    if STDOUT not in (json_file, csv_file):
+        print_points(points, every)
+
+
+def points_json(points: Points, target: Target) -> dict[str, Any]:
+    return {
+        "tool": {"name": "trainlib-deploy", "version": __version__},
+        "model": {"name": points.name},
+        "target": {"name": target.name, "cores": target.cores, "l1": target.l1, "l2": target.l2},
+        "points": [p.as_json() for p in points],
+    }
+
+
+def points_csv(points: Points) -> str:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(points[0].as_json()), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(p.as_json() for p in points)
+    return text.getvalue()

@@ -1,0 +1,254 @@
+"""The captured fx graph becomes a Program: every node through the rule of its family, then the optimizer's updates."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from torch import fx
+
+from trainlib_deployer import ops
+from trainlib_deployer.capture.refuse import unsupported
+from trainlib_deployer.capture.step import Captured, Slot
+from trainlib_deployer.errors import Unsupported
+from trainlib_deployer.ops.build import TORCH_DTYPES, Builder, Where
+from trainlib_deployer.ops.gradients import accumulated, clipped_by_norm, clipped_by_value
+from trainlib_deployer.ops.optim import OPTIMIZERS, Group, Parameter, entitle
+from trainlib_deployer.ops.own_optimizer import own_optimizer
+from trainlib_deployer.ops.registry import RULES
+from trainlib_deployer.program.expr import apply
+from trainlib_deployer.program.ir import LEARNING_RATE, STEP, DType, Program, Role, Tensor, View, renamed
+from trainlib_deployer.user.model import Group as Settings
+from trainlib_deployer.user.model import UserModel
+
+ROLES = {
+    "parameter": Role.PARAMETER,
+    "buffer": Role.BUFFER,
+    "input": Role.INPUT,
+    "target": Role.TARGET,
+    "constant": Role.CONSTANT,
+    "scalar": Role.SCALAR,
+}
+NUMPY = {DType.F32: np.float32, DType.I32: np.int32, DType.U8: np.uint8, DType.U16: np.uint16}
+
+assert ops, "the families fill the registry when they are imported"
+
+
+def lower(user: UserModel, captured: Captured, accumulate: int = 1) -> Program:
+    """The whole training step as a Program. With `accumulate`, each such number of steps is one update."""
+    b = Builder(Program(user.name))
+    env: dict[fx.Node, Any] = {}
+    slots = iter(captured.inputs)
+    for node in captured.graph.graph.nodes:
+        if node.op == "placeholder":
+            env[node] = persistent(b, next(slots))
+        elif node.op == "get_attr":
+            value = getattr(captured.graph, node.target)
+            env[node] = persistent(b, Slot("constant", str(node.target), False, value))
+        elif node.op == "call_function":
+            env[node] = lower_node(b, node, env)
+        elif node.op == "output":
+            results = fx.node.map_arg(node.args[0], lambda n: env[n])
+            finish(b, user, captured, list(flatten(results)), accumulate)
+    return b.program
+
+
+def flatten(value: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        for item in value:
+            yield from flatten(item)
+    elif value is not None:
+        yield value
+
+
+def persistent(b: Builder, slot: Slot) -> View:
+    """A tensor that has contents before the step begins."""
+    value = slot.value.detach()
+    dtype = TORCH_DTYPES.get(value.dtype)
+    if dtype is None:
+        raise Unsupported(
+            f"{slot.kind} '{slot.name}' has the type {value.dtype}; only 32-bit floats and integers are deployed"
+        )
+    tensor = Tensor(
+        b.fresh(slot.name, exact=True), tuple(value.shape), dtype, ROLES[slot.kind], slot.name.rpartition(".")[0]
+    )
+    b.program.tensors[tensor.name] = tensor
+    b.program.values[tensor.name] = value.contiguous().numpy().astype(NUMPY[dtype])
+    return View.whole(tensor)
+
+
+def lower_node(b: Builder, node: fx.Node, env: dict[fx.Node, Any]) -> Any:
+    rule = RULES.get(node.target)
+    origin = node.meta.get("origin")
+    b.where = (
+        Where(origin.phase, origin.layer, origin.function, origin.call, origin.source)
+        if origin is not None
+        else Where()
+    )
+    b.meta = node.meta.get("val")
+    args, kwargs = fx.node.map_arg((node.args, node.kwargs), lambda n: env[n])
+    if rule is None:
+        raise unsupported(node)
+    return rule(b, *args, **kwargs)
+
+
+def finish(b: Builder, user: UserModel, captured: Captured, results: list[View], accumulate: int) -> None:
+    """Name the results, then append the updates of buffers and parameters."""
+    p = b.program
+    gradients: dict[str, View] = {}
+    buffers: dict[str, View] = {}
+    times = Counter(v.tensor for v in results)
+    for out, view in zip(captured.outputs, results, strict=True):
+        alone = times[view.tensor] == 1
+        b.where = Where(
+            "forward" if out.kind in ("loss", "output") else "backward", out.name.rpartition(".")[0], out.kind
+        )
+        if out.kind == "loss":
+            p.loss = result(b, view, Role.LOSS, "loss", alone)
+        elif out.kind == "output":
+            p.outputs += ((out.name, result(b, view, Role.OUTPUT, out.name, alone)),)
+        elif out.kind == "gradient":
+            name = result(b, view, Role.GRADIENT, f"{out.name}.grad", alone)
+            p.gradients += ((out.name, name),)
+            gradients[out.name] = View.whole(p.tensors[name])
+        else:
+            buffers[out.name] = view
+    for name, view in buffers.items():
+        b.where = Where("update" if accumulate == 1 else "accumulate", name.rpartition(".")[0], "buffer")
+        target = View.whole(p.tensors[name])
+        if view.tensor != name:
+            b.copy_into(b.reshape(view, target.shape), target, name)
+    updates(b, user, gradients, accumulate)
+
+
+def result(b: Builder, view: View, role: Role, name: str, alone: bool) -> str:
+    """The tensor that holds a result, dense and under its own name; a copy where it is a window on something else or
+    not `alone`: another result, too."""
+    tensor = b.program.tensors[view.tensor]
+    if (
+        not alone
+        or tensor.role.persistent
+        or tensor.role in (Role.LOSS, Role.OUTPUT)
+        or not (view.covers(tensor) or relaid(b, view))
+    ):
+        view = b.map(lambda v: v, view, suffix="result")
+        tensor = b.program.tensors[view.tensor]
+    tensor = b.program.tensors[view.tensor]
+    if tensor.role is not Role.GRADIENT or role is not Role.GRADIENT:
+        tensor = replace(tensor, role=role)
+    fresh = replace(tensor, shape=view.shape)
+    if name not in b.program.tensors and name != tensor.name:
+        rename(b.program, tensor.name, fresh, name)
+        return name
+    b.program.tensors[tensor.name] = fresh
+    return tensor.name
+
+
+def rename(program: Program, old: str, tensor: Tensor, new: str) -> None:
+    del program.tensors[old]
+    program.tensors[new] = replace(tensor, name=new)
+    names = {old: new}
+    program.ops[:] = [
+        replace(op, reads=renamed(op.reads, names), writes=renamed(op.writes, names)) for op in program.ops
+    ]
+    program.outputs = tuple((n, new if t == old else t) for n, t in program.outputs)
+    program.gradients = tuple((n, new if t == old else t) for n, t in program.gradients)
+
+
+def relaid(b: Builder, view: View) -> bool:
+    """Store a tensor in the order of `view`, a permutation of it, instead of copying it (weight gradients of
+    linear layers)."""
+    tensor = b.program.tensors[view.tensor]
+    if view.offset or view.numel != tensor.numel or 0 in view.strides:
+        return False
+    wide = [d for d, e in enumerate(view.shape) if e > 1]
+    if sorted(view.strides[d] for d in wide) != sorted({view.strides[d] for d in wide}):
+        return False
+    new_strides = View.whole(replace(tensor, shape=view.shape)).strides
+    swap = {view.strides[d]: new_strides[d] for d in wide}
+    extents = {view.strides[d]: view.shape[d] for d in wide}
+    users = [v for op in b.program.ops for v in (*op.reads, *op.writes) if v.tensor == tensor.name]
+    for v in users:
+        if (
+            v.offset
+            or v.numel != tensor.numel
+            or any(extents.get(s) != e for s, e in zip(v.strides, v.shape, strict=True) if e > 1)
+        ):
+            return False
+
+    def moved(v: View) -> View:
+        if v.tensor != tensor.name:
+            return v
+        return replace(
+            v, strides=tuple(swap.get(s, 0) if e > 1 else 1 for s, e in zip(v.strides, v.shape, strict=True))
+        )
+
+    if any(
+        not takes_strides(op.kind)
+        for op in b.program.ops
+        if any(v.tensor == tensor.name for v in (*op.reads, *op.writes))
+    ):
+        return False
+    b.program.ops[:] = [
+        replace(op, reads=tuple(map(moved, op.reads)), writes=tuple(map(moved, op.writes))) for op in b.program.ops
+    ]
+    return True
+
+
+def takes_strides(kind: Any) -> bool:
+    return kind.name in ("matmul", "map", "reduce")
+
+
+def updates(b: Builder, user: UserModel, gradients: dict[str, View], accumulate: int) -> None:
+    spec = user.optimizer
+    lr, step = scalar(b, LEARNING_RATE, DType.F32), scalar(b, STEP, DType.I32)
+    if accumulate > 1:
+        gradients = accumulated(b, gradients, step, accumulate)
+        b.program.gradients = tuple((name, sums.tensor) for name, sums in gradients.items())
+        b.where = Where("update", "", "accumulate")
+        step = b.map(lambda s: apply("idiv", [s, accumulate]), step, shape=(), suffix="updates")
+    if user.clip_norm is not None:
+        gradients = clipped_by_norm(b, gradients, user.clip_norm)
+    if user.clip_value is not None:
+        gradients = clipped_by_value(b, gradients, user.clip_value)
+    for index, group in enumerate(spec.groups):
+        parameters = [
+            Parameter(n, View.whole(b.program.tensors[n]), gradients[n]) for n in group.names if n in gradients
+        ]
+        if not parameters:
+            continue
+        b.where = Where("update", "", spec.kind.lower())
+        ratio = rate_ratio(spec.groups, index)
+        rate = lr
+        if ratio != 1.0:
+            rate = b.map(lambda v, r=ratio: v * r, lr, suffix=f"lr{index}")
+            entitle(b, f"group {index}", "learning rate")
+        settings = Group({**group.hyper, "kind": spec.kind, "defaults": spec.defaults}, rate, step, index)
+        if spec.own is not None:
+            own_optimizer(b, spec, settings, parameters)
+        else:
+            OPTIMIZERS[spec.kind](b, settings, parameters)
+
+
+def rate_ratio(groups: Sequence[Settings], index: int) -> float:
+    """A group's learning rate as a multiple of the first group's, which is the one that the caller gives."""
+    first, own = (float(g.hyper.get("initial_lr", g.hyper["lr"])) for g in (groups[0], groups[index]))
+    if first == own:
+        return 1.0
+    if first == 0.0:
+        raise Unsupported(
+            "the first parameter group has the learning rate 0 and another one has not",
+            remedy="freeze its parameters with requires_grad_(False), or give the other group first",
+        )
+    return own / first
+
+
+def scalar(b: Builder, name: str, dtype: DType) -> View:
+    """A number that the caller of the step sets."""
+    if name not in b.program.tensors:
+        b.program.tensors[b.fresh(name, exact=True)] = Tensor(name, (), dtype, Role.SCALAR)
+        b.program.values[name] = np.zeros((), NUMPY[dtype])
+    return View.whole(b.program.tensors[name])

@@ -1,0 +1,1 @@
+"""What describes a training step: tensors, operations, loops, tiles. No PyTorch."""

@@ -1,0 +1,158 @@
+"""An operation with loops that follow it tile by tile: what it makes is used up in L1 before the next tile comes.
+
+A convolution and the activation behind it, an input gradient and the mask of the layer before, a weight gradient and
+the update; or a product that reads a weight and the update that changes the same weight. The planner makes chains
+where they save transfers (plan/chains.py); no family knows of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, cast
+
+from trainlib_deployer.program.cuts import Range
+from trainlib_deployer.program.ir import Kind, Op, Part, Splittable, View, row_major
+from trainlib_deployer.program.loop import Loop, inside
+
+
+class Head(Splittable, Protocol):
+    """An operation of one result that says which of its tiles add to what earlier ones wrote."""
+
+    def adds(self, cut: Any) -> bool: ...
+
+
+Slot = int  # an operand of a chain: reads count from 0 up, writes from -1 down
+
+
+@dataclass(frozen=True)
+class Follower:
+    """A pointwise loop over the elements of one operand of the head, the anchor: as much of it as a tile holds."""
+
+    loop: Loop
+    reads: tuple[Slot, ...]
+    writes: tuple[Slot, ...]
+    anchor: Slot
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A tile of the head. Where a result adds up over tiles, the last of them makes it final."""
+
+    head: Any
+    final: bool
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Reads: those of the head, then the others. Writes: the head's one, then the others."""
+
+    head: Head
+    inputs: int  # reads of the head
+    followers: tuple[Follower, ...]
+
+    name = "chain"
+
+    @property
+    def kernel(self) -> str:
+        return self.head.kernel
+
+    @property
+    def headers(self) -> tuple[str, ...]:
+        return getattr(self.head, "headers", ())
+
+    def macs(self) -> int:
+        return self.head.macs() + sum(f.loop.macs() for f in self.followers)
+
+    def scratch(self, cores: int) -> int:
+        return self.head.scratch(cores)
+
+    def cuts(self) -> Iterator[Sequence[Cut]]:
+        for cuts in self.head.cuts():
+            adds = [self.head.adds(c) for c in cuts]
+            yield [Cut(c, not again) for c, again in zip(cuts, [*adds[1:], False], strict=True)]
+
+    def part(self, cut: Cut, reads: tuple[View, ...], writes: tuple[View, ...]) -> Part:
+        first = self.head.part(cut.head, reads[: self.inputs], writes[:1])
+        views = Operands(list(first.reads) + list(reads[self.inputs :]), list(first.writes) + list(writes[1:]))
+        whole = Operands(list(reads), list(writes))
+        followers = []
+        for f in self.followers:
+            box = place(views[f.anchor], whole[f.anchor])
+            for slot in (*f.reads, *f.writes):
+                if slot != -1 and slot not in range(self.inputs):  # not the head's
+                    views[slot] = inside(whole[slot], box)
+            extents = tuple(hi - lo for lo, hi in box)
+            followers.append(replace(f, loop=replace(f.loop, extents=extents)))
+        done = tuple(f for f in followers if cut.final or f.anchor >= 0)
+        kind = replace(self, head=cast(Head, first.kind), followers=done)
+        return Part(kind, tuple(views.reads), tuple(views.writes))
+
+    def links(self, reads: Sequence[Any], writes: Sequence[Any]) -> list[tuple[Kind, tuple[Any, ...], tuple[Any, ...]]]:
+        """What is done, one after the other, each with its own of the operands given."""
+        operands = Operands(list(reads), list(writes))
+        found: list[tuple[Kind, tuple[Any, ...], tuple[Any, ...]]] = [
+            (self.head, tuple(reads[: self.inputs]), tuple(writes[:1]))
+        ]
+        for f in self.followers:
+            found.append((f.loop, tuple(operands[s] for s in f.reads), tuple(operands[s] for s in f.writes)))
+        return found
+
+
+@dataclass(frozen=True)
+class Operands:
+    """Operands by slot."""
+
+    reads: list[Any]
+    writes: list[Any]
+
+    def __getitem__(self, slot: Slot) -> Any:
+        return self.reads[slot] if slot >= 0 else self.writes[~slot]
+
+    def __setitem__(self, slot: Slot, value: Any) -> None:
+        if slot >= 0:
+            self.reads[slot] = value
+        else:
+            self.writes[~slot] = value
+
+
+def place(tile: View, whole: View) -> tuple[Range, ...]:
+    """Where a tile lies in a dense operand."""
+    rest, box = tile.offset - whole.offset, []
+    for extent, own, step in zip(tile.shape, whole.shape, row_major(whole.shape), strict=True):
+        lo = rest // step if own > 1 else 0
+        rest -= lo * step if own > 1 else 0
+        box.append((lo, lo + extent))
+    return tuple(box)
+
+
+def chain_of(op: Op) -> Chain:
+    """An operation as a chain to which loops can be added."""
+    if isinstance(op.kind, Chain):
+        return op.kind
+    return Chain(cast(Head, op.kind), len(op.reads), ())
+
+
+def followed(op: Op, follower: Op, anchor: Slot) -> Op:
+    """`op`, and behind each of its tiles the same tile of a loop, whose operands have the shape of the anchor."""
+    chain = chain_of(op)
+    known = Operands(list(op.reads), list(op.writes))
+
+    def slot_of(view: View, written: bool) -> Slot:
+        side = known.writes if written else known.reads
+        if not written and anchor == -1 and view.tensor == op.writes[0].tensor:
+            return -1
+        side.append(view)
+        return ~(len(side) - 1) if written else len(side) - 1
+
+    reads = tuple(slot_of(v, False) for v in follower.reads)
+    writes = tuple(slot_of(v, True) for v in follower.writes)
+    added = Follower(cast(Loop, follower.kind), reads, writes, anchor)
+    return replace(
+        op,
+        kind=replace(chain, followers=(*chain.followers, added)),
+        reads=tuple(known.reads),
+        writes=tuple(known.writes),
+        function=f"{op.function} + {follower.function}" if follower.function != op.function else op.function,
+        fused=tuple(dict.fromkeys((*(op.fused or (op.name,)), *(follower.fused or (follower.name,))))),
+    )

@@ -1,0 +1,338 @@
+"""The Program: the training step as plain data, tensors and operations in execution order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from math import prod
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from trainlib_deployer.program.call import Call, Operand
+
+Shape = tuple[int, ...]
+
+
+class DType(Enum):
+    """An element type: its C name and size in bytes."""
+
+    F32 = ("float", 4)
+    F16 = ("tl_half", 2)  # kept, never calculated with
+    I32 = ("int32_t", 4)
+    U16 = ("uint16_t", 2)
+    U8 = ("uint8_t", 1)
+
+    def __init__(self, c_name: str, size: int) -> None:
+        self.c_name = c_name
+        self.size = size
+
+
+# What the caller of a step sets; no attribute of a module has such a name.
+LEARNING_RATE = "learning rate"
+STEP = "step number"
+
+
+class Role(Enum):
+    """What a tensor is for. Persistent ones live across steps and keep their place in memory."""
+
+    PARAMETER = "parameter"
+    BUFFER = "buffer"
+    STATE = "state"
+    INPUT = "input"
+    TARGET = "target"
+    CONSTANT = "constant"
+    SCALAR = "scalar"
+    ACTIVATION = "activation"
+    GRADIENT = "gradient"
+    OUTPUT = "output"
+    LOSS = "loss"
+    SCRATCH = "scratch"
+    RECORDED = "recorded"  # only a build that records keeps it, outside of the plan
+    INSIDE = "inside"  # made and used up tile by tile, in buffers of L1
+
+    @property
+    def persistent(self) -> bool:
+        return self in _PERSISTENT
+
+    @property
+    def passing(self) -> bool:
+        """Never whole in memory."""
+        return self in (Role.RECORDED, Role.INSIDE)
+
+
+_PERSISTENT = {
+    Role.PARAMETER,
+    Role.BUFFER,
+    Role.STATE,
+    Role.INPUT,
+    Role.TARGET,
+    Role.CONSTANT,
+    Role.SCALAR,
+}
+
+
+@dataclass(frozen=True)
+class Source:
+    """A line of the user's own code."""
+
+    file: str
+    line: int
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A dense row-major array that owns its memory."""
+
+    name: str
+    shape: Shape
+    dtype: DType
+    role: Role
+    layer: str = ""
+    source: Source | None = None
+
+    @property
+    def numel(self) -> int:
+        return prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        return self.numel * self.dtype.size
+
+
+def row_major(shape: Shape) -> Shape:
+    """Strides of a contiguous array, in elements."""
+    strides, step = [], 1
+    for extent in reversed(shape):
+        strides.append(step)
+        step *= extent
+    return tuple(reversed(strides))
+
+
+@dataclass(frozen=True)
+class View:
+    """A strided window on a tensor; strides and offset count elements. Every operand of an operation is one."""
+
+    tensor: str
+    shape: Shape
+    strides: Shape
+    offset: int = 0
+
+    @staticmethod
+    def whole(tensor: Tensor) -> View:
+        return View(tensor.name, tensor.shape, row_major(tensor.shape))
+
+    @property
+    def numel(self) -> int:
+        return prod(self.shape)
+
+    @property
+    def contiguous(self) -> bool:
+        return all(e == 1 or s == t for e, s, t in zip(self.shape, self.strides, row_major(self.shape), strict=True))
+
+    def covers(self, tensor: Tensor) -> bool:
+        """True when the view is the whole tensor in its own order (whatever the shape it is seen in)."""
+        return self.offset == 0 and self.contiguous and self.numel == tensor.numel
+
+    def reshaped(self, shape: Shape) -> View | None:
+        """The same elements in row-major order under another shape, or None where that needs a copy."""
+        strides = split_strides(self.shape, self.strides, shape)
+        return None if strides is None else View(self.tensor, shape, strides, self.offset)
+
+    def expanded(self, shape: Shape) -> View:
+        """Broadcast to `shape` by the usual rules: repeated dimensions get stride zero."""
+        lead = len(shape) - len(self.shape)
+        strides = (0,) * lead + tuple(
+            0 if e == 1 and target != 1 else s
+            for e, s, target in zip(self.shape, self.strides, shape[lead:], strict=True)
+        )
+        return View(self.tensor, shape, strides, self.offset)
+
+    def permuted(self, order: Shape) -> View:
+        return View(
+            self.tensor,
+            tuple(self.shape[d] for d in order),
+            tuple(self.strides[d] for d in order),
+            self.offset,
+        )
+
+    def sliced(self, dim: int, start: int, stop: int, step: int = 1) -> View:
+        if start == 0 and stop == self.shape[dim] and step == 1:
+            return self
+        extent = max(0, -(-(stop - start) // step))
+        return View(
+            self.tensor,
+            (*self.shape[:dim], extent, *self.shape[dim + 1 :]),
+            (*self.strides[:dim], self.strides[dim] * step, *self.strides[dim + 1 :]),
+            self.offset + start * self.strides[dim],
+        )
+
+
+def split_strides(shape: Shape, strides: Shape, target: Shape) -> Shape | None:
+    """Strides that show `shape`/`strides` as `target` (same element order), or None if no such strides exist."""
+    if prod(shape) != prod(target):
+        return None
+    if prod(shape) == 0:
+        return row_major(target)
+    runs: list[list[int]] = []  # maximal runs of dimensions that step as one: [extent, innermost stride]
+    for extent, stride in zip(shape, strides, strict=True):
+        if extent == 1:
+            continue
+        if runs and runs[-1][1] == stride * extent:
+            runs[-1] = [runs[-1][0] * extent, stride]
+        else:
+            runs.append([extent, stride])
+    out: list[int] = []
+    left = runs.pop() if runs else [1, 1]
+    for extent in reversed(target):
+        if extent == 1:
+            out.append(left[1] * left[0] if left else 1)
+            continue
+        if left[0] == 1 and runs:
+            left = runs.pop()
+        if left[0] % extent:
+            return None
+        out.append(left[1])
+        left = [left[0] // extent, left[1] * extent]
+    return tuple(reversed(out))
+
+
+class Kind(Protocol):
+    """What an operation is: a frozen record of its attributes, declared in the file of its family (ops/)."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def kernel(self) -> str:
+        """The C function that does the work."""
+        ...
+
+    def macs(self) -> int:
+        """Multiply-adds."""
+        ...
+
+    def scratch(self, cores: int) -> int:
+        """Bytes of scratch memory that all cores share during the call."""
+        ...
+
+
+class Frugal(Kind, Protocol):
+    """An operation whose scratch grows with the cores that work."""
+
+    def leaner(self, cores: int) -> Iterator[Frugal]:
+        """The same bits from less and less scratch, in more cycles."""
+        ...
+
+
+class Kernel(Kind, Protocol):
+    """An operation that a function of the C library carries out; everything else is a generated loop."""
+
+    @property
+    def headers(self) -> tuple[str, ...]:
+        """The headers of the C library that declare it."""
+        ...
+
+    def call(self, reads: list[Operand], writes: list[Operand], scratch: str) -> Call:
+        """The C statement."""
+        ...
+
+
+@dataclass(frozen=True)
+class Part:
+    """One tile of an operation: an operation of its own on windows of the same tensors."""
+
+    kind: Kind
+    reads: tuple[View, ...]
+    writes: tuple[View, ...]
+
+
+class Splittable(Kind, Protocol):
+    """An operation that can be cut into tiles."""
+
+    def cuts(self) -> Iterator[Sequence[Any]]:
+        """Ways to do it in tiles, one after the other; together they give the very same bits. Each tile is a cut."""
+        ...
+
+    def part(self, cut: Any, reads: tuple[View, ...], writes: tuple[View, ...]) -> Part:
+        """The operation of one tile."""
+        ...
+
+
+@dataclass(frozen=True)
+class Op:
+    """One call of a kernel by all cores."""
+
+    name: str
+    kind: Kind
+    reads: tuple[View, ...]
+    writes: tuple[View, ...]
+    phase: str
+    layer: str
+    function: str = ""
+    source: Source | None = None
+    fused: tuple[str, ...] = ()  # the user's operations that this one came from, if several
+
+
+@dataclass
+class Program:
+    """A training step. `ops` run in order; the last phase is the update of parameters in place."""
+
+    name: str
+    tensors: dict[str, Tensor] = field(default_factory=dict)
+    ops: list[Op] = field(default_factory=list)
+    values: dict[str, object] = field(default_factory=dict)  # initial contents of persistent tensors: numpy arrays
+    loss: str = ""
+    outputs: tuple[tuple[str, str], ...] = ()  # (name for people, tensor)
+    gradients: tuple[tuple[str, str], ...] = ()  # (parameter, tensor)
+
+    def of_role(self, *roles: Role) -> list[Tensor]:
+        return [t for t in self.tensors.values() if t.role in roles]
+
+    def with_ops(self, ops: list[Op]) -> Program:
+        """The same program with other operations; tensors that nobody mentions any more are dropped."""
+        used = {v.tensor for op in ops for v in (*op.reads, *op.writes)} | {self.loss}
+        used |= {t for _, t in (*self.outputs, *self.gradients)}
+        tensors = {n: t for n, t in self.tensors.items() if n in used or (t.role.persistent and t.numel)}
+        return replace(self, ops=ops, tensors=tensors)
+
+
+def renamed(views: tuple[View, ...], names: Mapping[str, str]) -> tuple[View, ...]:
+    """The same places of other tensors, for those that have another."""
+    return tuple(replace(v, tensor=names[v.tensor]) if v.tensor in names else v for v in views)
+
+
+def readers(program: Program) -> dict[str, list[int]]:
+    """Tensor name to the positions of the operations that read it."""
+    found: dict[str, list[int]] = {}
+    for i, op in enumerate(program.ops):
+        for name in dict.fromkeys(v.tensor for v in op.reads):
+            found.setdefault(name, []).append(i)
+    return found
+
+
+def writers(program: Program) -> dict[str, list[int]]:
+    """Tensor name to the positions of the operations that write it."""
+    found: dict[str, list[int]] = {}
+    for i, op in enumerate(program.ops):
+        for name in dict.fromkeys(v.tensor for v in op.writes):
+            found.setdefault(name, []).append(i)
+    return found
+
+
+def text(program: Program) -> Iterator[str]:
+    """The program for people and tests, one line an operation."""
+    for i, op in enumerate(program.ops):
+        reads = ", ".join(show(v) for v in op.reads)
+        writes = ", ".join(show(v) for v in op.writes)
+        yield f"{i:4d} {op.phase:8s} {op.name}: {writes} = {op.kind.name}({reads})"
+
+
+def show(view: View) -> str:
+    shape = "x".join(map(str, view.shape)) or "scalar"
+    plain = view.contiguous and view.offset == 0
+    return f"{view.tensor}[{shape}]" if plain else f"{view.tensor}[{shape} @{view.offset} /{view.strides}]"

@@ -1,0 +1,69 @@
+"""The generated loop: a chain of pointwise instructions, perhaps a reduction, perhaps more instructions behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from math import prod
+
+from trainlib_deployer.program.cuts import Range, outer_cuts
+from trainlib_deployer.program.expr import Instr, Reduction
+from trainlib_deployer.program.ir import DType, Part, Shape, View
+
+
+@dataclass(frozen=True)
+class Loop:
+    """Values are numbered: inputs, then `body`, then `reductions`, then `post`.
+
+    Every operand view that is read has the shape `extents`; every view written has `parallel`.
+    """
+
+    extents: Shape  # parallel dimensions, then `reduced` ones
+    reduced: int
+    inputs: tuple[DType, ...]
+    body: tuple[Instr, ...]
+    reductions: tuple[Reduction, ...]
+    post: tuple[Instr, ...]
+    results: tuple[int, ...]  # one value per view written
+    outputs: tuple[DType, ...]
+    terms: int = 0  # multiply-adds an element
+    recorded: int = 0  # so many results, the last ones, are for builds that record alone
+
+    @property
+    def name(self) -> str:
+        return "reduce" if self.reductions else "map"
+
+    @property
+    def kernel(self) -> str:
+        return "loop"
+
+    @property
+    def parallel(self) -> Shape:
+        return self.extents[: len(self.extents) - self.reduced]
+
+    @property
+    def folded(self) -> Shape:
+        return self.extents[len(self.extents) - self.reduced :]
+
+    def macs(self) -> int:
+        return prod(self.extents) * self.terms
+
+    def flops(self) -> int:
+        return prod(self.extents) * (len(self.body) + len(self.reductions)) + prod(self.parallel) * len(self.post)
+
+    def scratch(self, cores: int) -> int:
+        return 0
+
+    def cuts(self) -> Iterator[list[tuple[Range, ...]]]:
+        """Over the parallel dimensions, outermost first: every result is still folded in one piece."""
+        return outer_cuts(self.parallel)
+
+    def part(self, box: tuple[Range, ...], reads: tuple[View, ...], writes: tuple[View, ...]) -> Part:
+        kind = replace(self, extents=(*(hi - lo for lo, hi in box), *self.folded))
+        return Part(kind, tuple(inside(v, box) for v in reads), tuple(inside(v, box) for v in writes))
+
+
+def inside(view: View, box: tuple[Range, ...]) -> View:
+    for d, (lo, hi) in enumerate(box):
+        view = view.sliced(d, lo, hi)
+    return view

@@ -1,0 +1,133 @@
+"""The user's `data`, a Dataset, DataLoader or list of (input, target), to samples."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+from torch.utils.data import DataLoader, default_collate, default_convert
+
+from trainlib_deployer.errors import UsageError
+from trainlib_deployer.user.samples import Sample, checked, describe, example_inputs, signature
+
+
+@dataclass(frozen=True)
+class Example:
+    """What the user gave as an example, and the shape from the command line; None is what they left out."""
+
+    inputs: Any
+    target: Any
+    shape: str | None
+
+    def wanted(self) -> tuple[Any, ...] | None:
+        """Inputs of the shape and type that every sample must have."""
+        if self.inputs is None and self.shape is None:
+            return None
+        return example_inputs(self.inputs, self.shape, "data")
+
+
+def from_data(data: Any, example: Example, count: int, notes: list[str]) -> list[Sample]:
+    """The first `count` samples of a Dataset, DataLoader or list; all of the example's shapes and types."""
+    readable = hasattr(data, "__iter__") or hasattr(data, "__getitem__")
+    if isinstance(data, torch.Tensor | dict | str) or not readable:
+        remedy = "it must be a Dataset, a DataLoader or a list of (input, target)"
+        raise UsageError(f"'data' is of type {type(data).__name__}", remedy=remedy)
+    if isinstance(data, tuple) and len(data) == 2 and all(isinstance(x, torch.Tensor) for x in data):
+        remedy = "write: data = torch.utils.data.TensorDataset(inputs, targets)"
+        raise UsageError("'data' is one pair of tensors", remedy=remedy)
+    wanted = example.wanted()
+    known: list[Sample] = []
+    for sample in itertools.islice(batches(data, wanted, notes), count):
+        if known and is_smaller_batch(sample, known[0]):
+            break
+        if known:
+            like = [(known[0][0], "the first input"), (known[0][1], "the first target")]
+        else:
+            target = None if example.shape else example.target
+            like = [
+                (wanted, f"--input {example.shape}" if example.shape else "example_input"),
+                (target, "example_target"),
+            ]
+        check_like(sample, like, f"sample {len(known)} of data")
+        known.append(sample)
+    if not known:
+        raise UsageError("'data' is empty, or holds less than one batch")
+    return known
+
+
+def batches(data: Any, wanted: tuple[Any, ...] | None, notes: list[str]) -> Iterator[Sample]:
+    """A loader gives batches; anything else gives batches too, or items to be gathered to the example's batch size."""
+    items = items_of(data)
+    if isinstance(data, DataLoader):
+        yield from (sample_of(item, i) for i, item in enumerate(items))
+        return
+    first = next(items, None)
+    if first is None:
+        return
+    items = itertools.chain([first], items)
+    if is_batch(sample_of(first, 0), wanted):
+        yield from (sample_of(item, i) for i, item in enumerate(items))
+        return
+    size = pytree.tree_leaves(wanted)[0].shape[0] if wanted else 1
+    if not wanted:
+        notes.append("batch size: 1, as there is no example_input and data gives single samples")
+    while len(group := list(itertools.islice(items, size))) == size:
+        pairs = [sample_of(item, i, convert=False) for i, item in enumerate(group)]
+        check_same_shapes(pairs)
+        yield tuple(default_collate([list(p[0]) for p in pairs])), default_collate([p[1] for p in pairs])
+
+
+def items_of(data: Any) -> Iterator[Any]:
+    if hasattr(data, "__len__") and hasattr(data, "__getitem__"):
+        return (data[i] for i in range(len(data)))
+    return iter(data)
+
+
+def sample_of(item: Any, index: int, convert: bool = True) -> Sample:
+    if not isinstance(item, tuple | list) or len(item) != 2:
+        what = f"{len(item)} values" if isinstance(item, tuple | list) else describe(item)
+        raise UsageError(f"sample {index} of data is {what}; it must be a pair (input, target)")
+    inputs = tuple(item[0]) if isinstance(item[0], tuple | list) else (item[0],)
+    for leaf in pytree.tree_leaves((inputs, item[1])):
+        if not isinstance(leaf, torch.Tensor | int | float) and type(leaf).__module__ != "numpy":
+            remedy = "give the dataset a transform to tensors"
+            raise UsageError(f"sample {index} of data holds {describe(leaf)}, not a tensor", remedy=remedy)
+    return (tuple(default_convert(inputs)), default_convert(item[1])) if convert else (inputs, item[1])  # type: ignore[no-untyped-call]
+
+
+def check_same_shapes(pairs: Sequence[Sample]) -> None:
+    shapes = [[tuple(getattr(x, "shape", ())) for x in pytree.tree_leaves(p)] for p in pairs]
+    for i, other in enumerate(shapes):
+        if other != shapes[0]:
+            raise UsageError(f"the samples of data differ in shape within a batch: {shapes[0]} and, {i} later, {other}")
+
+
+def is_batch(sample: Sample, wanted: tuple[Any, ...] | None) -> bool:
+    """Whether an item has its batch dimension already."""
+    inputs, targets = pytree.tree_leaves(sample[0]), pytree.tree_leaves(sample[1])
+    if not all(isinstance(t, torch.Tensor) for t in (*inputs, *targets)):
+        return False
+    if wanted is not None:
+        return bool(inputs[0].dim() == pytree.tree_leaves(wanted)[0].dim())
+    return all(t.dim() > 0 for t in (*inputs, *targets)) and len({t.shape[0] for t in (*inputs, *targets)}) == 1
+
+
+def is_smaller_batch(sample: Sample, first: Sample) -> bool:
+    """The rest at the end of a loader."""
+    now, then = pytree.tree_leaves(sample), pytree.tree_leaves(first)
+    if not all(isinstance(t, torch.Tensor) and t.dim() > 0 for t in (*now, *then)) or len(now) != len(then):
+        return False
+    return all(a.shape[0] < b.shape[0] and a.shape[1:] == b.shape[1:] for a, b in zip(now, then, strict=True))
+
+
+def check_like(sample: Sample, like: Sequence[tuple[Any, str]], what: str) -> None:
+    """Input and target have the shapes and types of those in `like`, where these are known."""
+    checked(sample[0], f"the input of {what}")
+    checked(sample[1], f"the target of {what}")
+    for have, (want, name) in zip(sample, like, strict=True):
+        if want is not None and signature(have) != signature(want):
+            raise UsageError(f"{what} does not fit: it has {describe(have)} where {name} is {describe(want)}")

@@ -1,0 +1,218 @@
+"""FILE[:NAME] to UserModel: what the file defines, what may be left out, what the command line adds."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import pickle
+import re
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch import nn
+
+from trainlib_deployer.errors import UsageError
+from trainlib_deployer.user.assemble import Parts, assemble
+from trainlib_deployer.user.code import a_type, helpers, import_file, importable, seed, user_code
+from trainlib_deployer.user.model import UserModel
+
+WRAPPERS = ("state_dict", "model_state_dict", "model")  # under which training scripts store a state_dict
+
+
+def load_file(
+    spec: str, input_shape: str | None, weights: Path | None, count: int, updates: int | None = None
+) -> UserModel:
+    """The model with `count` samples, enough for so many `updates`."""
+    path, name = split_spec(spec)
+    with importable(path.parent):
+        file = import_file(path)
+        attribute = name or "model"
+        module = make_module(file, path, attribute, explicit=name is not None)
+        if weights is not None:
+            load_weights(module, weights)
+        parts = Parts(
+            name=identifier(path.stem if attribute == "model" else attribute),
+            module=module,
+            example_input=getattr(file, "example_input", None),
+            example_target=getattr(file, "example_target", None),
+            loss=getattr(file, "loss", None),
+            optimizer=getattr(file, "optimizer", None),
+            data=getattr(file, "data", None),
+            input_shape=input_shape,
+            count=count,
+            where=path.name,
+            source=path,
+            attribute=attribute,
+            scheduler=getattr(file, "scheduler", None),
+            clip_norm=getattr(file, "clip_grad_norm", None),
+            clip_value=getattr(file, "clip_grad_value", None),
+            updates=updates or count,
+            helpers=tuple(helpers(path.parent)),
+        )
+        return assemble(parts)
+
+
+def split_spec(spec: str) -> tuple[Path, str | None]:
+    """FILE[:NAME]; a colon in a path that exists is part of the path."""
+    path, name = Path(spec), None
+    if not path.exists():
+        head, colon, tail = spec.rpartition(":")
+        if colon and head and ("/" not in tail and "\\" not in tail):
+            path, name = Path(head), tail
+    if not str(spec).strip() or not path.exists():
+        raise UsageError(
+            f"there is no file {path if str(spec).strip() else repr(spec)}{near(path)}", remedy="--model FILE[:NAME]"
+        )
+    if path.is_dir():
+        raise UsageError(
+            f"{path} is a directory", remedy="give the Python file in it that defines the model: --model FILE[:NAME]"
+        )
+    if not path.is_file():
+        raise UsageError(f"{path} is not a regular file")
+    if name is not None and not name.isidentifier():
+        raise UsageError(
+            f"'{name}' in '{spec}' is not a Python name", remedy="--model FILE[:NAME], for instance net.py:Net"
+        )
+    return path.resolve(), name
+
+
+def near(path: Path) -> str:
+    """A hint for a mistyped file name."""
+    try:
+        names = [p.name for p in path.parent.iterdir() if p.suffix == ".py"]
+    except OSError:
+        return ""
+    close = difflib.get_close_matches(path.name, names, 1)
+    return f"; did you mean {path.parent / close[0]}?" if close else ""
+
+
+def identifier(text: str) -> str:
+    clean = re.sub(r"\W", "_", text, flags=re.ASCII) or "net"
+    return f"net_{clean}" if clean[0].isdigit() else clean
+
+
+# ---- the module
+
+
+def make_module(file: ModuleType, path: Path, attribute: str, explicit: bool) -> nn.Module:
+    """The module itself, or what the class or function of that name makes."""
+    if not hasattr(file, attribute):
+        raise missing_model(file, path, attribute, explicit)
+    found = getattr(file, attribute)
+    if isinstance(found, nn.Module):
+        return found
+    if not callable(found):
+        raise UsageError(
+            f"'{attribute}' in {path.name} is {a_type(found)}, not an nn.Module",
+            remedy="it must be an nn.Module, its class, or a function returning one",
+        )
+    what = "class" if isinstance(found, type) else "function"
+    needed = required_arguments(found)
+    if needed:
+        raise UsageError(
+            f"the {what} '{attribute}' in {path.name} needs arguments: {', '.join(needed)}",
+            remedy=f"give them in the file: model = {attribute}(...)",
+        )
+    seed()
+    with user_code(f"{attribute}() in {path.name} fails"):
+        module = found()
+    if not isinstance(module, nn.Module):
+        raise UsageError(f"{attribute}() in {path.name} returns {a_type(module)}, not an nn.Module")
+    return module
+
+
+def required_arguments(function: Any) -> list[str]:
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return []
+    return [p.name for p in parameters if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+
+
+def missing_model(file: ModuleType, path: Path, attribute: str, explicit: bool) -> UsageError:
+    choices = modules_of(file)
+    head = f"{path.name} has no '{attribute}'"
+    if choices:
+        close = (difflib.get_close_matches(attribute, choices, 1) or choices[:1])[0]
+        return UsageError(
+            f"{head}; the modules in it are: {', '.join(choices)}", remedy=f"use --model {path.name}:{close}"
+        )
+    there = [n for n, v in vars(file).items() if not n.startswith("_") and is_of(v, file)]
+    what = f"it defines: {', '.join(there)}" if there else "it defines nothing"
+    if explicit:
+        return UsageError(f"{head}; {what}")
+    return UsageError(f"{head} and no nn.Module; {what}", remedy="write: model = Net()")
+
+
+def modules_of(file: ModuleType) -> list[str]:
+    """Names of modules and module classes that the file itself defines."""
+    return [
+        name
+        for name, value in vars(file).items()
+        if not name.startswith("_")
+        and (
+            (isinstance(value, nn.Module) and name != "loss")
+            or (isinstance(value, type) and issubclass(value, nn.Module) and value.__module__ == file.__name__)
+        )
+    ]
+
+
+def is_of(value: Any, file: ModuleType) -> bool:
+    """Not imported from elsewhere, as far as one can tell."""
+    return not isinstance(value, ModuleType) and getattr(value, "__module__", file.__name__) == file.__name__
+
+
+# ---- the weights
+
+
+def load_weights(module: nn.Module, path: Path) -> None:
+    """A state_dict file into the module, in place: an optimizer made in the file keeps its parameters."""
+    state = read_state(path)
+    own = module.state_dict()
+    missing = [n for n in own if n not in state]
+    unexpected = [n for n in state if n not in own]
+    if missing or unexpected:
+        lacking = (("it lacks", missing), ("the model lacks", unexpected))
+        parts = [f"{who} {few(names)}" for who, names in lacking if names]
+        raise UsageError(f"{path} does not fit the model: {'; '.join(parts)}")
+    for name, value in state.items():
+        if is_lazy(own[name]) or own[name].shape == value.shape:
+            continue
+        here = sizes(own[name])
+        raise UsageError(f"{path} does not fit the model: '{name}' is {sizes(value)} there and {here} in the model")
+    with user_code(f"{path} cannot be loaded into the model"):
+        module.load_state_dict(state)
+
+
+def read_state(path: Path) -> dict[str, torch.Tensor]:
+    if not path.is_file():
+        raise UsageError(f"--weights: there is no file {path}")
+    try:
+        content = torch.load(path, map_location="cpu", weights_only=True)
+    except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError, KeyError, OSError, AttributeError) as err:
+        raise UsageError(
+            f"--weights: {path} is not a file of weights", remedy="write it with torch.save(model.state_dict(), FILE)"
+        ) from err
+    for key in WRAPPERS:
+        if isinstance(content, dict) and isinstance(content.get(key), dict):
+            content = content[key]
+    if not isinstance(content, dict) or not all(isinstance(v, torch.Tensor) for v in content.values()):
+        raise UsageError(
+            f"--weights: {path} holds no state_dict", remedy="write it with torch.save(model.state_dict(), FILE)"
+        )
+    return content
+
+
+def is_lazy(value: Any) -> bool:
+    return bool(torch.nn.parameter.is_lazy(value))
+
+
+def few(names: list[str]) -> str:
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return ", ".join(f"'{n}'" for n in names[:3]) + more
+
+
+def sizes(value: torch.Tensor) -> str:
+    return "x".join(map(str, value.shape)) or "a scalar"

@@ -1,0 +1,67 @@
+"""net.py to UserModel, with every mistake a person can make answered."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+
+@dataclass(frozen=True)
+class Group:
+    """Parameters under the same optimizer settings."""
+
+    hyper: Mapping[str, Any]  # lr, momentum, ...: a torch.optim param_group without "params"
+    names: tuple[str, ...]  # dotted parameter names
+
+
+@dataclass(frozen=True)
+class OptimizerSpec:
+    """Which optimizer, and its groups."""
+
+    kind: str  # the name of the class
+    groups: tuple[Group, ...]
+    defaults: Mapping[str, Any] = field(default_factory=dict)  # what the constructor was given
+    own: type[torch.optim.Optimizer] | None = None  # the class, where it is not one of torch.optim
+
+
+@dataclass(frozen=True)
+class UserModel:
+    """What is trained, on what, how."""
+
+    name: str  # identifier-like; names the default output folder
+    module: nn.Module
+    inputs: tuple[Any, ...]  # the example: positional arguments of forward (tensors, or containers of tensors)
+    target: Any  # the example target: a tensor or a container of tensors
+    loss: Any  # callable (output, target) -> scalar tensor
+    optimizer: OptimizerSpec
+    samples: Sequence[tuple[tuple[Any, ...], Any]]  # distinct (inputs, target); the first is the example
+    source: Path | None = None  # the user's file; None from a notebook
+    helpers: tuple[Path, ...] = ()  # the user's own files that the file imports
+    attribute: str = "model"  # what in the file makes the model
+    notes: tuple[str, ...] = ()  # defaults that were chosen for the user, to be said aloud
+    scheduler: Any = None  # a torch.optim.lr_scheduler, or a function making one from an optimizer
+    rates: tuple[float, ...] = ()  # what the scheduler makes of the first group's learning rate, update by update
+    clip_norm: float | None = None
+    clip_value: float | None = None
+
+
+def parameter_count(module: nn.Module) -> int:
+    return sum(p.numel() for p in module.parameters())
+
+
+def trainable(module: nn.Module) -> dict[str, torch.nn.Parameter]:
+    return {n: p for n, p in module.named_parameters() if p.requires_grad}
+
+
+def load(
+    spec: str, input_shape: str | None = None, weights: Path | None = None, steps: int = 5, accumulate: int = 1
+) -> UserModel:
+    """The model of `FILE[:NAME]`, checked, with the samples for `steps` steps; see load_model."""
+    from trainlib_deployer.user.load_model import load_file
+
+    return load_file(spec, input_shape, weights, steps * accumulate, steps)

@@ -1,0 +1,151 @@
+"""What the user calls `optimizer` to an OptimizerSpec."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from typing import Any
+
+import torch
+from torch import nn
+
+from golden import reference
+from trainlib_deployer.errors import Unsupported, UsageError
+from trainlib_deployer.ops.optim import OPTIMIZERS
+from trainlib_deployer.user.code import a_type, user_code
+from trainlib_deployer.user.model import Group, OptimizerSpec, trainable
+
+DEFAULT_LR = 0.01
+
+
+def read_optimizer(given: Any, module: nn.Module, where: str, notes: list[str]) -> OptimizerSpec:
+    """An instance over the model's parameters, a function making one from parameters, or None: plain SGD."""
+    if given is None:
+        notes.append(f"optimizer: SGD with lr {DEFAULT_LR}, as {where} names none")
+        optimizer: Any = torch.optim.SGD(module.parameters(), lr=DEFAULT_LR)
+    elif isinstance(given, torch.optim.Optimizer):
+        optimizer = given
+        if any(float(state.get("step", 1)) > 0 for state in optimizer.state.values()):
+            notes.append(
+                "optimizer: its state from earlier steps is not taken along; training starts with a fresh state"
+            )
+    elif callable(given):
+        with user_code(
+            "optimizer(parameters) fails", remedy="it must take model.parameters() and return a torch.optim optimizer"
+        ):
+            optimizer = given(module.parameters())
+    else:
+        optimizer = given
+    if not isinstance(optimizer, torch.optim.Optimizer):
+        verb = "returns" if callable(given) else "is"
+        raise UsageError(
+            f"'optimizer' {verb} {a_type(optimizer)}, not a torch.optim optimizer",
+            remedy="for instance: optimizer = torch.optim.SGD(model.parameters(), lr=0.01)",
+        )
+    kind = type(optimizer).__name__
+    standard = getattr(torch.optim, kind, None) is type(optimizer) and kind in OPTIMIZERS
+    if not all("lr" in g for g in optimizer.param_groups):
+        raise Unsupported(f"the optimizer {kind} has no learning rate", remedy="give its groups an entry 'lr'")
+    groups = groups_of(optimizer, module, isinstance(given, torch.optim.Optimizer))
+    return OptimizerSpec(
+        kind, groups, {k: plain(v) for k, v in optimizer.defaults.items()}, None if standard else type(optimizer)
+    )
+
+
+def groups_of(optimizer: torch.optim.Optimizer, module: nn.Module, instance: bool) -> tuple[Group, ...]:
+    names = {id(p): n for n, p in module.named_parameters()}
+    groups = []
+    for group in optimizer.param_groups:
+        foreign = [p for p in group["params"] if id(p) not in names]
+        if foreign:
+            remedy = "make it a function: optimizer = lambda parameters: torch.optim.SGD(parameters, lr=0.01)"
+            raise UsageError(
+                f"the optimizer holds {len(foreign)} parameters that are not the model's (the first is "
+                f"{'x'.join(map(str, foreign[0].shape)) or 'a scalar'})",
+                remedy=remedy if instance else "",
+            )
+        hyper = {k: plain(v) for k, v in group.items() if k != "params"}
+        groups.append(Group(hyper, tuple(names[id(p)] for p in group["params"])))
+    trained = set(trainable(module))
+    if not any(n in trained for g in groups for n in g.names):
+        raise UsageError("every parameter of the optimizer is frozen: there is nothing to train")
+    return tuple(groups)
+
+
+def plain(value: Any) -> Any:
+    """A learning rate may be a tensor."""
+    if isinstance(value, torch.Tensor) and value.numel() == 1:
+        return value.item()
+    if isinstance(value, tuple | list):
+        return tuple(plain(v) for v in value)
+    return value
+
+
+def read_schedule(given: Any, over: Any, spec: OptimizerSpec, updates: int) -> tuple[float, ...]:
+    """The first group's learning rate in each update; the other groups' must keep their ratio to it."""
+    if given is None:
+        return ()
+    optimizer, scheduler = scheduled(given, over, spec)
+    rows = []
+    fixed = settings_but_rates(optimizer)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for _ in range(updates):
+            rows.append([float(g["lr"]) for g in optimizer.param_groups])
+            optimizer.step()
+            scheduler.step()
+            if settings_but_rates(optimizer) != fixed:
+                raise Unsupported(
+                    f"{type(scheduler).__name__} changes more than the learning rate",
+                    remedy="switch that off, for instance with cycle_momentum=False",
+                )
+    base = [float(g.hyper.get("initial_lr", g.hyper["lr"])) for g in spec.groups]
+    for row in rows:
+        if any(
+            abs(rate * base[0] - row[0] * own) > 1e-12 * abs(row[0] * own) for rate, own in zip(row, base, strict=True)
+        ):
+            raise Unsupported(
+                "the scheduler changes the ratio of the groups' learning rates",
+                remedy="a step is given one learning rate: use the same schedule for all groups",
+            )
+    return tuple(row[0] for row in rows)
+
+
+def scheduled(given: Any, over: Any, spec: OptimizerSpec) -> tuple[torch.optim.Optimizer, Any]:
+    """A copy of the scheduler over an optimizer without gradients, whose steps do nothing."""
+    if isinstance(given, torch.optim.lr_scheduler.ReduceLROnPlateau):
+        raise Unsupported(
+            "ReduceLROnPlateau depends on what is measured while training",
+            remedy="net_train_step takes the learning rate: decide in the program that calls it",
+        )
+    if not isinstance(given, torch.optim.lr_scheduler.LRScheduler) and not callable(given):
+        raise UsageError(
+            f"'scheduler' is {a_type(given)}, not a torch.optim.lr_scheduler",
+            remedy="for instance: scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 2)",
+        )
+    if isinstance(given, torch.optim.lr_scheduler.LRScheduler) and given.optimizer is not over:
+        raise UsageError(
+            "'scheduler' belongs to another optimizer", remedy="make it over the one that is called 'optimizer'"
+        )
+    parameters = {n: nn.Parameter(torch.zeros(1)) for g in spec.groups for n in g.names}
+    settings = [(g.hyper, g.names) for g in spec.groups]
+    optimizer = reference.make_optimizer(spec.own or spec.kind, settings, spec.defaults, parameters)
+    with user_code("the scheduler fails", remedy="it must be a torch.optim.lr_scheduler, or take an optimizer"):
+        scheduler = reference.make_scheduler(given, optimizer)
+    if not isinstance(scheduler, torch.optim.lr_scheduler.LRScheduler):
+        raise UsageError(f"'scheduler' returns {a_type(scheduler)}, not a torch.optim.lr_scheduler")
+    return optimizer, scheduler
+
+
+def settings_but_rates(optimizer: torch.optim.Optimizer) -> list[dict[str, Any]]:
+    rates = ("params", "lr", "initial_lr", "max_lr", "min_lr")
+    return [{k: plain(v) for k, v in g.items() if k not in rates} for g in optimizer.param_groups]
+
+
+def clip_limit(given: Any, name: str) -> float | None:
+    """A positive number; torch's own function of that name, which a file may import, is none."""
+    if given is None or inspect.isfunction(given):
+        return None
+    if isinstance(given, bool) or not isinstance(given, int | float) or not given > 0:
+        raise UsageError(f"{name} is {given!r}; it must be a positive number")
+    return float(given)
