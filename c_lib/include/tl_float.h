@@ -1,0 +1,119 @@
+/* Bits, signs, comparisons, roots and rounding of floats. */
+#ifndef TL_FLOAT_H
+#define TL_FLOAT_H
+#include <stdint.h>
+
+#define TL_INFINITY __builtin_inff()
+#define TL_NAN __builtin_nanf("")
+
+static inline uint32_t tl_bits(float x)
+{
+    union {
+        float value;
+        uint32_t bits;
+    } pun = {x};
+    return pun.bits;
+}
+
+static inline float tl_from_bits(uint32_t bits)
+{
+    union {
+        uint32_t bits;
+        float value;
+    } pun = {bits};
+    return pun.value;
+}
+
+static inline float tl_fmaf(float a, float b, float c)
+{
+    return __builtin_fmaf(a, b, c);
+}
+
+static inline float tl_absf(float x)
+{
+    return __builtin_fabsf(x);
+}
+
+static inline float tl_copysignf(float size, float sign)
+{
+    return __builtin_copysignf(size, sign);
+}
+
+static inline int tl_isnanf(float x)
+{
+    return x != x;
+}
+
+static inline int tl_isinff(float x)
+{
+    return tl_absf(x) == TL_INFINITY;
+}
+
+static inline int tl_isfinitef(float x)
+{
+    return tl_absf(x) < TL_INFINITY;
+}
+
+/* -1, 0 or 1; NaN gives 0, as torch.sign does. */
+static inline float tl_signf(float x)
+{
+    return (float)((x > 0.0f) - (x < 0.0f));
+}
+
+/* A NaN in either argument comes out, as with torch.minimum and torch.maximum. */
+static inline float tl_minf(float a, float b)
+{
+    return a < b || a != a ? a : b;
+}
+
+static inline float tl_maxf(float a, float b)
+{
+    return a > b || a != a ? a : b;
+}
+
+static inline float tl_sqrtf(float x)
+{
+    return __builtin_sqrtf(x);
+}
+
+static inline float tl_truncf(float x)
+{
+    return tl_absf(x) < 8388608.0f ? tl_copysignf((float)(int32_t)x, x) : x;
+}
+
+static inline float tl_floorf(float x)
+{
+    float whole = tl_truncf(x);
+    return whole > x ? whole - 1.0f : whole;
+}
+
+static inline float tl_ceilf(float x)
+{
+    float whole = tl_truncf(x);
+    return whole < x ? whole + 1.0f : whole;
+}
+
+/* Halves go to the even neighbour, as torch.round does. */
+static inline float tl_roundf(float x)
+{
+    float size = tl_absf(x);
+    return size < 8388608.0f ? tl_copysignf((size + 8388608.0f) - 8388608.0f, x) : x;
+}
+
+/* 1 / sqrt(x): a seed good to 3 %, a cubic step, and another with its residual in two parts. */
+static inline float tl_rsqrtf(float x)
+{
+    float grow = 1.0f;
+    if (!(x >= 1.17549435e-38f && x < TL_INFINITY)) {
+        if (!(x > 0.0f && x < TL_INFINITY))
+            return x == 0.0f ? tl_copysignf(TL_INFINITY, x) : x > 0.0f ? 0.0f : TL_NAN;
+        x *= 16777216.0f;
+        grow = 4096.0f;
+    }
+    float y = tl_from_bits(0x5f376000u - (tl_bits(x) >> 1)), root = x * y, e = tl_fmaf(-root, y, 1.0f);
+    y = tl_fmaf(y, e * tl_fmaf(e, 0.375f, 0.5f), y);
+    root = x * y;
+    e = tl_fmaf(-tl_fmaf(x, y, -root), y, tl_fmaf(-root, y, 1.0f));
+    return tl_fmaf(y, e * tl_fmaf(e, 0.375f, 0.5f), y) * grow;
+}
+#endif
