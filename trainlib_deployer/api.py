@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import nn
 
-from golden.reference import Task
+from golden.task import Task
 from trainlib_deployer.advice.points import Points
 from trainlib_deployer.advice.sweeping import sweep_user_model
 from trainlib_deployer.check.verify import Verification, task_of, verify

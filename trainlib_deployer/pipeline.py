@@ -11,7 +11,7 @@ from trainlib_deployer.capture.refuse import check_deployable
 from trainlib_deployer.capture.step import capture, check_against_eager
 from trainlib_deployer.check.certificate import check_folder
 from trainlib_deployer.check.verify import reference_sketches, task_of
-from trainlib_deployer.emit.model_files import write_model_files
+from trainlib_deployer.emit.model_files import write_golden_model, write_model_files
 from trainlib_deployer.emit.project import Project
 from trainlib_deployer.folder import replaced_folder
 from trainlib_deployer.machine.targets import Target
@@ -54,6 +54,7 @@ def deploy_user_model(user: UserModel, options: Options, say: Say = lambda line:
         Project(user, planned, options.steps, references, options.accumulate).write(folder)
         check_folder(folder)
         write_model_files(user, folder / "model", options.steps, options.accumulate, planned.saved.used)
+        write_golden_model(folder / "golden")
     return Deployed(planned, options.out)
 
 

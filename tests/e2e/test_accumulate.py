@@ -15,6 +15,7 @@ from torch import nn
 from torch.optim import lr_scheduler
 
 from golden import reference
+from golden.task import Task
 from trainlib_deployer import pipeline
 from trainlib_deployer.api import Deployment, deploy
 from trainlib_deployer.check.verify import verify
@@ -85,7 +86,7 @@ def test_accumulation_is_what_people_write() -> None:
     torch.manual_seed(4)
     net = nn.Linear(3, 2)
     data = [((torch.randn(1, 3),), torch.randn(1, 2)) for _ in range(4)]
-    task = reference.Task(net, nn.MSELoss(), data, "SGD", [({"lr": 0.5}, ["weight", "bias"])], accumulate=2)
+    task = Task(net, nn.MSELoss(), data, "SGD", [({"lr": 0.5}, ["weight", "bias"])], accumulate=2)
     record = reference.run(task, 4, torch.float32)
     optimizer = torch.optim.SGD(net.parameters(), lr=0.5)
     for i, (x, y) in enumerate(data):

@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
-from golden import reference
+from golden import masks
 from trainlib_deployer.api import Deployment, deploy
 
 
@@ -91,7 +91,7 @@ def test_recomputation(project: Path) -> None:
     weight = net.block[0].weight
     gradients: list[torch.Tensor] = []
     for y in (lambda: net(x), lambda: net.last(net.drop(net.block(x)))):
-        with reference.Masks(lambda shape, q, call: reference.keep(shape, q, call, 4)):
+        with masks.Masks(lambda shape, q, call: masks.keep(shape, q, call, 4)):
             gradients += torch.autograd.grad(y().sum(), [weight])  # type: ignore[no-untyped-call,arg-type]
     assert torch.equal(gradients[0], gradients[1])
 
@@ -99,7 +99,7 @@ def test_recomputation(project: Path) -> None:
 def test_masks_are_random() -> None:
     """The share of ones, and no relation between steps, calls and neighbours."""
     for q in (0.1, 0.5, 0.85):
-        masks = [reference.keep((101, 211), q, call, step).double().flatten() for call in (0, 1) for step in (0, 1, 2)]
+        masks = [masks.keep((101, 211), q, call, step).double().flatten() for call in (0, 1) for step in (0, 1, 2)]
         spread = (q * (1 - q) / masks[0].numel()) ** 0.5
         for mask in masks:
             assert abs(float(mask.mean()) - q) < 4 * spread

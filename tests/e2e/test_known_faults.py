@@ -284,13 +284,13 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def spoiled(project: Path, change: Callable[[dict[Any, Any]], dict[Any, Any]]) -> compare.Verdict:
     """The verdict on a record after a change to it; without the change it passes."""
-    from golden import reference
+    from golden import load
 
     plan = read_plan(project)
     record = project / "record.bin"
     Host().run(project, STEPS, 3, record)
     computed = read_record(record, plan["trace"])
-    task = reference.load_task(project / "model")
+    task = load.load_task(project / "model")
     assert judge(task, computed, STEPS, plan["trace"]).verdict.passed
     return judge(task, change(computed), STEPS, plan["trace"]).verdict
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from golden import compare, reference
+from golden import compare, load
 from tests.e2e.conftest import CORE, deploy_example
 from trainlib_deployer.check.verify import judge, read_plan
 from trainlib_deployer.run.host import Host
@@ -23,7 +23,7 @@ def test_every_planted_gradient_mistake_is_caught(name: str, project: Path) -> N
     record = project / "record.bin"
     Host().run(project, 2, 8, record)
     computed = read_record(record, plan["trace"])
-    task = reference.load_task(project / "model")
+    task = load.load_task(project / "model")
     judged = judge(task, computed, 2, plan["trace"])
     assert judged.verdict.passed
     gradients = [t["name"] for t in plan["trace"] if t["kind"] == "gradient"]

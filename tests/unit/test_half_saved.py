@@ -11,7 +11,8 @@ import pytest
 import torch
 from torch import nn
 
-from golden import compare, reference, sketch
+from golden import compare, load, reference, sketch
+from golden.task import Task
 from tests.unit.test_within_budget import captured, peak
 from trainlib_deployer.api import deploy
 from trainlib_deployer.check.verify import read_plan
@@ -111,7 +112,7 @@ def test_a_deployment_says_what_it_saves(tmp_path: Path) -> None:
     for name in ("README.md", "report.html"):
         assert f"in half precision: {said['bytes_saved']:,} bytes less" in (tmp_path / "fp16" / name).read_text()
         assert "half precision" not in (tmp_path / "fp32" / name).read_text()
-    assert {s: reference.load_task(tmp_path / s / "model").saved for s in plans} == {"fp32": "fp32", "fp16": "fp16"}
+    assert {s: load.load_task(tmp_path / s / "model").saved for s in plans} == {"fp32": "fp32", "fp16": "fp16"}
 
 
 def test_where_it_gains_nothing_pytorch_stays_exact(tmp_path: Path) -> None:
@@ -122,7 +123,7 @@ def test_where_it_gains_nothing_pytorch_stays_exact(tmp_path: Path) -> None:
     )
     assert deployed.plan.saved.dtype == "fp16" and deployed.plan.saved.tensors == 0
     assert deployed.task is not None and deployed.task.saved == "fp32"
-    assert reference.load_task(tmp_path / "net" / "model").saved == "fp32"
+    assert load.load_task(tmp_path / "net" / "model").saved == "fp32"
 
 
 def test_what_does_not_fit_is_told(tmp_path: Path) -> None:
@@ -160,7 +161,7 @@ def test_pytorch_rounds_what_it_saves_but_not_what_is_there_anyway() -> None:
     samples = [((torch.randn(7, 6),), torch.zeros(7, 4))]
     records = {}
     for saved in ("fp32", "fp16"):
-        task = reference.Task(module, lambda y, _: y.sum(), samples, "SGD", [({"lr": 0.1}, names(module))], saved=saved)
+        task = Task(module, lambda y, _: y.sum(), samples, "SGD", [({"lr": 0.1}, names(module))], saved=saved)
         records[saved] = reference.run(task, 1, torch.float32)
     first, last = ((0, "gradient", n) for n in names(module))
     assert (records["fp16"][first] == records["fp32"][first]).all()

@@ -16,7 +16,7 @@ import torch
 from torch import fx
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from golden import reference
+from golden import optimizers
 from trainlib_deployer.errors import DeployError, Unsupported
 from trainlib_deployer.user.code import message_of, source_of
 from trainlib_deployer.user.model import OptimizerSpec
@@ -58,7 +58,7 @@ class Subject:
     def optimizer(self, parameters: Mapping[str, Tensor], rate: float) -> torch.optim.Optimizer:
         assert self.spec.own is not None
         groups = [({**self.settings, "lr": rate}, tuple(parameters))]
-        return reference.make_optimizer(self.spec.own, groups, self.spec.defaults, parameters)  # type: ignore[arg-type]
+        return optimizers.make_optimizer(self.spec.own, groups, self.spec.defaults, parameters)  # type: ignore[arg-type]
 
     def step(self, p: Tensor, g: Tensor, state: dict[str, Any], rate: float) -> dict[str, Any]:
         """Update p in place; the new state."""

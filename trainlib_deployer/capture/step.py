@@ -28,7 +28,8 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
-from golden.reference import InOrder, Masks, keep
+from golden.masks import Masks, keep
+from golden.precision import InOrder
 from trainlib_deployer.capture import remedies
 from trainlib_deployer.capture.batch_counts import batch_counts, counted_by
 from trainlib_deployer.capture.fold_constants import fold_constants

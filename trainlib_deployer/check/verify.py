@@ -12,6 +12,9 @@ import numpy as np
 import torch
 
 from golden import compare, reference, sketch
+from golden.borrow import contents
+from golden.load import load_task
+from golden.task import Task
 from trainlib_deployer.errors import UsageError, VerificationFailed
 from trainlib_deployer.run import backend
 from trainlib_deployer.run.record import read_record
@@ -88,7 +91,7 @@ def verify(
     steps: int | None = None,
     cores: int | None = None,
     say: Say = lambda line: None,
-    task: reference.Task | None = None,
+    task: Task | None = None,
 ) -> Verification:
     """Run `steps` training steps on a back end and compare every tensor with float64 PyTorch."""
     plan = read_plan(folder)
@@ -108,7 +111,7 @@ def verify(
     result = chosen.run(folder, steps=updates, cores=cores, record=record)
     computed = read_record(record, plan["trace"])
     say("running the golden model")
-    judged = judge(task or reference.load_task(folder / "model"), computed, count, plan["trace"], say)
+    judged = judge(task or load_task(folder / "model"), computed, count, plan["trace"], say)
     return Verification(
         on,
         updates,
@@ -122,9 +125,9 @@ def verify(
     )
 
 
-def task_of(user: UserModel, accumulate: int, saved: str = "fp32") -> reference.Task:
+def task_of(user: UserModel, accumulate: int, saved: str = "fp32") -> Task:
     """What the reference trains, from what the user's module holds now."""
-    return reference.Task(
+    return Task(
         user.module,
         user.loss,
         user.samples,
@@ -135,12 +138,12 @@ def task_of(user: UserModel, accumulate: int, saved: str = "fp32") -> reference.
         user.clip_norm,
         user.clip_value,
         user.scheduler,
-        reference.contents(user.module),
+        contents(user.module),
         saved,
     )
 
 
-def reference_sketches(task: reference.Task, steps: int) -> dict[Key, sketch.Sketch]:
+def reference_sketches(task: Task, steps: int) -> dict[Key, sketch.Sketch]:
     """What goes into a project so that it can judge itself."""
     exact = reference.run(task, steps, torch.float64)
     singles = [reference.run(task, steps, torch.float32, noise=seed) for seed in range(3)]
@@ -157,7 +160,7 @@ class Judged:
 
 
 def judge(
-    task: reference.Task,
+    task: Task,
     computed: dict[Key, Array],
     steps: int,
     trace: Sequence[dict[str, Any]],

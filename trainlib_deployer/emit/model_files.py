@@ -1,4 +1,4 @@
-"""The folder model/: the user's file as it was, the weights, the samples, and what golden.py needs to train again."""
+"""What golden.py needs: in model/ the user's file as it was, the weights, the samples; in golden/ the golden model."""
 
 from __future__ import annotations
 
@@ -27,7 +27,12 @@ def write_model_files(user: UserModel, folder: Path, steps: int, accumulate: int
     (folder / "spec.json").write_text(
         json.dumps(spec(user, pickled) | {"accumulate": accumulate, "saved": saved}, indent=1, default=str) + "\n"
     )
-    shutil.copyfile(resources.golden_dir() / "reference.py", folder / "reference.py")
+
+
+def write_golden_model(folder: Path) -> None:
+    folder.mkdir()
+    for module in sorted(resources.golden_dir().glob("*.py")):
+        shutil.copyfile(module, folder / module.name)
 
 
 def pickle_module(user: UserModel, path: Path) -> bool:

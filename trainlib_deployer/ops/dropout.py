@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from golden import reference
+from golden import masks
 from trainlib_deployer.ops.build import Builder
 from trainlib_deployer.ops.registry import covers
 from trainlib_deployer.program.expr import Expr, apply, select
@@ -26,7 +26,7 @@ KEY = "dropout key"
 @torch.library.custom_op("trainlib::keep", mutates_args=())
 def keep(step: torch.Tensor, shape: list[int], probability: float, call: int, value: float) -> torch.Tensor:
     """`value` with this probability, else 0."""
-    return reference.keep(shape, probability, call, int(step)) * torch.tensor(value)
+    return masks.keep(shape, probability, call, int(step)) * torch.tensor(value)
 
 
 @keep.register_fake
@@ -39,7 +39,7 @@ KEEP = torch.ops.trainlib.keep.default
 
 @covers(KEEP)
 def lower_keep(b: Builder, step: View, shape: list[int], probability: float, call: int, value: float) -> View:
-    """Instructions on 32-bit numbers, the same as golden.reference.keep."""
+    """Instructions on 32-bit numbers, the same as golden.masks.keep."""
     fine = tuple(f for e in shape for f in factors(e))
     stream = mixed(call + 1)
     bound = int(probability * 2**24)
@@ -95,7 +95,7 @@ def mix(x: Expr) -> Expr:
 
 
 def mixed(value: int) -> int:
-    return int(reference.mix(torch.tensor(value)))
+    return int(masks.mix(torch.tensor(value)))
 
 
 def word(op: str, x: Expr, y: Any) -> Expr:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from golden import reference
+from golden import optimizers
 from trainlib_deployer.errors import Unsupported, UsageError
 from trainlib_deployer.ops.optim import OPTIMIZERS
 from trainlib_deployer.user.code import a_type, user_code
@@ -129,9 +129,9 @@ def scheduled(given: Any, over: Any, spec: OptimizerSpec) -> tuple[torch.optim.O
         )
     parameters = {n: nn.Parameter(torch.zeros(1)) for g in spec.groups for n in g.names}
     settings = [(g.hyper, g.names) for g in spec.groups]
-    optimizer = reference.make_optimizer(spec.own or spec.kind, settings, spec.defaults, parameters)
+    optimizer = optimizers.make_optimizer(spec.own or spec.kind, settings, spec.defaults, parameters)
     with user_code("the scheduler fails", remedy="it must be a torch.optim.lr_scheduler, or take an optimizer"):
-        scheduler = reference.make_scheduler(given, optimizer)
+        scheduler = optimizers.make_scheduler(given, optimizer)
     if not isinstance(scheduler, torch.optim.lr_scheduler.LRScheduler):
         raise UsageError(f"'scheduler' returns {a_type(scheduler)}, not a torch.optim.lr_scheduler")
     return optimizer, scheduler

@@ -1,0 +1,104 @@
+"""A task from the model/ folder of a generated project."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import json
+import random
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+from torch.utils import _pytree as pytree
+
+from golden.task import Task
+
+
+def load_task(folder: Path) -> Task:
+    """Rebuild the user's model from model/: its own code, the weights, the samples, the optimizer's settings."""
+    spec = json.loads((folder / "spec.json").read_text())
+    if spec["pickled"]:
+        given = torch.load(folder / "module.pt", weights_only=False)
+    elif (folder / "net.py").exists():
+        given = from_file(folder / "net.py", spec["attribute"])
+    else:
+        raise FileNotFoundError(
+            "this model came from a notebook and could not be stored; verify it there with deployment.verify()"
+        )
+    module, loss = given["module"], given["loss"]
+    module.load_state_dict(torch.load(folder / "weights.pt", weights_only=True))
+    trainable, training = set(spec["trainable"]), set(spec["training_modules"])
+    for name, p in module.named_parameters():
+        p.requires_grad_(name in trainable)
+    for name, m in module.named_modules():
+        m.training = name in training
+    samples = torch.load(folder / "samples.pt", weights_only=True)
+    groups = [(g["settings"], g["names"]) for g in spec["groups"]]
+    return Task(
+        module,
+        default_loss(samples[0][1]) if loss is None else loss,
+        samples,
+        optimizer_class(given["optimizer"], module) if spec["own_optimizer"] else spec["optimizer"],
+        groups,
+        spec["defaults"],
+        spec["accumulate"],
+        spec["clip_norm"],
+        spec["clip_value"],
+        given["scheduler"],
+        saved=spec.get("saved", "fp32"),
+    )
+
+
+def optimizer_class(given: Any, module: nn.Module) -> type[torch.optim.Optimizer]:
+    """The class of what the user's file calls `optimizer`."""
+    if not isinstance(given, type | torch.optim.Optimizer):
+        given = given(module.parameters())
+    return given if isinstance(given, type) else type(given)
+
+
+def from_file(path: Path, attribute: str) -> dict[str, Any]:
+    """The model, and the loss, optimizer and scheduler (None: not given) of the user's file."""
+    location = importlib.util.spec_from_file_location("net", path)
+    assert location is not None and location.loader is not None
+    file = importlib.util.module_from_spec(location)
+    sys.modules["net"] = file
+    with importable(path.parent):
+        seed()
+        location.loader.exec_module(file)
+        found = getattr(file, attribute)
+        if not isinstance(found, nn.Module):
+            seed()
+            found = found()
+    return {"module": found, **{k: getattr(file, k, None) for k in ("loss", "optimizer", "scheduler")}}
+
+
+def seed() -> None:
+    """As when the project was written."""
+    torch.manual_seed(0)
+    random.seed(0)
+    np.random.seed(0)
+
+
+@contextlib.contextmanager
+def importable(folder: Path) -> Iterator[None]:
+    """Modules beside the file are found, and found there: others of the same names make way for the time being."""
+    names = {p.stem for p in folder.iterdir() if p.suffix == ".py" or p.is_dir()} - {"net"}
+    aside = {n: sys.modules.pop(n) for n in list(sys.modules) if n.partition(".")[0] in names}
+    path, bytecode = list(sys.path), sys.dont_write_bytecode
+    sys.path.insert(0, str(folder))
+    sys.dont_write_bytecode = True
+    try:
+        yield
+    finally:
+        sys.path[:], sys.dont_write_bytecode = path, bytecode
+        sys.modules.update(aside)
+
+
+def default_loss(target: Any) -> nn.Module:
+    first = pytree.tree_leaves(target)[0]
+    return nn.MSELoss() if first.is_floating_point() else nn.CrossEntropyLoss()

@@ -1,0 +1,99 @@
+"""A run in one precision: float64, float32, or float32 with what is kept for the backward pass in halves."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
+
+HALF_ROUNDING = 2.0**-13  # relative; less than 2^-12, so that what is a half already (ones, masks) stays
+
+
+def cast(value: Any, dtype: torch.dtype) -> Any:
+    """Floats to `dtype`, in tensors, modules and containers; everything else as it is."""
+    if isinstance(value, nn.Module):
+        return value.to(dtype)
+    return pytree.tree_map(lambda v: v.to(dtype) if isinstance(v, torch.Tensor) and v.is_floating_point() else v, value)
+
+
+@contextlib.contextmanager
+def new_tensors_in(dtype: torch.dtype) -> Iterator[None]:
+    """What the user's forward makes itself, such as torch.zeros(2, 3), must fit the rest."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
+
+
+@contextlib.contextmanager
+def one_thread() -> Iterator[None]:
+    """The order of summation, and so the last bits, must not depend on how many cores this machine has."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+class Precise(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Where the user's forward asks for float32, as `mask.float()` does, it gets the precision of this run."""
+
+    def __init__(self, dtype: torch.dtype) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.dtype = dtype
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if (kwargs := kwargs or {}).get("dtype") is torch.float32:
+            kwargs = {**kwargs, "dtype": self.dtype}
+        if self.dtype is not torch.float32 and any(is_of(v, self.dtype) for v in pytree.tree_leaves((args, kwargs))):
+            args, kwargs = cast((args, kwargs), self.dtype)  # constants that only the user's own function knows
+        return func(*args, **kwargs)
+
+
+def is_of(value: Any, dtype: torch.dtype) -> bool:
+    return isinstance(value, torch.Tensor) and value.dtype is dtype
+
+
+class InOrder(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """PyTorch's gradient of batch and instance norm on the CPU is wrong, in float64 as well, where the gradient it is
+    given lies in memory as [1, height, width, channels] and the input does not: here, both lie in order."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is torch.ops.aten.native_batch_norm_backward.default:
+            args = (args[0].contiguous(), args[1].contiguous(), *args[2:])
+        return func(*args, **(kwargs or {}))
+
+
+@contextlib.contextmanager
+def saved_tensors(how: str, module: nn.Module, samples: Any, noise: int) -> Iterator[None]:
+    """With "fp16", autograd keeps float32 tensors in half precision; what is in memory anyway stays as it is: the
+    parameters, buffers and samples, and views of them. With `noise`, other elements are rounded up: a program may
+    keep other tensors than PyTorch does."""
+    if how != "fp16":
+        yield
+        return
+    present = (*module.parameters(), *module.buffers(), *pytree.tree_leaves(samples))
+    places = {t.untyped_storage().data_ptr() for t in present if isinstance(t, torch.Tensor)}
+
+    generator = torch.Generator().manual_seed(noise)
+
+    def pack(t: torch.Tensor) -> tuple[torch.Tensor, torch.dtype]:
+        if t.dtype is not torch.float32 or t.untyped_storage().data_ptr() in places:
+            return t, t.dtype
+        if noise:
+            t = t.detach() * (1 + HALF_ROUNDING * (2 * torch.rand(t.shape, generator=generator) - 1))
+        return t.to(torch.float16), torch.float32
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda packed: packed[0].to(packed[1])):
+        yield

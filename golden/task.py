@@ -1,0 +1,30 @@
+"""What the reference trains: the user's module and what it is trained with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import nn
+
+from golden.borrow import Contents
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is trained, on what, how."""
+
+    module: nn.Module
+    loss: Callable[..., Any]
+    samples: Sequence[tuple[tuple[Any, ...], Any]]  # (inputs, target)
+    optimizer: str | type[torch.optim.Optimizer]  # a class of torch.optim, or the user's own
+    groups: Sequence[tuple[Mapping[str, Any], Sequence[str]]]  # settings, parameter names
+    defaults: Mapping[str, Any] = field(default_factory=dict)  # what the optimizer's constructor was given
+    accumulate: int = 1  # samples an update: their gradients are averaged
+    clip_norm: float | None = None
+    clip_value: float | None = None
+    scheduler: Any = None  # the user's torch.optim.lr_scheduler, or a function making one from an optimizer
+    start: Contents | None = None  # of the module, if it may hold something else by the time of the run
+    saved: str = "fp32"  # how the program stores what its forward leaves for its backward
