@@ -5,6 +5,10 @@ the float64
 reference and f PyTorch's own float32 result. |r| counts as no less than 1e-3 of the largest norm of its kind in
 that step.
 Where several float32 results are given, which differ by rounding alone, the one furthest from r counts.
+
+Elements that are infinite or NaN in one of PyTorch's own float32 results, or in r, have no distance. There the
+program may hold anything if PyTorch's float32 is not finite either; what float64 and float32 agree is infinite, it
+must hold as well.
 """
 
 from __future__ import annotations
@@ -34,18 +38,33 @@ class TensorVerdict:
     rel_l2: float
     tolerance: float
     passed: bool
+    compared: int = 1  # elements
+    diverged: int = 0  # elements that are finite in float64, but not in PyTorch's own float32
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """All tensors; `passed` only if there were some and every one passed."""
+    """All tensors; `passed` only if something was compared and every tensor passed."""
 
     tensors: tuple[TensorVerdict, ...]
     missing: tuple[Key, ...]
 
     @property
     def passed(self) -> bool:
-        return bool(self.tensors) and not self.missing and all(t.passed for t in self.tensors)
+        compared = any(t.compared for t in self.tensors)
+        return compared and not self.missing and all(t.passed for t in self.tensors)
+
+    @property
+    def divergence(self) -> str:
+        """Where PyTorch's own float32 run leaves the numbers that float32 has, in words; empty if it does not."""
+        found = [t for t in self.tensors if t.diverged]
+        if not found:
+            return ""
+        first, lost = found[0], sum(not t.compared for t in found)
+        return (
+            f"PyTorch's own float32 run diverges here: first the {first.kind} '{first.name}' in step {first.step}; "
+            f"tensors compared in part: {len(found) - lost}, not at all: {lost}"
+        )
 
     @property
     def first_failure(self) -> TensorVerdict | None:
@@ -72,12 +91,14 @@ def compare(
     exact: Mapping[Key, Array],
     singles: Sequence[Mapping[Key, Array]],
     layers: Mapping[tuple[str, str], str],
+    may_diverge: bool = True,
 ) -> Verdict:
     """Every tensor of `exact` must be in `computed` and close to it.
 
     `layers` maps (kind, name) to a layer path, in the order in which the program computes them: so are the verdicts.
+    Unless it `may_diverge`, the program must be finite wherever float64 is, whatever the float32 results are.
     """
-    floors = norm_floors(exact)
+    floors = norm_floors(exact, singles)
     when = {k: i for i, k in enumerate(layers)}
     verdicts, missing = [], []
     for key in sorted(exact, key=lambda k: (k[0], when.get(k[1:], len(when)))):
@@ -87,29 +108,68 @@ def compare(
         if found is None or found.size != reference.size:
             missing.append(key)
             continue
-        norm = max(float(np.linalg.norm(flat(reference))), floors[step, kind])
-        error = distance(found, reference, norm)
-        tolerance = max(SLACK * max(distance(s[key], reference, norm) for s in singles), FLOOR)
+        own = [s[key] for s in singles]
+        where = finite_everywhere(reference, own)
+        norm = max(norm_where(reference, where), floors[step, kind])
+        error = distance(found, reference, norm, where)
+        tolerance = max(SLACK * max(distance(o, reference, norm, where) for o in own), FLOOR)
+        rest = beyond(found, reference, own, where)
+        passed = error <= tolerance and np.isfinite(error) and rest.passed and (may_diverge or not rest.diverged)
+        compared = reference.size - rest.skipped
         layer = layers.get((kind, name), "")
-        passed = error <= tolerance and (np.isfinite(error) or not np.isfinite(flat(reference)).all())
-        verdicts.append(TensorVerdict(name, layer, kind, step, error, tolerance, bool(passed)))
+        verdicts.append(TensorVerdict(name, layer, kind, step, error, tolerance, bool(passed), compared, rest.diverged))
     return Verdict(tuple(verdicts), tuple(missing))
+
+
+def finite_everywhere(reference: Array, own: Sequence[Array]) -> Array | None:
+    """The elements that have a distance; None for all."""
+    finite = [np.isfinite(v).reshape(-1) for v in (reference, *own)]
+    return None if all(f.all() for f in finite) else np.logical_and.reduce(finite)
+
+
+@dataclass(frozen=True)
+class Beyond:
+    """What the elements without a distance show."""
+
+    passed: bool
+    skipped: int  # of which nothing is known
+    diverged: int
+
+
+def beyond(found: Array, reference: Array, own: Sequence[Array], where: Array | None) -> Beyond:
+    """The program must be finite where PyTorch's float32 is, and infinite where that and float64 agree on it."""
+    if where is None:
+        return Beyond(True, 0, 0)
+    c, r = flat(found)[~where], flat(reference)[~where]
+    results = np.stack([flat(v)[~where] for v in own])
+    finite = np.isfinite(results).all(axis=0)
+    infinite = np.isinf(r) & (results == r).all(axis=0)
+    passed = (np.isfinite(c) | ~finite).all() and (c == r)[infinite].all()
+    diverged = np.isfinite(r) & ~finite
+    return Beyond(bool(passed), int((~finite & ~infinite).sum()), int(diverged.sum()))
 
 
 def flat(values: Array) -> Array:
     return np.asarray(values, dtype=np.float64).reshape(-1)
 
 
-def norm_floors(exact: Mapping[Key, Array]) -> dict[tuple[int, str], float]:
+def norm_where(values: Array, where: Array | None) -> float:
+    picked = flat(values)
+    return float(np.linalg.norm(picked if where is None else picked[where]))
+
+
+def norm_floors(exact: Mapping[Key, Array], singles: Sequence[Mapping[Key, Array]]) -> dict[tuple[int, str], float]:
     largest: dict[tuple[int, str], float] = {}
-    for (step, kind, _), values in exact.items():
-        largest[step, kind] = max(largest.get((step, kind), 0.0), float(np.linalg.norm(flat(values))))
+    for (step, kind, name), values in exact.items():
+        where = finite_everywhere(values, [s[step, kind, name] for s in singles])
+        largest[step, kind] = max(largest.get((step, kind), 0.0), norm_where(values, where))
     tiny = float(np.finfo(np.float32).tiny)
     return {key: max(SMALL * norm, tiny) for key, norm in largest.items()}
 
 
-def distance(values: Array, reference: Array, norm: float) -> float:
-    """NaN and infinity count as infinitely far."""
-    with np.errstate(invalid="ignore"):
-        error = float(np.linalg.norm(flat(values) - flat(reference)))
+def distance(values: Array, reference: Array, norm: float, where: Array | None = None) -> float:
+    """Of the elements `where` (None: of all). NaN and infinity count as infinitely far."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        apart = flat(values) - flat(reference)
+        error = float(np.linalg.norm(apart if where is None else apart[where]))
     return error / norm if np.isfinite(error) else float("inf")

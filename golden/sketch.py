@@ -24,6 +24,7 @@ SUMS = 8
 BITS = 28  # the largest element takes so many
 SLACK = 4.0  # an estimate from eight sums is that uncertain
 VAGUE = 0.05  # a tolerance beyond which a sketch proves nothing
+BEYOND = 2.0**128  # not a float32 any more
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,9 @@ class Sketch:
     sums: tuple[int, ...]
     exponent: int
     limit: float
+
+
+UNCHECKED = Sketch((0,) * SUMS, 0, -1.0)
 
 
 def signs(count: int) -> Array:
@@ -49,24 +53,27 @@ def signs(count: int) -> Array:
 def sketch(exact: Array, tolerance: float, norm: float) -> Sketch:
     """Of one tensor. A program passes whose tensor lies within `tolerance` of `norm` of it."""
     flat = compare.flat(exact)
-    if not (np.isfinite(flat).all() and np.isfinite(norm)):
-        return Sketch((0,) * SUMS, 0, -1.0)
     largest = float(np.abs(flat).max(initial=0.0))
+    if not largest < BEYOND:
+        return UNCHECKED
     scale = max(largest, norm / max(len(flat), 1) ** 0.5, 1e-30)
     exponent = int(np.clip(BITS - np.ceil(np.log2(scale)), -100, 100))
     fixed = np.trunc(flat * 2.0**exponent).astype(np.int64)
     sums = (fixed[:, None] * signs(len(flat))).sum(axis=0)
     reach = SLACK * min(tolerance, VAGUE) * norm * 2.0**exponent + len(flat) ** 0.5
-    vague = VAGUE < tolerance < np.inf  # infinite: where PyTorch overflows, the program must not
-    limit = SUMS * reach**2 if not vague and np.isfinite(reach) else -1.0
+    limit = SUMS * reach**2 if tolerance <= VAGUE else -1.0
     return Sketch(tuple(int(s) for s in sums), exponent, limit)
 
 
 def sketches(exact: Mapping[Key, Array], singles: Sequence[Mapping[Key, Array]]) -> dict[Key, Sketch]:
-    """Of every floating-point tensor of a run, each with the tolerance that compare would grant."""
-    floors = compare.norm_floors(exact)
+    """Of every floating-point tensor of a run, each with the tolerance that compare would grant. What is not finite
+    throughout, in float64 or in PyTorch's own float32, a program does not judge."""
+    floors = compare.norm_floors(exact, singles)
     out: dict[Key, Sketch] = {}
     for key, reference in exact.items():
+        if compare.finite_everywhere(reference, [s[key] for s in singles]) is not None:
+            out[key] = UNCHECKED
+            continue
         norm = max(float(np.linalg.norm(compare.flat(reference))), floors[key[0], key[1]])
         apart = max(compare.distance(s[key], reference, norm) for s in singles)
         out[key] = sketch(reference, max(compare.SLACK * apart, compare.FLOOR), norm)

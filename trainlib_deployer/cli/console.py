@@ -139,7 +139,7 @@ def print_points(points: Points, every: bool) -> None:
 
 def print_verification(result: Verification) -> None:
     """One row a kind of tensor, then the verdict."""
-    tensors = result.verdict.tensors
+    tensors = [t for t in result.verdict.tensors if t.compared]
     rows = []
     for kind in [k for k in KINDS if any(t.kind == k for t in tensors)]:
         members = [t for t in tensors if t.kind == kind]
@@ -157,6 +157,8 @@ def print_verification(result: Verification) -> None:
     if result.memory:
         marks = (f"{n} {m['touched']:,} of {m['planned']:,}" for n, m in result.memory.items())
         print(f"bytes touched of those planned: {', '.join(marks)}")
+    if result.verdict.divergence:
+        print(result.verdict.divergence)
     failed = sum(not t.passed for t in tensors)
     verdict = "PASS" if result.passed else "FAIL"
     missing = f", {len(result.verdict.missing)} missing" if result.verdict.missing else ""
