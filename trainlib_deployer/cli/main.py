@@ -81,7 +81,14 @@ def usage_message(err: click.ClickException) -> str:
 @click.option("--target", metavar="NAME", help=f"Preset cores and sizes: {', '.join(TARGETS)}.  [{DEFAULT}]")
 @click.option("--out", metavar="DIR", type=click.Path(path_type=Path), help="Output folder.  [generated/<model name>]")
 @click.option("--input", "input_shape", metavar="SHAPE", help="Shape of the input, batch first: 1x3x32x32.")
-@click.option("--weights", metavar="FILE", type=click.Path(path_type=Path), help="A state_dict to start from.")
+@click.option("--weights", metavar="FILE", type=click.Path(path_type=Path), help="Start from .pt, .safetensors, .npz.")
+@click.option(
+    "--weights-allow-missing",
+    "may_miss",
+    metavar="LAYER",
+    multiple=True,
+    help="A layer that keeps its own weights where the file has none that fit; may be given again.",
+)
 @click.option(
     "--steps", metavar="K", type=click.IntRange(min=1), default=5, help="Training steps of a verification.  [5]"
 )
@@ -117,6 +124,7 @@ def deploy_command(
     out: Path | None,
     input_shape: str | None,
     weights: Path | None,
+    may_miss: tuple[str, ...],
     steps: int,
     accumulate: int,
     dtype: str,
@@ -129,6 +137,8 @@ def deploy_command(
     """Everything that can be refused is refused before the work begins."""
     machine = resolve(target, cores, l1, l2)
     check_supported(dtype)
+    if may_miss and weights is None:
+        raise UsageError("--weights-allow-missing goes with --weights FILE")
     check_output_file(json_file, "--json")
     if out is not None:
         check_writable(out)
@@ -139,7 +149,7 @@ def deploy_command(
     from trainlib_deployer import pipeline  # PyTorch takes seconds to import
     from trainlib_deployer.user import model as user_model  # PyTorch takes seconds to import
 
-    user = user_model.load(model, input_shape, weights, steps, accumulate)
+    user = user_model.load(model, input_shape, weights, steps, accumulate, may_miss)
     for line in user.notes:
         note(line)
     folder = out if out is not None else Path("generated") / user.name

@@ -4,25 +4,28 @@ from __future__ import annotations
 
 import difflib
 import inspect
-import pickle
 import re
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import torch
 from torch import nn
 
 from trainlib_deployer.errors import UsageError
 from trainlib_deployer.user.assemble import Parts, assemble
 from trainlib_deployer.user.code import a_type, helpers, import_file, importable, seed, user_code
 from trainlib_deployer.user.model import UserModel
-
-WRAPPERS = ("state_dict", "model_state_dict", "model")  # under which training scripts store a state_dict
+from trainlib_deployer.user.weights import load_weights
 
 
 def load_file(
-    spec: str, input_shape: str | None, weights: Path | None, count: int, updates: int | None = None
+    spec: str,
+    input_shape: str | None,
+    weights: Path | None,
+    count: int,
+    updates: int | None = None,
+    may_miss: tuple[str, ...] = (),
 ) -> UserModel:
     """The model with `count` samples, enough for so many `updates`."""
     path, name = split_spec(spec)
@@ -30,8 +33,7 @@ def load_file(
         file = import_file(path)
         attribute = name or "model"
         module = make_module(file, path, attribute, explicit=name is not None)
-        if weights is not None:
-            load_weights(module, weights)
+        notes = load_weights(module, weights, may_miss) if weights is not None else []
         parts = Parts(
             name=identifier(path.stem if attribute == "model" else attribute),
             module=module,
@@ -51,7 +53,8 @@ def load_file(
             updates=updates or count,
             helpers=tuple(helpers(path.parent)),
         )
-        return assemble(parts)
+        user = assemble(parts)
+        return replace(user, notes=(*notes, *user.notes))
 
 
 def split_spec(spec: str) -> tuple[Path, str | None]:
@@ -162,57 +165,3 @@ def modules_of(file: ModuleType) -> list[str]:
 def is_of(value: Any, file: ModuleType) -> bool:
     """Not imported from elsewhere, as far as one can tell."""
     return not isinstance(value, ModuleType) and getattr(value, "__module__", file.__name__) == file.__name__
-
-
-# ---- the weights
-
-
-def load_weights(module: nn.Module, path: Path) -> None:
-    """A state_dict file into the module, in place: an optimizer made in the file keeps its parameters."""
-    state = read_state(path)
-    own = module.state_dict()
-    missing = [n for n in own if n not in state]
-    unexpected = [n for n in state if n not in own]
-    if missing or unexpected:
-        lacking = (("it lacks", missing), ("the model lacks", unexpected))
-        parts = [f"{who} {few(names)}" for who, names in lacking if names]
-        raise UsageError(f"{path} does not fit the model: {'; '.join(parts)}")
-    for name, value in state.items():
-        if is_lazy(own[name]) or own[name].shape == value.shape:
-            continue
-        here = sizes(own[name])
-        raise UsageError(f"{path} does not fit the model: '{name}' is {sizes(value)} there and {here} in the model")
-    with user_code(f"{path} cannot be loaded into the model"):
-        module.load_state_dict(state)
-
-
-def read_state(path: Path) -> dict[str, torch.Tensor]:
-    if not path.is_file():
-        raise UsageError(f"--weights: there is no file {path}")
-    try:
-        content = torch.load(path, map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError, KeyError, OSError, AttributeError) as err:
-        raise UsageError(
-            f"--weights: {path} is not a file of weights", remedy="write it with torch.save(model.state_dict(), FILE)"
-        ) from err
-    for key in WRAPPERS:
-        if isinstance(content, dict) and isinstance(content.get(key), dict):
-            content = content[key]
-    if not isinstance(content, dict) or not all(isinstance(v, torch.Tensor) for v in content.values()):
-        raise UsageError(
-            f"--weights: {path} holds no state_dict", remedy="write it with torch.save(model.state_dict(), FILE)"
-        )
-    return content
-
-
-def is_lazy(value: Any) -> bool:
-    return bool(torch.nn.parameter.is_lazy(value))
-
-
-def few(names: list[str]) -> str:
-    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return ", ".join(f"'{n}'" for n in names[:3]) + more
-
-
-def sizes(value: torch.Tensor) -> str:
-    return "x".join(map(str, value.shape)) or "a scalar"

@@ -59,9 +59,14 @@ def trainable(module: nn.Module) -> dict[str, torch.nn.Parameter]:
 
 
 def load(
-    spec: str, input_shape: str | None = None, weights: Path | None = None, steps: int = 5, accumulate: int = 1
+    spec: str,
+    input_shape: str | None = None,
+    weights: Path | None = None,
+    steps: int = 5,
+    accumulate: int = 1,
+    may_miss: tuple[str, ...] = (),
 ) -> UserModel:
     """The model of `FILE[:NAME]`, checked, with the samples for `steps` steps; see load_model."""
     from trainlib_deployer.user.load_model import load_file
 
-    return load_file(spec, input_shape, weights, steps * accumulate, steps)
+    return load_file(spec, input_shape, weights, steps * accumulate, steps, may_miss)
