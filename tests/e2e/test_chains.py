@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,8 @@ from torch import nn
 
 from trainlib_deployer.api import Deployment, deploy
 from trainlib_deployer.check.verify import read_plan
-from trainlib_deployer.plan import tiled, tiles
-from trainlib_deployer.plan.best_tiling import prospects
+from trainlib_deployer.machine.targets import DEFAULT, TARGETS
+from trainlib_deployer.plan import tiled
 from trainlib_deployer.plan.chains import chained
 from trainlib_deployer.program.chain import Chain
 from trainlib_deployer.program.ir import Role
@@ -62,7 +63,7 @@ def bits(made: Deployment, cores: int = 4) -> Bits:
 
 def wherever_possible(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the cycles."""
-    dear = lambda program, resident, left, cores, alone: chained(program, resident, left, cores, [1e9] * len(left))  # noqa: E731
+    dear = lambda program, resident, left, chip, alone: chained(program, resident, left, chip, [1e9] * len(left))  # noqa: E731
     monkeypatch.setattr(tiled, "chained", dear)
     monkeypatch.setattr(tiled, "cycles", lambda plan: len(plan.program.ops))
 
@@ -104,11 +105,11 @@ def test_what_stays_inside_has_no_place_and_gradients_are_recorded(
 def test_a_chain_is_made_where_it_pays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = []
     for price in (0, 10**6):
-        prospects.cache_clear()
-        monkeypatch.setattr(tiles, "LINK_CYCLES", price)
+        chip = TARGETS[DEFAULT]
+        costs = replace(chip.costs, tile=replace(chip.costs.tile, link=price))
+        monkeypatch.setitem(TARGETS, DEFAULT, replace(chip, costs=costs))
         made = deployed(tmp_path / str(price), 3, l1="32k")
         found.append((len(chains(made)), read_plan(made.folder)["traffic"]["bytes"], tiled.cycles(made.plan)))
-    prospects.cache_clear()
     (cheap, moved, cycles), (dear, without, more) = found
     assert cheap > 0 and dear == 0
     assert moved < without and cycles < more, found

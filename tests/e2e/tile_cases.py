@@ -20,6 +20,7 @@ from trainlib_deployer.emit.calls import Addresses, call_lines
 from trainlib_deployer.emit.loops import LoopLibrary
 from trainlib_deployer.emit.names import comment
 from trainlib_deployer.emit.tiles import tiled_lines
+from trainlib_deployer.machine.targets import resolve
 from trainlib_deployer.ops.lower import lower
 from trainlib_deployer.passes.coalesce import merged
 from trainlib_deployer.plan.best_tiling import Job, Prospects, best_tiling, prospects
@@ -92,13 +93,13 @@ def drawn(program: Program, op: Op, rng: random.Random) -> Iterator[Case]:
     seen: set[object] = set()
     for attempt in range(3 * count):
         near = frozenset(n for n in names if rng.random() < 0.1)
-        room = Room(near if len(near) < len(names) else frozenset(), 0, rng.choice(CORES))
+        room = Room(near if len(near) < len(names) else frozenset(), 0, resolve(cores=rng.choice(CORES)))
         known = prospects(Job.of(program, op, room))
         least = min((c[0] for c in known.cuts), default=0)
         if not least:
             return
         capacity = int(least * (2.2 * max(known.least, least) / least) ** rng.random())
-        room = Room(room.resident, capacity, room.cores)
+        room = Room(room.resident, capacity, room.machine)
         tiling = best_tiling(program, op, room) if attempt % 6 == 0 else any_tiling(known, capacity, rng)
         key = tiling and (tiling.parts, tiling.of_operand, tiling.ahead)
         if tiling is None or len(tiling.parts) < 2 or key in seen:
@@ -132,7 +133,7 @@ def accumulates(part: Part) -> bool:
 def every_chain(program: Program) -> Program:
     """With every loop that can follow another operation's tiles, whether or not it pays."""
     room = [1 << 30] * len(program.ops)
-    return chained(program, frozenset(), room, 1, [float("inf")] * len(program.ops))
+    return chained(program, frozenset(), room, resolve(cores=1), [float("inf")] * len(program.ops))
 
 
 class Places(Addresses):

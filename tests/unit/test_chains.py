@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from trainlib_deployer.machine.targets import resolve
 from trainlib_deployer.ops.matmul import MatMul
 from trainlib_deployer.plan.chains import chained
 from trainlib_deployer.program.chain import Chain, place
@@ -46,7 +47,7 @@ def loop(reads: Sequence[str], write: str, phase: str = "forward") -> Op:
 
 def joined(*ops: Op, alone: float = 1e9, **more: object) -> Program:
     program = Program("net", dict(TENSORS), list(ops), loss="loss")
-    return chained(replace(program, **more), frozenset(), [1 << 16] * len(ops), 3, [alone] * len(ops))  # type: ignore[arg-type]
+    return chained(replace(program, **more), frozenset(), [1 << 16] * len(ops), resolve(cores=3), [alone] * len(ops))  # type: ignore[arg-type]
 
 
 def names(program: Program) -> list[str]:

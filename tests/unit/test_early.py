@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from trainlib_deployer.api import deploy
+from trainlib_deployer.machine.targets import resolve
 from trainlib_deployer.plan import tiled
 from trainlib_deployer.plan.early import bring_early, early_bytes, early_moved, guests, in_flight, moved_at
 from trainlib_deployer.plan.plan import Plan
@@ -100,7 +101,7 @@ class Tight:
         return Tight(program, dict(found.tilings), near, own)
 
     def early(self, more: int) -> Tilings:
-        rooms = [Room(self.resident, bytes_ + more, CORES) for bytes_ in self.own]
+        rooms = [Room(self.resident, bytes_ + more, resolve(cores=CORES)) for bytes_ in self.own]
         found = bring_early(self.program, self.tilings, rooms)
         for at, room in enumerate(rooms):
             taken = sum(early_bytes(t) for k, t in early(found).items() if t.host <= at < k)
@@ -144,6 +145,6 @@ def test_the_engine_tells_all_transfers_apart(plan: Plan) -> None:
     many = replace(tight.tilings[2], streams=tight.tilings[2].streams * 5)
     assert in_flight(many) > MOST_STREAMS - 1
     found = bring_early(
-        tight.program, tight.tilings | {2: many}, [Room(tight.resident, 1 << 20, CORES)] * len(tight.own)
+        tight.program, tight.tilings | {2: many}, [Room(tight.resident, 1 << 20, resolve(cores=CORES))] * len(tight.own)
     )
     assert not guests(found, 2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from trainlib_deployer.machine.targets import resolve
 from trainlib_deployer.ops.conv import Conv, ConvShape
 from trainlib_deployer.plan.tiles import Room, Stream, Tiling, Window, aligned, alike, glance, least_bytes, tiled
 from trainlib_deployer.program.cuts import MOST_TILES, even_ranges, ranges
@@ -31,7 +32,7 @@ def tilings(program: Program, op: Op) -> list[Tiling]:
     for cuts in kind.cuts():
         if 1 < len(cuts) <= MOST_TILES:
             parts: tuple[Part, ...] = tuple(kind.part(c, op.reads, op.writes) for c in cuts)
-            found.append(tiled(program, parts, Room(frozenset(), 1 << 20, 2), True))
+            found.append(tiled(program, parts, Room(frozenset(), 1 << 20, resolve(cores=2)), True))
     return [t for t in found if t is not None]
 
 
@@ -83,7 +84,7 @@ def rows_of(tensor: str, first: int = 0) -> View:
     return View(tensor, (ROWS, COLUMNS), (COLUMNS, 1), first * COLUMNS)
 
 
-ROOM = Room(frozenset(), 1 << 20, 2)
+ROOM = Room(frozenset(), 1 << 20, resolve(cores=2))
 
 
 def test_what_is_updated_in_place_comes_and_leaves_in_the_same_three_buffers() -> None:

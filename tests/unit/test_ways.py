@@ -18,6 +18,7 @@ from trainlib_deployer.program.ir import DType, Kind, Op, Program, Role, Tensor,
 SHAPE = ConvShape(1, 1, 10, 13, 47, 15, 24, 8, 3, 3, (2, 2), (1, 1), (1, 1))
 KINDS = [*(Conv(d, SHAPE) for d in ("fw", "bw_x", "bw_w")), MatMul(1, 37, 29, 150), MatMul(2, 61, 46, 70)]
 CORES = 7
+MACHINE = resolve(cores=CORES)
 
 
 def dense(name: str, *shape: int) -> View:
@@ -43,7 +44,7 @@ def operation(kind: Conv | MatMul) -> tuple[Program, Op]:
 def test_leaner_is_smaller_and_no_faster(kind: Conv | MatMul) -> None:
     steps = [kind, *kind.leaner(CORES)]
     scratch = [k.scratch(CORES) for k in steps]
-    cycles = [k.cycles(CORES) for k in steps]
+    cycles = [k.cycles(CORES, MACHINE.costs) for k in steps]
     assert len(steps) >= CORES and scratch == sorted(scratch, reverse=True) and cycles == sorted(cycles)
     assert scratch[-1] == leanest_way(operation(kind)[1], CORES).kind.scratch(CORES) < scratch[0] / 3
     assert cycles[-1] > 3 * cycles[0]
@@ -56,12 +57,12 @@ def test_the_planner_takes_the_fastest_way_that_fits(kind: Conv | MatMul) -> Non
     resident = frozenset(program.tensors)
     slowest = 0.0
     for used in sorted({k.scratch(CORES) for k in (kind, *kind.leaner(CORES))}, reverse=True):
-        way = fastest(program, op, Room(resident, used, CORES))
+        way = fastest(program, op, Room(resident, used, MACHINE))
         assert way is not None and way.tiling is None and way.op.kind.scratch(CORES) <= used
         assert way.cycles >= slowest
         slowest = way.cycles
-    assert fastest(program, op, Room(resident, used - 16, CORES)) is None
-    roomy = fastest(program, op, Room(frozenset(), 1 << 20, CORES))
+    assert fastest(program, op, Room(resident, used - 16, MACHINE)) is None
+    roomy = fastest(program, op, Room(frozenset(), 1 << 20, MACHINE))
     assert roomy is not None and roomy.op is op
 
 
@@ -71,14 +72,14 @@ def test_tiles_of_a_smaller_team(kind: Conv | MatMul) -> None:
     program, op = operation(kind)
     found = 0
     for slim in kind.leaner(CORES):
-        room = Room(frozenset(), slim.scratch(CORES) + 16000, CORES)
+        room = Room(frozenset(), slim.scratch(CORES) + 16000, MACHINE)
         tiling = best_tiling(program, replace(op, kind=slim), room)
         if tiling is None:
             continue
         kinds = [part.kind for part in tiling.parts]
         assert {lean(k) for k in kinds} == {lean(slim)} != {lean(kind)}
         assert tiling.scratch == max(k.scratch(CORES) for k in kinds)
-        assert tiling.cycles >= sum(work_cycles(part, CORES) for part in tiling.parts)
+        assert tiling.cycles >= sum(work_cycles(part, MACHINE) for part in tiling.parts)
         found += len(kinds) > 1
     assert found >= CORES - 1
 

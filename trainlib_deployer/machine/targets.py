@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from trainlib_deployer.errors import UsageError
+from trainlib_deployer.machine.costs import Costs
+from trainlib_deployer.machine.pulp_open import PULP_OPEN_COSTS
 from trainlib_deployer.machine.sizes import parse_size
 
 MOST_CORES = 16
@@ -24,6 +26,7 @@ class Target:
     sdk_l1: int = 0  # of L1, for variables of the SDK and the alignment behind them
     about: str = ""
     idle: int = 0  # more cores, which take no part
+    costs: Costs = PULP_OPEN_COSTS
 
     def leaner(self, cores: int) -> Target:
         """With fewer cores at work, and no deeper stacks than these need."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
+from trainlib_deployer.machine.costs import Costs
 from trainlib_deployer.ops import conv_tiles
 from trainlib_deployer.ops.build import Builder
 from trainlib_deployer.ops.conv_tiles import GRAIN
@@ -100,7 +101,7 @@ class Conv:
         fields.append(("scratch", scratch))
         return Call(self.kernel, "tl_conv2d", tuple(fields))
 
-    def cycles(self, cores: int) -> float:
+    def cycles(self, cores: int, costs: Costs) -> float:
         """Of the slowest core: tiles of 4 x 4 results over K terms, and the packing of each panel of 4 columns."""
         s = self.shape
         rows, columns, terms = {
@@ -109,14 +110,16 @@ class Conv:
             "bw_w": (s.co, s.ci * s.kh * s.kw, s.n * s.ho * s.wo),
         }[self.direction]
         if s.ci == 1 and s.co < 4:  # depthwise: by rows of single planes
-            return 3.0 * s.macs() / min(cores, s.groups * (1 if self.direction == "bw_w" else s.ho)) + 500
+            shares = s.groups * (1 if self.direction == "bw_w" else s.ho)
+            return costs.conv.depthwise_mac * s.macs() / min(cores, shares) + costs.conv.depthwise
         step = self.most_rows if self.most_rows < PACKED_ROWS else max(rows, 1)
         passes = [min(step, rows - row) for row in range(0, rows, step)]
-        work = sum(panel_cycles(s.groups, r, columns, terms, working(self.team, cores)) for r in passes)
+        team = working(self.team, cores)
+        work = sum(panel_cycles(s.groups, r, columns, terms, team, costs.panel) for r in passes)
         if self.direction == "bw_x":  # all cores pack the weights, block by block
-            work *= 1.5 if max(s.stride) > 1 else 1.0  # columns are gathered one by one
-            packing = 8 * s.groups * s.co * s.ci * s.kh * s.kw / cores
-            work += packing + len(passes) * s.groups * (180 * -(-terms // 64))
+            work *= costs.conv.scattered if max(s.stride) > 1 else 1.0
+            packing = costs.conv.packed_weight * s.groups * s.co * s.ci * s.kh * s.kw / cores
+            work += packing + len(passes) * s.groups * (costs.conv.packed_block * -(-terms // 64))
         return work
 
     def cuts(self) -> Iterator[list[conv_tiles.Cut]]:

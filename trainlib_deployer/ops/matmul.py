@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from trainlib_deployer.machine.costs import Costs
 from trainlib_deployer.ops.build import Builder
 from trainlib_deployer.ops.kernel_scratch import matmul_scratch
 from trainlib_deployer.ops.registry import covers
@@ -59,16 +60,17 @@ class MatMul:
         fields += [("accumulate", int(self.accumulate)), ("team", self.team)]
         return Call(self.kernel, "tl_matmul", (*fields, ("scratch", scratch)))
 
-    def cycles(self, cores: int) -> float:
+    def cycles(self, cores: int, costs: Costs) -> float:
+        c = costs.product
         if self.k == 1:
-            return 3.0 * self.macs() / cores + 300
+            return c.outer_mac * self.macs() / cores + c.outer
         if 1 in (self.m, self.n):  # four rows at a time; few of them are split over k
             rows = self.batch * self.m * self.n
             if rows >= 4 * working(self.team, cores) or self.k <= BLOCK:
-                quad = 4 * 2.8 * self.k + 16 * -(-self.k // BLOCK) + 110
-                return quad * -(-rows // (4 * cores)) + 250
-            return 2.7 * BLOCK * 4 * -(-(-(-rows // 4) * -(-self.k // BLOCK)) // cores) + 900
-        return panel_cycles(self.batch, self.m, self.n, self.k, working(self.team, cores))
+                quad = 4 * c.rows_mac * self.k + c.rows_block * -(-self.k // BLOCK) + c.rows_quad
+                return quad * -(-rows // (4 * cores)) + c.rows
+            return c.split_mac * BLOCK * 4 * -(-(-(-rows // 4) * -(-self.k // BLOCK)) // cores) + c.split
+        return panel_cycles(self.batch, self.m, self.n, self.k, working(self.team, cores), costs.panel)
 
     def cuts(self) -> Iterator[list[Cut]]:
         """Rows, then columns, pass by; long sums in pieces of whole blocks."""

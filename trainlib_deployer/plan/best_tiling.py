@@ -31,7 +31,7 @@ class Job:
     @staticmethod
     def of(program: Program, op: Op, room: Room) -> Job:
         names = dict.fromkeys(v.tensor for v in (*op.reads, *op.writes))
-        bare = Room(room.resident.intersection(names), 0, room.cores)
+        bare = Room(room.resident.intersection(names), 0, room.machine)
         return Job(op.kind, op.reads, op.writes, tuple(program.tensors[n] for n in names), bare)
 
 
@@ -109,4 +109,4 @@ def best_tiling(program: Program, op: Op, room: Room) -> Tiling | None:
             break
     if best is None or is_chain(op.kind) or op.kind.scratch(room.cores) > room.capacity:
         return best
-    return best if best.cycles < direct_cycles(op, streamed, room.cores) else None
+    return best if best.cycles < direct_cycles(op, streamed, room.machine) else None

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import TypeGuard
 
+from trainlib_deployer.machine.targets import Target
 from trainlib_deployer.ops.matmul import MatMul
 from trainlib_deployer.plan.best_tiling import best_tiling
 from trainlib_deployer.plan.tiles import Room
@@ -30,7 +31,9 @@ class Joint:
     tensors: dict[str, Tensor]
 
 
-def chained(program: Program, resident: frozenset[str], left: list[int], cores: int, alone: list[float]) -> Program:
+def chained(
+    program: Program, resident: frozenset[str], left: list[int], machine: Target, alone: list[float]
+) -> Program:
     """With chains wherever they are estimated to take fewer cycles; `left` is the room in L1 at each operation, `alone`
     what it takes on its own."""
     ops: list[Op | None] = list(program.ops)
@@ -50,7 +53,7 @@ def chained(program: Program, resident: frozenset[str], left: list[int], cores: 
                 continue
             smaller = min(room, left[follower_at])
             changed = replace(now, tensors={**now.tensors, **joint.tensors})
-            found = best_tiling(changed, joint.op, Room(resident, smaller, cores))
+            found = best_tiling(changed, joint.op, Room(resident, smaller, machine))
             if found is None or found.cycles >= spent + alone[follower_at]:
                 continue
             ops[at] = ops[follower_at] = None

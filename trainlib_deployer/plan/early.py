@@ -16,8 +16,6 @@ from trainlib_deployer.program.lifetimes import lifetimes, shared_storage
 from trainlib_deployer.program.segments import segments
 
 REACH = 4  # operations from a host to the one whose tile it brings
-START_CYCLES = 1000  # what it takes to start transfers where there are no others: code that is not at hand
-MORE_CYCLES = 100  # and where there are: while the host's own first tile is on its way
 
 
 @dataclass(frozen=True)
@@ -84,7 +82,8 @@ class Board:
             ):  # a core that starts one more waits for ever
                 return None
         hidden = min(first_cycles(self.tilings[at], streams), sum(self.idle_at(p) for p in range(host, at)))
-        start = MORE_CYCLES if host in self.tilings else START_CYCLES
+        costs = self.rooms[host].machine.costs.tile
+        start = costs.early_more if host in self.tilings else costs.early
         return Offer(host, tuple(streams), recut, hidden, hidden - loss - start)
 
     def take(self, at: int, offer: Offer) -> None:
@@ -126,7 +125,7 @@ class Board:
             return self.tilings[p].quiet
         op, room = self.program.ops[p], self.rooms[p]
         far = [v for v in (*op.reads, *op.writes) if v.tensor not in room.resident]
-        return untiled_cycles(op, far, room.cores)
+        return untiled_cycles(op, far, room.machine)
 
     def stored(self, tensor: str) -> str:
         return self.storage.get(tensor, tensor)

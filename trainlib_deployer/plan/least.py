@@ -45,7 +45,7 @@ def least_l1(program: Program, target: Target) -> int:
     always = target.cores * target.stack_bytes
     always += sum(aligned(i.size) for i in build.persistent_items(program) if i.name in here)
     used = tiled.occupied(items, here, max(len(program.ops), 1))
-    room = Room(here, 0, target.cores)
+    room = Room(here, 0, target)
     return always + max(u + smallest(program, op, room) for u, op in zip(used, program.ops, strict=True))
 
 

@@ -59,10 +59,10 @@ def with_chains(plain: Plan, small: int, margin: float) -> Plan | None:
     items = build.tensor_items(program)
     here = residents(program, items, small, target.l1 - target.sdk_l1)
     left = room_left(program, target, items, here, margin)
-    alone = settled(program, here, left, target.cores)
+    alone = settled(program, here, left, target)
     if alone is None:
         return None
-    joint = chained(program, here, left, target.cores, [way.cycles for way in alone])
+    joint = chained(program, here, left, target, [way.cycles for way in alone])
     return None if joint is program else fitting(joint, target, small, margin)
 
 
@@ -72,12 +72,12 @@ def cycles(plan: Plan) -> float:
 
 
 def op_cycles(plan: Plan, at: int) -> float:
-    op, cores = plan.program.ops[at], plan.target.cores
+    op = plan.program.ops[at]
     if at in plan.tilings:
         return plan.tilings[at].cycles
     planned = (v for v in (*op.reads, *op.writes) if v.tensor in plan.home)
     far = [v for v in planned if plan.home[v.tensor].level == "L2"]
-    return untiled_cycles(op, far, cores)
+    return untiled_cycles(op, far, plan.target)
 
 
 def arranged(program: Program, target: Target, small: int, margin: float, early: bool = False) -> Plan | None:
@@ -94,13 +94,13 @@ def arranged(program: Program, target: Target, small: int, margin: float, early:
     left = room_left(program, target, items, here, margin)
     if min(left) < 0:
         return None
-    ways = settled(program, here, left, target.cores)
+    ways = settled(program, here, left, target)
     if ways is None:
         return None
     program = replace(program, ops=[w.op for w in ways])
     found = {at: w.tiling for at, w in enumerate(ways) if w.tiling is not None}
     if early:
-        found = bring_early(program, found, [Room(here, capacity, target.cores) for capacity in left])
+        found = bring_early(program, found, [Room(here, capacity, target) for capacity in left])
     buffers = [i for at, t in found.items() for i in stream_items(at, t)]
     scratch = [
         Item(f"scratch {at}", size, Lifetime(at, at + 1), "scratch")
@@ -183,11 +183,11 @@ def occupied(items: list[Item], here: frozenset[str], end: int) -> list[int]:
     return total
 
 
-def settled(program: Program, here: frozenset[str], left: list[int], cores: int) -> list[Way] | None:
+def settled(program: Program, here: frozenset[str], left: list[int], machine: Target) -> list[Way] | None:
     """How each operation runs; None where one does not fit."""
     out = []
     for op, capacity in zip(program.ops, left, strict=False):
-        way = fastest(program, op, Room(here, capacity, cores))
+        way = fastest(program, op, Room(here, capacity, machine))
         if way is None:
             return None
         out.append(way)

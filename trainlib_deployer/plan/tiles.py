@@ -1,7 +1,6 @@
 """Tiles: an operation cut into parts that fit L1, and the transfers that carry them there and back.
 
-A family says how an operation may be cut (`splits`: lists of parts, each an operation on windows of the same
-tensors). Here the
+A family says how an operation may be cut (`cuts`, each tile an operation on windows of the same tensors). Here the
 windows become streams: dense copies in L1 with one or two buffers, what moves for each part, and what it costs.
 """
 
@@ -13,7 +12,8 @@ from itertools import pairwise
 from math import prod
 from typing import TYPE_CHECKING, TypeGuard
 
-from trainlib_deployer.program.ir import Kind, Op, Part, Program, Role, Shape, View
+from trainlib_deployer.machine.targets import Target
+from trainlib_deployer.program.ir import Kind, Op, Part, Priced, Program, Role, Shape, View
 
 if TYPE_CHECKING:
     from trainlib_deployer.program.chain import Chain  # whose package imports PyTorch
@@ -24,8 +24,6 @@ LANE_BYTES = 104  # what a team keeps of one stream (tl_lane)
 MOST_ROWS = 32767
 BYTES_PER_CYCLE = 8
 TRANSFER_CYCLES = 110  # issue and latency of one transfer
-TILE_CYCLES = 800  # a barrier, bookkeeping, what is read of tables in L2, and eight cores that fetch code anew
-LINK_CYCLES = 1200  # of each further operation of a chain in a tile: eight cores fetch its instructions anew
 L2_LOAD_CYCLES = 14
 INSIDE = -1  # of a result that has no stream of its own yet
 
@@ -76,9 +74,10 @@ class Stream:
 
 @dataclass(frozen=True)
 class Cost:
-    """Cycles, estimated: of the operation, of its transfers, and of those that no work hides."""
+    """Cycles, estimated: of the operation, of tiles beside their work, of its transfers, and of those not hidden."""
 
     cycles: float
+    tiles: float
     transfer: float
     exposed: float
 
@@ -102,7 +101,7 @@ class Tiling:
     @property
     def quiet(self) -> float:
         """Cycles of work during which nothing moves."""
-        return max(self.cost.cycles - TILE_CYCLES * len(self.parts) - self.cost.transfer, 0.0)
+        return max(self.cost.cycles - self.cost.tiles - self.cost.transfer, 0.0)
 
     @property
     def lanes(self) -> int:
@@ -150,19 +149,24 @@ class Room:
 
     resident: frozenset[str]
     capacity: int
-    cores: int
+    machine: Target
+
+    @property
+    def cores(self) -> int:
+        return self.machine.cores
 
 
-def direct_cycles(op: Op, streamed: list[View], cores: int) -> float:
+def direct_cycles(op: Op, streamed: list[View], machine: Target) -> float:
     """Reading L2 element by element; packing kernels touch each operand a few times."""
     part = Part(op.kind, op.reads, op.writes)
     touched = sum(v.numel for v in streamed)
-    return L2_LOAD_CYCLES * (touched + op.kind.macs() / 4) / busy_cores(part, cores) + work_cycles(part, cores)
+    waiting = L2_LOAD_CYCLES * (touched + op.kind.macs() / 4) / busy_cores(part, machine.cores)
+    return waiting + work_cycles(part, machine)
 
 
-def untiled_cycles(op: Op, far: list[View], cores: int) -> float:
+def untiled_cycles(op: Op, far: list[View], machine: Target) -> float:
     """Without tiles; `far` are the operands that live in L2."""
-    return direct_cycles(op, far, cores) if far else work_cycles(Part(op.kind, op.reads, op.writes), cores)
+    return direct_cycles(op, far, machine) if far else work_cycles(Part(op.kind, op.reads, op.writes), machine)
 
 
 @dataclass(frozen=True, order=True)
@@ -186,9 +190,9 @@ def glance(program: Program, first: Part, second: Part, room: Room) -> Glance:
     views = zip((*first.reads, *first.writes), (*second.reads, *second.writes), strict=True)
     moving = [v for v, w in views if v.tensor not in room.resident and v != w and moves(program, v)]
     transfer = sum(dense_bytes(program, v) / BYTES_PER_CYCLE + TRANSFER_CYCLES for v in moving)
-    work = work_cycles(first, room.cores)
+    work, tile = work_cycles(first, room.machine), room.machine.costs.tile.tile
     buffers = sum(aligned(dense_bytes(program, v)) for v in moving)
-    return Glance(transfer + work + TILE_CYCLES, max(transfer, work) + TILE_CYCLES, buffers)
+    return Glance(transfer + work + tile, max(transfer, work) + tile, buffers)
 
 
 def moves(program: Program, view: View) -> bool:
@@ -247,7 +251,11 @@ def tiled(program: Program, parts: tuple[Part, ...], room: Room, ahead: bool) ->
         return None
     local = tuple(localized(p, [w[k] for w in by_operand]) for k, p in enumerate(parts))
     scratch = max(p.kind.scratch(room.cores) for p in parts)
-    return Tiling(local, tuple(streams), tuple(slots), scratch, ahead, cost(parts, streams, room.cores, ahead))
+    return Tiling(local, tuple(streams), tuple(slots), scratch, ahead, cost(parts, streams, room.machine, ahead))
+
+
+def is_priced(kind: Kind) -> TypeGuard[Priced]:
+    return hasattr(kind, "cycles")
 
 
 def is_chain(kind: Kind) -> TypeGuard[Chain]:
@@ -351,19 +359,20 @@ def localized(part: Part, windows: list[Window | None]) -> Part:
     return replace(part, reads=tuple(views[: len(part.reads)]), writes=tuple(views[len(part.reads) :]))
 
 
-def cost(parts: tuple[Part, ...], streams: list[Stream], cores: int, ahead: bool) -> Cost:
+def cost(parts: tuple[Part, ...], streams: list[Stream], machine: Target, ahead: bool) -> Cost:
     """With two buffers, transfers hide behind the work of the part before; the first and the last do not."""
     transfer = [0.0] * len(parts)
     for s in streams:
         for k, m in enumerate(s.moves):
             if m.moves:
                 transfer[k] += transfer_cycles(m.window)
-    work = [work_cycles(p, cores) for p in parts]
-    bare = sum(work) + TILE_CYCLES * len(parts)
+    work = [work_cycles(p, machine) for p in parts]
+    tiles = machine.costs.tile.tile * len(parts)
+    bare = sum(work) + tiles
     exposed = sum(transfer)
     if ahead:
         exposed = transfer[0] + sum(max(t - w, 0.0) for w, t in zip(work, [*transfer[1:], 0.0], strict=True))
-    return Cost(bare + exposed, sum(transfer), exposed)
+    return Cost(bare + exposed, tiles, sum(transfer), exposed)
 
 
 def transfer_cycles(w: Window) -> float:
@@ -371,15 +380,16 @@ def transfer_cycles(w: Window) -> float:
     return w.nbytes / BYTES_PER_CYCLE + TRANSFER_CYCLES * w.planes + scattered
 
 
-def work_cycles(part: Part, cores: int) -> float:
+def work_cycles(part: Part, machine: Target) -> float:
     """As the family says, or some instructions an element."""
+    cores, costs = machine.cores, machine.costs
     if is_chain(part.kind):
         links = [Part(*link) for link in part.kind.links(part.reads, part.writes)]
-        return sum(work_cycles(link, cores) for link in links) + LINK_CYCLES * (len(links) - 1)
-    if hasattr(part.kind, "cycles"):
-        return float(part.kind.cycles(cores))
-    elements = max(v.numel for v in (*part.reads, *part.writes))
-    return (part.kind.macs() * 1.3 + 8 * elements) / busy_cores(part, cores) + 50
+        return sum(work_cycles(link, machine) for link in links) + costs.tile.link * (len(links) - 1)
+    if is_priced(part.kind):
+        return float(part.kind.cycles(cores, costs))
+    elements, c = max(v.numel for v in (*part.reads, *part.writes)), costs.loop
+    return (part.kind.macs() * c.mac + c.element * elements) / busy_cores(part, cores) + c.start
 
 
 def busy_cores(part: Part, cores: int) -> float:

@@ -30,7 +30,7 @@ def fastest(program: Program, op: Op, room: Room) -> Way | None:
     best = first
     for kind in leaner(op.kind, room.cores):
         slim = replace(op, kind=kind)
-        if best is None or work_cycles(Part(kind, op.reads, op.writes), room.cores) < best.cycles:
+        if best is None or work_cycles(Part(kind, op.reads, op.writes), room.machine) < best.cycles:
             found = way(program, slim, room)
             if found is not None and (best is None or found.cycles < best.cycles):
                 best = found
@@ -45,7 +45,7 @@ def way(program: Program, op: Op, room: Room) -> Way | None:
     if op.kind.scratch(room.cores) > room.capacity or is_chain(op.kind):
         return None
     far = [v for v in (*op.reads, *op.writes) if v.tensor not in room.resident]
-    return Way(op, None, untiled_cycles(op, far, room.cores))
+    return Way(op, None, untiled_cycles(op, far, room.machine))
 
 
 def leaner(kind: Kind, cores: int) -> Iterator[Kind]:

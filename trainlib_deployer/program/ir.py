@@ -9,6 +9,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
+    from trainlib_deployer.machine.costs import Costs
     from trainlib_deployer.program.call import Call, Operand
 
 Shape = tuple[int, ...]
@@ -226,6 +227,14 @@ class Frugal(Kind, Protocol):
 
     def leaner(self, cores: int) -> Iterator[Frugal]:
         """The same bits from less and less scratch, in more cycles."""
+        ...
+
+
+class Priced(Kind, Protocol):
+    """An operation that knows what it takes; everything else is priced by its elements."""
+
+    def cycles(self, cores: int, costs: Costs) -> float:
+        """Of the slowest core."""
         ...
 
 

@@ -1,0 +1,88 @@
+"""What work takes on a machine, in cycles, and where that was measured.
+
+The figures are those of formulas: a family (or the planner) says what happens how often, a record here what it takes
+once. Another chip, another compiler or a changed kernel is another record: docs/machine.md says how to measure it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Where a record's figures come from."""
+
+    where: str
+    when: str
+    compiler: str
+
+
+@dataclass(frozen=True)
+class PanelCosts:
+    """Products by tiles of 4 x 4 results, a panel of 4 columns packed for each visit."""
+
+    tile: float  # of results
+    tile_block: float  # ... for each block of terms
+    tile_term: float  # ... for each term
+    visit: float
+    visit_block: float
+    visit_term: float
+    edge_block: float  # more, for a tile that sticks out: each block
+    edge_term: float  # ... and once each term
+
+
+@dataclass(frozen=True)
+class ProductCosts:
+    """Products without panels: of columns with rows, and of a matrix with a vector."""
+
+    outer: float
+    outer_mac: float
+    rows: float  # four rows at a time
+    rows_quad: float
+    rows_block: float
+    rows_mac: float
+    split: float  # few rows, split over their terms
+    split_mac: float
+
+
+@dataclass(frozen=True)
+class ConvCosts:
+    """What convolutions do besides products by panels."""
+
+    depthwise: float
+    depthwise_mac: float
+    scattered: float  # times the panels' cycles where columns are gathered one by one
+    packed_weight: float
+    packed_block: float
+
+
+@dataclass(frozen=True)
+class LoopCosts:
+    """Generated loops, and kernels that say nothing of their own."""
+
+    start: float
+    element: float
+    mac: float
+
+
+@dataclass(frozen=True)
+class TileCosts:
+    """What streaming in tiles takes beside work and transfers."""
+
+    tile: float  # a barrier, bookkeeping, what is read of tables in L2, and all cores that fetch code anew
+    link: float  # each further operation of a chain in a tile: all cores fetch its instructions anew
+    early: float  # to start transfers for a later operation where there are no others: code that is not at hand
+    early_more: float  # and where there are: while the host's own first tile is on its way
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Everything that estimates are made of, but for memories and links."""
+
+    measured: Measured
+    panel: PanelCosts
+    product: ProductCosts
+    conv: ConvCosts
+    loop: LoopCosts
+    tile: TileCosts
