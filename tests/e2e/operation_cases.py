@@ -264,6 +264,8 @@ case("reductions", "median_keepdim", lambda x: torch.median(x, -1, keepdim=True)
 case("reductions", "vdot", lambda x, y: torch.vdot(x, y) * x, (7,), (7,))
 case("reductions", "cdist", lambda x, y: torch.cdist(x, y), (3, 4), (5, 4))
 case("reductions", "long_sum", lambda x: (x.sum(), x.square().mean(1)), (3, 700))
+case("reductions", "long_sum_prime", lambda x: (x.sum(), x.square().mean(1), x.var(1), x.amax()), (3, 701))
+case("reductions", "scaled_scores", lambda x, s: (x * s.clamp(max=4.6).exp()).softmax(-1), (2, 23, 29), (2, 1, 1))
 
 # ---- products
 

@@ -19,6 +19,7 @@ from trainlib_deployer.emit.loops import body_text
 from trainlib_deployer.ops.build import Builder
 from trainlib_deployer.ops.lower import relaid
 from trainlib_deployer.ops.matmul import product
+from trainlib_deployer.passes.split_reductions import blocks_of
 from trainlib_deployer.program.expr import Const, Instr
 from trainlib_deployer.program.ir import DType, Op, Program, Role, Tensor, View
 from trainlib_deployer.program.loop import Loop
@@ -150,7 +151,7 @@ def test_random_programs_keep_their_values(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(100, 120))
 def test_random_programs_with_every_sum_in_blocks(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     module = sys.modules["trainlib_deployer.passes.split_reductions"]
-    for name, value in {"FEW": 100, "MANY": 4, "BLOCK": 4}.items():
+    for name, value in {"FEW": 100, "MANY": 4, "BLOCK": 4, "SHARE": 2}.items():
         monkeypatch.setattr(module, name, value)
     program, given = random_program(seed)
     same(program, given)
@@ -179,6 +180,60 @@ def test_a_long_sum_is_split() -> None:
     b, v, given = started(x=(2, 1500))
     program = same(finished(b, b.reduce("sum", [1], v["x"], post=lambda s: s * 2.0)), given)
     assert len(program.ops) == 2
+
+
+PRIME = [
+    ((3,), (701,)),
+    ((5, 2), (2, 14, 701)),
+    ((1,), (1009, 3)),
+    ((2,), (29, 29)),
+    ((7,), (131, 11)),
+    ((2,), (5, 133)),
+]
+
+
+@pytest.mark.parametrize(("kept", "folded"), PRIME)
+@pytest.mark.parametrize("sums", [1, 2])
+def test_partial_results_of_any_extent_are_small(kept: tuple[int, ...], folded: tuple[int, ...], sums: int) -> None:
+    b, v, given = started(x=(*kept, *folded))
+    dims = list(range(len(kept), len(kept) + len(folded)))
+    found = b.reduces("sum", dims, v["x"], body=lambda x: (x, x * x)[:sums], post=lambda *s: s[:sums])
+    program = same(finished(b, *found), given)
+    blocks, rest, _ = program.ops
+    assert blocks.name.endswith(".blocks") and rest.name.endswith(".rest")
+    parts = sum(program.tensors[w.tensor].nbytes for w in blocks.writes)
+    assert 0 < parts <= program.tensors[v["x"].tensor].nbytes / 32
+
+
+@pytest.mark.parametrize(
+    ("folded", "sizes"),
+    [
+        ((16, 16, 16), (1, 8, 16)),
+        ((4, 8, 8), (2, 8, 8)),
+        ((14, 700), (1, 100)),
+        ((30, 30), (3, 30)),
+        ((703,), (37,)),
+        ((14, 701), (1, 117)),
+        ((29, 29), (4, 29)),
+    ],
+)
+def test_blocks_divide_the_extent_where_they_can(folded: tuple[int, ...], sizes: tuple[int, ...]) -> None:
+    assert tuple(block.size for block in blocks_of(folded, 1)) == sizes
+
+
+def test_a_value_made_before_a_split_reduction_may_be_used_behind_it() -> None:
+    """As in a softmax of scores that are scaled by exp(clamp(s)): the factor does not change along the row."""
+    b, v, given = started(x=(3, 701), s=(3, 1))
+    (out,) = b.reduces(
+        "sum",
+        [1],
+        v["x"],
+        v["s"],
+        body=lambda x, s: (x * (s * s + 1.0),),
+        post=lambda total, x, s: (total * (s * s + 1.0),),
+    )
+    program = same(finished(b, out), given)
+    assert len(program.ops) == 3
 
 
 def constant_behind_reduction() -> tuple[Program, dict[str, Array]]:

@@ -1,21 +1,24 @@
 """Give all cores work when a reduction has few results: fold blocks first, then the partial results.
 
-The blocks follow from the shape alone, so the bits do not depend on the number of cores.
+The blocks follow from the shapes and types alone, so the bits do not depend on the number of cores. Where the extent is
+no multiple of the block, the last block of each row is shorter, and an operation of its own.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import prod
 
+from trainlib_deployer.passes.fuse_loops import renumbered
 from trainlib_deployer.passes.prune_loops import pruned
 from trainlib_deployer.program.expr import Reduction
-from trainlib_deployer.program.ir import DType, Op, Program, Role, Tensor, View
+from trainlib_deployer.program.ir import Op, Program, Role, Shape, Tensor, View
 from trainlib_deployer.program.loop import Loop
 
 FEW = 64  # results that may leave cores idle, or tiles too large
 MANY = 512  # elements a result that make a second pass worth its barrier
 BLOCK = 128  # the target size of a block
+SHARE = 32  # partial results take at most this part of the memory of what is reduced
 
 
 def split_reductions(program: Program) -> Program:
@@ -30,77 +33,122 @@ def split_reductions(program: Program) -> Program:
     return replace(program, tensors=tensors).with_ops(ops)
 
 
-def halves(op: Op, kind: Loop, tensors: dict[str, Tensor]) -> list[Op]:
-    rank = len(kind.parallel)
-    factors = [block_of(e, prod(kind.folded[i + 1 :])) for i, e in enumerate(kind.folded)]
-    if prod(e // f for e, f in zip(kind.folded, factors, strict=True)) < 2:
-        return [op]
-    outer = tuple(e // f for e, f in zip(kind.folded, factors, strict=True))
-    extents = (*kind.parallel, *outer, *factors)
-    base, count = len(kind.inputs) + len(kind.body), len(kind.reductions)
-    parts = []
-    for i, r in enumerate(kind.reductions):
-        source = tensors[op.writes[0].tensor]
-        part = Tensor(
-            f"{op.writes[0].tensor}.part{i}", (*kind.parallel, *outer), r.dtype, Role.SCRATCH, op.layer, source.source
-        )
-        tensors[part.name] = part
-        parts.append(part)
-
-    def cut(v: View) -> View:
-        folded = v.strides[rank:]
-        strides = (*v.strides[:rank], *(s * f for s, f in zip(folded, factors, strict=True)), *folded)
-        return View(v.tensor, extents, strides, v.offset)
-
-    first = Loop(
-        extents,
-        len(factors),
-        kind.inputs,
-        kind.body,
-        kind.reductions,
-        (),
-        tuple(range(base, base + count)),
-        tuple(r.dtype for r in kind.reductions),
-    )
-    behind = inputs_behind(kind)
-    dtypes: tuple[DType, ...] = (*(r.dtype for r in kind.reductions), *(kind.inputs[i] for i in behind))
-    folds = tuple(Reduction(r.op, i, r.dtype) for i, r in enumerate(kind.reductions))
-    move = {base + i: len(dtypes) + i for i in range(count + len(kind.post))}
-    move |= {i: count + k for k, i in enumerate(behind)}
-    post = tuple(replace(s, args=tuple(move[a] if isinstance(a, int) else a for a in s.args)) for s in kind.post)
-    second = Loop(
-        (*kind.parallel, *outer),
-        len(outer),
-        dtypes,
-        (),
-        folds,
-        post,
-        tuple(move[r] for r in kind.results),
-        kind.outputs,
-    )
-    views = [View.whole(t) for t in parts]
-    shown = tuple(View(v.tensor, second.extents, (*v.strides[:rank], *(0 for _ in outer)), v.offset) for v in op.reads)
-    return [
-        pruned(replace(op, name=f"{op.name}.blocks", kind=first, reads=tuple(map(cut, op.reads)), writes=tuple(views))),
-        replace(op, kind=second, reads=(*views, *(shown[i] for i in behind))),
-    ]
-
-
 def splittable(kind: Loop) -> bool:
     return prod(kind.parallel) < FEW and prod(kind.folded) >= MANY
 
 
-def inputs_behind(kind: Loop) -> list[int]:
-    """Inputs that the part behind the reduction reads; they do not change along the reduced dimensions."""
-    base = len(kind.inputs)
-    used = {a for s in kind.post for a in s.args if isinstance(a, int)} | set(kind.results)
-    assert not any(base <= a < base + len(kind.body) for a in used), (
-        "the part behind a reduction sees no single element"
+@dataclass(frozen=True)
+class Blocks:
+    """A reduced dimension in `count` blocks of `size` elements; the last one has `last`."""
+
+    count: int
+    size: int
+    last: int
+
+
+def halves(op: Op, kind: Loop, tensors: dict[str, Tensor]) -> list[Op]:
+    blocks = blocks_of(kind.folded, weight(op, kind))
+    outer = tuple(b.count for b in blocks)
+    if prod(outer) < 2:
+        return [op]
+    result = tensors[op.writes[0].tensor]
+    parts = []
+    for i, r in enumerate(kind.reductions):
+        part = Tensor(
+            f"{result.name}.part{i}", (*kind.parallel, *outer), r.dtype, Role.SCRATCH, op.layer, result.source
+        )
+        tensors[part.name] = part
+        parts.append(View.whole(part))
+    return [*partial(op, kind, blocks, parts), joining(op, kind, outer, parts)]
+
+
+def weight(op: Op, kind: Loop) -> int:
+    """Bytes of a block's results for each byte of a reduced element, at least one."""
+    moving = [
+        dtype.size
+        for dtype, v in zip(kind.inputs, op.reads, strict=True)
+        if all(s for s, e in zip(v.strides[len(kind.parallel) :], kind.folded, strict=True) if e > 1)
+    ]
+    made = sum(r.dtype.size for r in kind.reductions)
+    return max(1, -(-made // max(moving, default=made)))
+
+
+def blocks_of(folded: Shape, weight: int) -> tuple[Blocks, ...]:
+    """Whole inner dimensions, as many as fit into a block, and pieces of the next one; outer ones element by element.
+
+    A divisor of the extent where that makes blocks large enough, else pieces that differ little. One dimension at most
+    has a rest."""
+    least = SHARE * weight
+    target = max(BLOCK, 2 * least)  # halves of blocks still are large enough
+    found = []
+    for i, extent in enumerate(folded):
+        inner = prod(folded[i + 1 :])
+        most = max(1, min(target // inner, extent))
+        size = next(f for f in range(most, 0, -1) if extent % f == 0)
+        if size < most and size * inner < least:
+            size = -(-extent // -(-extent // most))
+        count = -(-extent // size)
+        found.append(Blocks(count, size, extent - (count - 1) * size))
+    return tuple(found)
+
+
+def partial(op: Op, kind: Loop, blocks: tuple[Blocks, ...], parts: list[View]) -> list[Op]:
+    """The blocks of full size, then the shorter ones, if any."""
+    ragged = next((d for d, b in enumerate(blocks) if b.last != b.size), None)
+    if ragged is None:
+        return [folding(op, f"{op.name}.blocks", kind, blocks, op.reads, parts)]
+    cut, dim = blocks[ragged], len(kind.parallel) + ragged
+    full, end = cut.count - 1, (cut.count - 1) * cut.size
+
+    def piece(name: str, number: int, size: int, first: int, start: int) -> Op:
+        its = (*blocks[:ragged], Blocks(number, size, size), *blocks[ragged + 1 :])
+        reads = tuple(v.sliced(dim, start, start + number * size) for v in op.reads)
+        written = [v.sliced(dim, first, first + number) for v in parts]
+        return folding(op, f"{op.name}.{name}", kind, its, reads, written)
+
+    return [piece("blocks", full, cut.size, 0, 0), piece("rest", 1, cut.last, full, end)]
+
+
+def folding(
+    op: Op, name: str, kind: Loop, blocks: tuple[Blocks, ...], reads: tuple[View, ...], writes: list[View]
+) -> Op:
+    """Fold each block to its partial results."""
+    rank, base = len(kind.parallel), len(kind.inputs) + len(kind.body)
+    sizes = tuple(b.size for b in blocks)
+    extents = (*kind.parallel, *(b.count for b in blocks), *sizes)
+
+    def cut(v: View) -> View:
+        folded = v.strides[rank:]
+        strides = (*v.strides[:rank], *(s * f for s, f in zip(folded, sizes, strict=True)), *folded)
+        return View(v.tensor, extents, strides, v.offset)
+
+    loop = replace(
+        kind,
+        extents=extents,
+        reduced=len(sizes),
+        post=(),
+        results=tuple(range(base, base + len(kind.reductions))),
+        outputs=tuple(r.dtype for r in kind.reductions),
     )
-    return sorted(a for a in used if a < base)
+    return pruned(replace(op, name=name, kind=loop, reads=tuple(map(cut, reads)), writes=tuple(writes)))
 
 
-def block_of(extent: int, inner: int) -> int:
-    """The largest divisor of `extent` that keeps a block near BLOCK elements."""
-    target = max(1, BLOCK // inner)
-    return next(f for f in range(min(target, extent), 0, -1) if extent % f == 0)
+def joining(op: Op, kind: Loop, outer: Shape, parts: list[View]) -> Op:
+    """Fold the partial results, then do what the operation does behind its reduction. That may need inputs and values
+    of the body, if they do not change along the reduced dimensions."""
+    rank, added = len(kind.parallel), len(parts)
+    extents = (*kind.parallel, *outer)
+    first = len(kind.inputs) + len(kind.body)
+    move = {i: i + added for i in range(first + len(kind.reductions) + len(kind.post))}
+    loop = Loop(
+        extents,
+        len(outer),
+        (*(r.dtype for r in kind.reductions), *kind.inputs),
+        renumbered(kind.body, move),
+        tuple(Reduction(r.op, i, r.dtype) for i, r in enumerate(kind.reductions)),
+        renumbered(kind.post, move),
+        tuple(move[r] for r in kind.results),
+        kind.outputs,
+    )
+    behind = tuple(View(v.tensor, extents, (*v.strides[:rank], *(0 for _ in outer)), v.offset) for v in op.reads)
+    return pruned(replace(op, kind=loop, reads=(*parts, *behind)))
