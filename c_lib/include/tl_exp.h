@@ -3,7 +3,7 @@
 #define TL_EXP_H
 #include "tl_float.h"
 
-#define TL_ROUNDER 12582912.0f /* 1.5 * 2^23: adding it rounds to an integer, which then fills the low bits */
+#define TL_ROUNDER tl_lit(12582912.0f) /* 1.5 * 2^23: adding it rounds to an integer, which then fills the low bits */
 
 /* x * 2^k for -300 <= k <= 255 and x near 1, rounded once: the first factor keeps x normal, the second may not. */
 static inline float tl_scale_(float x, int32_t k)
@@ -16,37 +16,37 @@ static inline float tl_scale_(float x, int32_t k)
 static inline float tl_reciprocal_(float d)
 {
     float y = tl_from_bits(0x7ef31000u - tl_bits(d));
-    float e = tl_fmaf(-d, y, 1.0f);
+    float e = tl_fmaf(-d, y, tl_lit(1.0f));
     y = tl_fmaf(y, tl_fmaf(e, e, e), y);
-    e = tl_fmaf(-d, y, 1.0f);
+    e = tl_fmaf(-d, y, tl_lit(1.0f));
     return tl_fmaf(y, e, y);
 }
 
 /* e^r - 1 - r for |r| < 0.3475. */
 static inline float tl_exp_tail_(float r)
 {
-    float p = 0.00138119422f;
-    p = tl_fmaf(p, r, 0.00836772658f);
-    p = tl_fmaf(p, r, 0.0416683592f);
-    p = tl_fmaf(p, r, 0.166665316f);
-    p = tl_fmaf(p, r, 0.49999994f);
+    float p = tl_lit(0.00138119422f);
+    p = tl_fmaf(p, r, tl_lit(0.00836772658f));
+    p = tl_fmaf(p, r, tl_lit(0.0416683592f));
+    p = tl_fmaf(p, r, tl_lit(0.166665316f));
+    p = tl_fmaf(p, r, tl_lit(0.49999994f));
     return r * r * p;
 }
 
 /* x = k ln 2 + r, |r| <= ln 2 / 2, for |x| < 1000; the first product is exact because the constant has 15 bits. */
 static inline float tl_exp_reduce_(float x, int32_t *k)
 {
-    float shifted = tl_fmaf(x, 1.44269502f, TL_ROUNDER), n = shifted - TL_ROUNDER;
+    float shifted = tl_fmaf(x, tl_lit(1.44269502f), TL_ROUNDER), n = shifted - TL_ROUNDER;
     *k = (int32_t)(tl_bits(shifted) - tl_bits(TL_ROUNDER));
-    return tl_fmaf(n, -1.42860677e-06f, tl_fmaf(n, -0.693145752f, x));
+    return tl_fmaf(n, tl_lit(-1.42860677e-06f), tl_fmaf(n, tl_lit(-0.693145752f), x));
 }
 
 static inline float tl_expf(float x)
 {
     int32_t k;
-    if (!(tl_absf(x) < 87.0f)) /* also NaN, which the selections let through */
-        x = x > 89.0f ? 89.0f : x < -104.0f ? -104.0f : x;
-    float r = tl_exp_reduce_(x, &k), y = 1.0f + (r + tl_exp_tail_(r));
+    if (!(tl_absf(x) < tl_lit(87.0f))) /* also NaN, which the selections let through */
+        x = x > tl_lit(89.0f) ? tl_lit(89.0f) : x < tl_lit(-104.0f) ? tl_lit(-104.0f) : x;
+    float r = tl_exp_reduce_(x, &k), y = tl_lit(1.0f) + (r + tl_exp_tail_(r));
     if ((uint32_t)(k + 125) < 250u)
         return tl_from_bits(tl_bits(y) + ((uint32_t)k << 23));
     return x == x ? tl_scale_(y, k) : x;
@@ -56,22 +56,22 @@ static inline float tl_expf(float x)
 static inline float tl_exp_split_(float x, float *low)
 {
     int32_t k;
-    float r = tl_exp_reduce_(x, &k), tail = tl_exp_tail_(r), rest = r + tail, y = 1.0f + rest;
+    float r = tl_exp_reduce_(x, &k), tail = tl_exp_tail_(r), rest = r + tail, y = tl_lit(1.0f) + rest;
     float scale = tl_from_bits((uint32_t)(k + 127) << 23);
-    *low = (rest - (y - 1.0f) + (r - rest + tail)) * scale;
+    *low = (rest - (y - tl_lit(1.0f)) + (r - rest + tail)) * scale;
     return y * scale;
 }
 
 /* 1 / (1 + e^-x) = e^x / (1 + e^x), the second for negative x: the exponential is at most 1. */
 static inline float tl_sigmoidf(float x)
 {
-    if (x > 20.0f)
-        return 1.0f;
-    if (x < -20.0f)
+    if (x > tl_lit(20.0f))
+        return tl_lit(1.0f);
+    if (x < tl_lit(-20.0f))
         return tl_expf(x);
     float low, e = tl_exp_split_(-tl_absf(x), &low);
-    float d = 1.0f + e, d_low = e - (d - 1.0f) + low, y = tl_reciprocal_(d);
-    float top = x < 0.0f ? e : 1.0f, q = top * y;
+    float d = tl_lit(1.0f) + e, d_low = e - (d - tl_lit(1.0f)) + low, y = tl_reciprocal_(d);
+    float top = x < 0.0f ? e : tl_lit(1.0f), q = top * y;
     float rest = tl_fmaf(-d_low, q, tl_fmaf(-d, q, top)) + (x < 0.0f ? low : 0.0f);
     return tl_fmaf(rest, y, q);
 }
@@ -80,68 +80,68 @@ static inline float tl_sigmoidf(float x)
 static inline float tl_tanhf(float x)
 {
     float size = tl_absf(x);
-    if (size < 0.6f) {
-        float u = x * x, p = -0.00589669636f;
-        p = tl_fmaf(p, u, 0.0207979325f);
-        p = tl_fmaf(p, u, -0.0537846275f);
-        p = tl_fmaf(p, u, 0.133319363f);
-        p = tl_fmaf(p, u, -0.333332986f);
+    if (size < tl_lit(0.6f)) {
+        float u = x * x, p = tl_lit(-0.00589669636f);
+        p = tl_fmaf(p, u, tl_lit(0.0207979325f));
+        p = tl_fmaf(p, u, tl_lit(-0.0537846275f));
+        p = tl_fmaf(p, u, tl_lit(0.133319363f));
+        p = tl_fmaf(p, u, tl_lit(-0.333332986f));
         return tl_copysignf(tl_fmaf(p * u, x, x), x);
     }
-    if (size > 9.1f)
-        return tl_copysignf(1.0f, x);
-    float low, e = tl_exp_split_(2.0f * size, &low);
-    float d = e + 1.0f, d_low = 1.0f - (d - e) + low, y = tl_reciprocal_(d);
-    y = tl_fmaf(tl_fmaf(-d_low, y, tl_fmaf(-d, y, 1.0f)), y, y);
-    return tl_copysignf(tl_fmaf(-2.0f, y, 1.0f), x);
+    if (size > tl_lit(9.1f))
+        return tl_copysignf(tl_lit(1.0f), x);
+    float low, e = tl_exp_split_(tl_lit(2.0f) * size, &low);
+    float d = e + tl_lit(1.0f), d_low = tl_lit(1.0f) - (d - e) + low, y = tl_reciprocal_(d);
+    y = tl_fmaf(tl_fmaf(-d_low, y, tl_fmaf(-d, y, tl_lit(1.0f))), y, y);
+    return tl_copysignf(tl_fmaf(tl_lit(-2.0f), y, tl_lit(1.0f)), x);
 }
 
 /* erf(x) / x - 1 for |x| < 1. */
 static inline float tl_erf_near_(float x)
 {
-    float u = x * x, p = 7.91918792e-05f;
-    p = tl_fmaf(p, u, -0.000803050934f);
-    p = tl_fmaf(p, u, 0.00519071659f);
-    p = tl_fmaf(p, u, -0.0268551223f);
-    p = tl_fmaf(p, u, 0.112836182f);
-    p = tl_fmaf(p, u, -0.376126289f);
-    return tl_fmaf(p, u, 0.128379166f);
+    float u = x * x, p = tl_lit(7.91918792e-05f);
+    p = tl_fmaf(p, u, tl_lit(-0.000803050934f));
+    p = tl_fmaf(p, u, tl_lit(0.00519071659f));
+    p = tl_fmaf(p, u, tl_lit(-0.0268551223f));
+    p = tl_fmaf(p, u, tl_lit(0.112836182f));
+    p = tl_fmaf(p, u, tl_lit(-0.376126289f));
+    return tl_fmaf(p, u, tl_lit(0.128379166f));
 }
 
 /* x + x P(x^2) near zero, 1 - e^-P(x) beyond. */
 static inline float tl_erff(float x)
 {
     float size = tl_absf(x), p;
-    if (size < 1.0f)
+    if (size < tl_lit(1.0f))
         return tl_fmaf(tl_erf_near_(x), x, x);
-    if (size > 3.95f)
-        return tl_copysignf(1.0f, x);
-    p = 4.54239398e-07f;
-    p = tl_fmaf(p, size, 1.5234903e-05f);
-    p = tl_fmaf(p, size, -0.000402104168f);
-    p = tl_fmaf(p, size, 0.00407113275f);
-    p = tl_fmaf(p, size, -0.0249305442f);
-    p = tl_fmaf(p, size, 0.108056188f);
-    p = tl_fmaf(p, size, 0.633509576f);
-    p = tl_fmaf(p, size, 1.12944865f);
-    float power = tl_fmaf(p, size, -0.000163079865f), low = tl_fmaf(p, size, -power) - 0.000163079865f;
+    if (size > tl_lit(3.95f))
+        return tl_copysignf(tl_lit(1.0f), x);
+    p = tl_lit(4.54239398e-07f);
+    p = tl_fmaf(p, size, tl_lit(1.5234903e-05f));
+    p = tl_fmaf(p, size, tl_lit(-0.000402104168f));
+    p = tl_fmaf(p, size, tl_lit(0.00407113275f));
+    p = tl_fmaf(p, size, tl_lit(-0.0249305442f));
+    p = tl_fmaf(p, size, tl_lit(0.108056188f));
+    p = tl_fmaf(p, size, tl_lit(0.633509576f));
+    p = tl_fmaf(p, size, tl_lit(1.12944865f));
+    float power = tl_fmaf(p, size, tl_lit(-0.000163079865f)), low = tl_fmaf(p, size, -power) - tl_lit(0.000163079865f);
     float rest = tl_expf(-power);
-    return tl_copysignf(1.0f - tl_fmaf(-rest, low, rest), x);
+    return tl_copysignf(tl_lit(1.0f) - tl_fmaf(-rest, low, rest), x);
 }
 
 /* e^x - 1 = 2^k (e^r - 1) + (2^k - 1), with r and the first sum kept in two parts. */
 static inline float tl_expm1f(float x)
 {
     int32_t k;
-    if (!(x < 88.0f && x > -17.5f))
-        return x < 0.0f ? -1.0f : tl_expf(x);
-    float shifted = tl_fmaf(x, 1.44269502f, TL_ROUNDER), n = shifted - TL_ROUNDER;
+    if (!(x < tl_lit(88.0f) && x > tl_lit(-17.5f)))
+        return x < 0.0f ? tl_lit(-1.0f) : tl_expf(x);
+    float shifted = tl_fmaf(x, tl_lit(1.44269502f), TL_ROUNDER), n = shifted - TL_ROUNDER;
     k = (int32_t)(tl_bits(shifted) - tl_bits(TL_ROUNDER));
-    float high = tl_fmaf(n, -0.693145752f, x), r = tl_fmaf(n, -1.42860677e-06f, high);
-    float r_low = tl_fmaf(n, -1.42860677e-06f, high - r), tail = tl_exp_tail_(r) + r_low;
+    float high = tl_fmaf(n, tl_lit(-0.693145752f), x), r = tl_fmaf(n, tl_lit(-1.42860677e-06f), high);
+    float r_low = tl_fmaf(n, tl_lit(-1.42860677e-06f), high - r), tail = tl_exp_tail_(r) + r_low;
     if (k == 0)
         return tl_copysignf(r + tail, x);
-    float scale = tl_from_bits((uint32_t)(k + 127) << 23), base = scale - 1.0f;
+    float scale = tl_from_bits((uint32_t)(k + 127) << 23), base = scale - tl_lit(1.0f);
     float sum = tl_fmaf(scale, r, base);
     return sum + tl_fmaf(scale, tail, tl_fmaf(scale, r, base - sum));
 }

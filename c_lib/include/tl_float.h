@@ -3,8 +3,8 @@
 #define TL_FLOAT_H
 #include <stdint.h>
 
-#define TL_INFINITY __builtin_inff()
-#define TL_NAN __builtin_nanf("")
+#define TL_INFINITY tl_lit(__builtin_inff())
+#define TL_NAN tl_lit(__builtin_nanf(""))
 
 static inline uint32_t tl_bits(float x)
 {
@@ -22,6 +22,23 @@ static inline float tl_from_bits(uint32_t bits)
         float value;
     } pun = {bits};
     return pun.value;
+}
+
+/* A number that becomes part of the instructions. Where code and constants lie in L2, a compiler's own choice, a load,
+ * takes some 15 cycles, and a loop with many of them has no registers to keep them in. One `lui` needs no help in clang. */
+static inline float tl_lit(float value)
+{
+#if defined(__riscv)
+    uint32_t bits = tl_bits(value);
+#if defined(__clang__)
+    if ((bits & 0xfffu) == 0)
+        return value;
+#endif
+    __asm__("" : "+r"(bits));
+    return tl_from_bits(bits);
+#else
+    return value;
+#endif
 }
 
 static inline float tl_fmaf(float a, float b, float c)
@@ -78,42 +95,42 @@ static inline float tl_sqrtf(float x)
 
 static inline float tl_truncf(float x)
 {
-    return tl_absf(x) < 8388608.0f ? tl_copysignf((float)(int32_t)x, x) : x;
+    return tl_absf(x) < tl_lit(8388608.0f) ? tl_copysignf((float)(int32_t)x, x) : x;
 }
 
 static inline float tl_floorf(float x)
 {
     float whole = tl_truncf(x);
-    return whole > x ? whole - 1.0f : whole;
+    return whole > x ? whole - tl_lit(1.0f) : whole;
 }
 
 static inline float tl_ceilf(float x)
 {
     float whole = tl_truncf(x);
-    return whole < x ? whole + 1.0f : whole;
+    return whole < x ? whole + tl_lit(1.0f) : whole;
 }
 
 /* Halves go to the even neighbour, as torch.round does. */
 static inline float tl_roundf(float x)
 {
     float size = tl_absf(x);
-    return size < 8388608.0f ? tl_copysignf((size + 8388608.0f) - 8388608.0f, x) : x;
+    return size < tl_lit(8388608.0f) ? tl_copysignf((size + tl_lit(8388608.0f)) - tl_lit(8388608.0f), x) : x;
 }
 
 /* 1 / sqrt(x): a seed good to 3 %, a cubic step, and another with its residual in two parts. */
 static inline float tl_rsqrtf(float x)
 {
-    float grow = 1.0f;
-    if (!(x >= 1.17549435e-38f && x < TL_INFINITY)) {
+    float grow = tl_lit(1.0f);
+    if (!(x >= tl_lit(1.17549435e-38f) && x < TL_INFINITY)) {
         if (!(x > 0.0f && x < TL_INFINITY))
             return x == 0.0f ? tl_copysignf(TL_INFINITY, x) : x > 0.0f ? 0.0f : TL_NAN;
-        x *= 16777216.0f;
-        grow = 4096.0f;
+        x *= tl_lit(16777216.0f);
+        grow = tl_lit(4096.0f);
     }
-    float y = tl_from_bits(0x5f376000u - (tl_bits(x) >> 1)), root = x * y, e = tl_fmaf(-root, y, 1.0f);
-    y = tl_fmaf(y, e * tl_fmaf(e, 0.375f, 0.5f), y);
+    float y = tl_from_bits(0x5f376000u - (tl_bits(x) >> 1)), root = x * y, e = tl_fmaf(-root, y, tl_lit(1.0f));
+    y = tl_fmaf(y, e * tl_fmaf(e, tl_lit(0.375f), tl_lit(0.5f)), y);
     root = x * y;
-    e = tl_fmaf(-tl_fmaf(x, y, -root), y, tl_fmaf(-root, y, 1.0f));
-    return tl_fmaf(y, e * tl_fmaf(e, 0.375f, 0.5f), y) * grow;
+    e = tl_fmaf(-tl_fmaf(x, y, -root), y, tl_fmaf(-root, y, tl_lit(1.0f)));
+    return tl_fmaf(y, e * tl_fmaf(e, tl_lit(0.375f), tl_lit(0.5f)), y) * grow;
 }
 #endif

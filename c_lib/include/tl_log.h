@@ -7,8 +7,8 @@
 static inline float tl_log_reduce_(float x, int32_t *k)
 {
     int32_t adjust = 0;
-    if (x < 1.17549435e-38f) {
-        x *= 8388608.0f;
+    if (x < tl_lit(1.17549435e-38f)) {
+        x *= tl_lit(8388608.0f);
         adjust = 23;
     }
     uint32_t above = (tl_bits(x) - 0x3f2aaaabu) & 0xff800000u;
@@ -19,22 +19,22 @@ static inline float tl_log_reduce_(float x, int32_t *k)
 /* (log(1 + f) - f) / f^2 for |f| <= 1/3. */
 static inline float tl_log_tail_(float f)
 {
-    float p = 0.119585872f;
-    p = tl_fmaf(p, f, -0.128303021f);
-    p = tl_fmaf(p, f, 0.107695282f);
-    p = tl_fmaf(p, f, -0.12199384f);
-    p = tl_fmaf(p, f, 0.143027186f);
-    p = tl_fmaf(p, f, -0.166792974f);
-    p = tl_fmaf(p, f, 0.199996814f);
-    p = tl_fmaf(p, f, -0.249998271f);
-    p = tl_fmaf(p, f, 0.333333343f);
-    return tl_fmaf(p, f, -0.5f);
+    float p = tl_lit(0.119585872f);
+    p = tl_fmaf(p, f, tl_lit(-0.128303021f));
+    p = tl_fmaf(p, f, tl_lit(0.107695282f));
+    p = tl_fmaf(p, f, tl_lit(-0.12199384f));
+    p = tl_fmaf(p, f, tl_lit(0.143027186f));
+    p = tl_fmaf(p, f, tl_lit(-0.166792974f));
+    p = tl_fmaf(p, f, tl_lit(0.199996814f));
+    p = tl_fmaf(p, f, tl_lit(-0.249998271f));
+    p = tl_fmaf(p, f, tl_lit(0.333333343f));
+    return tl_fmaf(p, f, tl_lit(-0.5f));
 }
 
 /* log(1 + f) + k ln 2 for |f| <= 1/3. */
 static inline float tl_log_sum_(float f, int32_t k)
 {
-    return tl_fmaf((float)k, 0.693147182f, tl_fmaf(tl_log_tail_(f), f * f, f));
+    return tl_fmaf((float)k, tl_lit(0.693147182f), tl_fmaf(tl_log_tail_(f), f * f, f));
 }
 
 /* The logarithms outside of the positive finite numbers. */
@@ -49,24 +49,24 @@ static inline float tl_logf(float x)
     if (!(x > 0.0f && x < TL_INFINITY))
         return tl_log_edge_(x);
     float m = tl_log_reduce_(x, &k);
-    return tl_log_sum_(m - 1.0f, k);
+    return tl_log_sum_(m - tl_lit(1.0f), k);
 }
 
 /* With 1 + x = 2^k m roughly, f = x 2^-k + (2^-k - 1) is rounded once, and not at all for k = 0. */
 static inline float tl_log1pf(float x)
 {
-    if (!(x > -1.0f && x < 1e9f))
-        return x > 0.0f ? tl_logf(x) : x == -1.0f ? -TL_INFINITY : x < -1.0f ? TL_NAN : x;
-    uint32_t above = (tl_bits(1.0f + x) - 0x3f2aaaabu) & 0xff800000u;
+    if (!(x > tl_lit(-1.0f) && x < tl_lit(1e9f)))
+        return x > 0.0f ? tl_logf(x) : x == tl_lit(-1.0f) ? -TL_INFINITY : x < tl_lit(-1.0f) ? TL_NAN : x;
+    uint32_t above = (tl_bits(tl_lit(1.0f) + x) - 0x3f2aaaabu) & 0xff800000u;
     float scale = tl_from_bits(0x3f800000u - above);
-    return tl_copysignf(tl_log_sum_(tl_fmaf(x, scale, scale - 1.0f), (int32_t)above >> 23), x);
+    return tl_copysignf(tl_log_sum_(tl_fmaf(x, scale, scale - tl_lit(1.0f)), (int32_t)above >> 23), x);
 }
 
 /* log(1 + e^x), with the larger term taken out: torch's softplus is this below its threshold. */
 static inline float tl_softplusf(float x)
 {
     float size = tl_absf(x);
-    if (!(size < 87.0f))
+    if (!(size < tl_lit(87.0f)))
         return x > 0.0f ? x : tl_expf(x);
     float tail = tl_log1pf(tl_expf(-size));
     return x > 0.0f ? x + tail : tail;

@@ -4,13 +4,13 @@
 /* 2^r for |r| <= 1/2. */
 static float exp2_near(float r)
 {
-    float p = 1.46707525e-05f;
-    p = tl_fmaf(p, r, 0.000154514142f);
-    p = tl_fmaf(p, r, 0.00133366673f);
-    p = tl_fmaf(p, r, 0.0096180886f);
-    p = tl_fmaf(p, r, 0.0555040613f);
-    p = tl_fmaf(p, r, 0.240226507f);
-    p = tl_fmaf(p, r, 0.693147182f);
+    float p = tl_lit(1.46707525e-05f);
+    p = tl_fmaf(p, r, tl_lit(0.000154514142f));
+    p = tl_fmaf(p, r, tl_lit(0.00133366673f));
+    p = tl_fmaf(p, r, tl_lit(0.0096180886f));
+    p = tl_fmaf(p, r, tl_lit(0.0555040613f));
+    p = tl_fmaf(p, r, tl_lit(0.240226507f));
+    p = tl_fmaf(p, r, tl_lit(0.693147182f));
     return tl_fmaf(p, r, 1.0f);
 }
 
@@ -35,23 +35,23 @@ static float log_scaled(float x, float unit, float unit_low, float two_high, flo
 
 float tl_log2f(float x)
 {
-    return log_scaled(x, 1.44269502f, 1.92596303e-08f, 1.0f, 0.0f);
+    return log_scaled(x, tl_lit(1.44269502f), tl_lit(1.92596303e-08f), 1.0f, 0.0f);
 }
 
 float tl_log10f(float x)
 {
-    return log_scaled(x, 0.434294492f, -1.010305e-08f, 0.301025391f, 4.60503907e-06f);
+    return log_scaled(x, tl_lit(0.434294492f), tl_lit(-1.010305e-08f), 0.301025391f, tl_lit(4.60503907e-06f));
 }
 
 /* atanh(s) for s = high + low, |high| <= 0.2: s + s w, w = u / 3 + u^2 P(u) in two parts. */
 static float atanh_split(float s, float s_low, float *low)
 {
     float u = s * s, u_low = tl_fmaf(s, s, -u) + 2.0f * s * s_low;
-    float p = 0.0996042341f;
-    p = tl_fmaf(p, u, 0.110777654f);
-    p = tl_fmaf(p, u, 0.142862335f);
-    p = tl_fmaf(p, u, 0.199999973f) * u;
-    float third = 0.333333343f + p, third_low = p - (third - 0.333333343f) - 9.93410776e-09f;
+    float p = tl_lit(0.0996042341f);
+    p = tl_fmaf(p, u, tl_lit(0.110777654f));
+    p = tl_fmaf(p, u, tl_lit(0.142862335f));
+    p = tl_fmaf(p, u, tl_lit(0.199999973f)) * u;
+    float third = tl_lit(0.333333343f) + p, third_low = p - (third - tl_lit(0.333333343f)) - tl_lit(9.93410776e-09f);
     float w = u * third, w_low = tl_fmaf(u, third, -w) + u * third_low + u_low * third;
     float term = s * w, term_low = tl_fmaf(s, w, -term) + s * w_low + s_low * w;
     float sum = s + term, rest = term - (sum - s) + (term_low + s_low);
@@ -67,8 +67,9 @@ static float log2_split(float x, float *low)
     float f = tl_log_reduce_(x, &k) - 1.0f, d = 2.0f + f, d_low = f - (d - 2.0f);
     float s = f / d, s_low = tl_fmaf(-s, d_low, tl_fmaf(-s, d, f)) / d, half_low;
     float half = atanh_split(s, s_low, &half_low);
-    float part = half * 2.88539004f;
-    float part_low = tl_fmaf(half, 2.88539004f, -part) + half * 3.85192607e-08f + half_low * 2.88539004f;
+    float part = half * tl_lit(2.88539004f);
+    float part_low =
+        tl_fmaf(half, tl_lit(2.88539004f), -part) + half * tl_lit(3.85192607e-08f) + half_low * tl_lit(2.88539004f);
     float sum = (float)k + part, rest = part - (sum - (float)k) + part_low;
     float high = sum + rest;
     *low = rest - (high - sum);
@@ -159,10 +160,10 @@ float tl_sinhf(float x)
 {
     float size = tl_absf(x), low;
     if (size < 1.0f) {
-        float u = x * x, p = 2.78392554e-06f;
-        p = tl_fmaf(p, u, 0.000198426351f);
-        p = tl_fmaf(p, u, 0.00833331142f);
-        p = tl_fmaf(p, u, 0.166666672f);
+        float u = x * x, p = tl_lit(2.78392554e-06f);
+        p = tl_fmaf(p, u, tl_lit(0.000198426351f));
+        p = tl_fmaf(p, u, tl_lit(0.00833331142f));
+        p = tl_fmaf(p, u, tl_lit(0.166666672f));
         return tl_fmaf(p * u, x, x);
     }
     if (!(size < 20.0f))

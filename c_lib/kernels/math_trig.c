@@ -28,8 +28,9 @@ static angle_t angle_of_fraction(int32_t quarters, int64_t fraction)
     scale = fraction < 0 ? -scale : scale;
     float high = (float)(int32_t)(size >> 40) * scale;
     float low = (float)(int32_t)(size >> 16 & 0xffffffu) * (scale * 5.96046448e-08f);
-    float product = high * 1.57079637f;
-    float rest = tl_fmaf(high, 1.57079637f, -product) + tl_fmaf(low, 1.57079637f, high * -4.37113883e-08f);
+    float product = high * tl_lit(1.57079637f);
+    float rest = tl_fmaf(high, tl_lit(1.57079637f), -product) +
+                 tl_fmaf(low, tl_lit(1.57079637f), high * tl_lit(-4.37113883e-08f));
     float sum = product + rest;
     return (angle_t){quarters, sum, rest - (sum - product)};
 }
@@ -53,36 +54,36 @@ static angle_t reduce_huge(float x)
 /* pi / 2 in three parts; the first step is exact. NaN and infinity give NaN. */
 static angle_t reduce(float x)
 {
-    if (tl_absf(x) < 0.785398126f)
+    if (tl_absf(x) < tl_lit(0.785398126f))
         return (angle_t){0, x, 0.0f};
     if (!(tl_absf(x) < TL_INFINITY))
         return (angle_t){0, TL_NAN, 0.0f};
     if (tl_absf(x) >= 65536.0f)
         return reduce_huge(x);
-    float shifted = tl_fmaf(x, 0.636619747f, TL_ROUNDER), n = shifted - TL_ROUNDER;
-    float first = tl_fmaf(n, -1.57079637f, x), step = n * 4.37113883e-08f,
-          step_low = tl_fmaf(n, 4.37113883e-08f, -step);
+    float shifted = tl_fmaf(x, tl_lit(0.636619747f), TL_ROUNDER), n = shifted - TL_ROUNDER;
+    float first = tl_fmaf(n, tl_lit(-1.57079637f), x), step = n * tl_lit(4.37113883e-08f),
+          step_low = tl_fmaf(n, tl_lit(4.37113883e-08f), -step);
     float second = first + step, part = second - first;
-    float rest = first - (second - part) + (step - part) + tl_fmaf(n, 1.71512451e-15f, step_low);
+    float rest = first - (second - part) + (step - part) + tl_fmaf(n, tl_lit(1.71512451e-15f), step_low);
     float sum = second + rest;
     return (angle_t){(int32_t)(tl_bits(shifted) - tl_bits(TL_ROUNDER)), sum, rest - (sum - second)};
 }
 
 static float sin_near(angle_t angle)
 {
-    float r = angle.high, u = r * r, p = 2.83703957e-06f;
-    p = tl_fmaf(p, u, -0.000198534879f);
-    p = tl_fmaf(p, u, 0.00833338033f);
-    p = tl_fmaf(p, u, -0.166666672f);
+    float r = angle.high, u = r * r, p = tl_lit(2.83703957e-06f);
+    p = tl_fmaf(p, u, tl_lit(-0.000198534879f));
+    p = tl_fmaf(p, u, tl_lit(0.00833338033f));
+    p = tl_fmaf(p, u, tl_lit(-0.166666672f));
     return r + tl_fmaf(r * u, p, angle.low);
 }
 
 static float cos_near(angle_t angle)
 {
-    float r = angle.high, u = r * r, p = -2.89720447e-07f;
-    p = tl_fmaf(p, u, 2.48229571e-05f);
-    p = tl_fmaf(p, u, -0.00138889824f);
-    p = tl_fmaf(p, u, 0.0416666679f);
+    float r = angle.high, u = r * r, p = tl_lit(-2.89720447e-07f);
+    p = tl_fmaf(p, u, tl_lit(2.48229571e-05f));
+    p = tl_fmaf(p, u, tl_lit(-0.00138889824f));
+    p = tl_fmaf(p, u, tl_lit(0.0416666679f));
     float sum = tl_fmaf(u, -0.5f, 1.0f);
     return sum + (tl_fmaf(u, -0.5f, 1.0f - sum) + tl_fmaf(u * u, p, -r * angle.low));
 }
@@ -115,12 +116,12 @@ float tl_tanf(float x)
 /* asin x - x for |x| <= 1/2. */
 static float asin_tail(float x, float u)
 {
-    float p = 0.0376731195f;
-    p = tl_fmaf(p, u, 0.0143291904f);
-    p = tl_fmaf(p, u, 0.0318360552f);
-    p = tl_fmaf(p, u, 0.0445136353f);
-    p = tl_fmaf(p, u, 0.0750052109f);
-    p = tl_fmaf(p, u, 0.166666597f);
+    float p = tl_lit(0.0376731195f);
+    p = tl_fmaf(p, u, tl_lit(0.0143291904f));
+    p = tl_fmaf(p, u, tl_lit(0.0318360552f));
+    p = tl_fmaf(p, u, tl_lit(0.0445136353f));
+    p = tl_fmaf(p, u, tl_lit(0.0750052109f));
+    p = tl_fmaf(p, u, tl_lit(0.166666597f));
     return x * u * p;
 }
 
@@ -140,39 +141,39 @@ float tl_asinf(float x)
         return x + asin_tail(x, x * x);
     if (!(size <= 1.0f))
         return TL_NAN;
-    float root = half_acos(size, &low), high = tl_fmaf(-2.0f, root, 1.57079637f);
-    float rest = tl_fmaf(-2.0f, root, 1.57079637f - high);
-    return tl_copysignf(high + (rest + tl_fmaf(-2.0f, low, -4.37113883e-08f)), x);
+    float root = half_acos(size, &low), high = tl_fmaf(-2.0f, root, tl_lit(1.57079637f));
+    float rest = tl_fmaf(-2.0f, root, tl_lit(1.57079637f) - high);
+    return tl_copysignf(high + (rest + tl_fmaf(-2.0f, low, tl_lit(-4.37113883e-08f))), x);
 }
 
 float tl_acosf(float x)
 {
     float size = tl_absf(x), low;
     if (size < 0.5f) {
-        float high = 1.57079637f - x;
-        return high + (1.57079637f - high - x - asin_tail(x, x * x) - 4.37113883e-08f);
+        float high = tl_lit(1.57079637f) - x;
+        return high + (tl_lit(1.57079637f) - high - x - asin_tail(x, x * x) - tl_lit(4.37113883e-08f));
     }
     if (!(size <= 1.0f))
         return TL_NAN;
     float root = half_acos(size, &low);
     if (x > 0.0f)
         return 2.0f * (root + low);
-    float high = tl_fmaf(-2.0f, root, 3.14159274f), rest = tl_fmaf(-2.0f, root, 3.14159274f - high);
-    return high + (rest + tl_fmaf(-2.0f, low, -8.74227766e-08f));
+    float high = tl_fmaf(-2.0f, root, tl_lit(3.14159274f)), rest = tl_fmaf(-2.0f, root, tl_lit(3.14159274f) - high);
+    return high + (rest + tl_fmaf(-2.0f, low, tl_lit(-8.74227766e-08f)));
 }
 
 /* atan x - x for |x| <= 1. */
 static float atan_tail(float x)
 {
-    float u = x * x, p = -0.0018187419f;
-    p = tl_fmaf(p, u, 0.0110290442f);
-    p = tl_fmaf(p, u, -0.0313945375f);
-    p = tl_fmaf(p, u, 0.0581781007f);
-    p = tl_fmaf(p, u, -0.084164612f);
-    p = tl_fmaf(p, u, 0.109566577f);
-    p = tl_fmaf(p, u, -0.142650917f);
-    p = tl_fmaf(p, u, 0.199986264f);
-    p = tl_fmaf(p, u, -0.333333015f);
+    float u = x * x, p = tl_lit(-0.0018187419f);
+    p = tl_fmaf(p, u, tl_lit(0.0110290442f));
+    p = tl_fmaf(p, u, tl_lit(-0.0313945375f));
+    p = tl_fmaf(p, u, tl_lit(0.0581781007f));
+    p = tl_fmaf(p, u, tl_lit(-0.084164612f));
+    p = tl_fmaf(p, u, tl_lit(0.109566577f));
+    p = tl_fmaf(p, u, tl_lit(-0.142650917f));
+    p = tl_fmaf(p, u, tl_lit(0.199986264f));
+    p = tl_fmaf(p, u, tl_lit(-0.333333015f));
     return x * u * p;
 }
 
@@ -186,7 +187,8 @@ static float atan_from(float base, float base_low, float x)
 float tl_atanf(float x)
 {
     float size = tl_absf(x);
-    float angle = size > 1.0f ? atan_from(1.57079637f, -4.37113883e-08f, -1.0f / size) : size + atan_tail(size);
+    float angle =
+        size > 1.0f ? atan_from(tl_lit(1.57079637f), tl_lit(-4.37113883e-08f), -1.0f / size) : size + atan_tail(size);
     return tl_copysignf(angle, x);
 }
 
@@ -198,10 +200,10 @@ float tl_atan2f(float y, float x)
     int left = (int)(tl_bits(x) >> 31);
     if (up > right) {
         float slope = right / up;
-        angle = atan_from(1.57079637f, -4.37113883e-08f, left ? slope : -slope);
+        angle = atan_from(tl_lit(1.57079637f), tl_lit(-4.37113883e-08f), left ? slope : -slope);
     } else {
         float slope = up == right ? (float)(up > 0.0f) : up / right;
-        angle = left ? atan_from(3.14159274f, -8.74227766e-08f, -slope) : slope + atan_tail(slope);
+        angle = left ? atan_from(tl_lit(3.14159274f), tl_lit(-8.74227766e-08f), -slope) : slope + atan_tail(slope);
     }
     return tl_copysignf(angle, y);
 }

@@ -134,9 +134,9 @@ static const pair_entry_t PAIR_ENTRIES[] = {
 enum { PAIR_ENTRIES_COUNT = sizeof PAIR_ENTRIES / sizeof *PAIR_ENTRIES };
 
 static const float SPECIALS[] = {
-    0.0f,   1e-45f,         1.1754942e-38f, 1.17549435e-38f, 0.5f,       0.99999994f, 1.0f,      1.0000001f, 1.5f,
-    2.0f,   2.5f,           3.0f,           8388607.5f,      8388608.0f, 87.0f,       88.72284f, 88.8f,      103.972f,
-    104.0f, 3.40282347e38f, TL_INFINITY,    TL_NAN};
+    0.0f,     1e-45f, 1.1754942e-38f, 1.17549435e-38f, 0.5f,  0.99999994f, 1.0f,  1.0000001f, 1.5f,   2.0f,
+    2.5f,     3.0f,   8388607.5f,     8388608.0f,      87.0f, 88.72284f,   88.8f, 103.972f,   104.0f, 3.40282347e38f,
+    INFINITY, NAN};
 enum { SPECIALS_COUNT = sizeof SPECIALS / sizeof *SPECIALS };
 
 static double ulp_of(double value)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from trainlib_deployer.emit.names import literal
 from trainlib_deployer.program.expr import C_FORM, Const, Instr
 from trainlib_deployer.program.ir import DType
@@ -60,8 +62,16 @@ def instructions(t: Text, kind: Loop, instrs: tuple[Instr, ...], first: int, wan
 
 def instruction(kind: Loop, s: Instr, result: int, name: Name) -> str:
     operand_type = s.dtype if s.op not in ("lt", "le", "gt", "ge", "eq", "ne", "not") else operand_dtype(kind, s)
-    args = [literal(a.value, operand_type) if isinstance(a, Const) else name(a) for a in s.args]
+    args = [constant(a.value, operand_type) if isinstance(a, Const) else name(a) for a in s.args]
     return f"const {s.dtype.c_name} {name(result)} = {C_FORM[s.op].format(*args)};"
+
+
+def constant(value: float | int, dtype: DType) -> str:
+    """A literal; one that takes a load from memory unless it is put together from two instructions says so."""
+    text = literal(value, dtype)
+    with np.errstate(over="ignore"):
+        long = dtype is DType.F32 and int(np.float32(value).view(np.uint32)) & 0xFFF
+    return f"tl_lit({text})" if long else text
 
 
 def operand_dtype(kind: Loop, instr: Instr) -> DType:
