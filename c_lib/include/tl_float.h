@@ -1,4 +1,4 @@
-/* Bits, signs, comparisons, roots and rounding of floats. */
+/* Bits, signs, comparisons and rounding of floats, and 1 / sqrt(x). */
 #ifndef TL_FLOAT_H
 #define TL_FLOAT_H
 #include <stdint.h>
@@ -86,11 +86,6 @@ static inline float tl_minf(float a, float b)
 static inline float tl_maxf(float a, float b)
 {
     return a > b || a != a ? a : b;
-}
-
-static inline float tl_sqrtf(float x)
-{
-    return __builtin_sqrtf(x);
 }
 
 static inline float tl_truncf(float x)

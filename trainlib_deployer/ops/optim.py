@@ -133,6 +133,16 @@ def moved(p: Expr, lr: Expr, direction: Expr) -> Expr:
     return apply("fma", [-lr, direction, p])
 
 
+def averaged(average: Expr, g: Expr, beta: float) -> Expr:
+    """beta * average + (1 - beta) * g."""
+    return apply("fma", [g - average, 1.0 - beta, average])
+
+
+def mean_square(average: Expr, g: Expr, beta: float) -> Expr:
+    """beta * average + (1 - beta) * g^2."""
+    return apply("fma", [g * (1.0 - beta), g, average * beta])
+
+
 def betas_of(h: Hyper) -> tuple[float, float]:
     first, second = h.get("betas", (0.9, 0.999))
     return float(first), float(second)
@@ -181,11 +191,11 @@ def adam(b: Builder, group: Group, parameters: list[Parameter]) -> None:
 
     def formula(p: Expr, g: Expr, lr: Expr, rate: Expr, root: Expr, m: Expr, v: Expr, *top: Expr) -> Sequence[Operand]:
         p, g = both_decays(h, p, signed(h, g), lr, decoupled)
-        m = m + (g - m) * (1.0 - beta1)
-        v = v * beta2 + g * g * (1.0 - beta2)
+        m = averaged(m, g, beta1)
+        v = mean_square(v, g, beta2)
         largest = [call("max", before, v) for before in top]
-        denominator = call("sqrt", largest[0] if largest else v) * root + eps
-        return (p - rate * (m / denominator), m, v, *largest)
+        denominator = apply("fma", [call("sqrt", largest[0] if largest else v), root, eps])
+        return (moved(p, rate, m / denominator), m, v, *largest)
 
     labels = ("exp_avg", "exp_avg_sq", "max_exp_avg_sq")[: 3 if amsgrad else 2]
     for q in parameters:
@@ -214,9 +224,9 @@ def nadam(b: Builder, group: Group, parameters: list[Parameter]) -> None:
 
     def formula(p: Expr, g: Expr, lr: Expr, by_g: Expr, by_m: Expr, root: Expr, m: Expr, v: Expr) -> Sequence[Operand]:
         p, g = both_decays(h, p, signed(h, g), lr, decoupled)
-        m = m + (g - m) * (1.0 - beta1)
-        v = v * beta2 + g * g * (1.0 - beta2)
-        denominator = call("sqrt", v) * root + eps
+        m = averaged(m, g, beta1)
+        v = mean_square(v, g, beta2)
+        denominator = apply("fma", [call("sqrt", v), root, eps])
         return p - by_g * (g / denominator) - by_m * (m / denominator), m, v
 
     for q in parameters:
@@ -247,8 +257,8 @@ def radam(b: Builder, group: Group, parameters: list[Parameter]) -> None:
 
     def formula(p: Expr, g: Expr, lr: Expr, rate: Expr, rectified: Expr, m: Expr, v: Expr) -> Sequence[Operand]:
         p, g = both_decays(h, p, signed(h, g), lr, decoupled)
-        m = m + (g - m) * (1.0 - beta1)
-        v = v * beta2 + g * g * (1.0 - beta2)
+        m = averaged(m, g, beta1)
+        v = mean_square(v, g, beta2)
         adaptive = select(rectified < 0.0, 1.0, rectified / (call("sqrt", v) + eps))
         return p - rate * m * adaptive, m, v
 
@@ -266,7 +276,7 @@ def adamax(b: Builder, group: Group, parameters: list[Parameter]) -> None:
 
     def formula(p: Expr, g: Expr, lr: Expr, rate: Expr, m: Expr, top: Expr) -> Sequence[Operand]:
         g = decayed(h, signed(h, g), p)
-        m = m + (g - m) * (1.0 - beta1)
+        m = averaged(m, g, beta1)
         top = call("max", top * beta2, call("abs", g) + eps)
         return p - rate * (m / top), m, top
 
@@ -283,12 +293,12 @@ def rmsprop(b: Builder, group: Group, parameters: list[Parameter]) -> None:
     def formula(p: Expr, g: Expr, lr: Expr, square: Expr, *rest: Expr) -> Sequence[Operand]:
         left = list(rest)
         g = decayed(h, signed(h, g), p)
-        square = square * alpha + g * g * (1.0 - alpha)
+        square = mean_square(square, g, alpha)
         out: list[Operand] = [square]
         spread = square
         if centered:
             average = left.pop(0)
-            average = average + (g - average) * (1.0 - alpha)
+            average = averaged(average, g, alpha)
             out.append(average)
             spread = square - average * average
         direction = g / (call("sqrt", spread) + eps)
@@ -325,7 +335,7 @@ def adadelta(b: Builder, group: Group, parameters: list[Parameter]) -> None:
 
     def formula(p: Expr, g: Expr, lr: Expr, square: Expr, delta: Expr) -> Sequence[Operand]:
         g = decayed(h, signed(h, g), p)
-        square = square * rho + g * g * (1.0 - rho)
+        square = mean_square(square, g, rho)
         change = call("sqrt", delta + eps) / call("sqrt", square + eps) * g
         return p - lr * change, square, delta * rho + change * change * (1.0 - rho)
 
