@@ -1,4 +1,4 @@
-/* Convolution, its gradients, and matrix products. See docs/kernels.md for the contract that all kernels keep. */
+/* Convolution and its gradients. See docs/kernels.md for the contract that all kernels keep. */
 #ifndef TL_CONV_H
 #define TL_CONV_H
 #include "tl_hal.h"
@@ -29,52 +29,7 @@ void tl_conv2d_fw_f32(const tl_conv2d *a);   /* reads x, w, bias; writes y */
 void tl_conv2d_bw_x_f32(const tl_conv2d *a); /* reads y (= dL/dy), w, bias; writes x (= dL/dx) */
 void tl_conv2d_bw_w_f32(const tl_conv2d *a); /* reads x, y (= dL/dy); writes w (= dL/dw) */
 
-/* c[b][m][n] (+)= init + sum_k a[b][m][k] * bm[b][k][n], every operand with its own element strides. */
-typedef struct {
-    const float *a, *b, *init; /* init may be NULL */
-    float *c;
-    int batch, m, n, k;
-    int a_b, a_m, a_k; /* strides of a: batch, row, column */
-    int b_b, b_k, b_n;
-    int c_b, c_m, c_n;
-    int i_b, i_m, i_n; /* strides of init (0: broadcast) */
-    int accumulate;    /* 1: c += a*b, init ignored */
-    int team;          /* there is scratch for so many cores, the others only meet them at barriers; 0: for all */
-    void *scratch;     /* tl_matmul_scratch() bytes, shared by all cores */
-} tl_matmul;
-
-void tl_matmul_f32(const tl_matmul *a);
-
 /* Bytes of scratch where `cores` work; trainlib_deployer/ops/kernel_scratch.py has the same formulas. */
-static inline int tl_matmul_tiles(const tl_matmul *a)
-{
-    if (a->m == 1 || a->n == 1)
-        return a->batch * ((a->m * a->n + 3) / 4);
-    return a->batch * ((a->m + 3) / 4) * ((a->n + 3) / 4);
-}
-
-static inline int tl_matmul_blocks(const tl_matmul *a)
-{
-    return tl_matmul_tiles(a) * ((a->k + 63) / 64);
-}
-
-/* A product with too few tiles of 4 (vectors) or 4 x 4 elements for the team is split over k as well. */
-static inline int tl_matmul_splits(const tl_matmul *a, int cores)
-{
-    const int vector = a->m == 1 || a->n == 1;
-    if (cores == 1 || a->k <= 64 || tl_matmul_blocks(a) > (vector ? 512 : 128))
-        return 0;
-    return vector ? a->batch * a->m * a->n < 4 * cores : tl_matmul_tiles(a) < 2 * cores;
-}
-
-static inline int tl_matmul_scratch(const tl_matmul *a, int cores)
-{
-    const int vector = a->m == 1 || a->n == 1, parts = tl_matmul_splits(a, cores) ? tl_matmul_blocks(a) : 0;
-    if (a->k == 1)
-        return 0;
-    return vector ? 16 * parts : cores * 2 * 1024 + 64 * parts;
-}
-
 enum { TL_FW, TL_BW_X, TL_BW_W };
 
 /* The weight gradient of a depthwise convolution: sums of blocks, three taps each. */

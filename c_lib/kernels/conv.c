@@ -1,7 +1,7 @@
 /* Forward convolution and input gradient. The work is cut into tiles of 4 output channels x 4 output pixels, numbered
  * with the channels fastest; each core takes a contiguous range and packs, for 64 terms at a time, the inputs of its 4
  * pixels. */
-#include "../ukernels/tl_gather.h"
+#include "tl_gather.h"
 
 enum { SLACK = 8 * 4 };
 

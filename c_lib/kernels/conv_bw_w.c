@@ -1,7 +1,7 @@
 /* Weight gradient: w[co][ci][ky][kx] = sum over the flat index (n, oy, ox) of y * x. Tiles of 4 output channels x 4
  * kernel columns (ci, ky, kx), channels fastest; each core takes a contiguous range and packs, for 64 terms at a time,
  * the inputs that its 4 kernel columns meet. dL/dy is read where it lies. */
-#include "../ukernels/tl_gather.h"
+#include "tl_gather.h"
 
 /* One kernel column: the outputs ox of a row that it meets inside the image, and where. */
 typedef struct {

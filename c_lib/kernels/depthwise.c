@@ -1,7 +1,7 @@
 /* Forward convolution and input gradient whose groups have one channel on either side, or nearly: no operand is shared
  * between output channels, so nothing is packed. An item of work is one output row of one channel; four neighbouring
  * pixels make four chains. */
-#include "../ukernels/tl_gather.h"
+#include "tl_gather.h"
 
 /* One output row: `in` is column 0 of the row that tap row 0 reads, taps y0 .. y1 - 1 are rows inside the image. */
 typedef struct {

@@ -1,7 +1,7 @@
 /* Weight gradient of groups with one input channel: w[o][ky][kx] = sum over the flat index (n, oy, ox) of y * x. An
  * item of work is up to three neighbouring taps of one kernel row, which make three chains; if there are few, they are
  * split into blocks of the sum as well, which are added in their order once all are done. */
-#include "../ukernels/tl_gather.h"
+#include "tl_gather.h"
 
 enum { TAPS = 3 };
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import subprocess
 from collections.abc import Iterator
+from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -20,6 +21,7 @@ from trainlib_deployer.emit.calls import Addresses, call_lines
 from trainlib_deployer.emit.loops import LoopLibrary
 from trainlib_deployer.emit.names import comment
 from trainlib_deployer.emit.tiles import tiled_lines
+from trainlib_deployer.kernels.table import ROWS
 from trainlib_deployer.machine.targets import resolve
 from trainlib_deployer.ops.lower import lower
 from trainlib_deployer.passes.coalesce import merged
@@ -159,6 +161,7 @@ class Places(Addresses):
 
     program: Program
     end: int
+    cores: int = TEAM
     compared: int = 0  # bytes; behind them lies what nobody reads, such as what passes from tile to tile
 
     def recorded(self, tensor: str) -> bool:
@@ -169,6 +172,11 @@ class Places(Addresses):
 
     def scratch(self, position: int) -> str:
         return f"SCRATCH_{position}"
+
+    def run_by(self, cores: int) -> Places:
+        same = copy(self)
+        same.cores = cores
+        return same
 
 
 @dataclass
@@ -211,10 +219,13 @@ class Comparison:
     def source(self) -> str:
         blocks = [self.untiled(k, op) for k, op in enumerate(self.program.ops)]
         blocks += [self.tiled(i, c) for i, c in enumerate(self.cases)]
-        headers = sorted({h for op in self.program.ops for h in getattr(op.kind, "headers", ())})
+        headers = sorted(
+            {h for op in self.program.ops for h in getattr(op.kind, "headers", ())} | {r.header for r in ROWS}
+        )
         lines = ["cases.h", "loops.h", "tl_stream.h", *headers]
         lines = [f'#include "{h}"' for h in lines]
         lines += [
+            *(r.prototype for r in ROWS),
             "extern tl_lane lanes[];",
             "#define LANES(position) lanes",
             "#define TRANSFERS(call) call",
@@ -243,7 +254,7 @@ class Comparison:
             offset += sizes[k]
         lines = ["enum { " + ", ".join(f"TILE_{number}_{k} = {v}" for k, v in places.items()) + " };"] if places else []
         lines += [f"#define SCRATCH_{number} ((void *)l1)", f"/* {comment(str(case))} */"]
-        text = tiled_lines(case.op, case.tiling, number, self.at, self.library)
+        text = tiled_lines(case.op, case.tiling, number, self.at.run_by(case.cores), self.library)
         lines += [
             f"static void case{number}(void *unused)",
             "{",
@@ -306,8 +317,7 @@ def machine() -> list[str]:
 def kernel_objects(folder: Path) -> list[Path]:
     """The C library, with the host's cores but without its transfers."""
     hidden = [f"-Dtl_dma_{n}=host_dma_{n}" for n in ("in", "out", "wait")]
-    sources = [*sorted((C_LIB / "kernels").glob("*.c")), *sorted((C_LIB / "ukernels").glob("*.c"))]
-    for source in sources:
+    for source in sorted((C_LIB / "kernels").rglob("*.c")):
         compiled(source, folder, "-O2")
     compiled(C_LIB / "hal" / "host.c", folder, "-O2", *hidden)
     return sorted(folder.glob("*.o"))
@@ -315,7 +325,8 @@ def kernel_objects(folder: Path) -> list[Path]:
 
 def compiled(source: Path, folder: Path, *flags: str) -> Path:
     target = folder / f"{source.stem}.o"
-    command = ["gcc", *FLAGS, *machine(), *flags, f"-I{C_LIB / 'include'}", f"-I{folder}", "-c", source, "-o", target]
+    folders = [f"-I{p}" for p in (C_LIB / "include", C_LIB / "ukernels", folder)]
+    command = ["gcc", *FLAGS, *machine(), *flags, *folders, "-c", source, "-o", target]
     subprocess.run(command, check=True)
     return target
 

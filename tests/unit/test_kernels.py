@@ -1,4 +1,4 @@
-"""The matrix and convolution kernels against torch in double precision, and their order of summation bit by bit."""
+"""The convolution kernels against torch in double precision, and their order of summation bit by bit."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from trainlib_deployer.ops.kernel_scratch import conv_scratch, matmul_scratch
+from trainlib_deployer.ops.kernel_scratch import conv_scratch
 
 C_LIB = Path(__file__).parents[2] / "c_lib"
 SOURCES = [
     "hal/host.c",
-    *(f"kernels/{n}.c" for n in ("conv", "conv_tile", "conv_bw_w", "depthwise", "depthwise_bw_w", "matmul")),
+    *(f"kernels/{n}.c" for n in ("conv", "tile/tile", "conv_bw_w", "depthwise", "depthwise_bw_w")),
 ]
 FLAGS = ["-std=gnu99", "-O2", "-ffp-contract=off", "-fno-math-errno", "-Wall", "-Wextra", "-Werror"]
 CORES = (1, 3, 8)
@@ -40,16 +40,6 @@ static void add(sum *s, float a, float b)
         s->total += s->chain, s->chain = 0;
 }
 static float end(const sum *s) { return s->total + s->chain; }
-void naive_matmul(const tl_matmul *a)
-{
-    for (int b = 0; b < a->batch; b++) for (int m = 0; m < a->m; m++) for (int n = 0; n < a->n; n++) {
-        float *c = a->c + b * a->c_b + m * a->c_m + n * a->c_n;
-        sum s = {a->accumulate ? *c : a->init ? a->init[b * a->i_b + m * a->i_m + n * a->i_n] : 0, 0, 0};
-        for (int k = 0; k < a->k; k++)
-            add(&s, a->a[b * a->a_b + m * a->a_m + k * a->a_k], a->b[b * a->b_b + k * a->b_k + n * a->b_n]);
-        *c = end(&s);
-    }
-}
 static float at(const float *image, tl_pitch p, int n, int c, int y, int x, int h, int w)
 {
     return y < 0 || x < 0 || y >= h || x >= w ? 0 : image[n * p.n + c * p.c + y * p.h + x];
@@ -95,7 +85,6 @@ void naive_bw_w(const tl_conv2d *a)
         *to = end(&s);
     }
 }
-int matmul_scratch(const tl_matmul *a, int cores) { return tl_matmul_scratch(a, cores); }
 int conv_scratch(const tl_conv2d *a, int direction, int cores) { return tl_conv2d_scratch(a, direction, cores); }
 """
 
@@ -119,23 +108,8 @@ class Conv2d(ctypes.Structure):
     ]
 
 
-class MatMul(ctypes.Structure):
-    _fields_ = [
-        *((name, FLOATS) for name in ("a", "b", "init", "c")),
-        *((name, INT) for name in ("batch", "m", "n", "k")),
-        *(
-            (f"{t}_{axis}", INT)
-            for t, axes in (("a", "bmk"), ("b", "bkn"), ("c", "bmn"), ("i", "bmn"))
-            for axis in axes
-        ),
-        ("accumulate", INT),
-        ("team", INT),
-        ("scratch", FLOATS),
-    ]
-
-
 @pytest.fixture(scope="session")
-def lib(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+def conv_lib(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     torch.set_num_threads(1)
     folder = tmp_path_factory.mktemp("kernels")
     (folder / "naive.c").write_text(NAIVE)
@@ -150,6 +124,7 @@ def lib(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
             "-shared",
             "-fPIC",
             f"-I{C_LIB / 'include'}",
+            f"-I{C_LIB / 'ukernels'}",
             *files,
             "-o",
             target,
@@ -203,15 +178,6 @@ def pitched(values: Array, *extra: int) -> Tensor:
         strides.append(step)
         step = step * size + more
     return Tensor(values, tuple(reversed(strides)))
-
-
-def transposed(values: Array, order: tuple[int, ...], extra: int = 0) -> Tensor:
-    """Laid out with the axes in the given order, slowest first."""
-    strides, step = {}, 1
-    for axis in reversed(order):
-        strides[axis] = step
-        step = step * values.shape[axis] + extra
-    return Tensor(values, tuple(strides[a] for a in range(values.ndim)))
 
 
 def random(shape: tuple[int, ...], seed: int, exact: bool) -> Array:
@@ -384,7 +350,7 @@ def argument(c: Case, direction: str, d: Data, mode: str, scratch: int) -> tuple
 
 @pytest.mark.parametrize("direction", ["fw", "bw_x", "bw_w"])
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_convolution(lib: ctypes.CDLL, case: Case, direction: str) -> None:
+def test_convolution(conv_lib: ctypes.CDLL, case: Case, direction: str) -> None:
     for exact, mode in ((True, "accumulate"), (True, "bias"), (False, "plain"), (False, "accumulate"), (False, "bias")):
         d = data_of(case, exact, direction == "bw_x")
         expected = reference(case, direction, d.x, d.w, d.dy)
@@ -410,108 +376,9 @@ def test_convolution(lib: ctypes.CDLL, case: Case, direction: str) -> None:
             return conv_scratch(direction, *extents, c.stride, c.pad, c.dil, cores, rows)
 
         bound = np.zeros(expected.shape) if exact else (EPS * (terms * case.n + 2) * size).numpy()
-        check(lib, f"tl_conv2d_{direction}_f32", f"naive_{direction}", make, scratch, expected.numpy(), bound)
+        check(conv_lib, f"tl_conv2d_{direction}_f32", f"naive_{direction}", make, scratch, expected.numpy(), bound)
         number = ("fw", "bw_x", "bw_w").index(direction)
         for rows in (4, MOST_ROWS):
             example = make(0)[0]
             example.packed_rows = rows
-            assert lib.conv_scratch(ctypes.byref(example), number, 5) == scratch(5, rows)
-
-
-@dataclass(frozen=True)
-class Product:
-    batch: int
-    m: int
-    n: int
-    k: int
-    a: tuple[int, int, int] = (0, 1, 2)  # order of the axes in memory
-    b: tuple[int, int, int] = (0, 1, 2)
-    c: tuple[int, int, int] = (0, 1, 2)
-    extra: int = 0
-
-
-PRODUCTS = [
-    Product(1, 8, 8, 64),
-    Product(1, 5, 7, 3),
-    Product(2, 9, 13, 65, extra=2),
-    Product(1, 33, 6, 130, b=(0, 2, 1)),  # x W^T
-    Product(1, 6, 33, 130, b=(0, 2, 1)),
-    Product(3, 12, 10, 20, a=(0, 2, 1)),  # dy^T x
-    Product(2, 7, 10, 70, a=(0, 2, 1), b=(0, 2, 1)),
-    Product(1, 3, 16, 31, a=(0, 2, 1), c=(0, 2, 1)),
-    Product(2, 6, 5, 9, a=(2, 1, 0), b=(2, 1, 0), c=(2, 1, 0)),  # no operand with contiguous neighbours
-    Product(2, 6, 5, 9, a=(1, 2, 0), extra=1),
-    Product(2, 5, 6, 80, b=(1, 2, 0), extra=1),
-    Product(1, 1, 50, 100, b=(0, 2, 1)),  # batch 1 linear
-    Product(1, 1, 50, 100),
-    Product(1, 1, 10, 700, b=(0, 2, 1)),
-    Product(1, 10, 1, 700),
-    Product(1, 10, 1, 700, a=(0, 2, 1)),
-    Product(4, 19, 1, 37, a=(0, 2, 1), extra=3),
-    Product(5, 1, 3, 129, a=(2, 1, 0), b=(2, 0, 1), c=(2, 1, 0)),
-    Product(1, 1, 1, 1000),
-    Product(3, 1, 1, 64),
-    Product(1, 4, 10, 200, b=(0, 2, 1)),
-    Product(2, 6, 9, 129, a=(0, 2, 1), c=(0, 2, 1), extra=1),
-    Product(1, 50, 41, 1),
-    Product(2, 41, 20, 1, c=(0, 2, 1)),
-    Product(2, 3, 4, 1, a=(2, 1, 0), b=(1, 2, 0), extra=1),
-    Product(1, 1, 30, 1),
-    Product(2, 4, 3, 0),
-    Product(1, 4, 1, 0),
-]
-
-
-@pytest.mark.parametrize("p", PRODUCTS, ids=str)
-def test_product(lib: ctypes.CDLL, p: Product) -> None:
-    for exact, mode in ((True, "init"), (True, "plain"), (False, "broadcast"), (False, "accumulate")):
-        a, b, init, c = (
-            random(s, i, exact)
-            for i, s in enumerate([(p.batch, p.m, p.k), (p.batch, p.k, p.n), (p.batch, p.m, p.n), (p.batch, p.m, p.n)])
-        )
-        if mode == "broadcast":
-            init = np.broadcast_to(init[:1, :1], c.shape)
-        start = {"accumulate": c, "plain": np.zeros_like(c)}.get(mode, init).astype(np.float64)
-        expected = a.astype(np.float64) @ b.astype(np.float64) + start
-        size = np.abs(a).astype(np.float64) @ np.abs(b).astype(np.float64) + np.abs(start)
-        keep: list[Tensor] = []
-
-        def make(
-            scratch: int,
-            a: Array = a,
-            b: Array = b,
-            c: Array = c,
-            init: Array = init,
-            mode: str = mode,
-            keep: list[Tensor] = keep,
-        ) -> tuple[MatMul, Tensor]:
-            left, right = transposed(a, p.a, p.extra), transposed(b, p.b, p.extra)
-            out = transposed(c, p.c, p.extra)
-            first = transposed(init[:1, :1] if mode == "broadcast" else init, (1, 0, 2))
-            steps = (0, 0, first.strides[2]) if mode == "broadcast" else first.strides
-            keep[:] = [left, right, out, first]
-            pointer = None if mode == "plain" else first.address
-            return MatMul(
-                left.address,
-                right.address,
-                pointer,
-                out.address,
-                p.batch,
-                p.m,
-                p.n,
-                p.k,
-                *left.strides,
-                *right.strides,
-                *out.strides,
-                *steps,
-                int(mode == "accumulate"),
-                0,
-                scratch,
-            ), out
-
-        def scratch(cores: int, _rows: int) -> int:
-            return matmul_scratch(p.batch, p.m, p.n, p.k, cores)
-
-        bound = np.zeros(expected.shape) if exact else EPS * (p.k + 2) * size
-        check(lib, "tl_matmul_f32", "naive_matmul", make, scratch, expected, bound)
-        assert lib.matmul_scratch(ctypes.byref(make(0)[0]), 5) == scratch(5, MOST_ROWS)
+            assert conv_lib.conv_scratch(ctypes.byref(example), number, 5) == scratch(5, rows)

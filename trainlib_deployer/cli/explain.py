@@ -61,11 +61,12 @@ def schedule(plan: Mapping[str, Any]) -> None:
             op["phase"],
             op["layer"],
             op["kind"],
+            ", ".join(op.get("kernels", ())),
             f"{op['macs']:,}" if op["macs"] else "",
             ", ".join(op["writes"]),
             op["source"],
         )
         for op in plan["ops"]
     ]
-    table("schedule", ("", "phase", "layer", "kind", "macs", "writes", "source"), rows, right=(0, 4))
+    table("schedule", ("", "phase", "layer", "kind", "kernels", "macs", "writes", "source"), rows, right=(0, 5))
     print(f"{sum(op['macs'] or 0 for op in plan['ops']):,} multiply-adds a training step")

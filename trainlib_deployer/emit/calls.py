@@ -7,9 +7,10 @@ from typing import cast
 
 from trainlib_deployer.emit.loops import LoopLibrary, flat
 from trainlib_deployer.emit.names import unique_identifiers
+from trainlib_deployer.kernels.table import chosen
 from trainlib_deployer.plan.plan import Plan
-from trainlib_deployer.program.call import Operand
-from trainlib_deployer.program.ir import DType, Kernel, Op, Role, View
+from trainlib_deployer.program.call import Call, Operand
+from trainlib_deployer.program.ir import DType, Kernel, Kind, Op, Role, View
 from trainlib_deployer.program.loop import Loop
 
 POINTER = {DType.F32: "F32", DType.F16: "U16", DType.I32: "I32", DType.U16: "U16", DType.U8: "U8"}
@@ -26,6 +27,11 @@ class Addresses:
     def of(plan: Plan) -> Addresses:
         buffers = (b.name for b in plan.buffers if b.name not in plan.program.tensors)
         return Addresses(plan, unique_identifiers(plan.program.tensors, buffers))
+
+    @property
+    def cores(self) -> int:
+        """That run what is written."""
+        return self.plan.target.cores
 
     def recorded(self, tensor: str) -> bool:
         return self.plan.program.tensors[tensor].role is Role.RECORDED
@@ -58,4 +64,12 @@ def call_lines(op: Op, position: int, at: Addresses, library: LoopLibrary) -> st
         return f"{name}({', '.join(arguments)});"
     reads = [Operand(at.pointer(v), v) for v in op.reads]
     writes = [Operand(at.pointer(v), v) for v in op.writes]
-    return cast(Kernel, op.kind).call(reads, writes, at.scratch(position)).text()
+    return kernel_call(op.kind, reads, writes, at, position).text()
+
+
+def kernel_call(kind: Kind, reads: list[Operand], writes: list[Operand], at: Addresses, position: int) -> Call:
+    """By the row that fits operands which lie like these."""
+    row = chosen(kind, [o.view for o in reads], [o.view for o in writes], at.cores)
+    if row is None:
+        return cast(Kernel, kind).call(reads, writes, at.scratch(position))
+    return row.call(kind, reads, writes, at.scratch(position))

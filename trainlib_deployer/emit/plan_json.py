@@ -11,6 +11,7 @@ from trainlib_deployer.emit.calls import Addresses
 from trainlib_deployer.emit.trace import Trace
 from trainlib_deployer.plan.early import early_moved, moved_at
 from trainlib_deployer.plan.plan import Buffer, Plan
+from trainlib_deployer.plan.rows import rows_of
 from trainlib_deployer.plan.tiled import traffic
 from trainlib_deployer.plan.tiles import Tiling
 from trainlib_deployer.program.ir import Op, Source
@@ -121,6 +122,7 @@ def traffic_json(plan: Plan) -> dict[str, float]:
 
 def op_json(index: int, op: Op, plan: Plan) -> dict[str, Any]:
     tiling = plan.tilings.get(index)
+    kernels = [r.symbol for r in rows_of(plan, index)]
     return {
         "index": index,
         "name": op.name,
@@ -128,7 +130,8 @@ def op_json(index: int, op: Op, plan: Plan) -> dict[str, Any]:
         "phase": op.phase,
         "layer": op.layer,
         "source": source_text(op.source),
-        "kernel": op.kind.kernel,
+        "kernel": kernels[0] if kernels else getattr(op.kind, "kernel", "loop"),
+        "kernels": kernels,
         "macs": op.kind.macs(),
         "tiles": len(tiling.parts) if tiling else 1,
         "moved": moved_at(plan.tilings, index),

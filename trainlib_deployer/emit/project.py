@@ -25,9 +25,11 @@ from trainlib_deployer.emit.poison import poison_context
 from trainlib_deployer.emit.report import report
 from trainlib_deployer.emit.tiles import hosting_lines, tiled_lines
 from trainlib_deployer.emit.trace import Trace, traces
+from trainlib_deployer.kernels.row import Row
 from trainlib_deployer.ops.dropout import KEY
 from trainlib_deployer.plan.early import guests
 from trainlib_deployer.plan.plan import Plan
+from trainlib_deployer.plan.rows import rows_called
 from trainlib_deployer.plan.tiles import LANE_BYTES
 from trainlib_deployer.program.ir import LEARNING_RATE, STEP, DType, Op, Role, Tensor, View
 from trainlib_deployer.program.segments import segments
@@ -68,6 +70,10 @@ class Project:
         return LoopLibrary()
 
     @cached_property
+    def rows(self) -> list[Row]:
+        return rows_called(self.plan)
+
+    @cached_property
     def traces(self) -> list[Trace]:
         return traces(self.plan.program)
 
@@ -85,7 +91,8 @@ class Project:
         texts = {name: env.get_template(template).render(context) for name, template in TEMPLATES.items()}
         for name, text in texts.items():
             (folder / name).write_text(text)
-        copy_library(folder / "kernels", [texts[n] for n in ("net.c", "loops.c", "main.c", "poison.h")])
+        called = [texts[n] for n in ("net.c", "loops.c", "main.c", "poison.h")]
+        copy_library(folder / "kernels", [r.source for r in self.rows], called)
         plan = plan_json(self.user, self.plan, self.traces, self.steps, self.accumulate)
         (folder / "plan.json").write_text(json.dumps(plan, indent=1) + "\n")
         (folder / "report.html").write_text(report(plan))
@@ -112,8 +119,11 @@ class Project:
             "outputs": [self.output(n, t) for n, t in program.outputs],
             "recorded": max((t.numel for t in program.of_role(Role.RECORDED)), default=0),
             "headers": sorted(
-                {h for op in program.ops for h in headers(op)} | ({"tl_stream.h"} if self.plan.tilings else set())
+                {h for op in program.ops for h in headers(op)}
+                | {r.header for r in self.rows}
+                | ({"tl_stream.h"} if self.plan.tilings else set())
             ),
+            "prototypes": sorted(r.prototype for r in self.rows),
             "segments": segments,
             "operation_count": len(program.ops),
             "loops": [loop_entry(*entry) for entry in self.library.source()],

@@ -5,16 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import cast
 
-from trainlib_deployer.emit.calls import Addresses
+from trainlib_deployer.emit.calls import Addresses, kernel_call
 from trainlib_deployer.emit.loops import LoopLibrary, flat
 from trainlib_deployer.passes.coalesce import merged
 from trainlib_deployer.plan.early import first_bytes
 from trainlib_deployer.plan.tiles import Stream, Tiling
 from trainlib_deployer.program.call import Operand
 from trainlib_deployer.program.chain import Chain
-from trainlib_deployer.program.ir import Kernel, Op, Part, View
+from trainlib_deployer.program.ir import Op, Part, View
 from trainlib_deployer.program.loop import Loop
 
 OFFSET = re.compile(r" \+ @(\d+)@")
@@ -205,7 +204,7 @@ def link_template(
         return f"{name}({', '.join(pointers)});", numbers
     views = (*part.reads, *part.writes)
     operands = [Operand(pointer(i, v, f"@{i}@"), v) for i, v in enumerate(views)]
-    call = cast(Kernel, part.kind).call(operands[:reads], operands[reads:], at.scratch(position))
+    call = kernel_call(part.kind, operands[:reads], operands[reads:], at, position)
     fields = []
     for name, value in call.fields:
         if isinstance(value, int) or value.lstrip("-").isdigit():

@@ -7,18 +7,6 @@ SLACK = 2 * 8 * 4 * 4  # around the panel of a convolution, for 3 x 3 kernels cu
 PACKED_ROWS = 16  # channels whose weights the input gradient packs at a time
 
 
-def matmul_scratch(batch: int, m: int, n: int, k: int, cores: int) -> int:
-    """Two panels per core. A product that is split over k keeps the sums of its blocks."""
-    if k == 1:
-        return 0
-    vector = m == 1 or n == 1
-    tiles = batch * (-(-m * n // 4) if vector else -(-m // 4) * -(-n // 4))
-    blocks = tiles * -(-k // 64)
-    few = batch * m * n < 4 * cores if vector else tiles < 2 * cores
-    parts = blocks if few and cores > 1 and k > 64 and blocks <= (512 if vector else 128) else 0
-    return 16 * parts if vector else cores * 2 * PANEL + 64 * parts
-
-
 def conv_scratch(
     direction: str,
     n: int,

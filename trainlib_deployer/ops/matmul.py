@@ -12,12 +12,11 @@ from typing import Any
 
 import torch
 
+from trainlib_deployer.kernels import table
 from trainlib_deployer.machine.costs import Costs
 from trainlib_deployer.ops.build import Builder
-from trainlib_deployer.ops.kernel_scratch import matmul_scratch
 from trainlib_deployer.ops.registry import covers
-from trainlib_deployer.program.call import Call, Operand, strides
-from trainlib_deployer.program.cuts import MOST_TILES, Range, even_ranges, panel_cycles, ranges, sizes, working
+from trainlib_deployer.program.cuts import MOST_TILES, Range, even_ranges, ranges, sizes
 from trainlib_deployer.program.ir import Part, View
 
 aten = torch.ops.aten
@@ -37,40 +36,18 @@ class MatMul:
     team: int = 0  # cores that work, with scratch for each; 0: all
 
     name = "matmul"
-    kernel = "tl_matmul_f32"
-    headers = ("tl_conv.h",)
 
     def macs(self) -> int:
         return self.batch * self.m * self.n * self.k
 
     def scratch(self, cores: int) -> int:
-        return matmul_scratch(self.batch, self.m, self.n, self.k, working(self.team, cores))
+        return table.scratch(self, cores)
 
     def leaner(self, cores: int) -> Iterator[MatMul]:
         return (replace(self, team=t) for t in range(cores - 1, 0, -1))
 
-    def call(self, reads: list[Operand], writes: list[Operand], scratch: str) -> Call:
-        a, b, *init = reads
-        c = writes[0]
-        fields: list[tuple[str, str | int]] = [("a", a.pointer), ("b", b.pointer), ("c", c.pointer)]
-        fields += [("batch", self.batch), ("m", self.m), ("n", self.n), ("k", self.k)]
-        fields += [*strides("a", "bmk", a.view), *strides("b", "bkn", b.view), *strides("c", "bmn", c.view)]
-        if init:
-            fields += [("init", init[0].pointer), *strides("i", "bmn", init[0].view)]
-        fields += [("accumulate", int(self.accumulate)), ("team", self.team)]
-        return Call(self.kernel, "tl_matmul", (*fields, ("scratch", scratch)))
-
     def cycles(self, cores: int, costs: Costs) -> float:
-        c = costs.product
-        if self.k == 1:
-            return c.outer_mac * self.macs() / cores + c.outer
-        if 1 in (self.m, self.n):  # four rows at a time; few of them are split over k
-            rows = self.batch * self.m * self.n
-            if rows >= 4 * working(self.team, cores) or self.k <= BLOCK:
-                quad = 4 * c.rows_mac * self.k + c.rows_block * -(-self.k // BLOCK) + c.rows_quad
-                return quad * -(-rows // (4 * cores)) + c.rows
-            return c.split_mac * BLOCK * 4 * -(-(-(-rows // 4) * -(-self.k // BLOCK)) // cores) + c.split
-        return panel_cycles(self.batch, self.m, self.n, self.k, working(self.team, cores), costs.panel)
+        return table.cycles(self, cores, costs)
 
     def cuts(self) -> Iterator[list[Cut]]:
         """Rows, then columns, pass by; long sums in pieces of whole blocks."""

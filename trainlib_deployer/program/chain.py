@@ -55,7 +55,7 @@ class Chain:
 
     @property
     def kernel(self) -> str:
-        return self.head.kernel
+        return getattr(self.head, "kernel", "")
 
     @property
     def headers(self) -> tuple[str, ...]:

@@ -208,11 +208,6 @@ class Kind(Protocol):
     @property
     def name(self) -> str: ...
 
-    @property
-    def kernel(self) -> str:
-        """The C function that does the work."""
-        ...
-
     def macs(self) -> int:
         """Multiply-adds."""
         ...

@@ -1,5 +1,5 @@
 /* The micro-kernels: 16 multiply-adds for 8 loads, with everything in the 28 registers that a core has. */
-#include "../ukernels/tl_tile.h"
+#include "tl_tile.h"
 
 #define TL_ROWS(what) what(0) what(1) what(2) what(3)
 

@@ -1,0 +1,20 @@
+/* Matrix products. See docs/kernels.md for the contract that all kernels keep. */
+#ifndef TL_MATMUL_H
+#define TL_MATMUL_H
+#include "tl_hal.h"
+
+/* c[b][m][n] (+)= init + sum_k a[b][m][k] * bm[b][k][n], every operand with its own element strides; those of extents
+ * of one are 0. */
+typedef struct {
+    const float *a, *b, *init; /* init may be NULL */
+    float *c;
+    int batch, m, n, k;
+    int a_b, a_m, a_k; /* strides of a: batch, row, column */
+    int b_b, b_k, b_n;
+    int c_b, c_m, c_n;
+    int i_b, i_m, i_n; /* strides of init (0: broadcast) */
+    int accumulate;    /* 1: c += a*b, init ignored */
+    int team;          /* there is scratch for so many cores, the others only meet them at barriers; 0: for all */
+    void *scratch;     /* shared by all cores; the kernel's row says how many bytes */
+} tl_matmul;
+#endif

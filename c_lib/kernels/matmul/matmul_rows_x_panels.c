@@ -1,0 +1,7 @@
+/* Rows of contiguous terms times columns that lie side by side, both where they lie. */
+#include "tl_product.h"
+
+void tl_matmul_rows_x_panels_f32(const tl_matmul *p)
+{
+    tl_product(p, TL_ROWS, TL_PANELS);
+}

@@ -1,0 +1,153 @@
+"""Runs kernels of the C library on the host, as a row of the table calls them."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from trainlib_deployer.kernels.row import Row
+from trainlib_deployer.kernels.table import rows_for
+from trainlib_deployer.program.call import Call, Operand
+from trainlib_deployer.program.ir import Kind, View
+
+C_LIB = Path(__file__).parents[2] / "c_lib"
+FLAGS = ["-std=gnu99", "-O2", "-ffp-contract=off", "-fno-math-errno", "-Wall", "-Wextra", "-Werror", "-DTL_PROMISES"]
+CANARY = np.float32(12345.678)
+POINTER = ctypes.c_void_p
+ALL_CORES = range(1, 9)
+Array = npt.NDArray[np.float32]
+
+
+def build(target: Path) -> ctypes.CDLL:
+    """All kernels and the references, in one library."""
+    sources = [str(p) for part in ("kernels", "reference") for p in sorted((C_LIB / part).rglob("*.c"))]
+    folders = [f"-I{C_LIB / part}" for part in ("include", "ukernels", "reference")]
+    machine = ["-mfma"] if " fma " in Path("/proc/cpuinfo").read_text() else []
+    host = [str(C_LIB / "hal/host.c")]
+    command = ["gcc", *FLAGS, *machine, "-shared", "-fPIC", *folders, *sources, *host, "-o", target, "-lpthread", "-lm"]
+    subprocess.run(command, check=True)
+    return ctypes.CDLL(str(target))
+
+
+@cache
+def struct(header: str, name: str) -> type[ctypes.Structure]:
+    """A struct of a header of the library, as ctypes see it."""
+    text = re.sub(r"/\*.*?\*/", "", (C_LIB / "include" / header).read_text(), flags=re.DOTALL)
+    bodies = {m[2]: m[1] for m in re.finditer(r"typedef struct \{(.*?)\} (\w+);", text, re.DOTALL)}
+    fields: list[tuple[str, Any]] = []
+    for line in (part.strip() for part in bodies[name].split(";")):
+        if not line:
+            continue
+        c_type, names = re.sub(r"^const ", "", line).split(" ", 1)
+        for declared in names.split(","):
+            plain = {"int": ctypes.c_int, "int32_t": ctypes.c_int32}.get(c_type) or (
+                struct(header, c_type) if c_type in bodies else None
+            )
+            kind = POINTER if "*" in declared else plain
+            assert kind is not None, line
+            fields.append((declared.strip(" *"), kind))
+    return type(name, (ctypes.Structure,), {"_fields_": fields})
+
+
+@dataclass
+class Tensor:
+    """An array that lies with given element strides in a larger buffer full of canaries."""
+
+    values: Array
+    strides: tuple[int, ...]
+    margin: int = 9
+    buffer: Array = field(init=False)
+
+    def __post_init__(self) -> None:
+        span = sum((n - 1) * s for n, s in zip(self.values.shape, self.strides, strict=True)) + 1
+        self.buffer = np.full(span + 2 * self.margin, CANARY, np.float32)
+        self.view[...] = self.values
+
+    @property
+    def view(self) -> Array:
+        return np.lib.stride_tricks.as_strided(
+            self.buffer[self.margin :], self.values.shape, [4 * s for s in self.strides], writeable=True
+        )
+
+    @property
+    def operand(self) -> Operand:
+        address = str(int(self.buffer[self.margin :].ctypes.data))
+        return Operand(address, View("", self.values.shape, self.strides))
+
+    def fresh(self) -> Tensor:
+        return Tensor(self.values, self.strides, self.margin)
+
+    def surroundings_intact(self) -> bool:
+        rest = self.buffer.copy()
+        np.lib.stride_tricks.as_strided(rest[self.margin :], self.values.shape, [4 * s for s in self.strides])[...] = (
+            CANARY
+        )
+        return bool((rest == CANARY).all())
+
+
+def pitched(values: Array, *extra: int) -> Tensor:
+    """Row-major, `extra` elements wider along each axis than dense."""
+    strides, step = [], 1
+    for size, more in zip(reversed(values.shape), reversed(extra), strict=True):
+        strides.append(step)
+        step = step * size + more
+    return Tensor(values, tuple(reversed(strides)))
+
+
+def transposed(values: Array, order: tuple[int, ...], extra: int = 0) -> Tensor:
+    """Laid out with the axes in the given order, slowest first."""
+    strides, step = {}, 1
+    for axis in reversed(order):
+        strides[axis] = step
+        step = step * values.shape[axis] + extra
+    return Tensor(values, tuple(strides[a] for a in range(values.ndim)))
+
+
+def random(shape: tuple[int, ...], seed: int, exact: bool) -> Array:
+    """Everything from {-1, 0, 1} where sums are to be exact."""
+    generator = np.random.default_rng([seed, *shape])
+    if exact:
+        return generator.integers(-1, 2, shape).astype(np.float32)
+    return generator.standard_normal(shape).astype(np.float32)
+
+
+def fitting(kind: Kind, reads: Sequence[Tensor], write: Tensor, cores: int) -> list[Row]:
+    """Every row that may carry out an operation, chosen or not."""
+    views = [t.operand.view for t in reads]
+    return [r for r in rows_for(kind, cores) if r.fits(kind, views, [write.operand.view])]
+
+
+def run(
+    lib: ctypes.CDLL, row: Row, kind: Kind, reads: Sequence[Tensor], write: Tensor, cores: int, reference: str = ""
+) -> Array:
+    """The result of one call by `cores`, of the row or of its reference; everything around the scratch and the result
+    keeps its canaries."""
+    size = row.scratch(kind, cores) // 4
+    room, out = np.full(size + 32, CANARY, np.float32), write.fresh()
+    call = row.call(kind, [t.operand for t in reads], [out.operand], str(int(room[16:].ctypes.data)))
+    execute(lib, row, call, 1 if reference else cores, reference)
+    assert out.surroundings_intact(), row.symbol
+    assert (room[:16] == CANARY).all(), row.symbol
+    assert (room[16 + size :] == CANARY).all(), row.symbol
+    return out.view.copy()
+
+
+def execute(lib: ctypes.CDLL, row: Row, call: Call, cores: int, reference: str = "") -> None:
+    argument = struct(row.header, row.struct)()
+    for name, value in call.fields:
+        place: Any = argument
+        *path, last = name.split(".")
+        for part in path:
+            place = getattr(place, part)
+        setattr(place, last, int(value))
+    function = ctypes.cast(getattr(lib, reference or call.function), POINTER)
+    lib.tl_cluster_run(cores, function, ctypes.byref(argument), None, ctypes.c_size_t(0))

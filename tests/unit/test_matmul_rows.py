@@ -1,0 +1,102 @@
+"""Every row of the matrix product: exact, bounded, and bit by bit the reference, for every number of cores."""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+
+from tests.unit.kernel_harness import ALL_CORES, Tensor, fitting, random, run, transposed
+from trainlib_deployer.kernels.matmul import MATMUL
+from trainlib_deployer.ops.matmul import MatMul
+
+EPS = 2.0**-23
+TEAMS = ((8, 3), (5, 1), (3, 2), (4, 7))  # cores, of whom so many have scratch
+
+
+@dataclass(frozen=True)
+class Product:
+    batch: int
+    m: int
+    n: int
+    k: int
+    a: tuple[int, int, int] = (0, 1, 2)  # order of the axes in memory
+    b: tuple[int, int, int] = (0, 1, 2)
+    c: tuple[int, int, int] = (0, 1, 2)
+    extra: int = 0
+
+
+PRODUCTS = [
+    Product(1, 8, 8, 64),
+    Product(1, 5, 7, 3),
+    Product(2, 9, 13, 65, extra=2),
+    Product(1, 33, 6, 130, b=(0, 2, 1)),  # x W^T
+    Product(1, 6, 33, 130, b=(0, 2, 1)),
+    Product(3, 12, 10, 20, a=(0, 2, 1)),  # dy^T x
+    Product(2, 7, 10, 70, a=(0, 2, 1), b=(0, 2, 1)),
+    Product(1, 3, 16, 31, a=(0, 2, 1), c=(0, 2, 1)),
+    Product(2, 6, 5, 9, a=(2, 1, 0), b=(2, 1, 0), c=(2, 1, 0)),  # no operand with contiguous neighbours
+    Product(2, 6, 5, 9, a=(1, 2, 0), extra=1),
+    Product(2, 5, 6, 80, b=(1, 2, 0), extra=1),
+    Product(2, 5, 6, 80, a=(0, 2, 1), b=(1, 2, 0), extra=1),
+    Product(1, 1, 50, 100, b=(0, 2, 1)),  # batch 1 linear
+    Product(1, 1, 50, 100),
+    Product(1, 1, 10, 700, b=(0, 2, 1)),
+    Product(1, 10, 1, 700),
+    Product(1, 10, 1, 700, a=(0, 2, 1)),
+    Product(4, 19, 1, 37, a=(0, 2, 1), extra=3),
+    Product(5, 1, 3, 129, a=(2, 1, 0), b=(2, 0, 1), c=(2, 1, 0)),
+    Product(7, 11, 1, 69),
+    Product(1, 1, 1, 1000),
+    Product(3, 1, 1, 64),
+    Product(1, 4, 10, 200, b=(0, 2, 1)),
+    Product(2, 6, 9, 129, a=(0, 2, 1), c=(0, 2, 1), extra=1),
+    Product(1, 6, 5, 200, a=(0, 2, 1)),
+    Product(1, 50, 41, 1),
+    Product(2, 41, 20, 1, c=(0, 2, 1)),
+    Product(2, 3, 4, 1, a=(2, 1, 0), b=(1, 2, 0), extra=1),
+    Product(1, 1, 30, 1),
+]
+MODES = ((True, "init"), (True, "plain"), (False, "broadcast"), (False, "accumulate"))
+
+
+def operands(p: Product, exact: bool, mode: str) -> tuple[MatMul, list[Tensor], Tensor]:
+    shapes = ((p.batch, p.m, p.k), (p.batch, p.k, p.n), (p.batch, p.m, p.n), (p.batch, p.m, p.n))
+    a, b, init, c = (random(s, i, exact) for i, s in enumerate(shapes))
+    reads = [transposed(a, p.a, p.extra), transposed(b, p.b, p.extra)]
+    if mode == "broadcast":
+        row = transposed(init[:1, :1], (1, 0, 2))
+        reads.append(Tensor(np.broadcast_to(row.view, c.shape), (0, 0, row.strides[2])))
+    elif mode == "init":
+        reads.append(transposed(init, (1, 0, 2)))
+    kind = MatMul(p.batch, p.m, p.n, p.k, len(reads) > 2, mode == "accumulate")
+    return kind, reads, transposed(c, p.c, p.extra)
+
+
+@pytest.mark.parametrize("p", PRODUCTS, ids=str)
+def test_product(lib: ctypes.CDLL, p: Product) -> None:
+    for exact, mode in MODES:
+        kind, reads, write = operands(p, exact, mode)
+        a, b = (t.view.astype(np.float64) for t in reads[:2])
+        start = reads[2].view if kind.init else write.view if kind.accumulate else np.zeros(1)
+        expected = a @ b + start
+        bound = np.zeros(expected.shape) if exact else EPS * (p.k + 2) * (np.abs(a) @ np.abs(b) + np.abs(start))
+        first = fitting(kind, reads, write, 1)[0]
+        wanted = run(lib, first, kind, reads, write, 1, "reference_matmul")
+        np.testing.assert_array_less(np.abs(wanted - expected), bound + 1e-300)
+        for cores, team in (*((n, 0) for n in ALL_CORES), *TEAMS):
+            lean = replace(kind, team=team)
+            for row in fitting(lean, reads, write, cores):
+                found = run(lib, row, lean, reads, write, cores)
+                np.testing.assert_array_equal(found.view(np.int32), wanted.view(np.int32), err_msg=row.symbol)
+
+
+def test_every_row_is_tested() -> None:
+    seen = set()
+    for p in PRODUCTS:
+        for exact, mode in MODES:
+            kind, reads, write = operands(p, exact, mode)
+            seen |= {r.symbol for cores in ALL_CORES for r in fitting(kind, reads, write, cores)}
+    assert seen == {r.symbol for r in MATMUL}

@@ -1,0 +1,248 @@
+"""Matrix products: c[b, m, n] = init + sum_k a[b, m, k] * b[b, k, n].
+
+A product is seen from the side that suits its operands: as itself, or as the transposed product of the exchanged
+operands. What then decides is how the terms and the neighbours of each operand lie.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from trainlib_deployer.kernels.row import Fields, Grain, Row
+from trainlib_deployer.machine.costs import Costs
+from trainlib_deployer.program.call import Operand, strides
+from trainlib_deployer.program.cuts import panel_cycles, working
+from trainlib_deployer.program.ir import View
+
+if TYPE_CHECKING:
+    from trainlib_deployer.ops.matmul import MatMul
+
+BLOCK = 64  # terms of a sum that are added up on their own
+PANEL = BLOCK * 4 * 4  # bytes of [64][4] floats
+MOST_PARTS = 128  # blocks of tiles whose sums are kept
+MOST_VECTOR_PARTS = 512
+
+ROWS, PANELS, PACKED = "rows", "panels", "packed"
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A product as its kernel sees it: extents, a [b, m, k], b [b, k, n], c [b, m, n] and perhaps init like c."""
+
+    m: int
+    n: int
+    k: int
+    turned: bool
+    a: View
+    b: View
+    c: View
+    init: View | None
+
+    @property
+    def left(self) -> str:
+        return layout(self.a, 2, 1)
+
+    @property
+    def right(self) -> str:
+        return PANELS if step(self.b, 2) == 1 else PACKED
+
+
+def step(view: View, dim: int) -> int:
+    """Elements from one to the next along a dimension; extents of one need none."""
+    return view.strides[dim] if view.shape[dim] > 1 else 0
+
+
+def layout(view: View, terms: int, neighbours: int) -> str:
+    if step(view, terms) == 1:
+        return ROWS
+    return PANELS if step(view, neighbours) == 1 else PACKED
+
+
+def transposed(view: View) -> View:
+    return view.permuted((0, 2, 1))
+
+
+def seen(kind: MatMul, reads: Sequence[View], writes: Sequence[View]) -> Seen:
+    a, b, init = reads[0], reads[1], reads[2] if kind.init else None
+    c = writes[0]
+    if not exchanged(kind, a, b, c):
+        return Seen(kind.m, kind.n, kind.k, False, a, b, c, init)
+    turned = None if init is None else transposed(init)
+    return Seen(kind.n, kind.m, kind.k, True, transposed(b), transposed(a), transposed(c), turned)
+
+
+def exchanged(kind: MatMul, a: View, b: View, c: View) -> bool:
+    """Vectors stand on the right, results of one term are contiguous along a row, and of two matrices that on the left
+    is the one that can be read where it lies, or the one with more rows: it is not packed once a panel."""
+    if kind.k == 1:
+        return step(c, 2) != 1
+    if 1 in (kind.m, kind.n):
+        return kind.n > 1
+    left, right = layout(a, 2, 1), layout(b, 1, 2)
+    if left == right == ROWS:
+        return kind.n > kind.m
+    return (left == PANELS and right == ROWS) or (left == PACKED and right != PACKED)
+
+
+def fields(kind: MatMul, reads: list[Operand], writes: list[Operand], scratch: str) -> Fields:
+    p = seen(kind, [o.view for o in reads], [o.view for o in writes])
+    pointers = [o.pointer for o in (*reads, *writes)]
+    a, b = (pointers[1], pointers[0]) if p.turned else pointers[:2]
+    out: list[tuple[str, str | int]] = [("a", a), ("b", b), ("c", pointers[-1])]
+    out += [("batch", kind.batch), ("m", p.m), ("n", p.n), ("k", p.k)]
+    out += [*strides("a", "bmk", p.a), *strides("b", "bkn", p.b), *strides("c", "bmn", p.c)]
+    if p.init is not None:
+        out += [("init", pointers[2]), *strides("i", "bmn", p.init)]
+    return [*out, ("accumulate", int(kind.accumulate)), ("team", kind.team), ("scratch", scratch)]
+
+
+# ---- shapes
+
+
+def tiles(kind: MatMul) -> int:
+    """Of 4 x 4 results, or of 4 where one side is a vector."""
+    if vector(kind):
+        return kind.batch * -(-kind.m * kind.n // 4)
+    return kind.batch * -(-kind.m // 4) * -(-kind.n // 4)
+
+
+def blocks(kind: MatMul) -> int:
+    return tiles(kind) * -(-kind.k // BLOCK)
+
+
+def outer(kind: MatMul, _cores: int = 0) -> bool:
+    return kind.k == 1
+
+
+def vector(kind: MatMul) -> bool:
+    return kind.k != 1 and 1 in (kind.m, kind.n)
+
+
+def scarce(kind: MatMul, cores: int) -> bool:
+    """Too few tiles for the team: the terms are shared out as well."""
+    team = working(kind.team, cores)
+    if team == 1 or kind.k <= BLOCK or blocks(kind) > (MOST_VECTOR_PARTS if vector(kind) else MOST_PARTS):
+        return False
+    return kind.batch * kind.m * kind.n < 4 * team if vector(kind) else tiles(kind) < 2 * team
+
+
+def whole_vector(kind: MatMul, cores: int) -> bool:
+    return vector(kind) and not scarce(kind, cores)
+
+
+def split_vector(kind: MatMul, cores: int) -> bool:
+    return vector(kind) and scarce(kind, cores)
+
+
+def whole_matrix(kind: MatMul, cores: int) -> bool:
+    return not outer(kind) and not vector(kind) and not scarce(kind, cores)
+
+
+def split_matrix(kind: MatMul, cores: int) -> bool:
+    return not outer(kind) and not vector(kind) and scarce(kind, cores)
+
+
+# ---- layouts
+
+Fits = Callable[["MatMul", Sequence[View], Sequence[View]], bool]
+
+
+def dense_outer(kind: MatMul, reads: Sequence[View], writes: Sequence[View]) -> bool:
+    p = seen(kind, reads, writes)
+    begins = kind.accumulate or p.init is None or step(p.init, 2) == 1
+    return step(p.c, 2) == 1 and step(p.b, 2) == 1 and begins
+
+
+def dense_vector(kind: MatMul, reads: Sequence[View], writes: Sequence[View]) -> bool:
+    p = seen(kind, reads, writes)
+    return step(p.a, 2) == 1 and step(p.b, 1) == 1
+
+
+def one_dense_vector(kind: MatMul, reads: Sequence[View], writes: Sequence[View]) -> bool:
+    return kind.batch == 1 and dense_vector(kind, reads, writes)
+
+
+def side_by_side(kind: MatMul, reads: Sequence[View], writes: Sequence[View]) -> bool:
+    return step(seen(kind, reads, writes).a, 1) == 1
+
+
+def lying(left: str, right: str) -> Fits:
+    """Operands that lie as a kernel reads them; packing takes whatever there is."""
+
+    def fits(kind: MatMul, reads: Sequence[View], writes: Sequence[View]) -> bool:
+        p = seen(kind, reads, writes)
+        return left in (p.left, PACKED) and right in (p.right, PACKED)
+
+    return fits
+
+
+# ---- scratch
+
+
+def two_panels(kind: MatMul, cores: int) -> int:
+    return working(kind.team, cores) * 2 * PANEL
+
+
+def panels_and_parts(kind: MatMul, cores: int) -> int:
+    return two_panels(kind, cores) + 64 * blocks(kind)
+
+
+def parts(kind: MatMul, _cores: int) -> int:
+    return 16 * blocks(kind)
+
+
+# ---- cycles of the slowest core
+
+
+def outer_cycles(kind: MatMul, cores: int, costs: Costs) -> float:
+    return costs.product.outer_mac * kind.macs() / cores + costs.product.outer
+
+
+def vector_cycles(kind: MatMul, cores: int, costs: Costs) -> float:
+    """Four rows at a time."""
+    c, rows = costs.product, kind.batch * kind.m * kind.n
+    quad = 4 * c.rows_mac * kind.k + c.rows_block * -(-kind.k // BLOCK) + c.rows_quad
+    return quad * -(-rows // (4 * cores)) + c.rows
+
+
+def split_vector_cycles(kind: MatMul, cores: int, costs: Costs) -> float:
+    return costs.product.split_mac * BLOCK * 4 * -(-blocks(kind) // cores) + costs.product.split
+
+
+def matrix_cycles(kind: MatMul, cores: int, costs: Costs) -> float:
+    return panel_cycles(kind.batch, kind.m, kind.n, kind.k, working(kind.team, cores), costs.panel)
+
+
+def row(name: str, **more: Any) -> Row:
+    source, symbol = f"matmul/matmul_{name}.c", f"tl_matmul_{name}_f32"
+    return Row("matmul", symbol, source, "tl_matmul", "tl_matmul.h", fields, **more)
+
+
+FOUR, EIGHT, TILE = Grain(4, 1, BLOCK), Grain(8, 1, BLOCK), Grain(4, 4, BLOCK)
+LAYOUTS = ((ROWS, PANELS), (PANELS, PANELS), (ROWS, PACKED), (PANELS, PACKED), (PACKED, PACKED))
+
+outer_row = partial(row, takes=outer, cycles=outer_cycles, split="elements")
+vector_row = partial(row, takes=whole_vector, cycles=vector_cycles, split="rows", grain=FOUR)
+split_vector_row = partial(
+    row, takes=split_vector, cycles=split_vector_cycles, scratch=parts, split="blocks of rows", grain=FOUR
+)
+matrix_row = partial(row, takes=whole_matrix, cycles=matrix_cycles, scratch=two_panels, split="tiles", grain=TILE)
+split_matrix_row = partial(
+    row, takes=split_matrix, cycles=matrix_cycles, scratch=panels_and_parts, split="blocks of tiles", grain=TILE
+)
+
+MATMUL = (
+    outer_row("outer", fits=dense_outer),
+    outer_row("outer_any"),
+    vector_row("vector", fits=one_dense_vector),
+    vector_row("vectors", fits=dense_vector),
+    vector_row("vectors_columns", fits=side_by_side, grain=EIGHT),
+    vector_row("vectors_any"),
+    split_vector_row("split_vector", fits=dense_vector),
+    split_vector_row("split_vector_any"),
+    *(matrix_row(f"{left}_x_{right}", fits=lying(left, right)) for left, right in LAYOUTS),
+    *(split_matrix_row(f"split_{left}_x_{right}", fits=lying(left, right)) for left, right in LAYOUTS),
+)

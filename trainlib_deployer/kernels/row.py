@@ -1,0 +1,73 @@
+"""One row of the table of kernels: a variant, what it needs, what it promises and what it takes. docs/kernels.md says
+what every row keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from trainlib_deployer.machine.costs import Costs
+from trainlib_deployer.program.call import Call, Operand
+from trainlib_deployer.program.ir import Kind, View
+
+Fields = Sequence[tuple[str, str | int]]
+BLOCKS = "fused chains of 64 terms, added up block by block"
+
+
+@dataclass(frozen=True)
+class Grain:
+    """What a micro-kernel makes at a time: rows x columns of results, over so many terms; zeros where it has none."""
+
+    rows: int
+    columns: int
+    terms: int
+
+
+def no_scratch(_kind: Any, _cores: int) -> int:
+    return 0
+
+
+def unpriced(_kind: Any, _cores: int, _costs: Costs) -> float:
+    return 0.0
+
+
+def any_layout(_kind: Any, _reads: Sequence[View], _writes: Sequence[View]) -> bool:
+    return True
+
+
+def any_shape(_kind: Any, _cores: int) -> bool:
+    return True
+
+
+@dataclass(frozen=True)
+class Row:
+    """A kernel of the C library.
+
+    Rows of one operation and one arithmetic give the same bits. An operation keeps its arithmetic; each of its tiles
+    takes the cheapest row of that arithmetic that applies to the tile's own shape and strides.
+    """
+
+    operation: str  # the name of the kinds it carries out
+    symbol: str
+    source: str  # below c_lib/kernels; what it needs in turn is found by what it mentions
+    struct: str
+    header: str  # of c_lib/include, which declares the struct
+    fields: Callable[[Any, list[Operand], list[Operand], str], Fields]  # kind, reads, writes, scratch
+    takes: Callable[[Any, int], bool] = any_shape  # kind, cores that work
+    fits: Callable[[Any, Sequence[View], Sequence[View]], bool] = any_layout  # kind, reads, writes
+    scratch: Callable[[Any, int], int] = no_scratch  # bytes: kind, cores that work
+    cycles: Callable[[Any, int, Costs], float] = unpriced  # of the slowest core: kind, cores that work, costs
+    split: str = ""  # what the cores share out
+    grain: Grain = Grain(0, 0, 0)
+    storage: str = "f32"
+    accumulator: str = "f32"
+    needs: frozenset[str] = frozenset()  # instruction sets beyond those of every machine
+    arithmetic: str = BLOCKS
+
+    def call(self, kind: Kind, reads: list[Operand], writes: list[Operand], scratch: str) -> Call:
+        return Call(self.symbol, self.struct, tuple(self.fields(kind, reads, writes, scratch)))
+
+    @property
+    def prototype(self) -> str:
+        return f"void {self.symbol}(const {self.struct} *a);"

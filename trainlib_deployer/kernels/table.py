@@ -1,0 +1,40 @@
+"""The table of kernels, and which of them carries out an operation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+from trainlib_deployer.kernels.matmul import MATMUL
+from trainlib_deployer.kernels.row import Row
+from trainlib_deployer.machine.costs import Costs
+from trainlib_deployer.program.ir import Kind, View
+
+ROWS: tuple[Row, ...] = (*MATMUL,)
+BY_OPERATION: dict[str, tuple[Row, ...]] = {
+    name: tuple(r for r in ROWS if r.operation == name) for name in dict.fromkeys(r.operation for r in ROWS)
+}
+
+
+def rows_for(kind: Kind, cores: int) -> list[Row]:
+    """Those that take an operation of this shape; the better ones first."""
+    return [r for r in BY_OPERATION.get(kind.name, ()) if r.takes(kind, cores)]
+
+
+@lru_cache(maxsize=1 << 16)
+def scratch(kind: Kind, cores: int) -> int:
+    """Bytes, whatever the strides turn out to be."""
+    return max((r.scratch(kind, cores) for r in rows_for(kind, cores)), default=0)
+
+
+def cycles(kind: Kind, cores: int, costs: Costs) -> float:
+    """Of the slowest core, by the row that takes fewest."""
+    return min(r.cycles(kind, cores, costs) for r in rows_for(kind, cores))
+
+
+def chosen(kind: Kind, reads: Sequence[View], writes: Sequence[View], cores: int) -> Row | None:
+    """The row that carries out an operation, or a tile, on operands that lie like this; None where nothing does but a
+    generated loop."""
+    found = [r for r in rows_for(kind, cores) if r.fits(kind, reads, writes)]
+    assert found or kind.name not in BY_OPERATION, f"no kernel takes {kind}"
+    return found[0] if found else None
