@@ -263,6 +263,12 @@ case("reductions", "median", lambda x: x.median(1).values * x.median(), (5, 6))
 case("reductions", "median_keepdim", lambda x: torch.median(x, -1, keepdim=True)[0] * x, (3, 4, 7))
 case("reductions", "vdot", lambda x, y: torch.vdot(x, y) * x, (7,), (7,))
 case("reductions", "cdist", lambda x, y: torch.cdist(x, y), (3, 4), (5, 4))
+for name, p in {"0": 0, "1": 1, "1.5": 1.5, "inf": math.inf}.items():
+    case("reductions", f"cdist_{name.replace('.', '_')}", lambda x, y, p=p: torch.cdist(x, y, p), (3, 4), (5, 4))
+    case("reductions", f"p_norm_{name.replace('.', '_')}", lambda x, p=p: torch.norm(x, p) * x.norm(p, 1), (3, 4))
+case("reductions", "p_norm_minus_1", lambda x: torch.norm(x, -1) * x.norm(-1, 1), positive(3, 4))
+case("reductions", "p_norm_minus_inf", lambda x: torch.norm(x, -math.inf) * x.norm(-math.inf, 1), (3, 4))
+case("reductions", "pdist", lambda x: F.pdist(x, 3.0) + torch.pdist(x), (4, 5))
 case("reductions", "long_sum", lambda x: (x.sum(), x.square().mean(1)), (3, 700))
 case("reductions", "long_sum_prime", lambda x: (x.sum(), x.square().mean(1), x.var(1), x.amax()), (3, 701))
 case("reductions", "scaled_scores", lambda x, s: (x * s.clamp(max=4.6).exp()).softmax(-1), (2, 23, 29), (2, 1, 1))
@@ -359,6 +365,15 @@ module("norms", "batch2d", nn.BatchNorm2d(3, eps=1e-3, momentum=0.3), (2, 3, 4, 
 module("norms", "batch2d_eval", nn.BatchNorm2d(3).eval(), (2, 3, 4, 3))
 module("norms", "batch2d_plain", nn.BatchNorm2d(3, affine=False), (2, 3, 4, 3))
 module("norms", "batch2d_no_stats", nn.BatchNorm2d(3, track_running_stats=False), (2, 3, 4, 3))
+case(
+    "norms",
+    "batch_no_stats_function",
+    lambda x, w: (
+        F.batch_norm(x, None, None, w, training=True) + torch.batch_norm(x, w, None, None, None, True, 0.1, 1e-5, False)
+    ),
+    (2, 3, 4, 3),
+    (3,),
+)
 module("norms", "batch2d_cumulative", nn.BatchNorm2d(3, momentum=None).eval(), (2, 3, 4, 3))
 for sampling in ("bilinear", "nearest"):
     for edges in ("zeros", "border"):

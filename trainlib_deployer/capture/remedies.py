@@ -54,8 +54,6 @@ REMEDIES: dict[str, str] = {
     "_ctc_loss": "use CrossEntropyLoss over aligned labels",
     "multi_margin_loss": "use CrossEntropyLoss, or write it: (margin - x[correct] + x).clamp(min=0).mean()",
     "multilabel_margin_loss": "use BCEWithLogitsLoss with a 0/1 target",
-    "cdist": "write it out: ((a[:, None] - b[None]) ** 2).sum(-1).sqrt()",
-    "pdist": "write it out: ((a[:, None] - a[None]) ** 2).sum(-1).sqrt()",
     "sort": ORDER,
     "argsort": ORDER,
     "topk": ORDER,

@@ -39,6 +39,21 @@ def batch_norm(
     return aten._native_batch_norm_legit(x, weight, bias, running_mean, running_var, True, momentum, eps)[0]
 
 
+def torch_batch_norm(
+    input: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    training: bool,
+    momentum: float,
+    eps: float,
+    cudnn_enabled: bool = False,
+) -> Any:
+    """The same, as torch.batch_norm spells it."""
+    return batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
+
+
 def cumulative_batch_norm(
     x: Tensor, means: tuple[Tensor, Tensor], weight: Tensor | None, bias: Tensor | None, share: Tensor, eps: float
 ) -> Any:
@@ -121,9 +136,22 @@ def bilinear(x: Tensor, y: Tensor, weight: Tensor, bias: Tensor | None = None) -
     return F.linear(products, weight.flatten(1), bias)
 
 
-def cdist(x: Tensor, y: Tensor, p: float = 2.0, compute_mode: str | None = None) -> Any:
+def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str | None = None) -> Any:
     """All distances between rows, from the differences."""
-    return torch.linalg.vector_norm(x.unsqueeze(-2) - y.unsqueeze(-3), p, dim=-1)
+    return norm_of_difference(x1.unsqueeze(-2) - x2.unsqueeze(-3), p)
+
+
+def pdist(input: Tensor, p: float = 2.0) -> Any:
+    """The distances between any two rows, each pair once."""
+    first, second = torch.triu_indices(len(input), len(input), 1)
+    return norm_of_difference(input[first] - input[second], p)
+
+
+def norm_of_difference(d: Tensor, p: float) -> Any:
+    """With p = 0 the number of elements that differ: its gradient is zero, where that of a norm is none at all."""
+    if p:
+        return torch.linalg.vector_norm(d, p, -1)
+    return ((d != 0).to(d.dtype) + d.masked_fill(torch.ones_like(d, dtype=torch.bool), 0)).sum(-1)
 
 
 def vdot(x: Tensor, y: Tensor) -> Any:
@@ -234,7 +262,10 @@ REWRITES: dict[Any, Callable[..., Any]] = {
     F.local_response_norm: local_response_norm,
     F.rrelu: rrelu,
     F.bilinear: bilinear,
+    torch.batch_norm: torch_batch_norm,
     torch.cdist: cdist,
+    torch.pdist: pdist,
+    F.pdist: pdist,
     torch.vdot: vdot,
     torch.median: median,
     Tensor.median: median,

@@ -111,8 +111,8 @@ def vector_norm(b: Builder, x: View, order: float = 2, dims: Dims = None, keepdi
         return folded(b, "sum", x, dims, keepdim, body=lambda v: v * v, post=lambda s: call("sqrt", s))
     if order == 1:
         return folded(b, "sum", x, dims, keepdim, body=lambda v: call("abs", v))
-    if order == float("inf"):
-        return folded(b, "max", x, dims, keepdim, body=lambda v: call("abs", v))
+    if abs(order) == float("inf"):
+        return folded(b, "max" if order > 0 else "min", x, dims, keepdim, body=lambda v: call("abs", v))
     if order == 0:
         return folded(b, "sum", x, dims, keepdim, body=lambda v: v.op("ne", 0.0).float())
     return folded(
