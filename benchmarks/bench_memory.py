@@ -9,7 +9,7 @@ import argparse
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -19,12 +19,12 @@ from benchmarks import bench_arena, segments
 from benchmarks.networks import ROOT, example, folded_example, mnist_cnn, mobilenet_v2, program
 from trainlib_deployer.machine.targets import TARGETS
 from trainlib_deployer.passes.within_budget import within_budget
-from trainlib_deployer.plan.build import layout
+from trainlib_deployer.plan.build import OUTER, layout
 from trainlib_deployer.plan.plan import Plan
 from trainlib_deployer.program.ir import Role
 from trainlib_deployer.user.model import UserModel
 
-ROOMY = replace(TARGETS["generic"], l2=1 << 40)  # one memory, one core, no stacks
+ROOMY = TARGETS["generic"].with_memory(OUTER, 1 << 40)  # one memory, one core, no stacks
 SHARE = 0.09  # of the forward pass's multiply-adds
 HEADINGS = {
     "bound": "lower bound",
@@ -91,12 +91,11 @@ def planned(name: str, make: Callable[[], UserModel], patience: float = 60.0) ->
     begin = time.perf_counter()
     step = program(user)
     middle = time.perf_counter()
-    plan = layout(step, ROOMY, tensors_in="L2")
+    plan = layout(step, ROOMY, OUTER)
     end = time.perf_counter()
     forward = sum(op.kind.macs() for op in step.ops if op.phase == "forward")
     free, paid = (
-        layout(within_budget(step, 0, most), ROOMY, tensors_in="L2").levels["L2"].arena
-        for most in (0, int(SHARE * forward))
+        layout(within_budget(step, 0, most), ROOMY, OUTER).levels["L2"].arena for most in (0, int(SHARE * forward))
     )
     return Row(name, plan, end - middle, end - begin, free, paid, patience)
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from trainlib_deployer.machine.targets import Target
+from trainlib_deployer.machine.machine import Machine
 
 SAVED = ("fp32", "fp16")
 
 
 @dataclass(frozen=True)
 class Options:
-    target: Target
+    target: Machine
     out: Path
     steps: int = 5  # training steps of a verification run
     accumulate: int = 1  # samples an update: their gradients are averaged

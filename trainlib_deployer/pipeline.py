@@ -14,12 +14,12 @@ from trainlib_deployer.check.verify import reference_sketches, task_of
 from trainlib_deployer.emit.model_files import write_golden_model, write_model_files
 from trainlib_deployer.emit.project import Project
 from trainlib_deployer.folder import replaced_folder
-from trainlib_deployer.machine.targets import Target
+from trainlib_deployer.machine.machine import Machine
 from trainlib_deployer.ops.lower import lower
 from trainlib_deployer.options import Options
 from trainlib_deployer.passes.half_saved import half_saved, halves
 from trainlib_deployer.passes.within_budget import added_macs, within_budget
-from trainlib_deployer.plan.build import best_layout, fits, layout, plan, untiled
+from trainlib_deployer.plan.build import INNER, OUTER, best_layout, fits, layout, plan, untiled
 from trainlib_deployer.plan.plan import Plan, Recomputed, Saved
 from trainlib_deployer.program.ir import Program
 from trainlib_deployer.user.model import UserModel
@@ -70,7 +70,7 @@ def with_saved(program: Program, options: Options, say: Say) -> Plan:
     return replace(fitted(kept, options.target, say), saved=done)
 
 
-def fitted(program: Program, target: Target, say: Say) -> Plan:
+def fitted(program: Program, target: Machine, say: Say) -> Plan:
     """The plan; where a step does not fit as it is, with activations computed twice instead of kept."""
     smaller = smaller_to_fit(program, target)
     chosen = None if smaller is None else best_layout(smaller, target)
@@ -84,22 +84,22 @@ def fitted(program: Program, target: Target, say: Say) -> Plan:
     return replace(chosen, recomputed=done)
 
 
-def recomputed(program: Program, smaller: Program, target: Target) -> Recomputed:
+def recomputed(program: Program, smaller: Program, target: Machine) -> Recomputed:
     return Recomputed(len(smaller.ops) - len(program.ops), added_macs(smaller), bytes_less(program, smaller, target))
 
 
-def bytes_less(program: Program, smaller: Program, target: Target) -> int:
+def bytes_less(program: Program, smaller: Program, target: Machine) -> int:
     """Where both steps are planned alike: without tiles, in the level that the first one needs."""
-    level = "L2" if untiled(program, target).levels["L2"].used else "L1"
-    before, after = (layout(p, target, tensors_in=level).levels[level].used for p in (program, smaller))
+    level = OUTER if untiled(program, target).outer.used else INNER
+    before, after = (layout(p, target, level).levels[target.memories[level].name].used for p in (program, smaller))
     return before - after
 
 
-def smaller_to_fit(program: Program, target: Target) -> Program | None:
+def smaller_to_fit(program: Program, target: Machine) -> Program | None:
     """With so many operations run twice that it fits, or as little is missing as can be; None where it fits as it is,
     or nothing helps."""
     direct = untiled(program, target)
-    home = direct.levels["L2" if target.l2 else "L1"]
+    home = direct.outer if target.outer.size else direct.inner
     over = home.used - home.size
     if over <= 0:
         return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +21,12 @@ from trainlib_deployer.check.certificate import check_folder
 from trainlib_deployer.check.verify import judge, read_plan, reference_sketches, task_of
 from trainlib_deployer.emit.project import Project
 from trainlib_deployer.errors import DoesNotFit
-from trainlib_deployer.machine.targets import LEAN_STACK, resolve
+from trainlib_deployer.machine.machine import LEAN_STACK
+from trainlib_deployer.machine.targets import resolve
 from trainlib_deployer.ops.kernel_scratch import PACKED_ROWS
 from trainlib_deployer.ops.lower import lower
 from trainlib_deployer.pipeline import fitted
-from trainlib_deployer.plan.build import fits
+from trainlib_deployer.plan.build import INNER, fits
 from trainlib_deployer.plan.plan import Plan
 from trainlib_deployer.program.ir import Program
 from trainlib_deployer.run.record import read_record
@@ -146,4 +147,4 @@ def test_what_does_not_fit_says_how_much_is_enough(step: Step, kilobytes: int, c
     enough = resolve(None, cores, needed, "1M")
     assert fits(fitted(step.program, enough, lambda line: None))
     with pytest.raises(DoesNotFit):
-        fitted(step.program, replace(enough, l1=needed - 16), lambda line: None)
+        fitted(step.program, enough.with_memory(INNER, needed - 16), lambda line: None)

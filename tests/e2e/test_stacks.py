@@ -14,7 +14,7 @@ from torch import nn
 
 from tests.e2e.simulators import needs, with_each_compiler
 from trainlib_deployer.api import deploy
-from trainlib_deployer.machine.targets import LEAN_STACK
+from trainlib_deployer.machine.machine import LEAN_STACK
 
 SPARE = 64  # bytes of a stack for what starts the step: the machine's own code, under PULP-SDK its task
 ROOT = "step_on_core"

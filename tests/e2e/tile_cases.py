@@ -22,12 +22,13 @@ from trainlib_deployer.emit.loops import LoopLibrary
 from trainlib_deployer.emit.names import comment
 from trainlib_deployer.emit.tiles import tiled_lines
 from trainlib_deployer.kernels.table import ROWS
+from trainlib_deployer.machine.pulp_open import PULP_OPEN
 from trainlib_deployer.machine.targets import resolve
 from trainlib_deployer.ops.lower import lower
 from trainlib_deployer.passes.coalesce import merged
 from trainlib_deployer.plan.best_tiling import Job, Prospects, best_tiling, prospects
 from trainlib_deployer.plan.chains import chained
-from trainlib_deployer.plan.tiles import MOST_STREAMS, Room, Tiling, aligned
+from trainlib_deployer.plan.tiles import Room, Tiling
 from trainlib_deployer.program.chain import Chain
 from trainlib_deployer.program.ir import LEARNING_RATE, Op, Part, Program, Role, Splittable
 from trainlib_deployer.program.loop import Loop
@@ -155,7 +156,7 @@ class Places(Addresses):
             if t in dead[:1]:
                 at.compared = at.end
             at.offsets[t.name] = at.end
-            at.end += aligned(t.nbytes) + 16
+            at.end += PULP_OPEN.aligned(t.nbytes) + 16
         at.compared = at.compared or at.end
         return at
 
@@ -204,7 +205,7 @@ class Comparison:
             "COMPARED_BYTES": self.at.compared,
             "SCRATCH_BYTES": scratch + 16,
             "GUARD": GUARD,
-            "MOST_STREAMS": MOST_STREAMS,
+            "MOST_STREAMS": PULP_OPEN.link.channels,
             "TEAM": TEAM,
             "SEED": f"{self.seed}u",
             "OPERATIONS": len(self.program.ops),
@@ -248,7 +249,7 @@ class Comparison:
     def tiled(self, number: int, case: Case) -> str:
         """Buffers lie without gaps in an order of chance."""
         sizes = [s.nbytes for s in case.tiling.streams]
-        offset, places = aligned(case.tiling.scratch), {}
+        offset, places = PULP_OPEN.aligned(case.tiling.scratch), {}
         for k in random.Random(number).sample(range(len(sizes)), len(sizes)):
             places[k] = offset
             offset += sizes[k]

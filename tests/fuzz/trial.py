@@ -21,7 +21,8 @@ from trainlib_deployer import pipeline
 from trainlib_deployer.check.certificate import CertificateError
 from trainlib_deployer.check.verify import judge, read_plan, task_of
 from trainlib_deployer.errors import DeployError, DoesNotFit, Unsupported, UsageError, VerificationFailed
-from trainlib_deployer.machine.targets import Target, resolve
+from trainlib_deployer.machine.machine import Machine
+from trainlib_deployer.machine.targets import resolve
 from trainlib_deployer.options import Options
 from trainlib_deployer.run.record import read_record
 from trainlib_deployer.user import model as user_model
@@ -47,7 +48,7 @@ class Setting:
     sanitize: str = ""
 
     @property
-    def machine(self) -> Target:
+    def machine(self) -> Machine:
         return resolve(self.target, self.cores, self.l1, self.l2)
 
     def __str__(self) -> str:
@@ -63,7 +64,7 @@ def setting(seed: int, target: str | None = None, sanitize: str = "") -> Setting
     cores = rng.randint(1, 6 if l1 == "24k" else 8)  # the stacks and the scratch of 7 cores leave nothing of 24k
     if target is not None:
         preset = resolve(target)
-        cores, l1 = preset.cores, str(preset.l1)
+        cores, l1 = preset.cores, str(preset.inner.size)
     accumulate, poison = rng.choice((1, 1, 1, 2, 3)), rng.random() < 0.4
     # so little that some of the forward pass runs twice, if it fits at all
     l2 = rng.choice(("4M", "4M", "4M", "128k", "64k", "32k")) if target is None and l1 != "128M" else "4M"

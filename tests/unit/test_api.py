@@ -95,7 +95,7 @@ def test_everything_given(asked: list[Any]) -> None:
     assert (user.name, user.loss, user.optimizer.kind, user.module) == ("my_net", loss, "Adam", model)
     assert [s[1][:, 0].tolist() for s in user.samples] == [[0, 1, 2, 3], [4, 5, 6, 7]]
     target = options.target
-    assert (target.name, target.cores, target.l1, target.l2) == ("gap9", 3, 32 << 10, 1 << 20)
+    assert (target.name, target.cores, target.inner.size, target.outer.size) == ("gap9", 3, 32 << 10, 1 << 20)
     assert (options.out, options.steps, lines) == (Path("o"), 2, ["working"])
 
 

@@ -144,7 +144,7 @@ def test_all_options_arrive(calls: Calls) -> None:
     assert result.exit_code == 0, result.output
     assert calls.options is not None and calls.user is not None
     target = calls.options.target
-    assert (target.name, target.cores, target.l1, target.l2) == ("gap9", 3, 100 << 10, 1 << 20)
+    assert (target.name, target.cores, target.inner.size, target.outer.size) == ("gap9", 3, 100 << 10, 1 << 20)
     assert (calls.options.out, calls.options.steps, calls.options.force) == (Path("o/p"), 7, True)
     assert (calls.options.dtype, calls.options.saved) == ("fp32", "fp16")
     assert calls.user.inputs[0].shape == (4, 5) and len(calls.user.samples) == 7

@@ -15,7 +15,7 @@ from trainlib_deployer.machine.targets import resolve
 from trainlib_deployer.plan import tiled
 from trainlib_deployer.plan.early import bring_early, early_bytes, early_moved, guests, in_flight, moved_at
 from trainlib_deployer.plan.plan import Plan
-from trainlib_deployer.plan.tiles import MOST_STREAMS, Room, Tiling
+from trainlib_deployer.plan.tiles import Room, Tiling
 from trainlib_deployer.program.ir import Program
 from trainlib_deployer.program.segments import segments
 
@@ -143,7 +143,7 @@ def test_costs_fall_by_what_is_hidden(plan: Plan) -> None:
 def test_the_engine_tells_all_transfers_apart(plan: Plan) -> None:
     tight = Tight.of(plan)
     many = replace(tight.tilings[2], streams=tight.tilings[2].streams * 5)
-    assert in_flight(many) > MOST_STREAMS - 1
+    assert in_flight(many) > plan.target.link.channels - 1
     found = bring_early(
         tight.program, tight.tilings | {2: many}, [Room(tight.resident, 1 << 20, resolve(cores=CORES))] * len(tight.own)
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,9 +12,8 @@ from torch import nn
 from trainlib_deployer.advice.fit import batch_of, does_not_fit, dropped, frozen, with_batch
 from trainlib_deployer.api import Deployment, deploy
 from trainlib_deployer.errors import DoesNotFit
-from trainlib_deployer.machine.targets import TARGETS
-from trainlib_deployer.plan.build import fits, layout, untiled
-from trainlib_deployer.plan.tiles import aligned
+from trainlib_deployer.machine.targets import resolve
+from trainlib_deployer.plan.build import INNER, OUTER, fits, layout, untiled
 
 BATCH, WIDE, NARROW = 6, 96, 20
 SHORT = 13_000  # bytes missing: more than L1 could take
@@ -178,13 +176,13 @@ def test_nothing_helps(roomy: Deployment, tmp_path: Path) -> None:
 
 def test_the_variables_of_the_sdk_take_their_part_of_l1(roomy: Deployment) -> None:
     """The link script of the SDK fails by them, not by our tensors."""
-    program, target = roomy.plan.program, replace(TARGETS["pulp-open"], cores=3, l1=1 << 20)
-    tight = aligned(layout(program, target, tensors_in="L1").levels["L1"].used)
-    own = target.sdk_l1
+    program, target = roomy.plan.program, resolve(cores=3, l1="1M").with_memory(INNER, 1 << 20, reserved=64)
+    tight = target.aligned(layout(program, target, INNER).inner.used)
+    own = target.inner.reserved
     assert own > 0
-    assert fits(layout(program, replace(target, l1=tight + own), tensors_in="L1"))
-    assert not fits(layout(program, replace(target, l1=tight + own - 1), tensors_in="L1"))
-    assert fits(layout(program, replace(target, l1=tight, sdk_l1=0), tensors_in="L1"))
-    chip = untiled(program, replace(target, l1=tight + own - 1, l2=0))
+    assert fits(layout(program, target.with_memory(INNER, tight + own), INNER))
+    assert not fits(layout(program, target.with_memory(INNER, tight + own - 1), INNER))
+    assert fits(layout(program, target.with_memory(INNER, tight, reserved=0), INNER))
+    chip = untiled(program, target.with_memory(INNER, tight + own - 1).with_memory(OUTER, 0))
     text = does_not_fit(chip, untiled).render()
     assert f"L1: needs {tight:,}, and the SDK {own:,}, of {tight + own - 1:,} bytes: 1 bytes over" in text

@@ -55,9 +55,9 @@ def test_default_target() -> None:
 
 def test_overrides() -> None:
     ours = resolve(None, "5", "48k", "1M")
-    assert (ours.name, ours.cores, ours.l1, ours.l2) == ("custom", 5, 48 << 10, 1 << 20)
+    assert (ours.name, ours.cores, ours.inner.size, ours.outer.size) == ("custom", 5, 48 << 10, 1 << 20)
     gap9 = resolve("gap9", cores=3)
-    assert (gap9.name, gap9.cores, gap9.l1) == ("gap9", 3, 128 << 10)
+    assert (gap9.name, gap9.cores, gap9.inner.size) == ("gap9", 3, 128 << 10)
 
 
 @pytest.mark.parametrize("cores", ["0", "17", "-1", "2.5", "many", ""])
@@ -73,5 +73,5 @@ def test_unknown_target_names_the_known() -> None:
 
 
 def test_the_sdk_keeps_a_part_of_a_whole_l1_only() -> None:
-    assert resolve(cores=5, l1="64k").sdk_l1 == TARGETS["pulp-open"].sdk_l1 > 0
-    assert resolve(l1="48k").sdk_l1 == resolve("siracusa", l1="64k").sdk_l1 == 0
+    assert resolve(cores=5, l1="64k").inner.reserved == TARGETS["pulp-open"].inner.reserved > 0
+    assert resolve(l1="48k").inner.reserved == resolve("siracusa", l1="64k").inner.reserved == 0

@@ -6,7 +6,8 @@ import pytest
 
 from trainlib_deployer.machine.targets import resolve
 from trainlib_deployer.ops.conv import Conv, ConvShape
-from trainlib_deployer.plan.tiles import Room, Stream, Tiling, Window, aligned, alike, glance, least_bytes, tiled
+from trainlib_deployer.plan.tiles import Room, Stream, Tiling, glance, least_bytes, tiled
+from trainlib_deployer.plan.window import Window, alike
 from trainlib_deployer.program.cuts import MOST_TILES, even_ranges, ranges
 from trainlib_deployer.program.expr import Instr
 from trainlib_deployer.program.ir import DType, Op, Part, Program, Role, Tensor, View
@@ -98,14 +99,18 @@ def test_what_is_updated_in_place_comes_and_leaves_in_the_same_three_buffers() -
     assert [m.buffer for m in old.moves] == [m.buffer for m in new.moves] == [0, 1, 2, 0, 1, 2]
     assert all(m.moves for m in (*old.moves, *new.moves))
     assert found.moved == (2 + 1) * 4 * ROWS * COLUMNS
-    assert found.nbytes == (3 + 2) * aligned(4 * 2 * COLUMNS) + found.lanes
+    assert found.nbytes == (3 + 2) * ROOM.machine.aligned(4 * 2 * COLUMNS) + found.lanes
 
 
 def test_one_tile_has_one_buffer_for_both_ways() -> None:
     program, parts = updates(rows_of("w"), rows_of("g"), written=rows_of("w"), rows=ROWS)
     found = tiled(program, parts, ROOM, True)
     assert found is not None
-    assert found.nbytes == 2 * aligned(4 * ROWS * COLUMNS) + found.lanes == least_bytes(program, parts[0], ROOM)
+    assert (
+        found.nbytes
+        == 2 * ROOM.machine.aligned(4 * ROWS * COLUMNS) + found.lanes
+        == least_bytes(program, parts[0], ROOM)
+    )
 
 
 def test_one_after_the_other_results_have_a_buffer_of_their_own() -> None:
@@ -142,5 +147,5 @@ def test_long_sums_are_cut_into_even_shares_of_whole_blocks() -> None:
 def test_a_look_at_two_tiles_knows_whether_transfers_can_hide() -> None:
     program, parts = updates(rows_of("w"), rows_of("g"), written=rows_of("w"), rows=2)
     seen = glance(program, parts[0], parts[1], ROOM)
-    assert seen.second == 3 * aligned(4 * 2 * COLUMNS)
+    assert seen.second == 3 * ROOM.machine.aligned(4 * 2 * COLUMNS)
     assert seen.cycles(seen.second) == seen.hidden < seen.bare == seen.cycles(seen.second - 1)

@@ -9,8 +9,9 @@ from pathlib import Path
 
 from trainlib_deployer.advice.variants import Parameters, Selection
 from trainlib_deployer.errors import DoesNotFit
+from trainlib_deployer.machine.machine import Machine
 from trainlib_deployer.machine.sizes import show_size
-from trainlib_deployer.machine.targets import TARGETS, Target
+from trainlib_deployer.machine.targets import TARGETS
 from trainlib_deployer.passes.drop_dead import without_dead_results
 from trainlib_deployer.passes.fuse_updates import one_sample
 from trainlib_deployer.passes.half_saved import half_saved, halves
@@ -19,7 +20,7 @@ from trainlib_deployer.program.expr import Instr
 from trainlib_deployer.program.ir import DType, Op, Program, Role, Source, Tensor, View, renamed
 from trainlib_deployer.program.loop import Loop
 
-Replan = Callable[[Program, Target], Plan]
+Replan = Callable[[Program, Machine], Plan]
 LARGEST = 5
 BATCHED = {Role.ACTIVATION, Role.GRADIENT, Role.INPUT, Role.TARGET, Role.OUTPUT}
 
@@ -50,7 +51,7 @@ def over(level: LevelPlan) -> int:
 def does_not_fit(plan: Plan, replan: Replan) -> DoesNotFit:
     """The message behind exit code 3; `replan` plans a variant of the program or of the target."""
     worst = max(plan.levels.values(), key=over)
-    alone = ", not even with one core at work" if worst.name == "L1" and plan.target.cores == 1 else ""
+    alone = ", not even with one core at work" if worst is plan.inner and plan.target.cores == 1 else ""
     lines = [f"the training step does not fit {plan.target.name}{alone}"]
     lines += [state(level) for level in plan.levels.values()]
     op = plan.program.ops[worst.peak_position] if plan.program.ops else None
@@ -291,16 +292,20 @@ def frozen(program: Program, keep: Set[str]) -> Program:
 
 
 def larger_memory(plan: Plan, worst: LevelPlan, replan: Replan) -> Iterator[Remedy]:
-    sizes = {
-        n.lower(): -(-(level.used + level.reserved) // 1024) * 1024
-        for n, level in plan.levels.items()
-        if over(level) > 0
-    }
-    enough = replan(plan.program, replace(plan.target, **sizes))  # type: ignore[arg-type]
-    yield Remedy(" ".join(f"--{name} {show_size(size)}" for name, size in sizes.items()), "", enough)
-    for preset in sorted(TARGETS.values(), key=lambda t: t.l1 + t.l2):
-        if preset.l1 + preset.l2 > plan.target.l1 + plan.target.l2:
+    larger, options = plan.target, []
+    for at, level in enumerate(plan.levels.values()):
+        if over(level) > 0:
+            size = -(-(level.used + level.reserved) // 1024) * 1024
+            larger = larger.with_memory(at, size)
+            options.append(f"--{level.name.lower()} {show_size(size)}")
+    yield Remedy(" ".join(options), "", replan(plan.program, larger))
+    for preset in sorted(TARGETS.values(), key=bytes_of):
+        if bytes_of(preset) > bytes_of(plan.target):
             remedy = Remedy(f"--target {preset.name}", "", replan(plan.program, preset))
             if remedy.fits:
                 yield remedy
                 return
+
+
+def bytes_of(machine: Machine) -> int:
+    return machine.inner.size + machine.outer.size

@@ -34,11 +34,11 @@ class Point:
 
     @property
     def l1(self) -> int:
-        return self.plan.levels["L1"].used
+        return self.plan.inner.used
 
     @property
     def l2(self) -> int:
-        return self.plan.levels["L2"].used
+        return self.plan.outer.used
 
     @property
     def macs(self) -> int:
@@ -108,8 +108,8 @@ class Point:
 
 
 def memory(plan: Plan) -> Memory:
-    l2 = plan.levels["L2"].used
-    return l2, 0 if l2 else plan.levels["L1"].used
+    l2 = plan.outer.used
+    return l2, 0 if l2 else plan.inner.used
 
 
 def macs(plan: Plan) -> int:

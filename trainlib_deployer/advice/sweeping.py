@@ -17,7 +17,7 @@ from trainlib_deployer.capture.refuse import check_deployable
 from trainlib_deployer.capture.step import capture, check_against_eager
 from trainlib_deployer.emit.plan_json import parameters
 from trainlib_deployer.errors import DeployError
-from trainlib_deployer.machine.targets import Target
+from trainlib_deployer.machine.machine import Machine
 from trainlib_deployer.ops.lower import lower
 from trainlib_deployer.passes.reorder import reorder
 from trainlib_deployer.passes.within_budget import SUFFIX, descent
@@ -63,10 +63,10 @@ class Draft:
     least: Memory
 
     @staticmethod
-    def of(batch: Batch, selection: Selection, level: Level, target: Target) -> Draft:
+    def of(batch: Batch, selection: Selection, level: Level, target: Machine) -> Draft:
         direct = untiled(level.program, target)
         most = memory(direct)
-        tiles = direct.levels["L2"].used and target.l1
+        tiles = direct.outer.used and target.inner.size
         return Draft(batch, selection, level, direct, (least_l2(level.program, target), 0) if tiles else most)
 
     def costs(self, needed: Memory) -> Costs:
@@ -90,7 +90,7 @@ class Draft:
 
 
 def sweep_user_model(
-    user: UserModel, target: Target, accumulate: int, every: bool = False, say: Say = lambda line: None
+    user: UserModel, target: Machine, accumulate: int, every: bool = False, say: Say = lambda line: None
 ) -> Points:
     """The points that no other one beats, or `every` one. What is refused for the model as it is, is refused; a
     variant that cannot be deployed is left out, said aloud."""
@@ -110,7 +110,7 @@ def promising(drafts: list[Draft]) -> list[Draft]:
     return [d for d in drafts if not any(dominates(c, d.costs(d.least)) for c in most)]
 
 
-def drafted(user: UserModel, target: Target, given: Batch, say: Say) -> Iterator[Draft]:
+def drafted(user: UserModel, target: Machine, given: Batch, say: Say) -> Iterator[Draft]:
     """For each batch, each choice of parameters that makes a difference, each level of recomputation."""
     selections = list(parameters_of(user.module).selections())
     sizes: dict[int, list[Batch]] = {}
@@ -183,12 +183,12 @@ def captured_programs(user: UserModel, batches: list[Batch], selection: Selectio
         return [passes.run(lower(variant, captured, batch.accumulate)) for batch in batches]
 
 
-def levels(program: Program, target: Target) -> Iterator[Level]:
+def levels(program: Program, target: Machine) -> Iterator[Level]:
     """Nothing twice; what costs no multiply-adds, half way and as far as it helps; what it takes to fit."""
     yield Level("none", program)
     direct = untiled(program, target)
-    if direct.levels["L2"].used and target.l1:
-        yield from free_levels(program, direct.levels["L2"].persistent)
+    if direct.outer.used and target.inner.size:
+        yield from free_levels(program, direct.outer.persistent)
     fitting = smaller_to_fit(program, target)
     if fitting is not None:
         yield Level("fitting", fitting)

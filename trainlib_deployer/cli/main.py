@@ -240,8 +240,8 @@ def targets_command() -> None:
         (
             t.name + (" (default)" if t.name == DEFAULT else ""),
             str(t.cores),
-            bytes_text(t.l1),
-            bytes_text(t.l2),
+            bytes_text(t.inner.size),
+            bytes_text(t.outer.size),
             t.about,
         )
         for t in TARGETS.values()

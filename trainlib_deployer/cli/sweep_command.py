@@ -19,7 +19,7 @@ from trainlib_deployer.machine.targets import DEFAULT, TARGETS, resolve
 
 if TYPE_CHECKING:
     from trainlib_deployer.advice.points import Points
-    from trainlib_deployer.machine.targets import Target
+    from trainlib_deployer.machine.machine import Machine
 
 FILE = click.Path(path_type=Path, allow_dash=True)
 
@@ -74,11 +74,11 @@ def sweep_command(
         print_points(points, every)
 
 
-def points_json(points: Points, target: Target) -> dict[str, Any]:
+def points_json(points: Points, target: Machine) -> dict[str, Any]:
     return {
         "tool": {"name": "trainlib-deploy", "version": __version__},
         "model": {"name": points.name},
-        "target": {"name": target.name, "cores": target.cores, "l1": target.l1, "l2": target.l2},
+        "target": {"name": target.name, "cores": target.cores, "l1": target.inner.size, "l2": target.outer.size},
         "points": [p.as_json() for p in points],
     }
 

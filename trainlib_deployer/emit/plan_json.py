@@ -33,8 +33,8 @@ def plan_json(user: UserModel, plan: Plan, traces: list[Trace], steps: int, accu
             "name": target.name,
             "cores": target.cores + target.idle,
             "working": target.cores,
-            "l1": target.l1,
-            "l2": target.l2,
+            "l1": target.inner.size,
+            "l2": target.outer.size,
         },
         "levels": {
             level.name: {

@@ -6,7 +6,6 @@ from typing import Any
 
 from trainlib_deployer.emit.names import comment
 from trainlib_deployer.plan.plan import Buffer, Plan
-from trainlib_deployer.plan.tiles import aligned
 
 
 def poison_levels(plan: Plan) -> list[dict[str, Any]]:
@@ -15,7 +14,7 @@ def poison_levels(plan: Plan) -> list[dict[str, Any]]:
     for level in plan.levels.values():
         found = [b for b in plan.buffers if b.level == level.name and comes_and_goes(plan, b)]
         if found:
-            lifetimes = [entry(b, level.persistent) for b in sorted(found, key=lambda b: (b.offset, b.birth))]
+            lifetimes = [entry(plan, b, level.persistent) for b in sorted(found, key=lambda b: (b.offset, b.birth))]
             out.append({"name": level.name, "arena": f"arena_{level.name.lower()}", "lifetimes": lifetimes})
     return out
 
@@ -25,11 +24,11 @@ def comes_and_goes(plan: Plan, b: Buffer) -> bool:
     return b.role != "stack" and b.size > 0 and not (tensor is not None and tensor.role.persistent)
 
 
-def entry(b: Buffer, persistent: int) -> dict[str, Any]:
+def entry(plan: Plan, b: Buffer, persistent: int) -> dict[str, Any]:
     return {
         "name": comment(b.name),
         "offset": b.offset - persistent,
-        "size": aligned(b.size),
+        "size": plan.target.aligned(b.size),
         "birth": b.birth,
         "death": b.death,
     }

@@ -26,9 +26,10 @@ from trainlib_deployer.emit.report import report
 from trainlib_deployer.emit.tiles import hosting_lines, tiled_lines
 from trainlib_deployer.emit.trace import Trace, traces
 from trainlib_deployer.kernels.row import Row
+from trainlib_deployer.machine.machine import Machine
 from trainlib_deployer.ops.dropout import KEY
 from trainlib_deployer.plan.early import guests
-from trainlib_deployer.plan.plan import Plan
+from trainlib_deployer.plan.plan import Buffer, Plan
 from trainlib_deployer.plan.rows import rows_called
 from trainlib_deployer.plan.tiles import LANE_BYTES
 from trainlib_deployer.program.ir import LEARNING_RATE, STEP, DType, Op, Role, Tensor, View
@@ -114,6 +115,7 @@ class Project:
             "tiled": bool(self.plan.tilings),
             "near": self.plan.stacks.level,
             "lane_bytes": LANE_BYTES,
+            "c_alignment": c_alignment(self.plan.target),
             "offsets": self.offsets(),
             "arguments": arguments,
             "outputs": [self.output(n, t) for n, t in program.outputs],
@@ -163,11 +165,12 @@ class Project:
 
     def level(self, name: str) -> dict[str, Any]:
         level = self.plan.levels[name]
-        members = [
-            self.member(t)
-            for b in self.plan.buffers
-            if b.level == name and (t := self.plan.program.tensors.get(b.name)) is not None and t.role.persistent
+        tensors = self.plan.program.tensors
+        kept = [
+            b for b in self.plan.buffers if b.level == name and b.name in tensors and tensors[b.name].role.persistent
         ]
+        ends = [*(b.offset for b in kept[1:]), level.persistent]
+        members = [self.member(tensors[b.name], b, end) for b, end in zip(kept, ends, strict=False)]
         return {
             "name": name,
             "size": level.size,
@@ -178,8 +181,11 @@ class Project:
             "members": members,
         }
 
-    def member(self, t: Tensor) -> dict[str, Any]:
+    def member(self, t: Tensor, b: Buffer, end: int) -> dict[str, Any]:
+        """A tensor that persists; `end` is where the plan goes on, which may be behind where C would."""
+        step = c_alignment(self.plan.target)
         return {
+            "gap": end - b.offset - b.size if end > -(-(b.offset + b.size) // step) * step else 0,
             "name": self.at.names[t.name],
             "c_type": t.dtype.c_name,
             "extent": f"[{t.numel}]" if t.shape else "",
@@ -279,6 +285,11 @@ def describe(op: Op) -> str:
         else f"{subject}: {op.function}{what}{' of ' + tail if tail else ''}"
     )
     return f"{label}{more}{where}"
+
+
+def c_alignment(target: Machine) -> int:
+    """As much of it as C can ask for: the largest power of two in it."""
+    return target.alignment & -target.alignment
 
 
 def headers(op: Op) -> tuple[str, ...]:

@@ -10,11 +10,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import accumulate, islice
 
+from trainlib_deployer.machine.machine import GROUND
 from trainlib_deployer.program.ir import Op, Program
 from trainlib_deployer.program.lifetimes import donors, lifetimes
 from trainlib_deployer.program.loop import Loop
 
-ALIGNMENT = 16
 ATTEMPTS = 1000  # orders weighed in all, so that large networks stay fast
 LARGE = 16  # operations are moved for the sake of tensors above this part of the largest at the peak
 
@@ -87,7 +87,7 @@ class Scale:
             if isinstance(op.kind, Loop) and not op.kind.reductions:
                 pairs = tuple((v.tensor, tuple(donors(program, op, v, lives))) for v in op.writes if v.tensor in lives)
             facts[id(op)] = Facts(touched, pairs)
-        sizes = {n: -(-program.tensors[n].nbytes // ALIGNMENT) * ALIGNMENT for n in lives}
+        sizes = {n: -(-program.tensors[n].nbytes // GROUND) * GROUND for n in lives}
         return Scale(facts, sizes, frozenset({program.loss, *(t for _, t in program.outputs)}))
 
     def weigh(self, ops: list[Op]) -> Fullness:

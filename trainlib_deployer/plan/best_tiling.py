@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, cast
 
-from trainlib_deployer.plan.tiles import Glance, Room, Tiling, direct_cycles, glance, is_chain, least_bytes, tiled
+from trainlib_deployer.plan.cycles import direct_cycles, is_chain
+from trainlib_deployer.plan.tiles import Glance, Room, Tiling, glance, least_bytes, tiled
 from trainlib_deployer.program.cuts import MOST_TILES
 from trainlib_deployer.program.ir import Kind, Op, Part, Program, Splittable, Tensor, View
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from trainlib_deployer.advice.fit import does_not_fit
 from trainlib_deployer.arena.arena import Interval, Placement, Problem, place
-from trainlib_deployer.machine.targets import Target
+from trainlib_deployer.machine.machine import Machine, Memory
 from trainlib_deployer.plan.plan import Buffer, LevelPlan, Plan
-from trainlib_deployer.plan.tiles import ALIGNMENT, Tiling, aligned
+from trainlib_deployer.plan.tiles import Tiling, aligned
 from trainlib_deployer.program.ir import Program, Tensor
 from trainlib_deployer.program.lifetimes import Lifetime, lifetimes, shared_storage
 
 STACKS = "core stacks"
+INNER, OUTER = 0, 1  # levels of a machine
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class Item:
     tensors: tuple[Tensor, ...] = ()
 
 
-def plan(program: Program, target: Target) -> Plan:
+def plan(program: Program, target: Machine) -> Plan:
     from trainlib_deployer.plan.least import leanest
 
     chosen = best_layout(program, target)
@@ -36,30 +37,29 @@ def plan(program: Program, target: Target) -> Plan:
     return chosen
 
 
-def best_layout(program: Program, target: Target) -> Plan:
+def best_layout(program: Program, target: Machine) -> Plan:
     """Everything in L1 if it fits there; else tensors in L2, streamed through L1 in tiles; else read from L2."""
     from trainlib_deployer.plan.teams import with_tiles
 
     direct = untiled(program, target)
-    hopeless = direct.levels["L2"].used - target.l1 > target.l2  # whatever moves to L1
-    if hopeless or not target.l1 or (fits(direct) and not direct.levels["L2"].used):
+    hopeless = direct.outer.used - target.inner.size > target.outer.size  # whatever moves to L1
+    if hopeless or not target.inner.size or (fits(direct) and not direct.outer.used):
         return direct
     return with_tiles(program, direct) or direct
 
 
-def untiled(program: Program, target: Target) -> Plan:
+def untiled(program: Program, target: Machine) -> Plan:
     """Everything in L1 if it fits there or there is nothing else; else all tensors in L2."""
-    everything_in_l1 = layout(program, target, tensors_in="L1")
-    if fits(everything_in_l1) or not target.l2:
-        return everything_in_l1
-    return layout(program, target, tensors_in="L2")
+    whole = layout(program, target, INNER)
+    return whole if fits(whole) or not target.outer.size else layout(program, target, OUTER)
 
 
 def fits(candidate: Plan) -> bool:
-    return all(level.used + level.reserved <= level.size for level in candidate.levels.values())
+    return all(level.fits for level in candidate.levels.values())
 
 
-def layout(program: Program, target: Target, tensors_in: str) -> Plan:
+def layout(program: Program, target: Machine, level: int) -> Plan:
+    """All tensors in one level; stacks and scratch beside the cores."""
     end = len(program.ops)
     whole = Lifetime(0, max(end, 1))
     kept = persistent_items(program)
@@ -70,29 +70,32 @@ def layout(program: Program, target: Target, tensors_in: str) -> Plan:
         for i, op in enumerate(program.ops)
         if op.kind.scratch(target.cores)
     ]
-    near = "L1" if target.l1 else "L2"  # beside the cores
-    items = {
-        name: (
-            ([stacks] if name == near else []) + (kept if name == tensors_in else []),
-            (scratch if name == near else []) + (transient if name == tensors_in else []),
+    items = [
+        (
+            ([stacks] if memory is target.near else []) + (kept if i == level else []),
+            (scratch if memory is target.near else []) + (transient if i == level else []),
         )
-        for name in ("L1", "L2")
-    }
+        for i, memory in enumerate(working(target))
+    ]
     return assembled(program, target, items, {})
+
+
+def working(target: Machine) -> tuple[Memory, ...]:
+    """The memories that a step works with; those further out are not used yet."""
+    return target.memories[: OUTER + 1]
 
 
 def assembled(
     program: Program,
-    target: Target,
-    items: Mapping[str, tuple[list[Item], list[Item]]],
+    target: Machine,
+    items: list[tuple[list[Item], list[Item]]],
     tilings: Mapping[int, Tiling],
 ) -> Plan:
-    """Place what persists and what comes and goes, level by level."""
+    """Place what persists and what comes and goes, level by level: `items` of each."""
     levels: dict[str, LevelPlan] = {}
     buffers: list[Buffer] = []
-    for name, size, reserved in (("L1", target.l1, target.sdk_l1), ("L2", target.l2, 0)):
-        level, placed = one_level(name, size, *items[name])
-        levels[name] = replace(level, reserved=reserved)
+    for memory, (kept, transient) in zip(working(target), items, strict=True):
+        levels[memory.name], placed = one_level(memory, target.alignment, kept, transient)
         buffers += placed
     home = {t: b for b in buffers for t in (b.name, *b.aliases)}
     by_position = {
@@ -120,22 +123,24 @@ def tensor_items(program: Program) -> list[Item]:
     return items
 
 
-def one_level(name: str, size: int, kept: list[Item], transient: list[Item]) -> tuple[LevelPlan, list[Buffer]]:
+def one_level(
+    memory: Memory, alignment: int, kept: list[Item], transient: list[Item]
+) -> tuple[LevelPlan, list[Buffer]]:
     placed: list[Buffer] = []
     offset = persistent = 0
     for item in sorted(kept, key=lambda i: i.role == "stack"):
-        placed.append(buffer(item, name, offset))
-        offset += aligned(item.size)
+        placed.append(buffer(item, memory.name, offset))
+        offset += aligned(item.size, alignment)
         persistent = persistent if item.role == "stack" else offset
     problem = Problem(
-        tuple(Interval(i.name, aligned(i.size), i.life.birth, i.life.death) for i in transient), alignment=ALIGNMENT
+        tuple(Interval(i.name, aligned(i.size, alignment), i.life.birth, i.life.death) for i in transient), alignment
     )
     found = place(problem) if transient else Placement({}, 0, 0, True, (), 0, "empty")
-    placed += [buffer(i, name, offset + found.offsets[i.name]) for i in transient]
+    placed += [buffer(i, memory.name, offset + found.offsets[i.name]) for i in transient]
     stacks = sum(i.size for i in kept if i.role == "stack")
     level = LevelPlan(
-        name,
-        size,
+        memory.name,
+        memory.size,
         used=offset + found.peak,
         persistent=persistent,
         arena=offset - persistent + found.peak,
@@ -146,6 +151,7 @@ def one_level(name: str, size: int, kept: list[Item], transient: list[Item]) -> 
         stacks=stacks,
         proved=found.proved,
         method=found.method,
+        reserved=memory.reserved,
     )
     return level, placed
 

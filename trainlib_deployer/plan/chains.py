@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import TypeGuard
 
-from trainlib_deployer.machine.targets import Target
+from trainlib_deployer.machine.machine import Machine
 from trainlib_deployer.ops.matmul import MatMul
 from trainlib_deployer.plan.best_tiling import best_tiling
 from trainlib_deployer.plan.tiles import Room
@@ -32,7 +32,7 @@ class Joint:
 
 
 def chained(
-    program: Program, resident: frozenset[str], left: list[int], machine: Target, alone: list[float]
+    program: Program, resident: frozenset[str], left: list[int], machine: Machine, alone: list[float]
 ) -> Program:
     """With chains wherever they are estimated to take fewer cycles; `left` is the room in L1 at each operation, `alone`
     what it takes on its own."""

@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+from trainlib_deployer.machine.machine import Link
 from trainlib_deployer.plan.best_tiling import best_tiling
-from trainlib_deployer.plan.tiles import MOST_STREAMS, Room, Stream, Tiling, transfer_cycles, untiled_cycles
+from trainlib_deployer.plan.cycles import transfer_cycles, untiled_cycles
+from trainlib_deployer.plan.tiles import Room, Stream, Tiling
 from trainlib_deployer.program.ir import Program
 from trainlib_deployer.program.lifetimes import lifetimes, shared_storage
 from trainlib_deployer.program.segments import segments
@@ -78,10 +80,13 @@ class Board:
                 recut[p] = host_tiling
                 loss += host_tiling.cycles - self.tilings[p].cycles
             if (
-                self.flights[p] + in_flight(host_tiling) + len(streams) > MOST_STREAMS
+                self.flights[p] + in_flight(host_tiling) + len(streams) > self.rooms[p].machine.link.channels
             ):  # a core that starts one more waits for ever
                 return None
-        hidden = min(first_cycles(self.tilings[at], streams), sum(self.idle_at(p) for p in range(host, at)))
+        hidden = min(
+            first_cycles(self.tilings[at], streams, self.rooms[at].machine.link),
+            sum(self.idle_at(p) for p in range(host, at)),
+        )
         costs = self.rooms[host].machine.costs.tile
         start = costs.early_more if host in self.tilings else costs.early
         return Offer(host, tuple(streams), recut, hidden, hidden - loss - start)
@@ -173,8 +178,8 @@ def early_moved(tiling: Tiling) -> int:
     return sum(s.moves[0].window.nbytes for s in tiling.streams if s.early)
 
 
-def first_cycles(tiling: Tiling, streams: list[int]) -> float:
-    return sum(transfer_cycles(tiling.streams[k].moves[0].window) for k in streams)
+def first_cycles(tiling: Tiling, streams: list[int], link: Link) -> float:
+    return sum(transfer_cycles(tiling.streams[k].moves[0].window, link) for k in streams)
 
 
 def in_flight(tiling: Tiling | None) -> int:

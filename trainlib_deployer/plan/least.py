@@ -4,47 +4,48 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from trainlib_deployer.machine.targets import Target
+from trainlib_deployer.machine.machine import Machine
 from trainlib_deployer.plan import build, tiled
 from trainlib_deployer.plan.best_tiling import Job, prospects
 from trainlib_deployer.plan.plan import Plan
-from trainlib_deployer.plan.tiles import Room, aligned
+from trainlib_deployer.plan.tiles import Room
 from trainlib_deployer.plan.ways import leanest_way
 from trainlib_deployer.program.ir import Op, Program
 
 ATTEMPTS = 4  # the arena may lose bytes to gaps
 
 
-def leanest(program: Program, target: Target) -> Plan:
+def leanest(program: Program, target: Machine) -> Plan:
     """On one core. Untiled if that fits; else, where L1 is what is short, the plan that needs the least of it."""
     direct = build.untiled(program, target.leaner(1))
-    if build.fits(direct) or direct.levels["L2"].used > target.l2 or not target.l1:
+    if build.fits(direct) or direct.outer.used > target.outer.size or not target.inner.size:
         return direct
     small = least_tiled(program, direct.target)
-    return small if small is not None and small.levels["L1"].used < direct.levels["L1"].used else direct
+    return small if small is not None and small.inner.used < direct.inner.used else direct
 
 
-def least_tiled(program: Program, target: Target) -> Plan | None:
+def least_tiled(program: Program, target: Machine) -> Plan | None:
     """Every operation in its smallest tiles, in an L1 just large enough; None where that is not found."""
     size = least_l1(program, target)
     for _ in range(ATTEMPTS):
-        found = tiled.arranged(program, replace(target, l1=size, sdk_l1=0), min(tiled.SMALL), 1.0)
+        found = tiled.arranged(program, target.with_memory(build.INNER, size, reserved=0), min(tiled.SMALL), 1.0)
         if found is None:
             return None
-        level = found.levels["L1"]
+        level = found.inner
         if level.used <= size:
-            return replace(found, target=target, levels={**found.levels, "L1": replace(level, size=target.l1)})
+            level = replace(level, size=target.inner.size)
+            return replace(found, target=target, levels={**found.levels, level.name: level})
         size = level.used
     return None
 
 
-def least_l1(program: Program, target: Target) -> int:
+def least_l1(program: Program, target: Machine) -> int:
     """Stacks, what lives in L1, and the operation that leaves the least beside them."""
     items = build.tensor_items(program)
-    here = tiled.residents(program, items, min(tiled.SMALL), target.l1)
+    here = tiled.residents(program, items, min(tiled.SMALL), target)
     always = target.cores * target.stack_bytes
-    always += sum(aligned(i.size) for i in build.persistent_items(program) if i.name in here)
-    used = tiled.occupied(items, here, max(len(program.ops), 1))
+    always += sum(target.aligned(i.size) for i in build.persistent_items(program) if i.name in here)
+    used = tiled.occupied(items, here, max(len(program.ops), 1), target)
     room = Room(here, 0, target)
     return always + max(u + smallest(program, op, room) for u, op in zip(used, program.ops, strict=True))
 
@@ -53,7 +54,7 @@ def smallest(program: Program, op: Op, room: Room) -> int:
     """Bytes of an operation that reads L2 directly, or of its smallest tiles."""
     op = leanest_way(op, room.cores)
     known = prospects(Job.of(program, op, room))
-    best = aligned(op.kind.scratch(room.cores))
+    best = room.machine.aligned(op.kind.scratch(room.cores))
     for least, _, index in sorted((least, guess, i) for i, (least, guess, _) in enumerate(known.cuts)):
         if least >= best:
             break

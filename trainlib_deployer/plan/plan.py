@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from trainlib_deployer.machine.targets import Target
+from trainlib_deployer.machine.machine import Machine
 from trainlib_deployer.plan.tiles import Tiling
 from trainlib_deployer.program.ir import Program, Source
 
@@ -48,6 +48,10 @@ class LevelPlan:
     def headroom(self) -> int:
         return self.size - self.used - self.reserved
 
+    @property
+    def fits(self) -> bool:
+        return self.headroom >= 0
+
 
 @dataclass(frozen=True)
 class Recomputed:
@@ -85,7 +89,7 @@ class Plan:
     """Everything that is decided before the first line of C."""
 
     program: Program
-    target: Target
+    target: Machine
     levels: Mapping[str, LevelPlan]
     buffers: tuple[Buffer, ...]
     home: Mapping[str, Buffer]  # tensor name -> the buffer that holds it
@@ -94,6 +98,14 @@ class Plan:
     tilings: Mapping[int, Tiling] = field(default_factory=dict)  # position of an operation -> how it streams through L1
     recomputed: Recomputed = Recomputed(0, 0, 0)
     saved: Saved = Saved()
+
+    @property
+    def inner(self) -> LevelPlan:
+        return self.levels[self.target.inner.name]
+
+    @property
+    def outer(self) -> LevelPlan:
+        return self.levels[self.target.outer.name]
 
     @property
     def peak(self) -> int:

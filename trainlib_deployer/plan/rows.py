@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from trainlib_deployer.kernels.row import Row
 from trainlib_deployer.kernels.table import chosen
+from trainlib_deployer.plan.cycles import is_chain
 from trainlib_deployer.plan.plan import Plan
-from trainlib_deployer.plan.tiles import is_chain
 from trainlib_deployer.program.ir import Part
 
 

@@ -7,8 +7,8 @@ have their stacks in one half. A network without much scratch does better with a
 
 from __future__ import annotations
 
-from trainlib_deployer.machine.targets import LEAN_STACK, Target
-from trainlib_deployer.plan.build import fits, layout
+from trainlib_deployer.machine.machine import LEAN_STACK, Machine
+from trainlib_deployer.plan.build import INNER, fits, layout
 from trainlib_deployer.plan.plan import Plan
 from trainlib_deployer.plan.tiled import cycles, tiled_layout
 from trainlib_deployer.program.ir import Program
@@ -19,7 +19,7 @@ AMPLE = 4  # times the stacks of all cores: with so much L1 their depth is no co
 def with_tiles(program: Program, direct: Plan) -> Plan | None:
     """`direct` with tiles, by all cores if their stacks leave enough; None where nothing fits."""
     target = direct.target
-    if AMPLE * target.cores * target.stack_bytes <= target.l1:
+    if AMPLE * target.cores * target.stack_bytes <= target.inner.size:
         found = tiled_layout(program, target)
         if found is not None:
             return found
@@ -28,9 +28,9 @@ def with_tiles(program: Program, direct: Plan) -> Plan | None:
     return min((p for p in plans if p is not None), key=cycles, default=None) or fewer(program, direct, half)
 
 
-def in_half(target: Target) -> int:
+def in_half(target: Machine) -> int:
     """Cores whose stacks take no more than half of L1."""
-    return min(target.cores, max(target.l1 // (2 * LEAN_STACK), 1))
+    return min(target.cores, max(target.inner.size // (2 * LEAN_STACK), 1))
 
 
 def fewer(program: Program, direct: Plan, than: int) -> Plan | None:
@@ -42,10 +42,10 @@ def fewer(program: Program, direct: Plan, than: int) -> Plan | None:
     return next((p for p in more if p is not None), least)
 
 
-def out_of_l1(program: Program, direct: Plan, target: Target) -> Plan | None:
+def out_of_l1(program: Program, direct: Plan, target: Machine) -> Plan | None:
     """Everything in L1, or else tiles."""
-    if tensor_bytes(direct) + target.cores * target.stack_bytes <= target.l1:
-        whole = layout(program, target, tensors_in="L1")
+    if tensor_bytes(direct) + target.cores * target.stack_bytes <= target.inner.size:
+        whole = layout(program, target, INNER)
         if fits(whole):
             return whole
     return tiled_layout(program, target)
@@ -54,5 +54,5 @@ def out_of_l1(program: Program, direct: Plan, target: Target) -> Plan | None:
 def tensor_bytes(direct: Plan) -> int:
     """What all tensors take together, at the least."""
     scratch = max((b.size for b in direct.scratch.values()), default=0)
-    near = direct.levels["L1"]
-    return direct.levels["L2"].used or near.used - near.stacks - scratch
+    near = direct.inner
+    return direct.outer.used or near.used - near.stacks - scratch

@@ -10,13 +10,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from math import inf
 
-from trainlib_deployer.machine.targets import Target
+from trainlib_deployer.machine.machine import Machine
 from trainlib_deployer.plan import build
 from trainlib_deployer.plan.build import STACKS, Item
 from trainlib_deployer.plan.chains import chained
+from trainlib_deployer.plan.cycles import untiled_cycles
 from trainlib_deployer.plan.early import bring_early, first_bytes
 from trainlib_deployer.plan.plan import Plan
-from trainlib_deployer.plan.tiles import Room, Tiling, aligned, untiled_cycles
+from trainlib_deployer.plan.tiles import Room, Tiling
 from trainlib_deployer.plan.ways import Way, fastest
 from trainlib_deployer.program.ir import Program, Role
 from trainlib_deployer.program.lifetimes import Lifetime
@@ -26,7 +27,7 @@ SHARE = 8  # ... as long as those that persist take no more than this part of it
 MARGINS = (1.0, 0.9, 0.75, 0.5)  # of the bytes left: what the arena may lose to gaps
 
 
-def tiled_layout(program: Program, target: Target) -> Plan | None:
+def tiled_layout(program: Program, target: Machine) -> Plan | None:
     """Of those that fit, the one that takes the fewest cycles; None where none does."""
     for margin in MARGINS:
         best: tuple[float, int, Plan] | None = None
@@ -44,7 +45,7 @@ def tiled_layout(program: Program, target: Target) -> Plan | None:
     return None
 
 
-def fitting(program: Program, target: Target, small: int, margin: float) -> Plan | None:
+def fitting(program: Program, target: Machine, small: int, margin: float) -> Plan | None:
     """With tiles that come early if that fits, else without."""
     for early in (True, False):
         found = arranged(program, target, small, margin, early)
@@ -57,7 +58,7 @@ def with_chains(plain: Plan, small: int, margin: float) -> Plan | None:
     """The same step with loops that follow other operations tile by tile; None where there are none."""
     program, target = plain.program, plain.target
     items = build.tensor_items(program)
-    here = residents(program, items, small, target.l1 - target.sdk_l1)
+    here = residents(program, items, small, target)
     left = room_left(program, target, items, here, margin)
     alone = settled(program, here, left, target)
     if alone is None:
@@ -76,19 +77,18 @@ def op_cycles(plan: Plan, at: int) -> float:
     if at in plan.tilings:
         return plan.tilings[at].cycles
     planned = (v for v in (*op.reads, *op.writes) if v.tensor in plan.home)
-    far = [v for v in planned if plan.home[v.tensor].level == "L2"]
+    far = [v for v in planned if plan.home[v.tensor].level == plan.target.outer.name]
     return untiled_cycles(op, far, plan.target)
 
 
-def arranged(program: Program, target: Target, small: int, margin: float, early: bool = False) -> Plan | None:
+def arranged(program: Program, target: Machine, small: int, margin: float, early: bool = False) -> Plan | None:
     end = max(len(program.ops), 1)
     whole = Lifetime(0, end)
     items = build.tensor_items(program)
-    free = target.l1 - target.sdk_l1
-    here = residents(program, items, small, free)
+    here = residents(program, items, small, target)
     kept = build.persistent_items(program)
     far = left_in_l2(program, items, here)
-    if build.one_level("L2", target.l2, *far)[0].used > target.l2:
+    if build.one_level(target.outer, target.alignment, *far)[0].used > target.outer.size:
         return None  # whatever the tiles
     fixed = [Item(STACKS, target.cores * target.stack_bytes, whole, "stack")]
     left = room_left(program, target, items, here, margin)
@@ -110,23 +110,20 @@ def arranged(program: Program, target: Target, small: int, margin: float, early:
     return build.assembled(
         program,
         target,
-        {
-            "L1": (
-                [*fixed, *(k for k in kept if k.name in here)],
-                [*buffers, *scratch, *at_home(items, here, True)],
-            ),
-            "L2": far,
-        },
+        [
+            ([*fixed, *(k for k in kept if k.name in here)], [*buffers, *scratch, *at_home(items, here, True)]),
+            far,
+        ],
         found,
     )
 
 
-def room_left(program: Program, target: Target, items: list[Item], here: frozenset[str], margin: float) -> list[int]:
+def room_left(program: Program, target: Machine, items: list[Item], here: frozenset[str], margin: float) -> list[int]:
     """Bytes of L1 at each operation, beside stacks and what lives there."""
     taken = target.cores * target.stack_bytes
-    taken += sum(aligned(k.size) for k in build.persistent_items(program) if k.name in here)
-    free = target.l1 - target.sdk_l1 - aligned(taken)
-    return [int(margin * (free - used)) for used in occupied(items, here, max(len(program.ops), 1))]
+    taken += sum(target.aligned(k.size) for k in build.persistent_items(program) if k.name in here)
+    free = target.inner.size - target.inner.reserved - target.aligned(taken)
+    return [int(margin * (free - used)) for used in occupied(items, here, max(len(program.ops), 1), target)]
 
 
 def left_in_l2(program: Program, items: list[Item], here: frozenset[str]) -> tuple[list[Item], list[Item]]:
@@ -134,11 +131,11 @@ def left_in_l2(program: Program, items: list[Item], here: frozenset[str]) -> tup
     return [k for k in build.persistent_items(program) if k.name not in here], at_home(items, here, False)
 
 
-def least_l2(program: Program, target: Target) -> int:
+def least_l2(program: Program, target: Machine) -> int:
     """Bytes that stay in L2 with as much in L1 as may live there, whether or not the tiles then fit beside it."""
     items = build.tensor_items(program)
-    here = residents(program, items, SMALL[0], target.l1)
-    return build.one_level("L2", target.l2, *left_in_l2(program, items, here))[0].used
+    here = residents(program, items, SMALL[0], target)
+    return build.one_level(target.outer, target.alignment, *left_in_l2(program, items, here))[0].used
 
 
 def at_home(items: list[Item], here: frozenset[str], inside: bool) -> list[Item]:
@@ -160,30 +157,31 @@ def stream_items(at: int, tiling: Tiling) -> list[Item]:
     return out
 
 
-def residents(program: Program, items: list[Item], small: int, l1: int) -> frozenset[str]:
+def residents(program: Program, items: list[Item], small: int, machine: Machine) -> frozenset[str]:
     """Tensors that live in L1: the small ones; of those that persist the smallest, up to a share. What is only recorded
     is no concern of a tile's either."""
+    free = machine.inner.size - machine.inner.reserved
     chosen = {t.name for i in items if i.size <= small for t in i.tensors}
     chosen |= {t.name for t in program.of_role(Role.RECORDED)}
     persistent = [t for t in program.tensors.values() if t.role.persistent and t.nbytes <= small]
     taken = 0
     for t in sorted(persistent, key=lambda t: (t.nbytes, t.name)):
-        taken += aligned(t.nbytes)
-        if taken <= l1 // SHARE:
+        taken += machine.aligned(t.nbytes)
+        if taken <= free // SHARE:
             chosen.add(t.name)
     return frozenset(chosen)
 
 
-def occupied(items: list[Item], here: frozenset[str], end: int) -> list[int]:
+def occupied(items: list[Item], here: frozenset[str], end: int, machine: Machine) -> list[int]:
     """Bytes of transient residents that are alive at each operation."""
     total = [0] * end
     for item in at_home(items, here, True):
         for at in range(item.life.birth, min(item.life.death, end)):
-            total[at] += aligned(item.size)
+            total[at] += machine.aligned(item.size)
     return total
 
 
-def settled(program: Program, here: frozenset[str], left: list[int], machine: Target) -> list[Way] | None:
+def settled(program: Program, here: frozenset[str], left: list[int], machine: Machine) -> list[Way] | None:
     """How each operation runs; None where one does not fit."""
     out = []
     for op, capacity in zip(program.ops, left, strict=False):

@@ -8,41 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 from math import prod
-from typing import TYPE_CHECKING, TypeGuard
 
-from trainlib_deployer.machine.targets import Target
-from trainlib_deployer.program.ir import Kind, Op, Part, Priced, Program, Role, Shape, View
+from trainlib_deployer.machine.machine import Machine
+from trainlib_deployer.plan.cycles import is_chain, transfer_cycles, work_cycles
+from trainlib_deployer.plan.window import Window, alike, same_layout, window
+from trainlib_deployer.program.ir import Kind, Part, Program, Role, View
 
-if TYPE_CHECKING:
-    from trainlib_deployer.program.chain import Chain  # whose package imports PyTorch
-
-ALIGNMENT = 16
-MOST_STREAMS = 16  # transfers that the DMA tells apart
 LANE_BYTES = 104  # what a team keeps of one stream (tl_lane)
-MOST_ROWS = 32767
-BYTES_PER_CYCLE = 8
-TRANSFER_CYCLES = 110  # issue and latency of one transfer
-L2_LOAD_CYCLES = 14
 INSIDE = -1  # of a result that has no stream of its own yet
-
-
-@dataclass(frozen=True)
-class Window:
-    """A rectangular piece of a tensor, in bytes: planes x rows x row_bytes; `dense` are its strides once copied."""
-
-    offset: int
-    row_bytes: int
-    rows: int
-    pitch: int
-    planes: int
-    plane_pitch: int
-    dense: Shape
-
-    @property
-    def nbytes(self) -> int:
-        return self.planes * self.rows * self.row_bytes
 
 
 @dataclass(frozen=True)
@@ -92,6 +68,7 @@ class Tiling:
     scratch: int
     ahead: bool  # two buffers a stream: the next tile comes while one is worked on
     cost: Cost
+    alignment: int  # of what lies in L1
     host: int | None = None  # the operation before this one that starts the early streams
 
     @property
@@ -103,44 +80,19 @@ class Tiling:
         """Cycles of work during which nothing moves."""
         return max(self.cost.cycles - self.cost.tiles - self.cost.transfer, 0.0)
 
-    @property
+    @cached_property
     def lanes(self) -> int:
         """Bytes of the record of transfers under way."""
-        return aligned(len(self.streams) * LANE_BYTES)
+        return aligned(len(self.streams) * LANE_BYTES, self.alignment)
 
-    @property
+    @cached_property
     def nbytes(self) -> int:
         """L1 that the tiles take: buffers, scratch, and the record of the transfers."""
-        return sum(s.nbytes for s in self.streams) + aligned(self.scratch) + self.lanes
+        return sum(s.nbytes for s in self.streams) + aligned(self.scratch, self.alignment) + self.lanes
 
     @property
     def moved(self) -> int:
         return sum(m.window.nbytes for s in self.streams for m in s.moves if m.moves)
-
-
-def window(view: View, size: int) -> Window | None:
-    """The transfer that brings a view, or None where it is too scattered for one."""
-    if any(s < 0 for s in view.strides):
-        return None
-    order = sorted((d for d, e in enumerate(view.shape) if e > 1 and view.strides[d]), key=lambda d: -view.strides[d])
-    dense, step = [0] * len(view.shape), 1
-    runs: list[list[int]] = []  # innermost first: extent, stride
-    for d in reversed(order):
-        dense[d] = step
-        step *= view.shape[d]
-        if runs and view.strides[d] == runs[-1][0] * runs[-1][1]:
-            runs[-1][0] *= view.shape[d]
-        else:
-            runs.append([view.shape[d], view.strides[d]])
-    if not runs or runs[0][1] != 1:
-        runs.insert(0, [1, 1])
-    if len(runs) > 3:
-        return None
-    runs += [[1, 0]] * (3 - len(runs))
-    (run, _), (rows, pitch), (planes, plane_pitch) = runs
-    if rows > MOST_ROWS or planes > MOST_ROWS:
-        return None
-    return Window(view.offset * size, run * size, rows, pitch * size, planes, plane_pitch * size, tuple(dense))
 
 
 @dataclass(frozen=True)
@@ -149,24 +101,11 @@ class Room:
 
     resident: frozenset[str]
     capacity: int
-    machine: Target
+    machine: Machine
 
     @property
     def cores(self) -> int:
         return self.machine.cores
-
-
-def direct_cycles(op: Op, streamed: list[View], machine: Target) -> float:
-    """Reading L2 element by element; packing kernels touch each operand a few times."""
-    part = Part(op.kind, op.reads, op.writes)
-    touched = sum(v.numel for v in streamed)
-    waiting = L2_LOAD_CYCLES * (touched + op.kind.macs() / 4) / busy_cores(part, machine.cores)
-    return waiting + work_cycles(part, machine)
-
-
-def untiled_cycles(op: Op, far: list[View], machine: Target) -> float:
-    """Without tiles; `far` are the operands that live in L2."""
-    return direct_cycles(op, far, machine) if far else work_cycles(Part(op.kind, op.reads, op.writes), machine)
 
 
 @dataclass(frozen=True, order=True)
@@ -189,9 +128,10 @@ def glance(program: Program, first: Part, second: Part, room: Room) -> Glance:
     """Judged by the operands that change from the first tile to the second."""
     views = zip((*first.reads, *first.writes), (*second.reads, *second.writes), strict=True)
     moving = [v for v, w in views if v.tensor not in room.resident and v != w and moves(program, v)]
-    transfer = sum(dense_bytes(program, v) / BYTES_PER_CYCLE + TRANSFER_CYCLES for v in moving)
+    link, alignment = room.machine.link, room.machine.alignment
+    transfer = sum(dense_bytes(program, v) / link.bytes_per_cycle + link.issue for v in moving)
     work, tile = work_cycles(first, room.machine), room.machine.costs.tile.tile
-    buffers = sum(aligned(dense_bytes(program, v)) for v in moving)
+    buffers = sum(aligned(dense_bytes(program, v), alignment) for v in moving)
     return Glance(transfer + work + tile, max(transfer, work) + tile, buffers)
 
 
@@ -204,8 +144,9 @@ def least_bytes(program: Program, part: Part, room: Room) -> int:
     source = updated((part,))
     operands = enumerate((*part.reads, *part.writes))
     views = [(i, v) for i, v in operands if v.tensor not in room.resident and moves(program, v)]
-    lanes = aligned(len(views) * LANE_BYTES)
-    buffers = sum(aligned(dense_bytes(program, v)) for i, v in views if i not in source)
+    alignment = room.machine.alignment
+    lanes = aligned(len(views) * LANE_BYTES, alignment)
+    buffers = sum(aligned(dense_bytes(program, v), alignment) for i, v in views if i not in source)
     return buffers + lanes + part.kind.scratch(room.cores)
 
 
@@ -214,12 +155,12 @@ def dense_bytes(program: Program, view: View) -> int:
     return elements * program.tensors[view.tensor].dtype.size
 
 
-def aligned(size: int) -> int:
-    return -(-size // ALIGNMENT) * ALIGNMENT
+def aligned(size: int, alignment: int) -> int:
+    return -(-size // alignment) * alignment
 
 
 def tiled(program: Program, parts: tuple[Part, ...], room: Room, ahead: bool) -> Tiling | None:
-    operands = [(*p.reads, *p.writes) for p in parts]
+    operands, machine = [(*p.reads, *p.writes) for p in parts], room.machine
     reads, source = len(parts[0].reads), updated(parts) if ahead else {}
     streams: list[Stream] = []
     slots: list[int | None] = []
@@ -240,26 +181,19 @@ def tiled(program: Program, parts: tuple[Part, ...], room: Room, ahead: bool) ->
             continue
         count = 1 + ahead + (i in source or i in source.values())
         shares = slots[source[i]] if i in source else None
-        slots.append(joined(streams, stream(tensor.name, i >= reads, windows, count, shares)))
+        slots.append(joined(streams, stream(tensor.name, i >= reads, windows, count, shares, machine.alignment)))
     if INSIDE in slots:
         at = slots.index(INSIDE)
         slots[at] = overwritten(parts[0].kind, slots[reads:], streams, by_operand[reads:])
         if slots[at] is None:
             slots[at] = len(streams)
-            streams.append(kept_inside(operands[0][at].tensor, by_operand[at]))
-    if len(streams) > MOST_STREAMS:
+            streams.append(kept_inside(operands[0][at].tensor, by_operand[at], machine.alignment))
+    if len(streams) > machine.link.channels:
         return None
     local = tuple(localized(p, [w[k] for w in by_operand]) for k, p in enumerate(parts))
     scratch = max(p.kind.scratch(room.cores) for p in parts)
-    return Tiling(local, tuple(streams), tuple(slots), scratch, ahead, cost(parts, streams, room.machine, ahead))
-
-
-def is_priced(kind: Kind) -> TypeGuard[Priced]:
-    return hasattr(kind, "cycles")
-
-
-def is_chain(kind: Kind) -> TypeGuard[Chain]:
-    return kind.name == "chain"
+    spent = cost(parts, streams, machine, ahead)
+    return Tiling(local, tuple(streams), tuple(slots), scratch, ahead, spent, machine.alignment)
 
 
 def overwritten(
@@ -273,11 +207,6 @@ def overwritten(
         if slot is not None and streams[slot].shares is None and same_layout(windows[~write], windows[0]):
             return slot
     return None
-
-
-def same_layout(one: Sequence[Window | None], other: Sequence[Window | None]) -> bool:
-    pairs = zip(one, other, strict=True)
-    return all(a is not None and b is not None and (a.dense, a.nbytes) == (b.dense, b.nbytes) for a, b in pairs)
 
 
 def joined(streams: list[Stream], made: Stream) -> int:
@@ -310,25 +239,7 @@ def updated(parts: tuple[Part, ...]) -> dict[int, int]:
     return out
 
 
-def alike(windows: Sequence[Window | None]) -> list[Window] | None:
-    """The same transfers with one pitch and one plane pitch for all, as a stream has them; None where there is no such
-    pair. The last channel of an image has rows where others have planes."""
-    known = [w for w in windows if w is not None]
-    if len(known) < len(windows):
-        return None
-    deep = {(w.pitch, w.plane_pitch) for w in known if w.planes > 1 and w.rows > 1}
-    pitches = list(dict.fromkeys((*(p for pair in deep for p in pair), *(w.pitch for w in known if w.rows > 1))))
-    if len(deep) > 1 or len(pitches) > 2:
-        return None
-    return [as_planes(w) if w.rows > 1 and w.pitch != pitches[0] else w for w in known]
-
-
-def as_planes(w: Window) -> Window:
-    """Rows far apart, taken as planes of one row."""
-    return replace(w, rows=1, planes=w.rows, plane_pitch=w.pitch)
-
-
-def stream(tensor: str, writes: bool, windows: list[Window], count: int, shares: int | None) -> Stream:
+def stream(tensor: str, writes: bool, windows: list[Window], count: int, shares: int | None, alignment: int) -> Stream:
     """Reads move when their window changes; results leave before it changes. Of `count` buffers each window takes the
     next."""
     moves: list[Move] = []
@@ -340,14 +251,15 @@ def stream(tensor: str, writes: bool, windows: list[Window], count: int, shares:
         last = k + 1 == len(windows) or w != windows[k + 1]
         moves.append(Move(w, buffer, last if writes else fresh))
     buffers = 1 + max(m.buffer for m in moves)
-    return Stream(tensor, writes, aligned(max(w.nbytes for w in windows)), buffers, tuple(moves), shares)
+    size = aligned(max(w.nbytes for w in windows), alignment)
+    return Stream(tensor, writes, size, buffers, tuple(moves), shares)
 
 
-def kept_inside(tensor: str, windows: Sequence[Window | None]) -> Stream:
+def kept_inside(tensor: str, windows: Sequence[Window | None], alignment: int) -> Stream:
     """A buffer for what never leaves L1: made and used up before the next tile."""
     known = [w for w in windows if w is not None]
     moves = tuple(Move(w, 0, False) for w in known)
-    return Stream(tensor, True, aligned(max(w.nbytes for w in known)), 1, moves)
+    return Stream(tensor, True, aligned(max(w.nbytes for w in known), alignment), 1, moves)
 
 
 def localized(part: Part, windows: list[Window | None]) -> Part:
@@ -359,13 +271,13 @@ def localized(part: Part, windows: list[Window | None]) -> Part:
     return replace(part, reads=tuple(views[: len(part.reads)]), writes=tuple(views[len(part.reads) :]))
 
 
-def cost(parts: tuple[Part, ...], streams: list[Stream], machine: Target, ahead: bool) -> Cost:
+def cost(parts: tuple[Part, ...], streams: list[Stream], machine: Machine, ahead: bool) -> Cost:
     """With two buffers, transfers hide behind the work of the part before; the first and the last do not."""
     transfer = [0.0] * len(parts)
     for s in streams:
         for k, m in enumerate(s.moves):
             if m.moves:
-                transfer[k] += transfer_cycles(m.window)
+                transfer[k] += transfer_cycles(m.window, machine.link)
     work = [work_cycles(p, machine) for p in parts]
     tiles = machine.costs.tile.tile * len(parts)
     bare = sum(work) + tiles
@@ -373,28 +285,3 @@ def cost(parts: tuple[Part, ...], streams: list[Stream], machine: Target, ahead:
     if ahead:
         exposed = transfer[0] + sum(max(t - w, 0.0) for w, t in zip(work, [*transfer[1:], 0.0], strict=True))
     return Cost(bare + exposed, tiles, sum(transfer), exposed)
-
-
-def transfer_cycles(w: Window) -> float:
-    scattered = w.rows * w.planes * (8 if w.row_bytes < 16 else 2)
-    return w.nbytes / BYTES_PER_CYCLE + TRANSFER_CYCLES * w.planes + scattered
-
-
-def work_cycles(part: Part, machine: Target) -> float:
-    """As the family says, or some instructions an element."""
-    cores, costs = machine.cores, machine.costs
-    if is_chain(part.kind):
-        links = [Part(*link) for link in part.kind.links(part.reads, part.writes)]
-        return sum(work_cycles(link, machine) for link in links) + costs.tile.link * (len(links) - 1)
-    if is_priced(part.kind):
-        return float(part.kind.cycles(cores, costs))
-    elements, c = max(v.numel for v in (*part.reads, *part.writes)), costs.loop
-    return (part.kind.macs() * c.mac + c.element * elements) / busy_cores(part, cores) + c.start
-
-
-def busy_cores(part: Part, cores: int) -> float:
-    """Work is split over results: single ones of a fold, fours of a loop, tiles of 16 of a kernel."""
-    cores = min(getattr(part.kind, "team", 0) or cores, cores)
-    units = sum(v.numel for v in part.writes) / {"reduce": 1, "map": 4}.get(part.kind.name, 16)
-    rounds = -(-units // cores) if units > cores else 1
-    return max(1.0, min(units / rounds, cores))

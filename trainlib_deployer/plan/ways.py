@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 from trainlib_deployer.plan.best_tiling import best_tiling
-from trainlib_deployer.plan.tiles import Room, Tiling, is_chain, untiled_cycles, work_cycles
+from trainlib_deployer.plan.cycles import is_chain, untiled_cycles, work_cycles
+from trainlib_deployer.plan.tiles import Room, Tiling
 from trainlib_deployer.program.ir import Frugal, Kind, Op, Part, Program
 
 AMPLE = 2  # times the scratch for all cores: with so much room it is no concern

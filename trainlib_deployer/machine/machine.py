@@ -1,0 +1,118 @@
+"""A machine in nouns: cores, memories from the innermost outwards, the links between them, and what work costs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import lcm
+
+from trainlib_deployer.machine.costs import Costs
+
+LEAN_STACK = 1280  # bytes that the deepest calls of the kernels take, and some to spare: a test adds them up
+GROUND = 16  # what C's own objects and the stacks of RISC-V ask for, on any machine
+
+
+@dataclass(frozen=True)
+class Memory:
+    """A level: its bytes, those that are not the plan's, and the cycles that a core waits for a word of it."""
+
+    name: str
+    size: int
+    reserved: int = 0  # for variables of an SDK and the alignment behind them
+    load: float = 0  # more than for a word of the innermost
+
+
+@dataclass(frozen=True)
+class Link:
+    """What carries bytes between a level and the next one outwards; `issue` cycles before they flow."""
+
+    inner: int
+    outer: int
+    bytes_per_cycle: float
+    issue: float
+    row: float  # cycles for each row of a transfer
+    short_row: float  # ... of fewer than `short` bytes
+    short: int
+    channels: int  # transfers that it tells apart
+    largest: int  # bytes of one transfer; more are several
+    alignment: int = 1  # of the bytes inside that a transfer begins at
+
+
+@dataclass(frozen=True)
+class Cores:
+    """A team: its cores, how many of them share a float unit, and bytes of stack for each."""
+
+    count: int
+    per_float_unit: int
+    stack: int
+    instruction_sets: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A cluster of cores beside its memories."""
+
+    name: str
+    team: Cores  # those that work
+    memories: tuple[Memory, ...]  # from the cores outwards; one of no bytes is not there
+    links: tuple[Link, ...]  # between each memory and the next
+    costs: Costs
+    about: str = ""
+    idle: int = 0  # more cores, which take no part
+
+    def __post_init__(self) -> None:
+        wanted = [(i, i + 1) for i in range(len(self.memories) - 1)]
+        if [(link.inner, link.outer) for link in self.links] != wanted or not wanted:
+            raise ValueError(f"{self.name}: a link from each memory to the next, and two memories at the least")
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.team, self.idle))  # the rest is seldom another, and takes long
+
+    @property
+    def cores(self) -> int:
+        return self.team.count
+
+    @property
+    def stack_bytes(self) -> int:
+        return self.team.stack
+
+    @property
+    def inner(self) -> Memory:
+        """The one that work is done in, as far as there is room."""
+        return self.memories[0]
+
+    @property
+    def outer(self) -> Memory:
+        """The one that tensors live in where the inner one is too small."""
+        return self.memories[1]
+
+    @property
+    def near(self) -> Memory:
+        """The one beside the cores: of stacks and scratch."""
+        return self.inner if self.inner.size else self.outer
+
+    @property
+    def link(self) -> Link:
+        return self.links[0]
+
+    @property
+    def alignment(self) -> int:
+        """Every buffer begins at a multiple of it, counted from the beginning of its level."""
+        return lcm(GROUND, *(link.alignment for link in self.links))
+
+    def aligned(self, size: int) -> int:
+        return -(-size // self.alignment) * self.alignment
+
+    def float_units(self) -> int:
+        """Of those that work: neighbours in number are given different ones as long as there are some."""
+        return min(self.cores, -(-(self.cores + self.idle) // self.team.per_float_unit))
+
+    def leaner(self, cores: int) -> Machine:
+        """With fewer cores at work, and no deeper stacks than these need."""
+        team = replace(self.team, count=cores, stack=min(self.team.stack, LEAN_STACK))
+        return replace(self, team=team, idle=self.idle + self.cores - cores)
+
+    def with_memory(self, level: int, size: int, reserved: int | None = None) -> Machine:
+        """With more or less of a level."""
+        kept = self.memories[level]
+        changed = replace(kept, size=size, reserved=kept.reserved if reserved is None else reserved)
+        return replace(self, memories=(*self.memories[:level], changed, *self.memories[level + 1 :]))

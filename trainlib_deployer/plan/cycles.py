@@ -1,0 +1,58 @@
+"""Estimates: what an operation, a tile and a transfer take on a machine."""
+
+from __future__ import annotations
+
+from typing import TypeGuard
+
+from trainlib_deployer.machine.machine import Link, Machine
+from trainlib_deployer.plan.window import Window
+from trainlib_deployer.program.chain import Chain
+from trainlib_deployer.program.ir import Kind, Op, Part, Priced, View
+
+
+def direct_cycles(op: Op, streamed: list[View], machine: Machine) -> float:
+    """Reading L2 element by element; packing kernels touch each operand a few times."""
+    part = Part(op.kind, op.reads, op.writes)
+    touched = sum(v.numel for v in streamed)
+    waiting = machine.outer.load * (touched + op.kind.macs() / 4) / busy_cores(part, machine.cores)
+    return waiting + work_cycles(part, machine)
+
+
+def untiled_cycles(op: Op, far: list[View], machine: Machine) -> float:
+    """Without tiles; `far` are the operands that live in L2."""
+    return direct_cycles(op, far, machine) if far else work_cycles(Part(op.kind, op.reads, op.writes), machine)
+
+
+def transfer_cycles(w: Window, link: Link) -> float:
+    """Each plane is a transfer of its own, or several where it is larger than one may be."""
+    scattered = w.rows * w.planes * (link.short_row if w.row_bytes < link.short else link.row)
+    pieces = w.planes * max(-(-w.rows * w.row_bytes // link.largest), 1)
+    return w.nbytes / link.bytes_per_cycle + link.issue * pieces + scattered
+
+
+def work_cycles(part: Part, machine: Machine) -> float:
+    """As the family says, or some instructions an element; no faster than the float units."""
+    cores, costs = machine.cores, machine.costs
+    if is_chain(part.kind):
+        links = [Part(*link) for link in part.kind.links(part.reads, part.writes)]
+        return sum(work_cycles(link, machine) for link in links) + costs.tile.link * (len(links) - 1)
+    if is_priced(part.kind):
+        return max(part.kind.cycles(cores, costs), part.kind.macs() / machine.float_units())
+    elements, c = max(v.numel for v in (*part.reads, *part.writes)), costs.loop
+    return (part.kind.macs() * c.mac + c.element * elements) / busy_cores(part, cores) + c.start
+
+
+def busy_cores(part: Part, cores: int) -> float:
+    """Work is split over results: single ones of a fold, fours of a loop, tiles of 16 of a kernel."""
+    cores = min(getattr(part.kind, "team", 0) or cores, cores)
+    units = sum(v.numel for v in part.writes) / {"reduce": 1, "map": 4}.get(part.kind.name, 16)
+    rounds = -(-units // cores) if units > cores else 1
+    return max(1.0, min(units / rounds, cores))
+
+
+def is_priced(kind: Kind) -> TypeGuard[Priced]:
+    return hasattr(kind, "cycles")
+
+
+def is_chain(kind: Kind) -> TypeGuard[Chain]:
+    return kind.name == "chain"

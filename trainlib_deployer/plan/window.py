@@ -1,0 +1,75 @@
+"""What one transfer takes of a tensor: planes of rows of bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from trainlib_deployer.program.ir import Shape, View
+
+MOST_ROWS = 32767  # `rows` and `planes` of a tl_part
+
+
+@dataclass(frozen=True)
+class Window:
+    """A rectangular piece of a tensor, in bytes: planes x rows x row_bytes; `dense` are its strides once copied."""
+
+    offset: int
+    row_bytes: int
+    rows: int
+    pitch: int
+    planes: int
+    plane_pitch: int
+    dense: Shape
+
+    @property
+    def nbytes(self) -> int:
+        return self.planes * self.rows * self.row_bytes
+
+
+def window(view: View, size: int) -> Window | None:
+    """The transfer that brings a view, or None where it is too scattered for one."""
+    if any(s < 0 for s in view.strides):
+        return None
+    order = sorted((d for d, e in enumerate(view.shape) if e > 1 and view.strides[d]), key=lambda d: -view.strides[d])
+    dense, step = [0] * len(view.shape), 1
+    runs: list[list[int]] = []  # innermost first: extent, stride
+    for d in reversed(order):
+        dense[d] = step
+        step *= view.shape[d]
+        if runs and view.strides[d] == runs[-1][0] * runs[-1][1]:
+            runs[-1][0] *= view.shape[d]
+        else:
+            runs.append([view.shape[d], view.strides[d]])
+    if not runs or runs[0][1] != 1:
+        runs.insert(0, [1, 1])
+    if len(runs) > 3:
+        return None
+    runs += [[1, 0]] * (3 - len(runs))
+    (run, _), (rows, pitch), (planes, plane_pitch) = runs
+    if rows > MOST_ROWS or planes > MOST_ROWS:
+        return None
+    return Window(view.offset * size, run * size, rows, pitch * size, planes, plane_pitch * size, tuple(dense))
+
+
+def alike(windows: Sequence[Window | None]) -> list[Window] | None:
+    """The same transfers with one pitch and one plane pitch for all, as a stream has them; None where there is no such
+    pair. The last channel of an image has rows where others have planes."""
+    known = [w for w in windows if w is not None]
+    if len(known) < len(windows):
+        return None
+    deep = {(w.pitch, w.plane_pitch) for w in known if w.planes > 1 and w.rows > 1}
+    pitches = list(dict.fromkeys((*(p for pair in deep for p in pair), *(w.pitch for w in known if w.rows > 1))))
+    if len(deep) > 1 or len(pitches) > 2:
+        return None
+    return [as_planes(w) if w.rows > 1 and w.pitch != pitches[0] else w for w in known]
+
+
+def as_planes(w: Window) -> Window:
+    """Rows far apart, taken as planes of one row."""
+    return replace(w, rows=1, planes=w.rows, plane_pitch=w.pitch)
+
+
+def same_layout(one: Sequence[Window | None], other: Sequence[Window | None]) -> bool:
+    pairs = zip(one, other, strict=True)
+    return all(a is not None and b is not None and (a.dense, a.nbytes) == (b.dense, b.nbytes) for a, b in pairs)
