@@ -8,6 +8,14 @@
 #define TL_L1 /* no section: sanitizers keep their red zones */
 #define TL_L2
 #define TL_CONST
+#if defined(__APPLE__)
+#define TL_DATA_L1 "__DATA,__data"
+#define TL_DATA_CONST "__TEXT,__const"
+#else
+#define TL_DATA_L1 ".data"
+#define TL_DATA_CONST ".rodata"
+#endif
+#define TL_DATA_L2 TL_DATA_L1
 #define TL_ARENA_L1(name, bytes) TL_L1 static uint8_t name[bytes] __attribute__((aligned(16)))
 #define TL_ARENA_L2(name, bytes) TL_L2 static uint8_t name[bytes] __attribute__((aligned(16)))
 

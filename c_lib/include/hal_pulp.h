@@ -9,6 +9,10 @@
 #define TL_L2 PI_L2
 /* In the banks of L2 that the SDK's link script leaves to data: the private ones, which it fills first, are its heap. */
 #define TL_CONST __attribute__((section(".l2_data.constant")))
+/* The sections of PI_L1, PI_L2 and TL_CONST for an assembler. */
+#define TL_DATA_L1 ".data_l1,\"aw\",@progbits"
+#define TL_DATA_L2 ".l2_data,\"aw\",@progbits"
+#define TL_DATA_CONST ".l2_data.constant,\"a\",@progbits"
 
 /* Not PI_L1: what is in that section lies in L2 a second time, and the controller copies it when the cluster opens. The
  * compilers take any section but .bss itself for one with contents; the assembler does not. */

@@ -8,6 +8,9 @@
 #define TL_L1 __attribute__((section(".l1")))
 #define TL_L2 __attribute__((section(".l2")))
 #define TL_CONST
+#define TL_DATA_L1 ".l1,\"aw\",@progbits"
+#define TL_DATA_L2 ".l2,\"aw\",@progbits"
+#define TL_DATA_CONST ".rodata"
 #define TL_ARENA_L1(name, bytes) TL_L1 static uint8_t name[bytes] __attribute__((aligned(16)))
 #define TL_ARENA_L2(name, bytes) TL_L2 static uint8_t name[bytes] __attribute__((aligned(16)))
 

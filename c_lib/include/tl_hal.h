@@ -21,6 +21,7 @@
 /* Each hal_*.h supplies, as macros or inline functions:
  *   TL_L1, TL_L2                      section attributes (empty on the host, so that sanitizers keep their red zones)
  *   TL_CONST                          section of large tables that are never written
+ *   TL_DATA_L1, TL_DATA_L2, TL_DATA_CONST  the sections of variables with contents, for the assembler (tl_binary.h)
  *   TL_ARENA_L1(name, bytes), TL_ARENA_L2  define uint8_t name[bytes] of that level, aligned to 16, without contents
  *   static inline int tl_core_id(void)     0 .. tl_num_cores()-1 inside tl_cluster_run
  *   static inline int tl_num_cores(void)   number of cores of the running team

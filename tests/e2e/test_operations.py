@@ -92,7 +92,9 @@ def deployed(cases: Sequence[Case], folder: Path, steps: int = 2) -> Deployment:
 def bits(project: Deployment, cores: int, steps: int = 2) -> dict[Any, bytes]:
     """What a team of this size records. Only main.c and net.c know the size: other objects are taken as they are."""
     record = project.folder / "build" / "record-again.bin"
-    kept = [f"-obuild/host/{p}.o" for p in ("loops", "data", *(f"kernels/{k.stem}" for k in kernels(project)))]
+    kept = [
+        f"-obuild/host/{p}.o" for p in ("loops", "data", "weights", *(f"kernels/{k.stem}" for k in kernels(project)))
+    ]
     settings = [f"CORES={cores}", "TRACE=1", f"STEPS={steps}"]
     subprocess.run(["make", "-s", "-C", str(project.folder), "build/host/train", *kept, *settings], check=True)
     program = project.folder / "build" / "host" / "train"

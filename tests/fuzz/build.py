@@ -16,7 +16,7 @@ from trainlib_deployer.run.result import RunResult
 from trainlib_deployer.run.sections import check_sections
 
 FLAGS = ("-std=gnu99", "-g", "-ffp-contract=off", "-fno-math-errno", "-Wall", "-Wextra", "-Werror", "-pthread")
-MADE = ("main.c", "net.c", "loops.c", "data.c")  # new in every project; the kernels are not
+MADE = ("main.c", "net.c", "loops.c", "weights.c", "data.c")  # new in every project; the kernels are not
 TIMEOUT = 60.0
 
 

@@ -14,8 +14,8 @@ from torch import fx
 
 from trainlib_deployer import passes
 from trainlib_deployer.capture.fold_constants import fold_constants
-from trainlib_deployer.emit.initial import numbers
 from trainlib_deployer.emit.loops import body_text
+from trainlib_deployer.emit.names import literal
 from trainlib_deployer.ops.build import Builder
 from trainlib_deployer.ops.lower import relaid
 from trainlib_deployer.ops.matmul import product
@@ -290,8 +290,8 @@ def test_merged_dimensions_cannot_be_pulled_apart() -> None:
 
 
 def test_numbers_that_c_cannot_spell_as_digits() -> None:
-    text = numbers(np.array([0.5, -math.inf, -0.0, math.nan], np.float32), DType.F32)
-    assert text.split(", ") == ["0.5f", "-__builtin_inff()", "-0.0f", '__builtin_nanf("")']
+    given = (0.5, -math.inf, -0.0, math.nan)
+    assert [literal(v, DType.F32) for v in given] == ["0.5f", "-__builtin_inff()", "-0.0f", '__builtin_nanf("")']
 
 
 def test_what_depends_on_nothing_is_computed_once() -> None:

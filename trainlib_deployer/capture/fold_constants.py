@@ -36,7 +36,9 @@ def deterministic(node: fx.Node) -> bool:
 
 def varied(value: torch.Tensor) -> bool:
     flat = value.detach().reshape(-1)
-    return flat.numel() > 1 and value.device.type == "cpu" and not bool((flat == flat[0]).all())
+    if flat.numel() <= 1 or value.device.type != "cpu":
+        return False
+    return not bool((flat == flat[0]).all()) or bool((flat.signbit() != flat[0].signbit()).any())
 
 
 def store(graph: fx.GraphModule, node: fx.Node, value: torch.Tensor) -> None:

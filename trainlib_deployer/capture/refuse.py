@@ -14,10 +14,10 @@ from trainlib_deployer.capture import remedies
 from trainlib_deployer.capture.construction import call_line, construction_line
 from trainlib_deployer.capture.step import Captured, Origin
 from trainlib_deployer.errors import Unsupported
-from trainlib_deployer.ops.build import TORCH_DTYPES
 from trainlib_deployer.ops.optim import OPTIMIZERS
 from trainlib_deployer.ops.registry import RULES
 from trainlib_deployer.program.ir import Source
+from trainlib_deployer.torch_types import LEAST, MOST, NARROW, fits, type_fault, type_name
 from trainlib_deployer.user.model import UserModel
 
 assert ops, "the families fill the registry when they are imported"
@@ -101,11 +101,16 @@ def problem(node: fx.Node, origin: Origin | None) -> tuple[str, str] | None:
         return f"{called(node, origin)}: {remedies.ON_SHAPES}", remedies.SHAPES
     if node.target not in RULES:
         return missing(node, origin)
-    odd = next((v.dtype for v in values if v.dtype not in TORCH_DTYPES), None)
+    odd = next((v.dtype for v in values if type_fault(v.dtype) is not None), None)
     if odd is not None:
-        return f"{called(node, origin)} makes a tensor of the type {short(odd)}; floats are 32 bits wide", (
+        return f"{called(node, origin)} makes a tensor of the type {type_name(odd)}; floats are 32 bits wide", (
             remedies.COMPLEX if odd.is_complex else remedies.FLOAT32
         )
+    if values and values[0].dtype in NARROW and may_wrap(node, values[0].dtype):
+        return f"{called(node, origin)} calculates in {type_name(values[0].dtype)}, which wraps around", remedies.NARROW
+    large = next((v for v in large_numbers(node)), None)
+    if large is not None:
+        return f"{called(node, origin)} uses {large}: integers are kept in 32 bits, {LEAST} to {MOST}", remedies.LARGE
     if node.target is aten.convolution.default and len(values[0].shape) > 4:
         return f"{called(node, origin)} cannot be deployed: convolution has at most two dimensions", remedies.FLAT
     if uses_indices(node):
@@ -144,8 +149,33 @@ def operation_name(node: fx.Node) -> str:
     return name.rpartition(".")[0] or name
 
 
-def short(dtype: torch.dtype) -> str:
-    return str(dtype).removeprefix("torch.")
+# Pointwise, but their results lie between their operands.
+SAFE = (
+    *(aten.clone.default, aten.contiguous.default, aten.copy.default, aten.maximum.default, aten.minimum.default),
+    *(aten.where.self, aten.masked_fill.Scalar, aten.masked_fill.Tensor),
+    *(o for p in (aten.bitwise_and, aten.bitwise_or, aten.bitwise_xor) for o in (p.Tensor, p.Scalar)),
+)
+
+
+def may_wrap(node: fx.Node, dtype: torch.dtype) -> bool:
+    """Does it make numbers that this type may not hold, instead of moving those that are there?"""
+    if node.target is aten._to_copy.default:
+        source = node.all_input_nodes[0].meta["val"].dtype
+        return torch.promote_types(source, dtype) is not dtype
+    return torch.Tag.pointwise in getattr(node.target, "tags", ()) and node.target not in SAFE
+
+
+def large_numbers(node: fx.Node) -> Iterator[int]:
+    """Literals beyond 32 bits in integer arithmetic; as the end of a slice they are none."""
+    if torch.Tag.pointwise not in getattr(node.target, "tags", ()) and node.target not in FILLS:
+        return
+    operands = [n.meta.get("val") for n in node.all_input_nodes] or [node.meta.get("val")]
+    if any(isinstance(v, torch.Tensor) and v.is_floating_point() for v in operands):
+        return
+    yield from (a for a in pytree.tree_leaves((node.args, node.kwargs)) if type(a) is int and not fits(a))
+
+
+FILLS = (aten.full.default, aten.full_like.default, aten.scalar_tensor.default)
 
 
 def uses_indices(node: fx.Node) -> bool:

@@ -31,6 +31,8 @@ COUNTS = "compare with the bin edges and sum: ((x >= low) & (x < high)).float().
 IN_PLACE = "work on a copy: x = x + 1 instead of x += 1"
 MOMENTUM = "give the layer a momentum, such as momentum=0.1, or make a layer for each call"
 STATE = "forward may depend on its inputs, parameters and buffers only: keep counters and state in register_buffer"
+NARROW = "convert first: .float() or .int()"
+LARGE = "use numbers of 32 bits, or floats"
 FLOAT32 = "stay in float32: leave out .double(), .half() and dtype="
 SCALED = "train in float32 and quantise after training"
 

@@ -473,18 +473,27 @@ def check_against_eager(user: UserModel, captured: Captured) -> None:
     restore(module, saved)
     largest: dict[str, float] = {}
     for (kind, _), value in expected.items():
-        largest[kind] = max(
-            largest.get(kind, 0.0), float(value.detach().double().abs().max()) if value.numel() else 0.0
-        )
+        largest[kind] = max(largest.get(kind, 0.0), size(value))
     for out, found in zip(captured.outputs, results, strict=True):
-        reference = expected[out.kind, out.name].detach().double()
-        error = float((found.detach().double() - reference).abs().max()) if reference.numel() else 0.0
+        error = apart(found, expected[out.kind, out.name])
         if not error <= AGREEMENT * largest[out.kind] + TINY:
             raise Unsupported(
                 f"the captured graph and eager PyTorch disagree on {out.kind} '{out.name}' (by {error:.3g}); "
                 "is there randomness or hidden state in forward?",
                 remedy=remedies.STATE,
             )
+
+
+def size(value: torch.Tensor) -> float:
+    """The largest finite element."""
+    return float(value.detach().double().abs().nan_to_num(0.0, 0.0).max()) if value.numel() else 0.0
+
+
+def apart(found: torch.Tensor, reference: torch.Tensor) -> float:
+    """The largest difference; the same infinity, or NaN in both, is none."""
+    x, y = found.detach().double(), reference.detach().double()
+    different = ~((x == y) | (x.isnan() & y.isnan()))
+    return float((x - y)[different].abs().max()) if different.any() else 0.0
 
 
 def trainable_parameters(module: nn.Module) -> dict[str, nn.Parameter]:

@@ -1,43 +1,115 @@
-"""Arrays as C initialisers."""
+"""What lies in memory before the first step, and the samples and references of the verification run: binary files, and
+the variables of C that take their contents from them."""
 
 from __future__ import annotations
 
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from torch.utils import _pytree as pytree
 
-from trainlib_deployer.emit.names import literal
-from trainlib_deployer.program.ir import DType, Tensor
+from golden.sketch import SUMS, UNCHECKED, Key, Sketch
+from trainlib_deployer.emit.names import comment, quoted
+from trainlib_deployer.emit.trace import Trace
+from trainlib_deployer.plan.plan import Plan
+from trainlib_deployer.program.ir import DType, Role, Tensor
 from trainlib_deployer.user.model import UserModel
 
 Array = np.ndarray[Any, Any]
+WIDTH = 100
+SKETCH = np.dtype([("sums", "<i8", SUMS), ("limit", "<f4"), ("exponent", "<i4")])  # tl_sketch of tl_check.h
+GIVEN = (Role.INPUT, Role.TARGET)  # whoever calls a step writes them first
 
 
-def numbers(values: Array, dtype: DType) -> str:
-    """All elements in order, as literals that read back exactly."""
-    flat = values.reshape(-1)
-    if dtype is not DType.F32:
-        return ", ".join(map(str, flat.tolist()))
-    plain = bool(np.isfinite(flat).all()) and not bool((np.signbit(flat) & (flat == 0)).any())
-    if not plain:
-        return ", ".join([literal(v, dtype) for v in flat.tolist()])
-    return ", ".join([f"{v:.9g}" for v in flat.astype(np.float64).tolist()])
+@dataclass
+class Binary:
+    """A file under construction."""
+
+    name: str
+    parts: list[Array] = field(default_factory=list)
+    size: int = 0
+
+    def add(self, values: Array, what: str = "") -> list[str]:
+        """The lines that put these bytes into a variable; zeros need no file."""
+        flat = np.ascontiguousarray(values).reshape(-1)
+        head = comment_lines(what)
+        if not flat.view(np.uint8).any():
+            return [*head, *zeros(flat.nbytes)]
+        start, self.size = self.size, self.size + flat.nbytes
+        self.parts.append(flat)
+        return [*head, rf'".incbin \"{self.name}\", {start}, {flat.nbytes}\n"']
+
+    def write(self, folder: Path) -> None:
+        with (folder / self.name).open("wb") as file:
+            for part in self.parts:
+                file.write(part.data)
 
 
-def initial_value(values: object, tensor: Tensor) -> str:
-    array = np.asarray(values)
-    if not tensor.shape:
-        return numbers(array, tensor.dtype)
-    if not array.any():
-        return "{0}"
-    return "{" + numbers(array, tensor.dtype) + "}"
+def zeros(count: int) -> list[str]:
+    return [f"TL_ZERO({count})"] if count else []
 
 
-def sample_arrays(user: UserModel, side: int, index: int, count: int) -> list[Array]:
-    """The values of one input (side 0) or target (side 1) over the samples of the verification run."""
-    return [np.asarray(leaves(sample[side])[index].detach()) for sample in user.samples[:count]]
+def comment_lines(text: str) -> list[str]:
+    """A comment, broken where the text is longer than a line."""
+    if not text:
+        return []
+    return textwrap.wrap(f"/* {comment(text)} */", WIDTH, subsequent_indent="   ")
+
+
+def string_lines(text: str) -> list[str]:
+    """A C string, in several pieces where it is longer than a line."""
+    pieces = [text[i : i + WIDTH // 2] for i in range(0, len(text), WIDTH // 2)] or [""]
+    return [f'"{quoted(p)}"' for p in pieces]
+
+
+def contents(plan: Plan, level: str, binary: Binary) -> list[str]:
+    """All persistent tensors of a level, each where it is planned."""
+    lines: list[str] = []
+    end = 0
+    tensors = plan.program.tensors
+    for b in sorted((b for b in plan.buffers if b.level == level), key=lambda b: b.offset):
+        t = tensors.get(b.name)
+        if t is None or not t.role.persistent or not t.numel:
+            continue
+        assert b.offset >= end, "persistent tensors lie apart"
+        lines += zeros(b.offset - end) + binary.add(initial_values(plan, t), f"{t.name} {'x'.join(map(str, t.shape))}")
+        end = b.offset + t.nbytes
+    return lines + zeros(plan.levels[level].persistent - end)
+
+
+def initial_values(plan: Plan, t: Tensor) -> Array:
+    if t.role in GIVEN:
+        return np.zeros(t.shape, t.dtype.numpy_name)
+    return np.asarray(plan.program.values[t.name]).astype(t.dtype.numpy_name, copy=False)
+
+
+def samples(user: UserModel, t: Tensor, index: int, count: int, binary: Binary) -> list[str]:
+    """The values of an input or target over the samples of the verification run."""
+    side = int(t.role is Role.TARGET)
+    values = [np.asarray(leaves(sample[side])[index].detach()) for sample in user.samples[:count]]
+    return binary.add(np.stack(values).astype(t.dtype.numpy_name, copy=False))
 
 
 def leaves(value: Any) -> list[Any]:
     return list(pytree.tree_leaves(value))
+
+
+def reference_steps(found: Mapping[Key, Sketch]) -> int:
+    return 1 + max(step for step, _, _ in found)
+
+
+def references(plan: Plan, found: Mapping[Key, Sketch], order: Sequence[Trace], binary: Binary) -> list[str]:
+    """Step by step and tensor by tensor; what a step does not compute is not checked."""
+    steps = reference_steps(found)
+    rows = np.zeros((steps, len(order)), SKETCH)
+    for step in range(steps):
+        for i, trace in enumerate(order):
+            known = found.get((step, trace.kind, trace.name), UNCHECKED)
+            if plan.program.tensors[trace.tensor].dtype is not DType.F32:
+                known = UNCHECKED
+            rows[step, i] = (known.sums, known.limit, known.exponent)
+    return binary.add(rows)

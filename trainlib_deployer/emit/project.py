@@ -11,12 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
-import numpy as np
 
 from golden.sketch import Key, Sketch
 from trainlib_deployer import __version__
 from trainlib_deployer.emit.calls import Addresses, call_lines
-from trainlib_deployer.emit.initial import initial_value, numbers, sample_arrays
+from trainlib_deployer.emit.initial import SKETCH, Binary, contents, reference_steps, references, samples, string_lines
 from trainlib_deployer.emit.library import copy_library
 from trainlib_deployer.emit.loops import LoopLibrary
 from trainlib_deployer.emit.names import comment, identifier, literal, output_identifier, quoted
@@ -43,6 +42,8 @@ TEMPLATES = {
     "net.c": "net.c.j2",
     "loops.h": "loops.h.j2",
     "loops.c": "loops.c.j2",
+    "weights.h": "weights.h.j2",
+    "weights.c": "weights.c.j2",
     "data.h": "data.h.j2",
     "data.c": "data.c.j2",
     "main.c": "main.c.j2",
@@ -65,6 +66,16 @@ class Project:
     @cached_property
     def at(self) -> Addresses:
         return Addresses.of(self.plan)
+
+    @cached_property
+    def weights(self) -> Binary:
+        """What a firmware needs."""
+        return Binary("weights.bin")
+
+    @cached_property
+    def data(self) -> Binary:
+        """What the verification run needs."""
+        return Binary("data.bin")
 
     @cached_property
     def library(self) -> LoopLibrary:
@@ -92,7 +103,9 @@ class Project:
         texts = {name: env.get_template(template).render(context) for name, template in TEMPLATES.items()}
         for name, text in texts.items():
             (folder / name).write_text(text)
-        called = [texts[n] for n in ("net.c", "loops.c", "main.c", "poison.h")]
+        self.weights.write(folder)
+        self.data.write(folder)
+        called = [texts[n] for n in ("net.c", "loops.c", "main.c", "data.c", "poison.h")]
         copy_library(folder / "kernels", [r.source for r in self.rows], called)
         plan = plan_json(self.user, self.plan, self.traces, self.steps, self.accumulate)
         (folder / "plan.json").write_text(json.dumps(plan, indent=1) + "\n")
@@ -143,21 +156,13 @@ class Project:
             "learning_rates": [literal(r, DType.F32) for r in self.user.rates],
             "persistent_traces": [self.trace_entry(t) for t in self.traces if t.after is None],
             "traces": self.traces,
-            "references": [[self.reference(step, t) for t in self.traces] for step in self.reference_steps()],
+            "trace_names": [string_lines(f"{t.kind} {t.name}") for t in self.traces],
+            "reference_steps": reference_steps(self.references),
+            "references": references(self.plan, self.references, self.traces, self.data),
+            "sketch_bytes": SKETCH.itemsize,
             "plan": self.plan,
             **poison_context(self.plan),
         }
-
-    def reference_steps(self) -> range:
-        return range(1 + max(step for step, _, _ in self.references))
-
-    def reference(self, step: int, trace: Trace) -> str:
-        """A sketch as an initialiser; a tensor that a step does not compute is not checked."""
-        found = self.references.get((step, trace.kind, trace.name))
-        if found is None or self.plan.program.tensors[trace.tensor].dtype is not DType.F32:
-            return "{.limit = -1}"
-        sums = ", ".join(f"{s}LL" for s in found.sums)
-        return f"{{{{{sums}}}, {literal(found.limit, DType.F32)}, {found.exponent}}}"
 
     @property
     def samples(self) -> int:
@@ -179,6 +184,7 @@ class Project:
             "persistent": level.persistent,
             "arena": level.arena,
             "members": members,
+            "contents": contents(self.plan, name, self.weights),
         }
 
     def member(self, t: Tensor, b: Buffer, end: int) -> dict[str, Any]:
@@ -190,7 +196,6 @@ class Project:
             "c_type": t.dtype.c_name,
             "extent": f"[{t.numel}]" if t.shape else "",
             "comment": f"/* {comment(t.name)} {'x'.join(map(str, t.shape))} */",
-            "initial": initial_value(self.plan.program.values[t.name], t),
         }
 
     def offsets(self) -> list[dict[str, Any]]:
@@ -225,14 +230,10 @@ class Project:
                     "shape": "x".join(map(str, t.shape)),
                     "pointer": self.at.pointer(View.whole(t)),
                     "is_input": is_input,
-                    "rows": [numbers(v, t.dtype) for v in self.sample_values(t)],
+                    "contents": samples(self.user, t, program.of_role(t.role).index(t), self.samples, self.data),
                 }
             )
         return out
-
-    def sample_values(self, t: Tensor) -> list[np.ndarray[Any, Any]]:
-        index = self.plan.program.of_role(t.role).index(t)
-        return sample_arrays(self.user, int(t.role is Role.TARGET), index, self.samples)
 
     def output(self, name: str, tensor: str) -> dict[str, Any]:
         t = self.plan.program.tensors[tensor]
@@ -256,7 +257,7 @@ class Project:
         op = self.plan.program.ops[position]
         return {
             "position": position,
-            "name": json.dumps(op.name),
+            "title": string_lines(op.name),
             "comment": comment(describe(op)),
             "label": describe(op).partition("; ")[0],
             "macs": op.kind.macs() or 0,

@@ -8,20 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import torch
 
 from trainlib_deployer.program.expr import Body, Expr, Operand
 from trainlib_deployer.program.ir import DType, Kind, Op, Program, Role, Shape, Source, Tensor, View
 from trainlib_deployer.program.loop import Loop
-
-TORCH_DTYPES = {
-    torch.float32: DType.F32,
-    torch.int64: DType.I32,
-    torch.int32: DType.I32,
-    torch.int16: DType.I32,
-    torch.uint8: DType.U8,
-    torch.bool: DType.U8,
-}
 
 
 @dataclass(frozen=True)
@@ -70,12 +60,9 @@ class Builder:
 
     def constant(self, values: np.ndarray[Any, Any], suffix: str = "constant") -> View:
         """A tensor whose contents are fixed when the project is written."""
-        dtype = {"f": DType.F32, "i": DType.I32, "u": DType.U8, "b": DType.U8}[values.dtype.kind]
-        if values.dtype == np.uint16:
-            dtype = DType.U16
+        dtype = {"f": DType.F32, "i": DType.I32, "u": DType.I32, "b": DType.U8}[values.dtype.kind]
         view = self.tensor(values.shape, dtype, suffix, Role.CONSTANT)
-        numpy_type = {DType.F32: np.float32, DType.I32: np.int32, DType.U8: np.uint8, DType.U16: np.uint16}[dtype]
-        self.program.values[view.tensor] = np.ascontiguousarray(values, dtype=numpy_type)
+        self.program.values[view.tensor] = np.ascontiguousarray(values, dtype=dtype.numpy_name)
         return view
 
     def dtype(self, view: View) -> DType:

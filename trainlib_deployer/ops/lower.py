@@ -14,13 +14,14 @@ from trainlib_deployer import ops
 from trainlib_deployer.capture.refuse import unsupported
 from trainlib_deployer.capture.step import Captured, Slot
 from trainlib_deployer.errors import Unsupported
-from trainlib_deployer.ops.build import TORCH_DTYPES, Builder, Where
+from trainlib_deployer.ops.build import Builder, Where
 from trainlib_deployer.ops.gradients import accumulated, clipped_by_norm, clipped_by_value
 from trainlib_deployer.ops.optim import OPTIMIZERS, Group, Parameter, entitle
 from trainlib_deployer.ops.own_optimizer import own_optimizer
 from trainlib_deployer.ops.registry import RULES
 from trainlib_deployer.program.expr import apply
 from trainlib_deployer.program.ir import LEARNING_RATE, STEP, DType, Program, Role, Tensor, View, renamed
+from trainlib_deployer.torch_types import CALCULATED, HANDED_OVER, value_fault
 from trainlib_deployer.user.model import Group as Settings
 from trainlib_deployer.user.model import UserModel
 
@@ -32,7 +33,6 @@ ROLES = {
     "constant": Role.CONSTANT,
     "scalar": Role.SCALAR,
 }
-NUMPY = {DType.F32: np.float32, DType.I32: np.int32, DType.U8: np.uint8, DType.U16: np.uint16}
 
 assert ops, "the families fill the registry when they are imported"
 
@@ -67,17 +67,16 @@ def flatten(value: Any) -> Any:
 def persistent(b: Builder, slot: Slot) -> View:
     """A tensor that has contents before the step begins."""
     value = slot.value.detach()
-    dtype = TORCH_DTYPES.get(value.dtype)
-    if dtype is None:
-        raise Unsupported(
-            f"{slot.kind} '{slot.name}' has the type {value.dtype}; only 32-bit floats and integers are deployed"
-        )
-    tensor = Tensor(
-        b.fresh(slot.name, exact=True), tuple(value.shape), dtype, ROLES[slot.kind], slot.name.rpartition(".")[0]
-    )
+    fault = value_fault(value)
+    if fault is not None:
+        raise Unsupported(f"{slot.kind} '{slot.name}' {fault[0]}", remedy=fault[1])
+    role, wide = ROLES[slot.kind], CALCULATED[value.dtype]
+    dtype = HANDED_OVER.get(value.dtype, wide) if role in (Role.INPUT, Role.TARGET) else wide
+    tensor = Tensor(b.fresh(slot.name, exact=True), tuple(value.shape), dtype, role, slot.name.rpartition(".")[0])
     b.program.tensors[tensor.name] = tensor
-    b.program.values[tensor.name] = value.contiguous().numpy().astype(NUMPY[dtype])
-    return View.whole(tensor)
+    b.program.values[tensor.name] = value.contiguous().numpy().astype(dtype.numpy_name)
+    view = View.whole(tensor)
+    return view if dtype is wide else b.map(lambda v: v, view, dtype=wide, suffix=f"{tensor.name}.wide")
 
 
 def lower_node(b: Builder, node: fx.Node, env: dict[fx.Node, Any]) -> Any:
@@ -250,5 +249,5 @@ def scalar(b: Builder, name: str, dtype: DType) -> View:
     """A number that the caller of the step sets."""
     if name not in b.program.tensors:
         b.program.tensors[b.fresh(name, exact=True)] = Tensor(name, (), dtype, Role.SCALAR)
-        b.program.values[name] = np.zeros((), NUMPY[dtype])
+        b.program.values[name] = np.zeros((), dtype.numpy_name)
     return View.whole(b.program.tensors[name])

@@ -8,10 +8,11 @@ from typing import Any
 
 import torch
 
-from trainlib_deployer.ops.build import TORCH_DTYPES, Builder
+from trainlib_deployer.ops.build import Builder
 from trainlib_deployer.ops.registry import covers
 from trainlib_deployer.program.expr import Expr, Operand, apply, call, select
 from trainlib_deployer.program.ir import DType, View
+from trainlib_deployer.torch_types import CALCULATED
 
 aten = torch.ops.aten
 SQRT_HALF = math.sqrt(0.5)
@@ -39,7 +40,7 @@ def formula(*targets: Any) -> Callable[[Formula], Formula]:
 
 
 def result_dtype(b: Builder) -> DType:
-    return TORCH_DTYPES[b.meta.dtype]
+    return CALCULATED[b.meta.dtype]
 
 
 def function_of_floats(name: str) -> Formula:
@@ -277,24 +278,34 @@ def masked_fill(x: Expr, mask: Expr, value: Operand) -> Operand:
     return select(mask, value, x)
 
 
-@formula(aten.logical_and.default, aten.bitwise_and.Tensor)
-def logical_and(x: Expr, y: Expr) -> Operand:
-    return apply("and", [x, y])
+LOGIC = {
+    "and": (aten.logical_and, aten.bitwise_and),
+    "or": (aten.logical_or, aten.bitwise_or),
+    "xor": (aten.logical_xor, aten.bitwise_xor),
+}
 
 
-@formula(aten.logical_or.default, aten.bitwise_or.Tensor)
-def logical_or(x: Expr, y: Expr) -> Operand:
-    return apply("or", [x, y])
+def of_truths(name: str) -> Formula:
+    return lambda x, y: apply(name, [x.cast(DType.U8), y.cast(DType.U8)])
 
 
-@formula(aten.logical_xor.default, aten.bitwise_xor.Tensor)
-def logical_xor(x: Expr, y: Expr) -> Operand:
-    return apply("xor", [x, y])
+def of_bits(name: str) -> Formula:
+    return lambda x, y: apply(name, [x, y])
 
 
-@formula(aten.logical_not.default, aten.bitwise_not.default)
+for _name, (_logical, _bitwise) in LOGIC.items():
+    formula(_logical.default)(of_truths(_name))
+    formula(_bitwise.Tensor, _bitwise.Scalar)(of_bits(_name))
+
+
+@formula(aten.logical_not.default)
 def logical_not(x: Expr) -> Operand:
     return apply("not", [x.cast(DType.U8)])
+
+
+@formula(aten.bitwise_not.default)
+def bitwise_not(x: Expr) -> Operand:
+    return apply("not", [x]) if x.dtype is DType.U8 else apply("xor", [x, -1])
 
 
 @formula(aten.isnan.default)

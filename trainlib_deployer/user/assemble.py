@@ -17,6 +17,7 @@ from torch.utils import _pytree as pytree
 
 from trainlib_deployer.capture import remedies
 from trainlib_deployer.errors import UsageError
+from trainlib_deployer.torch_types import value_fault
 from trainlib_deployer.user import samples as sampling
 from trainlib_deployer.user.code import source_in_stack, user_code
 from trainlib_deployer.user.data import Example, from_data
@@ -128,6 +129,9 @@ def check_parameters(module: nn.Module) -> None:
             raise UsageError(
                 f"{kind} '{name}' is {type_name(value)}; float32 is needed", remedy="convert the model: model.float()"
             )
+        fault = None if torch.nn.parameter.is_lazy(value) else value_fault(value)
+        if fault is not None:
+            raise UsageError(f"{kind} '{name}' {fault[0]}", remedy=fault[1])
 
 
 def check_values(module: nn.Module) -> None:
@@ -217,7 +221,9 @@ def trial(module: nn.Module, loss: Any, inputs: tuple[Any, ...], target: Any) ->
             output = module(*sampling.cloned(inputs))
         if not any(isinstance(x, torch.Tensor) for x in pytree.tree_leaves(output)):
             raise UsageError(f"forward returns {describe(output)}, not a tensor")
-        value = loss_value(loss, output, target, "example_target")
+        odd = [n for n, v in (("example_input", inputs), ("example_target", target)) if not sampling.all_finite(v)]
+        found = f" ({' and '.join(odd)} has values that are NaN or infinite)" if odd else ""
+        value = loss_value(loss, output, target, f"example_target{found}")
         check_gradients(module, value, lambda: loss(module(*sampling.cloned(inputs)), target))
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
+from trainlib_deployer import torch_types
 from trainlib_deployer.errors import UsageError
 
 Sample = tuple[tuple[Any, ...], Any]  # positional arguments of forward, target
@@ -18,7 +19,7 @@ SEED = 1
 
 
 def type_name(t: torch.Tensor) -> str:
-    return str(t.dtype).removeprefix("torch.")
+    return torch_types.type_name(t.dtype)
 
 
 def describe(value: Any) -> str:
@@ -33,7 +34,7 @@ def describe(value: Any) -> str:
 
 
 def checked(value: Any, what: str) -> Any:
-    """Tensors in containers, on the CPU, 32-bit floats or integers, finite; detached copies."""
+    """Tensors in containers, on the CPU, of a type and with values that can be deployed; detached copies."""
     leaves = pytree.tree_leaves(value)
     if not leaves:
         raise UsageError(f"{what} holds no tensor")
@@ -48,14 +49,11 @@ def check_leaf(leaf: Any, what: str) -> None:
         raise UsageError(f"{what} holds {describe(leaf)}, not a tensor", remedy=remedy)
     if leaf.device.type != "cpu" or leaf.layout is not torch.strided:
         raise UsageError(f"{what} is not a dense tensor on the CPU")
-    if leaf.is_complex() or (leaf.is_floating_point() and leaf.dtype is not torch.float32):
-        raise UsageError(
-            f"{what} is {type_name(leaf)}; float32 or an integer type is needed", remedy="convert it: .float()"
-        )
+    fault = torch_types.value_fault(leaf)
+    if fault is not None:
+        raise UsageError(f"{what} {fault[0]}", remedy=fault[1])
     if leaf.numel() == 0:
         raise UsageError(f"{what} is empty: its shape is {'x'.join(map(str, leaf.shape))}")
-    if leaf.is_floating_point() and not bool(torch.isfinite(leaf).all()):
-        raise UsageError(f"{what} has values that are NaN or infinite")
 
 
 def checked_inputs(value: Any) -> tuple[Any, ...]:
@@ -150,7 +148,7 @@ def rows_shuffled(t: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
 
 def random_like(t: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     """Normal with the mean and deviation of the example; integers uniform in its range; a mask is shuffled."""
-    if t.dtype is torch.bool or (t.is_floating_point() and is_mask(t)):
+    if t.dtype is torch.bool or (t.is_floating_point() and (is_mask(t) or not all_finite(t))):
         return shuffled(t, generator)
     if not t.is_floating_point():
         return torch.randint(int(t.min()), int(t.max()) + 1, t.shape, generator=generator, dtype=t.dtype)
@@ -159,6 +157,10 @@ def random_like(t: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     least = t.min()
     # what is never negative (an image, an argument of log or sqrt) stays above its least value
     return least + (fresh - least).abs() if spread and float(least) >= 0 else fresh
+
+
+def all_finite(value: Any) -> bool:
+    return all(bool(torch.isfinite(t).all()) for t in pytree.tree_leaves(value))
 
 
 def is_mask(t: torch.Tensor) -> bool:
