@@ -5,29 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from math import prod
 
+from trainlib_deployer.emit.folds import fold
 from trainlib_deployer.emit.loop_text import Text, instructions, loads, of_record, stores, times
 from trainlib_deployer.emit.names import identifier
 from trainlib_deployer.emit.rows import Pointer, Row, innermost
-from trainlib_deployer.program.ir import DType, Op, Shape, View
+from trainlib_deployer.program.ir import Op, Shape, View
 from trainlib_deployer.program.loop import Loop
 
 FEW_ROWS = 64  # up to so many rows a team may share badly
 LONG_ROW = 32  # elements; shorter rows are not cut
-START = {
-    ("sum", DType.F32): "0.0f",
-    ("sum", DType.I32): "0",
-    ("prod", DType.F32): "1.0f",
-    ("prod", DType.I32): "1",
-    ("max", DType.F32): "-__builtin_inff()",
-    ("min", DType.F32): "__builtin_inff()",
-    ("max", DType.I32): "INT32_MIN",
-    ("min", DType.I32): "INT32_MAX",
-    ("max", DType.U8): "0",
-    ("min", DType.U8): "1",
-}
-FOLD = {"sum": "{0} + {1}", "prod": "{0} * {1}"}
-FOLD_FLOAT = {"max": "tl_maxf({0}, {1})", "min": "tl_minf({0}, {1})"}
-FOLD_INTEGER = {"max": "{0} > {1} ? {0} : {1}", "min": "{0} < {1} ? {0} : {1}"}
 
 
 @dataclass
@@ -146,7 +132,7 @@ def folded(t: Text, kind: Loop, reads: tuple[View, ...], writes: tuple[View, ...
         t.open("for (int u = lo; u < hi; u++) {")
         indices(t, outer, "u")
     pointers(t, kind, reads, writes, len(outer))
-    fold(t, kind, reads)
+    fold(t, kind, reads, closed(kind, {r.value for r in kind.reductions}))
     base = len(kind.inputs) + len(kind.body)
     again = needed_behind(kind)
     loads(t, kind, {i: f"p{i}[0]" for i in sorted(again) if i < len(kind.inputs)})
@@ -170,44 +156,6 @@ def closed(kind: Loop, wanted: set[int]) -> set[int]:
         if first + i in found:
             found |= {a for a in kind.body[i].args if isinstance(a, int)}
     return found
-
-
-def fold(t: Text, kind: Loop, reads: tuple[View, ...]) -> None:
-    """Nested loops over the reduced dimensions. Sums are compensated: as exact as a sum in double precision."""
-    base = len(kind.inputs) + len(kind.body)
-    rank = len(kind.parallel)
-    names = [f"k{d}" for d in range(max(len(kind.folded), 1))]
-    summed = [i for i, r in enumerate(kind.reductions) if r.op == "sum" and r.dtype is DType.F32]
-    for i, r in enumerate(kind.reductions):
-        t.add(f"{r.dtype.c_name} v{base + i} = {START[(r.op, r.dtype)]};")
-    for i in summed:
-        t.add(f"float plain{i} = 0.0f, lost{i} = 0.0f;")
-    for name, extent in zip(names, kind.folded or (1,), strict=True):
-        t.open(f"for (int {name} = 0; {name} < {extent}; {name}++) {{")
-    used = closed(kind, {r.value for r in kind.reductions})
-    places = {
-        i: f"p{i}[{offset(names[: len(kind.folded)], v.strides[rank:])}]" for i, v in enumerate(reads) if i in used
-    }
-    loads(t, kind, places)
-    instructions(t, kind, kind.body, len(kind.inputs), used)
-    for i, r in enumerate(kind.reductions):
-        if i in summed:
-            compensated(t, i, f"v{base + i}", f"v{r.value}")
-            continue
-        table = FOLD_FLOAT if r.dtype is DType.F32 else FOLD_INTEGER
-        t.add(f"v{base + i} = {FOLD.get(r.op, table.get(r.op, '')).format(f'v{base + i}', f'v{r.value}')};")
-    for _ in names:
-        t.close()
-    for i in summed:
-        t.add(f"v{base + i} = lost{i} == lost{i} ? v{base + i} : plain{i};")
-
-
-def compensated(t: Text, i: int, total: str, value: str) -> None:
-    """total += value, with the rounding error carried in lost; `plain` serves where infinities make that NaN."""
-    t.add(f"const float term{i} = {value} - lost{i}, next{i} = {total} + term{i};")
-    t.add(f"lost{i} = next{i} - {total} - term{i};")
-    t.add(f"{total} = next{i};")
-    t.add(f"plain{i} += {value};")
 
 
 def indices(t: Text, outer: Shape, row: str) -> None:

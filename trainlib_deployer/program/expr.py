@@ -102,7 +102,7 @@ _INTEGER_FORM = {"max": "imax", "min": "imin", "abs": "iabs", "fmod": "imod", "r
 
 @dataclass(frozen=True)
 class Reduction:
-    """Fold `value` over the reduced dimensions; sums of floats are compensated (see docs/kernels.md)."""
+    """Fold `value` over the reduced dimensions; sums of floats go through blocks (see emit/folds.py)."""
 
     op: str  # sum, max, min, prod
     value: int

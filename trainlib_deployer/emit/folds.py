@@ -1,0 +1,210 @@
+"""The reduced dimensions of a generated loop. Sums go through blocks, in an order that follows from the shape alone.
+
+A block has up to 32 elements. Short bodies add up four elements as a tree, and the tree to the block: two chains of
+dependent additions in place of one a term. The blocks' sums are added with the rounding error carried along, so the
+error grows with the length of a block and not of the sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from math import prod
+
+from trainlib_deployer.emit.loop_text import Text, instruction, times
+from trainlib_deployer.emit.rows import CHEAP, LANES, MOST_UNROLLED, value
+from trainlib_deployer.program.ir import DType, Shape, View
+from trainlib_deployer.program.loop import Loop
+
+BLOCK = 32  # elements in trees: as exact as PyTorch, which adds up in more places at once
+PLAIN = 8  # elements one by one
+START = {
+    ("sum", DType.F32): "0.0f",
+    ("sum", DType.I32): "0",
+    ("prod", DType.F32): "1.0f",
+    ("prod", DType.I32): "1",
+    ("max", DType.F32): "-__builtin_inff()",
+    ("min", DType.F32): "__builtin_inff()",
+    ("max", DType.I32): "INT32_MIN",
+    ("min", DType.I32): "INT32_MAX",
+    ("max", DType.U8): "0",
+    ("min", DType.U8): "1",
+}
+FOLD = {"sum": "{0} + {1}", "prod": "{0} * {1}"}
+FOLD_FLOAT = {"max": "tl_maxf({0}, {1})", "min": "tl_minf({0}, {1})"}
+FOLD_INTEGER = {"max": "{0} > {1} ? {0} : {1}", "min": "{0} < {1} ? {0} : {1}"}
+
+
+@dataclass(frozen=True)
+class Fold:
+    """What one loop folds: of each input the strides along the reduced dimensions."""
+
+    kind: Loop
+    used: frozenset[int]  # inputs and values of the body that the reductions need
+    strides: dict[int, Shape]
+
+    @property
+    def extents(self) -> Shape:
+        return self.kind.folded or (1,)
+
+    @property
+    def base(self) -> int:
+        """The number of the first reduction's result."""
+        return len(self.kind.inputs) + len(self.kind.body)
+
+    @property
+    def summed(self) -> list[int]:
+        """The reductions whose rounding errors add up."""
+        return [i for i, r in enumerate(self.kind.reductions) if r.op == "sum" and r.dtype is DType.F32]
+
+    @property
+    def lanes(self) -> int:
+        body = [s for i, s in enumerate(self.kind.body) if len(self.kind.inputs) + i in self.used]
+        return LANES if len(body) <= MOST_UNROLLED and all(s.op in CHEAP for s in body) else 1
+
+    @property
+    def block(self) -> int:
+        return BLOCK if self.lanes > 1 else PLAIN
+
+    @property
+    def blocked(self) -> bool:
+        """More than one block."""
+        return bool(self.summed) and prod(self.extents) > self.block
+
+    def whole(self) -> int:
+        """The first dimension from which on all elements are one block; if there is none, the number of dimensions."""
+        return next((d for d in range(len(self.extents)) if prod(self.extents[d:]) <= self.block), len(self.extents))
+
+
+def fold(t: Text, kind: Loop, reads: tuple[View, ...], used: set[int]) -> None:
+    """Nested loops over the reduced dimensions."""
+    rank = len(kind.parallel)
+    f = Fold(kind, frozenset(used), {i: v.strides[rank:] for i, v in enumerate(reads) if i in used})
+    for i, r in enumerate(kind.reductions):
+        t.add(f"{r.dtype.c_name} v{f.base + i} = {START[(r.op, r.dtype)]};")
+    if not f.blocked:
+        nest(t, f, 0)
+        return
+    for i in f.summed:
+        t.add(f"float plain{i} = 0.0f, lost{i} = 0.0f;")
+    outer = min(f.whole(), len(f.extents) - 1)
+    for d in range(outer):
+        t.open(f"for (int k{d} = 0; k{d} < {f.extents[d]}; k{d}++) {{")
+    if f.whole() < len(f.extents):
+        block(t, f, lambda: nest(t, f, outer))
+    else:
+        blocks(t, f)
+    for _ in range(outer):
+        t.close()
+    for i in f.summed:
+        t.add(f"v{f.base + i} = lost{i} == lost{i} ? v{f.base + i} : plain{i};")
+
+
+def nest(t: Text, f: Fold, first: int) -> None:
+    """All elements from dimension `first` on."""
+    last = len(f.extents) - 1
+    for d in range(first, last):
+        t.open(f"for (int k{d} = 0; k{d} < {f.extents[d]}; k{d}++) {{")
+    row(t, f, "0", f.extents[last])
+    for _ in range(first, last):
+        t.close()
+
+
+def blocks(t: Text, f: Fold) -> None:
+    """The last dimension in blocks; what is left behind the last group of lanes is one of its own."""
+    extent, rest = f.extents[-1], f.extents[-1] % f.lanes
+    even = extent - rest
+    t.open(f"for (int b = 0; b < {even}; b += {f.block}) {{")
+    end = f"b + {f.block}"
+    if even % f.block:
+        t.add(f"const int end = {end} < {even} ? {end} : {even};")
+        end = "end"
+    block(t, f, lambda: row(t, f, "b", end))
+    t.close()
+    if rest:
+        t.open("{")
+        block(t, f, lambda: group(t, f, str(even), rest))
+        t.close()
+
+
+def block(t: Text, f: Fold, elements: Callable[[], None]) -> None:
+    """Sums of their own for some elements, then added to the totals, whose rounding errors are carried in `lost`;
+    `plain` serves where infinities make that NaN."""
+    for i in f.summed:
+        t.add(f"float block{i} = 0.0f;")
+    elements()
+    for i in f.summed:
+        total = f"v{f.base + i}"
+        t.add(f"const float term{i} = block{i} - lost{i}, next{i} = {total} + term{i};")
+        t.add(f"lost{i} = next{i} - {total} - term{i};")
+        t.add(f"{total} = next{i};")
+        t.add(f"plain{i} += block{i};")
+
+
+def row(t: Text, f: Fold, begin: str, end: int | str) -> None:
+    """Elements of the last dimension; where `end` is no number, there are only whole groups."""
+    k = f"k{len(f.extents) - 1}"
+    rest = end % f.lanes if isinstance(end, int) else 0
+    even = end - rest if isinstance(end, int) else end
+    if even:
+        step = f"{k} += {f.lanes}" if f.lanes > 1 else f"{k}++"
+        t.open(f"for (int {k} = {begin}; {k} < {even}; {step}) {{")
+        group(t, f, k, f.lanes)
+        t.close()
+    if rest:
+        t.open("{")
+        group(t, f, str(even), rest)
+        t.close()
+
+
+def group(t: Text, f: Fold, at: str, lanes: int) -> None:
+    """`lanes` neighbours from `at` on: each a statement behind the one before, then folded."""
+    kind, first = f.kind, len(f.kind.inputs)
+    moving = {i for i, s in f.strides.items() if s and s[-1]}
+    own = moving | set(range(first, f.base))
+    names = [partial(value, lane, own) if lanes > 1 else "v{}".format for lane in range(lanes)]
+    for i in f.strides:
+        if i not in moving:
+            t.add(f"const {kind.inputs[i].c_name} v{i} = p{i}[{place(f, i, at, 0)}];")
+    work = []
+    for lane, name in enumerate(names):
+        found = [f"const {kind.inputs[i].c_name} {name(i)} = p{i}[{place(f, i, at, lane)}];" for i in sorted(moving)]
+        steps = [instruction(kind, s, first + i, name) for i, s in enumerate(kind.body) if first + i in f.used]
+        work.append(found + steps)
+    for time in range(len(work[0]) + lanes - 1):
+        for lane in range(lanes):
+            if 0 <= time - lane < len(work[lane]):
+                t.add(work[lane][time - lane])
+    for i, r in enumerate(kind.reductions):
+        target = f"block{i}" if f.blocked and i in f.summed else f"v{f.base + i}"
+        if i in f.summed:
+            t.add(f"{target} += {tree([name(r.value) for name in names])};")
+            continue
+        table = FOLD_FLOAT if r.dtype is DType.F32 else FOLD_INTEGER
+        for name in names:
+            t.add(f"{target} = {FOLD.get(r.op, table.get(r.op, '')).format(target, name(r.value))};")
+
+
+def place(f: Fold, i: int, at: str, lane: int) -> str:
+    """Where input i has the element `lane` behind `at` in the last dimension."""
+    strides = f.strides[i]
+    terms = [
+        times(f"k{d}", s) for d, (s, e) in enumerate(zip(strides[:-1], f.extents[:-1], strict=True)) if s and e > 1
+    ]
+    if strides and strides[-1]:
+        step = strides[-1]
+        if at.isdigit():
+            terms.append(str((int(at) + lane) * step))
+        else:
+            terms += [times(at, step), *([str(lane * step)] if lane else [])]
+    return " + ".join(x for x in terms if x != "0") or "0"
+
+
+def tree(names: list[str]) -> str:
+    """A sum as a tree."""
+    if len(names) == 1:
+        return names[0]
+    half = (len(names) + 1) // 2
+    left, right = tree(names[:half]), tree(names[half:])
+    return " + ".join(f"({x})" if " " in x else x for x in (left, right))
