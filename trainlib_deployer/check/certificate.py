@@ -20,7 +20,7 @@ from trainlib_deployer.check.early import too_early, without_early
 from trainlib_deployer.check.streams import MOVE, ROW, outside
 from trainlib_deployer.plan.elementwise import elementwise, parameter_name
 
-ALIGNMENT = 16
+GROUND = 16  # bytes that every buffer begins at, whatever a plan claims: stacks and C's own objects need it
 OFFSET = re.compile(r"^    OFFSET_(\w+) = (\d+), /\* (\w+) ", re.MULTILINE)
 DEFINE = re.compile(r"^#define PLAN_(\w+) (\d+)", re.MULTILINE)
 NEXT = re.compile(r"^    next\((\d+)\);$", re.MULTILINE)
@@ -163,13 +163,15 @@ def lifetimes(emitted: Emitted, wrong: list[str]) -> list[Stretch]:
     for b in emitted.plan["buffers"]:  # stacks and the like: what no statement names
         if b["name"] not in emitted.plan["tensors"]:
             spans.setdefault(c_name(b["name"]), (b["birth"], b["death"]))
-    found = []
+    found, alignment = [], int(emitted.plan["target"]["alignment"])
+    if alignment <= 0 or alignment % GROUND:
+        raise CertificateError(f"an alignment of {alignment} bytes: at least {GROUND}, and multiples of it, are needed")
     for name, (birth, death) in spans.items():
         level, begin = emitted.places[name]
-        size = -(-emitted.sizes[name] // ALIGNMENT) * ALIGNMENT
+        size = -(-emitted.sizes[name] // alignment) * alignment
         found.append(Stretch(name, level, begin, begin + size, birth, death))
-        if begin % ALIGNMENT:
-            wrong.append(f"{name}: offset {begin} is not a multiple of {ALIGNMENT}")
+        if begin % alignment:
+            wrong.append(f"{name}: offset {begin} is not a multiple of {alignment}")
     return found
 
 

@@ -35,6 +35,7 @@ def plan_json(user: UserModel, plan: Plan, traces: list[Trace], steps: int, accu
             "working": target.cores,
             "l1": target.inner.size,
             "l2": target.outer.size,
+            "alignment": target.alignment,
         },
         "levels": {
             level.name: {
