@@ -8,7 +8,8 @@ typedef struct {
     int plane, row;
 } tl_pool_pitch;
 
-/* One struct for all. x [planes][h][wd], y and tap [planes][ho][wo], a plane being one channel of one sample.
+/* One struct for all: maxima read x and write y and tap, their gradients read y (= dL/dy) and tap and write x (= dL/dx);
+ * averages likewise, without tap. x [planes][h][wd], y and tap [planes][ho][wo], a plane being one channel of one sample.
  *
  * Regular pooling: the window of output row oy starts at input row oy*stride_h - pad_h and has kh taps, dil_h rows
  * apart (average: dil_h = dil_w = 1); taps outside 0..h-1 do not exist. A tile is the same thing with its own extents,
@@ -31,13 +32,4 @@ typedef struct {
     int divisor, count_h0, count_h1, count_w0, count_w1;
     tl_pool_pitch xp, yp, tp;
 } tl_pool2d;
-
-void tl_maxpool2d_fw_f32(const tl_pool2d *a);          /* reads x; writes y, tap */
-void tl_maxpool2d_bw_f32(const tl_pool2d *a);          /* reads y, tap; writes x */
-void tl_avgpool2d_fw_f32(const tl_pool2d *a);          /* reads x; writes y */
-void tl_avgpool2d_bw_f32(const tl_pool2d *a);          /* reads y; writes x */
-void tl_adaptive_maxpool2d_fw_f32(const tl_pool2d *a); /* as above */
-void tl_adaptive_maxpool2d_bw_f32(const tl_pool2d *a);
-void tl_adaptive_avgpool2d_fw_f32(const tl_pool2d *a);
-void tl_adaptive_avgpool2d_bw_f32(const tl_pool2d *a);
 #endif

@@ -57,7 +57,50 @@ typedef struct {
     tl_axis y, x;
 } tl_gather;
 
-/* Groups of one channel, or nearly: depthwise.c, depthwise_bw_w.c. */
-void tl_gather_depthwise(const tl_gather *g);
-void tl_depthwise_bw_w(const tl_conv2d *a);
+/* A forward convolution, one class. */
+static inline tl_gather tl_gather_fw(const tl_conv2d *a)
+{
+    return (tl_gather){.in = a->x,
+                       .w = a->w,
+                       .bias = a->bias,
+                       .out = a->y,
+                       .scratch = a->scratch,
+                       .n = a->n,
+                       .groups = a->groups,
+                       .rows = a->co,
+                       .chans = a->ci,
+                       .w_group = a->co * a->w_co,
+                       .w_row = a->w_co,
+                       .w_chan = a->w_ci,
+                       .kw = a->kw,
+                       .in_p = a->xp,
+                       .out_p = a->yp,
+                       .accumulate = a->accumulate,
+                       .team = tl_team(a->team),
+                       .y = tl_axis_fw(a->h, a->ho, a->kh, a->stride_h, a->pad_h, a->dil_h),
+                       .x = tl_axis_fw(a->wd, a->wo, a->kw, a->stride_w, a->pad_w, a->dil_w)};
+}
+
+/* An input gradient; the axes are those of each class. */
+static inline tl_gather tl_gather_bw_x(const tl_conv2d *a)
+{
+    return (tl_gather){.in = a->y,
+                       .w = a->w,
+                       .bias = a->bias,
+                       .out = a->x,
+                       .scratch = a->scratch,
+                       .n = a->n,
+                       .groups = a->groups,
+                       .rows = a->ci,
+                       .chans = a->co,
+                       .w_group = a->co * a->w_co,
+                       .w_row = a->w_ci,
+                       .w_chan = a->w_co,
+                       .kw = a->kw,
+                       .in_p = a->yp,
+                       .out_p = a->xp,
+                       .accumulate = a->accumulate,
+                       .team = tl_team(a->team),
+                       .packed_rows = tl_packed_rows(a)};
+}
 #endif

@@ -21,9 +21,9 @@ from trainlib_deployer.check.certificate import check_folder
 from trainlib_deployer.check.verify import judge, read_plan, reference_sketches, task_of
 from trainlib_deployer.emit.project import Project
 from trainlib_deployer.errors import DoesNotFit
+from trainlib_deployer.kernels.conv import PACKED_ROWS
 from trainlib_deployer.machine.machine import LEAN_STACK
 from trainlib_deployer.machine.targets import resolve
-from trainlib_deployer.ops.kernel_scratch import PACKED_ROWS
 from trainlib_deployer.ops.lower import lower
 from trainlib_deployer.pipeline import fitted
 from trainlib_deployer.plan.build import INNER, fits

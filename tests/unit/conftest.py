@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from pathlib import Path
 
 import pytest
 import torch
@@ -11,7 +12,12 @@ from tests.unit.kernel_harness import build
 
 
 @pytest.fixture(scope="session")
-def lib(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+def kernel_objects(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("kernels")
+
+
+@pytest.fixture(scope="session")
+def lib(kernel_objects: Path) -> ctypes.CDLL:
     """The kernels, built for the host."""
     torch.set_num_threads(1)
-    return build(tmp_path_factory.mktemp("kernels") / "kernels.so")
+    return build(kernel_objects)

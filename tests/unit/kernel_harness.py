@@ -27,14 +27,15 @@ ALL_CORES = range(1, 9)
 Array = npt.NDArray[np.float32]
 
 
-def build(target: Path) -> ctypes.CDLL:
-    """All kernels and the references, in one library."""
+def build(folder: Path) -> ctypes.CDLL:
+    """All kernels and the references, in one library; the objects stay beside it."""
     sources = [str(p) for part in ("kernels", "reference") for p in sorted((C_LIB / part).rglob("*.c"))]
     folders = [f"-I{C_LIB / part}" for part in ("include", "ukernels", "reference")]
     machine = ["-mfma"] if " fma " in Path("/proc/cpuinfo").read_text() else []
-    host = [str(C_LIB / "hal/host.c")]
-    command = ["gcc", *FLAGS, *machine, "-shared", "-fPIC", *folders, *sources, *host, "-o", target, "-lpthread", "-lm"]
-    subprocess.run(command, check=True)
+    compiler = ["gcc", *FLAGS, *machine, "-fPIC", *folders]
+    subprocess.run([*compiler, "-c", *sources, str(C_LIB / "hal/host.c")], check=True, cwd=folder)
+    target, objects = folder / "kernels.so", sorted(folder.glob("*.o"))
+    subprocess.run([*compiler, "-shared", *objects, "-o", target, "-lpthread", "-lm"], check=True)
     return ctypes.CDLL(str(target))
 
 
@@ -142,12 +143,15 @@ def run(
 
 
 def execute(lib: ctypes.CDLL, row: Row, call: Call, cores: int, reference: str = "") -> None:
+    value: Any
     argument = struct(row.header, row.struct)()
     for name, value in call.fields:
         place: Any = argument
         *path, last = name.split(".")
         for part in path:
             place = getattr(place, part)
-        setattr(place, last, int(value))
+        if isinstance(value, str) and value.startswith("{"):  # a struct's members in their order
+            value = type(getattr(place, last))(*map(int, value.strip("{}").split(",")))
+        setattr(place, last, value if isinstance(value, ctypes.Structure) else int(value))
     function = ctypes.cast(getattr(lib, reference or call.function), POINTER)
     lib.tl_cluster_run(cores, function, ctypes.byref(argument), None, ctypes.c_size_t(0))

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import random
-import re
-import subprocess
 from collections.abc import Callable
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,46 +13,20 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from tests.unit.kernel_harness import execute, struct
+from trainlib_deployer.kernels.pool import POOL
+from trainlib_deployer.kernels.table import rows_for
 from trainlib_deployer.ops import pool
 from trainlib_deployer.ops.build import Builder
 from trainlib_deployer.ops.registry import RULES
 from trainlib_deployer.program.call import Operand
 from trainlib_deployer.program.ir import DType, Op, Program, View
 
-C_LIB = Path(__file__).parents[2] / "c_lib"
-FLAGS = ["-std=gnu99", "-O2", "-ffp-contract=off", "-fno-math-errno", "-Wall", "-Wextra", "-Werror"]
-FLAGS += ["-fPIC", "-shared", "-pthread"]
 NUMPY = {DType.F32: np.float32, DType.U8: np.uint8, DType.U16: np.uint16, DType.I32: np.int32}
 SENTINEL = -777
+TESTED: set[str] = set()
 aten = torch.ops.aten
 Array = np.ndarray[Any, Any]
-
-
-class Pitch(ctypes.Structure):
-    _fields_ = (("plane", ctypes.c_int), ("row", ctypes.c_int))
-
-
-class Arguments(ctypes.Structure):
-    """tl_pool2d, its fields in the order of the header."""
-
-
-def header_fields() -> list[tuple[str, Any]]:
-    text = (C_LIB / "include/tl_pool.h").read_text()
-    body = re.findall(r"typedef struct \{(.*?)\}", text, re.S)[1]
-    types = {"float": ctypes.c_void_p, "void": ctypes.c_void_p, "int": ctypes.c_int, "tl_pool_pitch": Pitch}
-    lines = re.findall(r"^\s+(\w+) (.*?);", body, re.M)
-    return [(name.strip(" *"), types[kind]) for kind, names in lines for name in names.split(",")]
-
-
-Arguments._fields_ = header_fields()
-
-
-@pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
-    out = tmp_path_factory.mktemp("pool") / "pool.so"
-    sources = [str(C_LIB / "kernels/pool.c"), str(C_LIB / "hal/host.c")]
-    subprocess.run(["gcc", *FLAGS, f"-I{C_LIB / 'include'}", *sources, "-o", str(out)], check=True)
-    return ctypes.CDLL(str(out))
 
 
 class Memory:
@@ -79,15 +50,19 @@ class Memory:
         self.read(view)[...] = values
 
 
-def execute(library: ctypes.CDLL, op: Op, memory: Memory, cores: int) -> None:
-    kind = op.kind
-    assert isinstance(kind, pool.MaxPool | pool.AvgPool) and kind.headers == ("tl_pool.h",)
-    call = kind.call([memory.operand(v) for v in op.reads], [memory.operand(v) for v in op.writes], "0")
-    arguments = Arguments()
-    for name, value in call.fields:
-        pitched = isinstance(value, str) and value.startswith("{")
-        setattr(arguments, name, Pitch(*map(int, value.strip("{}").split(","))) if pitched else int(value))
-    library.tl_cluster_run(cores, getattr(library, call.function), ctypes.byref(arguments), None, ctypes.c_size_t(0))
+def carry_out(lib: ctypes.CDLL, op: Op, memory: Memory, cores: int) -> None:
+    """By every row that takes it, which all give the same bits."""
+    assert isinstance(op.kind, pool.MaxPool | pool.AvgPool)
+    first: list[Array] = []
+    for row in rows_for(op.kind, cores):
+        for view in op.writes:
+            memory.write(view, np.full(view.shape, 77))
+        operands = [[memory.operand(v) for v in views] for views in (op.reads, op.writes)]
+        execute(lib, row, row.call(op.kind, *operands, "0"), cores)
+        found = [memory.read(view).copy() for view in op.writes]
+        first = first or found
+        assert all(np.array_equal(a, b, equal_nan=True) for a, b in zip(found, first, strict=True)), row.symbol
+        TESTED.add(row.symbol)
 
 
 def sample(*shape: int, window: int = 0) -> torch.Tensor:
@@ -118,7 +93,7 @@ def lowered(
 
 
 def check(
-    library: ctypes.CDLL,
+    lib: ctypes.CDLL,
     target: Any,
     back: Any,
     x: torch.Tensor,
@@ -138,7 +113,7 @@ def check(
         memory.write(vx, x.numpy())
         memory.write(vg, g.numpy())
         for op in b.program.ops:
-            execute(library, op, memory, cores)
+            carry_out(lib, op, memory, cores)
         first = first or memory.arrays
         assert all(np.array_equal(memory.arrays[n], a, equal_nan=True) for n, a in first.items()), cores
     memory.arrays = first
@@ -158,7 +133,7 @@ def legal(kernel: list[int], x: torch.Tensor, pad: list[int], dilation: list[int
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_max_pool(library: ctypes.CDLL, seed: int) -> None:
+def test_max_pool(lib: ctypes.CDLL, seed: int) -> None:
     rng = random.Random(seed)
     torch.manual_seed(seed)
     while True:
@@ -173,7 +148,7 @@ def test_max_pool(library: ctypes.CDLL, seed: int) -> None:
     ceil = bool(seed & 4)
     arguments = [kernel, stride, pad, dilation, ceil]
     check(
-        library,
+        lib,
         aten.max_pool2d_with_indices.default,
         aten.max_pool2d_with_indices_backward.default,
         x,
@@ -185,11 +160,11 @@ def test_max_pool(library: ctypes.CDLL, seed: int) -> None:
 
 
 @pytest.mark.parametrize("dilation", [2, 3])
-def test_max_pool_dilated_and_padded(library: ctypes.CDLL, dilation: int) -> None:
+def test_max_pool_dilated_and_padded(lib: ctypes.CDLL, dilation: int) -> None:
     torch.manual_seed(1)
     arguments = [[3, 3], [2, 1], [1, 1], [dilation, 2], False]
     check(
-        library,
+        lib,
         aten.max_pool2d_with_indices.default,
         aten.max_pool2d_with_indices_backward.default,
         sample(2, 3, 11, 9),
@@ -200,12 +175,12 @@ def test_max_pool_dilated_and_padded(library: ctypes.CDLL, dilation: int) -> Non
 
 
 @pytest.mark.parametrize(("kernel", "tap"), [((15, 17), DType.U8), ((16, 16), DType.U16), ((1, 300), DType.U16)])
-def test_tap_types(library: ctypes.CDLL, kernel: tuple[int, int], tap: DType) -> None:
+def test_tap_types(lib: ctypes.CDLL, kernel: tuple[int, int], tap: DType) -> None:
     torch.manual_seed(2)
     x = torch.randn(1, 2, kernel[0] + 3, kernel[1] + 5)
     arguments = [list(kernel), [2, 3], [0, 0], [1, 1], False]
     b = check(
-        library,
+        lib,
         aten.max_pool2d_with_indices.default,
         aten.max_pool2d_with_indices_backward.default,
         x,
@@ -217,11 +192,11 @@ def test_tap_types(library: ctypes.CDLL, kernel: tuple[int, int], tap: DType) ->
     assert [t.shape[1:] for n, t in b.program.tensors.items() if "tap" in n] == [(2, 2)]
 
 
-def test_wide_taps(library: ctypes.CDLL) -> None:
+def test_wide_taps(lib: ctypes.CDLL) -> None:
     torch.manual_seed(3)
     x = torch.randn(2, 1, 257, 259)
     b = check(
-        library,
+        lib,
         aten.adaptive_max_pool2d.default,
         aten.adaptive_max_pool2d_backward.default,
         x,
@@ -233,7 +208,7 @@ def test_wide_taps(library: ctypes.CDLL) -> None:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_avg_pool(library: ctypes.CDLL, seed: int) -> None:
+def test_avg_pool(lib: ctypes.CDLL, seed: int) -> None:
     rng = random.Random(seed)
     torch.manual_seed(seed)
     while True:
@@ -247,7 +222,7 @@ def test_avg_pool(library: ctypes.CDLL, seed: int) -> None:
     divisor = rng.choice((None, None, 1, 7, -3))
     arguments = [kernel, stride, pad, bool(seed & 4), bool(seed & 8), divisor]
     check(
-        library,
+        lib,
         aten.avg_pool2d.default,
         aten.avg_pool2d_backward.default,
         x,
@@ -258,11 +233,11 @@ def test_avg_pool(library: ctypes.CDLL, seed: int) -> None:
     )
 
 
-def test_long_windows(library: ctypes.CDLL) -> None:
+def test_long_windows(lib: ctypes.CDLL) -> None:
     torch.manual_seed(4)
     arguments = [[1, 151], [1, 1], [0, 75], False, False, None]
     check(
-        library,
+        lib,
         aten.avg_pool2d.default,
         aten.avg_pool2d_backward.default,
         torch.randn(3, 1, 200),
@@ -274,7 +249,7 @@ def test_long_windows(library: ctypes.CDLL) -> None:
 
 @pytest.mark.parametrize("largest", [False, True])
 @pytest.mark.parametrize("seed", range(16))
-def test_adaptive(library: ctypes.CDLL, seed: int, largest: bool) -> None:
+def test_adaptive(lib: ctypes.CDLL, seed: int, largest: bool) -> None:
     rng = random.Random(seed)
     torch.manual_seed(seed)
     lead = [rng.randint(1, 4) for _ in range(rng.choice((1, 2)))]
@@ -285,7 +260,7 @@ def test_adaptive(library: ctypes.CDLL, seed: int, largest: bool) -> None:
         False: (aten._adaptive_avg_pool2d.default, aten._adaptive_avg_pool2d_backward.default, F.adaptive_avg_pool2d),
     }
     target, back, reference = kinds[largest]
-    check(library, target, back, x, [size], [], lambda v: reference(v, size), strided=seed % 5 == 0)
+    check(lib, target, back, x, [size], [], lambda v: reference(v, size), strided=seed % 5 == 0)
 
 
 def test_equal_windows_become_regular() -> None:
@@ -296,7 +271,7 @@ def test_equal_windows_become_regular() -> None:
     assert pool.adaptive(b, (2, 12, 15), (2, 4, 4)).kernel == (3, 5)
 
 
-def test_nan_and_infinity(library: ctypes.CDLL) -> None:
+def test_nan_and_infinity(lib: ctypes.CDLL) -> None:
     torch.manual_seed(5)
     x = sample(2, 3, 9, 8)
     x.view(-1)[torch.randperm(x.numel())[:30]] = float("nan")
@@ -304,7 +279,7 @@ def test_nan_and_infinity(library: ctypes.CDLL) -> None:
     x[1, 2, 3] = float("inf")
     arguments = [[3, 2], [2, 1], [1, 1], [1, 1], True]
     check(
-        library,
+        lib,
         aten.max_pool2d_with_indices.default,
         aten.max_pool2d_with_indices_backward.default,
         x,
@@ -335,7 +310,7 @@ def one_dimensional(target: Any, x: torch.Tensor, y: torch.Tensor, *arguments: A
 
 
 @pytest.mark.parametrize("lead", [(3,), (2, 3)])
-def test_signals(library: ctypes.CDLL, lead: tuple[int, ...]) -> None:
+def test_signals(lib: ctypes.CDLL, lead: tuple[int, ...]) -> None:
     torch.manual_seed(6)
     x = torch.randn(*lead, 17)
     cases: list[tuple[Any, torch.Tensor, list[Any]]] = [
@@ -348,34 +323,35 @@ def test_signals(library: ctypes.CDLL, lead: tuple[int, ...]) -> None:
         memory = Memory(b.program)
         memory.write(vx, x.numpy())
         for op in b.program.ops:
-            execute(library, op, memory, 3)
+            carry_out(lib, op, memory, 3)
         close(memory.read(vy), wanted)
 
 
-def run(library: ctypes.CDLL, function: str, **fields: Any) -> None:
+def run(lib: ctypes.CDLL, function: str, **fields: Any) -> None:
     pointers = {n: v.ctypes.data if isinstance(v, np.ndarray) else v for n, v in fields.items()}
-    arguments = Arguments(**pointers)
-    library.tl_cluster_run(3, getattr(library, function), ctypes.byref(arguments), None, ctypes.c_size_t(0))
+    arguments = struct("tl_pool.h", "tl_pool2d")(**pointers)
+    lib.tl_cluster_run(3, getattr(lib, function), ctypes.byref(arguments), None, ctypes.c_size_t(0))
 
 
-def test_tiles_give_the_same_bits(library: ctypes.CDLL) -> None:
+def test_tiles_give_the_same_bits(lib: ctypes.CDLL) -> None:
     """Output rows 2..4 and then their input rows, computed from the rows they need only."""
     rng = np.random.default_rng(7)
     h, w, ho, wo = 11, 9, 6, 5
     x = rng.standard_normal((2, h, w)).astype(np.float32)
     whole = {"planes": 2, "h": h, "wd": w, "ho": ho, "wo": wo, "kh": 3, "kw": 3, "dil_h": 1, "dil_w": 1}
     whole |= {"stride_h": 2, "stride_w": 2, "pad_h": 1, "pad_w": 1, "count_h1": h, "count_w1": w, "tap_bytes": 1}
-    pitches = {"xp": Pitch(h * w, w), "yp": Pitch(ho * wo, wo), "tp": Pitch(ho * wo, wo)}
+    pitch = struct("tl_pool.h", "tl_pool_pitch")
+    pitches = {"xp": pitch(h * w, w), "yp": pitch(ho * wo, wo), "tp": pitch(ho * wo, wo)}
     full, part = (np.zeros((2, ho, wo), np.float32) for _ in range(2))
     tap, tap_part = (np.zeros((2, ho, wo), np.uint8) for _ in range(2))
     gx, gx_part = (np.zeros((2, h, w), np.float32) for _ in range(2))
     rows = {"h": 8, "ho": 3, "pad_h": -1, "count_h0": -2, "count_h1": h - 2}  # input rows 2..9, output rows 2..4
     for op in ("max", "avg"):
-        run(library, f"tl_{op}pool2d_fw_f32", x=x, y=full, tap=tap, **whole, **pitches)
+        run(lib, f"tl_{op}pool2d_fw_f32", x=x, y=full, tap=tap, **whole, **pitches)
         cut = {"x": x.ctypes.data + 2 * w * 4, "y": part.ctypes.data + 2 * wo * 4, "tap": tap_part.ctypes.data + 2 * wo}
-        run(library, f"tl_{op}pool2d_fw_f32", **cut, **(whole | rows), **pitches)
+        run(lib, f"tl_{op}pool2d_fw_f32", **cut, **(whole | rows), **pitches)
         assert np.array_equal(full[:, 2:5], part[:, 2:5]) and np.array_equal(tap[:, 2:5], tap_part[:, 2:5])
-        run(library, f"tl_{op}pool2d_bw_f32", x=gx, y=full, tap=tap, **whole, **pitches)
+        run(lib, f"tl_{op}pool2d_bw_f32", x=gx, y=full, tap=tap, **whole, **pitches)
         # input rows 4..8 are reached by output rows 2..4 only
         cut = {
             "x": gx_part.ctypes.data + 4 * w * 4,
@@ -383,5 +359,16 @@ def test_tiles_give_the_same_bits(library: ctypes.CDLL) -> None:
             "tap": tap.ctypes.data + 2 * wo,
         }
         back = {"h": 5, "ho": 3, "pad_h": 1, "count_h0": -4, "count_h1": h - 4}
-        run(library, f"tl_{op}pool2d_bw_f32", **cut, **(whole | back), **pitches)
+        run(lib, f"tl_{op}pool2d_bw_f32", **cut, **(whole | back), **pitches)
         assert np.array_equal(gx[:, 4:9], gx_part[:, 4:9])
+
+
+def test_every_row_is_tested(lib: ctypes.CDLL) -> None:
+    TESTED.clear()
+    for seed in range(8):
+        test_max_pool(lib, seed)
+        test_avg_pool(lib, seed)
+    test_tap_types(lib, (16, 16), DType.U16)
+    for largest in (False, True):
+        test_adaptive(lib, 1, largest)
+    assert {r.symbol for r in POOL} == TESTED

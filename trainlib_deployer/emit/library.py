@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from trainlib_deployer.emit import resources
@@ -19,44 +21,63 @@ MACRO = re.compile(r"^#define (TL_\w+)(?:.*\\\n)*.*$", re.MULTILINE)
 INCLUDE = re.compile(r'^#include "(\w+\.\w+)"', re.MULTILINE)
 
 
+@dataclass(frozen=True)
+class Library:
+    """The sources and headers, each with its text; a source has the micro-kernels (.inc) in its own."""
+
+    sources: dict[Path, str]
+    headers: dict[str, Path]
+    inline: dict[str, str]  # functions and macros of headers
+    defines: dict[str, Path]  # functions that others may call
+
+    @staticmethod
+    @cache
+    def at(root: Path) -> Library:
+        headers = {p.name: p for part in ("include", "ukernels") for p in sorted((root / part).iterdir())}
+        texts = {name: p.read_text() for name, p in headers.items()}
+        parts = {name: text for name, text in texts.items() if name.endswith(".inc")}
+        sources = {}
+        for path in sorted((root / "kernels").rglob("*.c")):
+            text = path.read_text()
+            sources[path] = "\n".join((text, *(parts.get(name, "") for name in INCLUDE.findall(text))))
+        inline = {m[1]: m[0] for text in texts.values() for what in (FUNCTION, MACRO) for m in what.finditer(text)}
+        defines = {
+            m[1]: path
+            for path, text in sources.items()
+            for m in FUNCTION.finditer(text)
+            if not m[0].startswith("static")
+        }
+        return Library(sources, headers, inline, defines)
+
+    def needed(self, first: Iterable[Path], texts: Iterable[str]) -> list[Path]:
+        """Close a set of sources under 'mentions what another one defines'. Of a header only those definitions count
+        that are mentioned themselves."""
+        chosen = list(dict.fromkeys(first))
+        seen: set[str] = set()
+        todo = [*texts, *(self.sources[path] for path in chosen)]
+        while todo:
+            fresh = [name for name in dict.fromkeys(WORD.findall(todo.pop())) if name not in seen]
+            seen.update(fresh)
+            todo += [self.inline[name] for name in fresh if name in self.inline]
+            for path in (self.defines[name] for name in fresh if name in self.defines):
+                if path not in chosen:
+                    chosen.append(path)
+                    todo.append(self.sources[path])
+        return sorted(chosen)
+
+
 def copy_library(folder: Path, rows: Iterable[str], texts: Iterable[str]) -> None:
     """The sources of kernels and what `texts` need besides, into one flat folder with their headers and the hardware
     layer."""
     root = resources.c_lib_dir()
     folder.mkdir()
-    sources = {p: p.read_text() for p in sorted((root / "kernels").rglob("*.c"))}
-    headers = {p.name: p for part in ("include", "ukernels") for p in sorted((root / part).glob("*.h"))}
+    library = Library.at(root)
     hal = [p for p in sorted((root / "hal").iterdir()) if p.is_file()]
-    chosen = needed([root / "kernels" / row for row in rows], sources, headers.values(), texts)
-    wanted = headers_of([p.read_text() for p in (*chosen, *hal)] + list(texts), headers)
+    texts = list(texts)
+    chosen = library.needed([root / "kernels" / row for row in rows], texts)
+    wanted = headers_of([p.read_text() for p in (*chosen, *hal)] + texts, library.headers)
     for path in (*chosen, *hal, *wanted):
         shutil.copyfile(path, folder / path.name)
-
-
-def needed(first: list[Path], sources: dict[Path, str], headers: Iterable[Path], texts: Iterable[str]) -> list[Path]:
-    """Close a set of sources under 'mentions what another one defines'. Of a header only those definitions count that
-    are mentioned themselves."""
-    inline = {name: text for path in headers for name, text in definitions(path.read_text())}
-    defines = {name: path for path, text in sources.items() for name, _ in definitions(text)}
-    chosen = list(dict.fromkeys(first))
-    seen: set[str] = set()
-    todo = [*texts, *(sources[path] for path in chosen)]
-    while todo:
-        for name in dict.fromkeys(WORD.findall(todo.pop())):
-            if name in seen:
-                continue
-            seen.add(name)
-            if name in inline:
-                todo.append(inline[name])
-            elif name in defines and defines[name] not in chosen:
-                chosen.append(defines[name])
-                todo.append(sources[defines[name]])
-    return sorted(chosen)
-
-
-def definitions(text: str) -> list[tuple[str, str]]:
-    """Functions and macros, each with its text."""
-    return [(m[1], m[0]) for pattern in (FUNCTION, MACRO) for m in pattern.finditer(text)]
 
 
 def headers_of(texts: list[str], headers: dict[str, Path]) -> list[Path]:

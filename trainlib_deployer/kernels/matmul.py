@@ -11,17 +11,16 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from trainlib_deployer.kernels.panels import BLOCK, PANEL, panel_cycles
 from trainlib_deployer.kernels.row import Fields, Grain, Row
 from trainlib_deployer.machine.costs import Costs
 from trainlib_deployer.program.call import Operand, strides
-from trainlib_deployer.program.cuts import panel_cycles, working
+from trainlib_deployer.program.cuts import working
 from trainlib_deployer.program.ir import View
 
 if TYPE_CHECKING:
     from trainlib_deployer.ops.matmul import MatMul
 
-BLOCK = 64  # terms of a sum that are added up on their own
-PANEL = BLOCK * 4 * 4  # bytes of [64][4] floats
 MOST_PARTS = 128  # blocks of tiles whose sums are kept
 MOST_VECTOR_PARTS = 512
 

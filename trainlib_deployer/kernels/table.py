@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
+from trainlib_deployer.kernels.conv import CONV
+from trainlib_deployer.kernels.depthwise import DEPTHWISE
 from trainlib_deployer.kernels.matmul import MATMUL
+from trainlib_deployer.kernels.pool import POOL
 from trainlib_deployer.kernels.row import Row
 from trainlib_deployer.machine.costs import Costs
 from trainlib_deployer.program.ir import Kind, View
 
-ROWS: tuple[Row, ...] = (*MATMUL,)
+ROWS: tuple[Row, ...] = (*MATMUL, *CONV, *DEPTHWISE, *POOL)
 BY_OPERATION: dict[str, tuple[Row, ...]] = {
     name: tuple(r for r in ROWS if r.operation == name) for name in dict.fromkeys(r.operation for r in ROWS)
 }

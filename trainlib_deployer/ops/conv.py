@@ -12,14 +12,13 @@ from dataclasses import dataclass, replace
 
 import torch
 
+from trainlib_deployer.kernels import table
+from trainlib_deployer.kernels.conv import PACKED_ROWS, packed_rows
 from trainlib_deployer.machine.costs import Costs
 from trainlib_deployer.ops import conv_tiles
 from trainlib_deployer.ops.build import Builder
 from trainlib_deployer.ops.conv_tiles import GRAIN
-from trainlib_deployer.ops.kernel_scratch import PACKED_ROWS, conv_scratch, packed_rows
 from trainlib_deployer.ops.registry import covers
-from trainlib_deployer.program.call import Call, Operand, strides
-from trainlib_deployer.program.cuts import panel_cycles, working
 from trainlib_deployer.program.ir import Part, Shape, View
 
 aten = torch.ops.aten
@@ -58,24 +57,15 @@ class Conv:
     team: int = 0  # cores that work, with scratch for each; 0: all
     most_rows: int = PACKED_ROWS  # bw_x: channels whose weights are packed at a time
 
-    headers = ("tl_conv.h",)
-
     @property
     def name(self) -> str:
         return f"conv2d_{self.direction}"
-
-    @property
-    def kernel(self) -> str:
-        return f"tl_conv2d_{self.direction}_f32"
 
     def macs(self) -> int:
         return self.shape.macs()
 
     def scratch(self, cores: int) -> int:
-        s = self.shape
-        extents = (s.n, s.groups, s.ci, s.co, s.h, s.w, s.ho, s.wo, s.kh, s.kw)
-        cores = working(self.team, cores)
-        return conv_scratch(self.direction, *extents, s.stride, s.pad, s.dilation, cores, self.most_rows)
+        return table.scratch(self, cores)
 
     def leaner(self, cores: int) -> Iterator[Conv]:
         slim: Conv = self
@@ -84,43 +74,8 @@ class Conv:
                 yield (slim := replace(self, most_rows=rows))
         yield from (replace(slim, team=t) for t in range(cores - 1, 0, -1))
 
-    def call(self, reads: list[Operand], writes: list[Operand], scratch: str) -> Call:
-        names = {"fw": ("x", "w", "y"), "bw_x": ("y", "w", "x"), "bw_w": ("x", "y", "w")}[self.direction]
-        operands = dict(zip(names, (*reads[:2], writes[0]), strict=True))
-        s = self.shape
-        fields: list[tuple[str, str | int]] = [(n, operands[n].pointer) for n in ("x", "w", "y")]
-        if self.bias:
-            fields.append(("bias", reads[2].pointer))
-        fields += [("n", s.n), ("groups", s.groups), ("ci", s.ci), ("co", s.co)]
-        fields += [("h", s.h), ("wd", s.w), ("ho", s.ho), ("wo", s.wo), ("kh", s.kh), ("kw", s.kw)]
-        fields += [("stride_h", s.stride[0]), ("stride_w", s.stride[1]), ("pad_h", s.pad[0]), ("pad_w", s.pad[1])]
-        fields += [("dil_h", s.dilation[0]), ("dil_w", s.dilation[1])]
-        fields += [*pitch("xp", operands["x"].view), *pitch("yp", operands["y"].view)]
-        fields += [*strides("w", ("co", "ci"), operands["w"].view, 2), ("accumulate", int(self.accumulate))]
-        fields += [("team", self.team), ("packed_rows", self.most_rows if self.most_rows < PACKED_ROWS else 0)]
-        fields.append(("scratch", scratch))
-        return Call(self.kernel, "tl_conv2d", tuple(fields))
-
     def cycles(self, cores: int, costs: Costs) -> float:
-        """Of the slowest core: tiles of 4 x 4 results over K terms, and the packing of each panel of 4 columns."""
-        s = self.shape
-        rows, columns, terms = {
-            "fw": (s.co, s.n * s.ho * s.wo, s.ci * s.kh * s.kw),
-            "bw_x": (s.ci, s.n * s.h * s.w, s.co * s.kh * s.kw // (s.stride[0] * s.stride[1]) + 1),
-            "bw_w": (s.co, s.ci * s.kh * s.kw, s.n * s.ho * s.wo),
-        }[self.direction]
-        if s.ci == 1 and s.co < 4:  # depthwise: by rows of single planes
-            shares = s.groups * (1 if self.direction == "bw_w" else s.ho)
-            return costs.conv.depthwise_mac * s.macs() / min(cores, shares) + costs.conv.depthwise
-        step = self.most_rows if self.most_rows < PACKED_ROWS else max(rows, 1)
-        passes = [min(step, rows - row) for row in range(0, rows, step)]
-        team = working(self.team, cores)
-        work = sum(panel_cycles(s.groups, r, columns, terms, team, costs.panel) for r in passes)
-        if self.direction == "bw_x":  # all cores pack the weights, block by block
-            work *= costs.conv.scattered if max(s.stride) > 1 else 1.0
-            packing = costs.conv.packed_weight * s.groups * s.co * s.ci * s.kh * s.kw / cores
-            work += packing + len(passes) * s.groups * (costs.conv.packed_block * -(-terms // 64))
-        return work
+        return table.cycles(self, cores, costs)
 
     def cuts(self) -> Iterator[list[conv_tiles.Cut]]:
         return conv_tiles.cuts(self)
@@ -130,10 +85,6 @@ class Conv:
 
     def part(self, cut: conv_tiles.Cut, reads: tuple[View, ...], writes: tuple[View, ...]) -> Part:
         return conv_tiles.part(self, cut, reads, writes)
-
-
-def pitch(name: str, view: View) -> list[tuple[str, str | int]]:
-    return [(f"{name}.{axis}", s) for axis, s in zip("nch", view.strides, strict=False)]
 
 
 @dataclass(frozen=True)

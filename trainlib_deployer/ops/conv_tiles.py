@@ -13,13 +13,13 @@ from dataclasses import dataclass, replace
 from math import gcd
 from typing import TYPE_CHECKING
 
+from trainlib_deployer.kernels.panels import BLOCK
 from trainlib_deployer.program.cuts import MOST_TILES, Range, ranges, sizes
 from trainlib_deployer.program.ir import Part, View
 
 if TYPE_CHECKING:
     from trainlib_deployer.ops.conv import Conv, ConvShape
 
-BLOCK = 64  # terms of a sum that are added up on their own (docs/kernels.md)
 GRAIN = 4  # channels of a micro-kernel
 
 

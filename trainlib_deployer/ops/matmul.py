@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from trainlib_deployer.kernels import table
+from trainlib_deployer.kernels.panels import BLOCK
 from trainlib_deployer.machine.costs import Costs
 from trainlib_deployer.ops.build import Builder
 from trainlib_deployer.ops.registry import covers
@@ -20,7 +21,6 @@ from trainlib_deployer.program.cuts import MOST_TILES, Range, even_ranges, range
 from trainlib_deployer.program.ir import Part, View
 
 aten = torch.ops.aten
-BLOCK = 64  # terms of a sum that are added up on their own (docs/kernels.md)
 
 
 @dataclass(frozen=True)

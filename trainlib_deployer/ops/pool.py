@@ -18,7 +18,6 @@ import torch
 from trainlib_deployer.errors import Unsupported
 from trainlib_deployer.ops.build import Builder
 from trainlib_deployer.ops.registry import covers
-from trainlib_deployer.program.call import Call, Operand
 from trainlib_deployer.program.ir import DType, Shape, View
 
 aten = torch.ops.aten
@@ -48,15 +47,6 @@ class PoolShape:
     def taps(self) -> int:
         return prod(self.kernel)
 
-    def fields(self) -> list[tuple[str, str | int]]:
-        fields: list[tuple[str, str | int]] = [("planes", self.planes), ("h", self.h), ("wd", self.w)]
-        fields += [("ho", self.ho), ("wo", self.wo), ("kh", self.kernel[0]), ("kw", self.kernel[1])]
-        if self.adaptive:
-            return fields
-        fields += [("stride_h", self.stride[0]), ("stride_w", self.stride[1])]
-        fields += [("pad_h", self.pad[0]), ("pad_w", self.pad[1])]
-        return [*fields, ("dil_h", self.dilation[0]), ("dil_w", self.dilation[1])]
-
 
 @dataclass(frozen=True)
 class MaxPool:
@@ -66,15 +56,9 @@ class MaxPool:
     shape: PoolShape
     tap: DType
 
-    headers = ("tl_pool.h",)
-
     @property
     def name(self) -> str:
         return f"{prefix(self.shape)}maxpool2d_{self.direction}"
-
-    @property
-    def kernel(self) -> str:
-        return f"tl_{self.name}_f32"
 
     def macs(self) -> int:
         return 0
@@ -84,13 +68,6 @@ class MaxPool:
 
     def scratch(self, cores: int) -> int:
         return 0
-
-    def call(self, reads: list[Operand], writes: list[Operand], scratch: str) -> Call:
-        x, y, tap = (reads[0], *writes) if self.direction == "fw" else (writes[0], *reads)
-        fields: list[tuple[str, str | int]] = [("x", x.pointer), ("y", y.pointer), ("tap", tap.pointer)]
-        fields += [("tap_bytes", self.tap.size), *self.shape.fields()]
-        fields += [("xp", pitch(x.view)), ("yp", pitch(y.view)), ("tp", pitch(tap.view))]
-        return Call(self.kernel, "tl_pool2d", tuple(fields))
 
 
 @dataclass(frozen=True)
@@ -102,15 +79,9 @@ class AvgPool:
     count_pad: bool = False
     divisor: int = 0
 
-    headers = ("tl_pool.h",)
-
     @property
     def name(self) -> str:
         return f"{prefix(self.shape)}avgpool2d_{self.direction}"
-
-    @property
-    def kernel(self) -> str:
-        return f"tl_{self.name}_f32"
 
     def macs(self) -> int:
         return 0
@@ -121,23 +92,6 @@ class AvgPool:
     def scratch(self, cores: int) -> int:
         return 0
 
-    def call(self, reads: list[Operand], writes: list[Operand], scratch: str) -> Call:
-        x, y = (reads[0], writes[0]) if self.direction == "fw" else (writes[0], reads[0])
-        fields: list[tuple[str, str | int]] = [("x", x.pointer), ("y", y.pointer), *self.shape.fields()]
-        if self.divisor:
-            fields.append(("divisor", self.divisor))
-        elif not self.shape.adaptive:
-            fields += self.counts()
-        fields += [("xp", pitch(x.view)), ("yp", pitch(y.view))]
-        return Call(self.kernel, "tl_pool2d", tuple(fields))
-
-    def counts(self) -> list[tuple[str, str | int]]:
-        """The rows and columns that a window's divisor counts."""
-        s = self.shape
-        pad = s.pad if self.count_pad else (0, 0)
-        rows: list[tuple[str, str | int]] = [("count_h0", -pad[0]), ("count_h1", s.h + pad[0])]
-        return [*rows, ("count_w0", -pad[1]), ("count_w1", s.w + pad[1])]
-
 
 def prefix(shape: PoolShape) -> str:
     return "adaptive_" if shape.adaptive else ""
@@ -145,10 +99,6 @@ def prefix(shape: PoolShape) -> str:
 
 def flops(shape: PoolShape) -> int:
     return shape.planes * shape.ho * shape.wo * shape.taps()
-
-
-def pitch(view: View) -> str:
-    return f"{{{view.strides[0]}, {view.strides[1]}}}"
 
 
 def tap_dtype(taps: int) -> DType:

@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from itertools import accumulate
 from math import prod
 
-from trainlib_deployer.machine.costs import PanelCosts
-
 Range = tuple[int, int]
 COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96)  # of tiles along a dimension
 MORE_COUNTS = (5, 10, 14, 20, 28, 40, 56, 80)  # where one dimension is cut alone, there is time to try these as well
@@ -17,18 +15,6 @@ MOST_TILES = 96  # of one operation; finer cuts cost more than they bring
 def working(team: int, cores: int) -> int:
     """Cores that share an operation for which there is scratch for `team` of them; 0: for all."""
     return min(team or cores, cores)
-
-
-def panel_cycles(batch: int, rows: int, columns: int, terms: int, cores: int, costs: PanelCosts) -> float:
-    """Cycles of the slowest core for tiles of 4 x 4 results, with a panel packed for each visit of 4 columns."""
-    tiles = -(-rows // 4)
-    share = -(-batch * -(-columns // 4) * tiles // cores)
-    blocks = -(-terms // 64)
-    visits = -(-share // tiles) + 1
-    tile = costs.tile_term * terms + costs.tile_block * blocks + costs.tile
-    visit = costs.visit_term * terms + costs.visit_block * blocks + costs.visit
-    edge = costs.edge_term * terms + min(share, tiles) * costs.edge_block * blocks if columns % 4 else 0
-    return share * tile + visits * visit + edge
 
 
 def ranges(extent: int, size: int) -> list[Range]:

@@ -1,0 +1,91 @@
+/* Weight gradient: w[co][ci][ky][kx] = sum over the flat index (n, oy, ox) of y * x; internal to c_lib/kernels. Tiles of
+ * 4 output channels x 4 kernel columns (ci, ky, kx), channels fastest; each core takes a contiguous range and packs, for
+ * 64 terms at a time, the inputs that its 4 kernel columns meet. dL/dy is read where it lies. Scratch: a panel a core.
+ */
+#ifndef TL_CONV_BW_W_H
+#define TL_CONV_BW_W_H
+#include "tl_tile.h" /* first: it sets how the whole file is compiled */
+#include "tl_conv.h"
+#include "tl_promise.h"
+
+#define TL_BW_W static inline __attribute__((always_inline))
+
+/* One kernel column: the outputs ox of a row that it meets inside the image, and where. */
+typedef struct {
+    int base;   /* element of x that output (n, oy, ox) = 0 meets; maybe outside */
+    int row;    /* its image row */
+    int lo, hi; /* outputs lo .. hi - 1 of a row are inside */
+} tl_column;
+
+tl_column tl_column_of(const tl_conv2d *a, int group, int index);
+
+/* dst[4*i] = what outputs k .. k + kc - 1 meet. */
+void tl_column_pack(const tl_conv2d *a, const tl_column *at, int k, int kc, float *dst);
+
+/* Elements of dL/dy from output 0 of a plane to output k. */
+static inline int tl_output_at(const tl_conv2d *a, int k)
+{
+    return k / a->wo / a->ho * a->yp.n + k / a->wo % a->ho * a->yp.h + k % a->wo;
+}
+
+/* Channels first .. end - 1 over one block, tile by tile: dL/dy is contiguous over `whole` outputs. */
+static inline void tl_multiply_runs(const tl_conv2d *a, const float *y, int whole, int first, int end,
+                                    const float *pack, int k, int kc, tl_panel_out *out)
+{
+    for (out->row = first; out->row < end; out->row += 4) {
+        out->row_end = tl_min(end, out->row + 4);
+        out->resume = 0;
+        for (int done = 0, run; done < kc; done += run) {
+            run = tl_min(whole - (k + done) % whole, kc - done);
+            out->pause = done + run < kc;
+            tl_tile_rows(out, y + tl_output_at(a, k + done) + out->row * a->yp.c, a->yp.c, pack + 4 * done, 4, run);
+            out->resume = 1;
+        }
+    }
+}
+
+/* Channel tiles first .. last - 1 of four kernel columns. dense, a literal: every block of dL/dy is contiguous. */
+TL_BW_W void tl_bw_w_panel(const tl_conv2d *a, int group, int index, int first, int last, float *pack, int dense)
+{
+    const int taps = a->kh * a->kw, terms = a->n * a->ho * a->wo;
+    const int size = a->ho * a->wo, whole = a->yp.h == a->wo ? size : a->wo;
+    const float *y = a->y + group * a->co * a->yp.c;
+    float tile[16];
+    tl_panel_out out;
+    tl_column at[4];
+    out.c = a->w + group * a->co * a->w_co, out.c_m = a->w_co, out.init = NULL;
+    out.resume = out.pause = 0, out.tile = tile;
+    out.cols = tl_min(4, a->ci * taps - index);
+    for (int j = 0; j < 4; ++j) {
+        const int place = index + tl_min(j, out.cols - 1);
+        at[j] = tl_column_of(a, group, place);
+        out.c_n[j] = place / taps * a->w_ci + place % taps;
+    }
+    out.dense = out.c_n[3] == out.c_n[0] + 3;
+    for (int k = 0; k < terms; k += TL_KC) {
+        const int kc = tl_min(TL_KC, terms - k);
+        for (int j = 0; j < 4; ++j)
+            tl_column_pack(a, &at[j], k, kc, pack + j);
+        out.first = k == 0 && !a->accumulate;
+        out.row = 4 * first, out.row_end = tl_min(a->co, 4 * last);
+        if (dense)
+            tl_tile_rows(&out, y + tl_output_at(a, k) + out.row * a->yp.c, a->yp.c, pack, 4, kc);
+        else
+            tl_multiply_runs(a, y, whole, out.row, out.row_end, pack, k, kc, &out);
+    }
+}
+
+TL_BW_W void tl_conv_bw_w(const tl_conv2d *a, int dense)
+{
+    const int tiles = (a->co + 3) / 4, panels = (a->ci * a->kh * a->kw + 3) / 4;
+    float *pack = (float *)a->scratch + tl_core_id() * TL_PANEL;
+    int lo, hi;
+    TL_PROMISE(!dense || ((a->ho == 1 || a->yp.h == a->wo) && (a->n == 1 || a->ho * a->wo % TL_KC == 0)));
+    tl_split_among(tl_team(a->team), a->groups * panels * tiles, 1, &lo, &hi);
+    while (lo < hi) {
+        const int at = lo / tiles, first = lo % tiles, last = tl_min(tiles, first + hi - lo);
+        tl_bw_w_panel(a, at / panels, at % panels * 4, first, last, pack, dense);
+        lo += last - first;
+    }
+}
+#endif

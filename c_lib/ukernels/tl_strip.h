@@ -1,0 +1,143 @@
+/* Weight gradient of groups with one input channel: w[o][ky][kx] = sum over the flat index (n, oy, ox) of y * x;
+ * internal to c_lib/kernels. An item of work is up to three neighbouring taps of one kernel row, which make three chains;
+ * if there are few, they are split into blocks of the sum as well, which are added in their order once all are done.
+ * Scratch, where they are split: three sums a block. */
+#ifndef TL_STRIP_H
+#define TL_STRIP_H
+#include "tl_tile.h" /* first: it sets how the whole file is compiled */
+#include "tl_conv.h"
+#include "tl_promise.h"
+
+#define TL_STRIP_INLINE static inline __attribute__((always_inline))
+
+enum { TL_STRIP_TAPS = 3 };
+
+/* One item: where output (n, oy, ox) = 0 meets the first tap, and the outputs of a row that meet all taps inside. */
+typedef struct {
+    const float *x, *y;
+    float *w;
+    int top, left; /* image row and column of output 0 and the first tap */
+    int taps, lo, hi;
+} tl_strip;
+
+tl_strip tl_strip_at(const tl_conv2d *a, int item);
+
+/* sum[t] = the chain of terms k .. k + kc - 1. */
+void tl_strip_any(const tl_conv2d *a, const tl_strip *v, int k, int kc, float *sum);
+
+static inline int tl_strip_items(const tl_conv2d *a)
+{
+    return a->groups * a->co * a->kh * ((a->kw + TL_STRIP_TAPS - 1) / TL_STRIP_TAPS);
+}
+
+#define TL_TAPS3(scale, a, b, c)                                                                                       \
+    {                                                                                                                  \
+        const float factor = scale;                                                                                    \
+        s0 = __builtin_fmaf(factor, a, s0), s1 = __builtin_fmaf(factor, b, s1), s2 = __builtin_fmaf(factor, c, s2);    \
+    }
+
+/* Three neighbouring taps of which at most one column on either side is outside the image, over `run` outputs of a row;
+ * `column` is where the first tap meets the first of them. */
+static inline __attribute__((always_inline)) void tl_strip_row(const float *x, const float *y, int column, int extent,
+                                                               int step, int run, float *sum)
+{
+    float s0 = sum[0], s1 = sum[1], s2 = sum[2];
+    for (; run >= 4; run -= 4, y += 4, x += 4 * step, column += 4 * step) {
+        const float first = column < 0 ? 0.0f : x[0], last = column + 3 * step + 2 < extent ? x[3 * step + 2] : 0.0f;
+        TL_TAPS3(y[0], first, x[1], x[2])
+        TL_TAPS3(y[1], x[step], x[step + 1], x[step + 2])
+        TL_TAPS3(y[2], x[2 * step], x[2 * step + 1], x[2 * step + 2])
+        TL_TAPS3(y[3], x[3 * step], x[3 * step + 1], last)
+    }
+    for (; run > 0; --run, ++y, x += step, column += step) {
+        const float first = column < 0 ? 0.0f : x[0], last = column + 2 < extent ? x[2] : 0.0f;
+        TL_TAPS3(y[0], first, x[1], last)
+    }
+    sum[0] = s0, sum[1] = s1, sum[2] = s2;
+}
+
+static inline int tl_strip_near(const tl_conv2d *a, const tl_strip *v)
+{
+    const int last = v->left + (a->wo - 1) * a->stride_w + 2;
+    return v->taps == 3 && a->dil_w == 1 && a->stride_w <= 2 && v->left >= -1 && last <= a->wd && a->wd >= 2;
+}
+
+/* sum[t] = the chain of terms k .. k + kc - 1, for strips that tl_strip_row can do. */
+static inline __attribute__((always_inline)) void tl_strip_near_block(const tl_conv2d *a, const tl_strip *v, int k,
+                                                                      int kc, int step, float *sum)
+{
+    const int wo = a->wo, line = k / wo, next_row = a->stride_h * a->xp.h;
+    int ox = k - line * wo, n = line / a->ho, oy = line - n * a->ho, at = v->top + oy * a->stride_h;
+    const float *x = v->x + n * a->xp.n + oy * next_row, *y = v->y + n * a->yp.n + oy * a->yp.h;
+    float part[TL_STRIP_TAPS] = {0.0f, 0.0f, 0.0f};
+    for (int run; kc > 0; kc -= run, ox = 0) {
+        run = tl_min(wo - ox, kc);
+        if ((unsigned)at < (unsigned)a->h)
+            tl_strip_row(x + step * ox, y + ox, v->left + step * ox, a->wd, step, run, part);
+        x += next_row, y += a->yp.h, at += a->stride_h;
+        if (++oy == a->ho) {
+            oy = 0, ++n, at = v->top;
+            x = v->x + n * a->xp.n, y = v->y + n * a->yp.n;
+        }
+    }
+    sum[0] = part[0], sum[1] = part[1], sum[2] = part[2];
+}
+
+/* near, a literal: all strips are near, with so many columns from output to output; 0: some may be. */
+TL_STRIP_INLINE void tl_strip_block(const tl_conv2d *a, const tl_strip *v, int k, int kc, float *sum, int near)
+{
+    TL_PROMISE(!near || (tl_strip_near(a, v) && a->stride_w == near));
+    if (near)
+        tl_strip_near_block(a, v, k, kc, near, sum);
+    else if (!tl_strip_near(a, v))
+        tl_strip_any(a, v, k, kc, sum);
+    else if (a->stride_w == 1)
+        tl_strip_near_block(a, v, k, kc, 1, sum);
+    else
+        tl_strip_near_block(a, v, k, kc, 2, sum);
+}
+
+TL_STRIP_INLINE void tl_strip_whole(const tl_conv2d *a, int near)
+{
+    const int items = tl_strip_items(a), terms = a->n * a->ho * a->wo;
+    int lo, hi;
+    tl_split(items, 1, &lo, &hi);
+    for (int item = lo; item < hi; ++item) {
+        const tl_strip v = tl_strip_at(a, item);
+        float total[TL_STRIP_TAPS], sum[TL_STRIP_TAPS];
+        for (int t = 0; t < TL_STRIP_TAPS; ++t)
+            total[t] = t < v.taps && a->accumulate ? v.w[t] : 0.0f;
+        for (int k = 0; k < terms; k += TL_KC) {
+            tl_strip_block(a, &v, k, tl_min(TL_KC, terms - k), sum, near);
+            for (int t = 0; t < TL_STRIP_TAPS; ++t)
+                total[t] += sum[t];
+        }
+        for (int t = 0; t < v.taps; ++t)
+            v.w[t] = total[t];
+    }
+}
+
+TL_STRIP_INLINE void tl_strip_split(const tl_conv2d *a, int near)
+{
+    const int items = tl_strip_items(a), terms = a->n * a->ho * a->wo, blocks = (terms + TL_KC - 1) / TL_KC;
+    float *part = a->scratch;
+    int lo, hi;
+    tl_split(items * blocks, 1, &lo, &hi);
+    for (int i = lo; i < hi; ++i) {
+        const tl_strip v = tl_strip_at(a, i / blocks);
+        const int k = i % blocks * TL_KC;
+        tl_strip_block(a, &v, k, tl_min(TL_KC, terms - k), part + i * TL_STRIP_TAPS, near);
+    }
+    tl_barrier();
+    tl_split(items, 1, &lo, &hi);
+    for (int item = lo; item < hi; ++item) {
+        const tl_strip v = tl_strip_at(a, item);
+        for (int t = 0; t < v.taps; ++t) {
+            float total = a->accumulate ? v.w[t] : 0.0f;
+            for (int i = 0; i < blocks; ++i)
+                total += part[(item * blocks + i) * TL_STRIP_TAPS + t];
+            v.w[t] = total;
+        }
+    }
+}
+#endif

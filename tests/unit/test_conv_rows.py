@@ -1,0 +1,185 @@
+"""Every row of the convolutions: exact, bounded, and bit by bit the reference, for every number of cores."""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+
+from tests.unit.kernel_harness import ALL_CORES, Tensor, fitting, pitched, random, run
+from trainlib_deployer.kernels.conv import CONV
+from trainlib_deployer.kernels.depthwise import DEPTHWISE
+from trainlib_deployer.ops.conv import Conv, ConvShape
+
+EPS = 2.0**-23
+DIRECTIONS = ("fw", "bw_x", "bw_w")
+LEANER = ((8, 3, 4), (5, 1, 8), (3, 2, 12), (4, 7, 4), (8, 8, 4))  # cores, team, packed rows
+
+
+@dataclass(frozen=True)
+class Case:
+    n: int = 1
+    groups: int = 1
+    ci: int = 1
+    co: int = 1
+    size: tuple[int, int] = (6, 7)
+    kernel: tuple[int, int] = (3, 3)
+    stride: tuple[int, int] = (1, 1)
+    pad: tuple[int, int] = (0, 0)
+    dil: tuple[int, int] = (1, 1)
+    more: tuple[int, int] = (0, 0)  # outputs beyond those of symmetric padding
+    wide: int = 0  # extra pitch
+    sparse_w: int = 0  # extra pitch of w
+
+    @property
+    def out(self) -> tuple[int, int]:
+        sizes = (
+            (self.size[i] + 2 * self.pad[i] - self.dil[i] * (self.kernel[i] - 1) - 1) // self.stride[i]
+            + 1
+            + self.more[i]
+            for i in range(2)
+        )
+        height, width = sizes
+        return height, width
+
+
+CASES = [
+    Case(ci=3, co=5),
+    Case(n=2, ci=3, co=5, pad=(1, 1)),
+    Case(n=3, ci=16, co=13, size=(5, 9), pad=(1, 1), wide=3),
+    Case(ci=8, co=40, size=(8, 8), pad=(1, 1)),
+    Case(ci=40, co=8, size=(7, 5), pad=(1, 2), stride=(2, 2)),
+    Case(n=2, ci=9, co=7, size=(9, 11), kernel=(3, 5), stride=(2, 3), pad=(1, 2), wide=1),
+    Case(ci=4, co=6, size=(12, 13), kernel=(2, 3), stride=(3, 4), pad=(0, 1)),  # stride beyond the kernel
+    Case(ci=3, co=6, size=(10, 12), kernel=(3, 2), dil=(2, 3), pad=(2, 1)),
+    Case(ci=5, co=6, size=(12, 15), kernel=(3, 4), dil=(2, 3), stride=(4, 2), pad=(2, 4)),
+    Case(ci=4, co=4, size=(11, 10), kernel=(4, 2), pad=(-1, -2), wide=2),
+    Case(ci=4, co=5, size=(9, 10), pad=(-2, 1), more=(1, 0)),
+    Case(ci=3, co=4, size=(4, 5), kernel=(4, 4), pad=(3, 2), more=(1, -1)),
+    Case(n=2, groups=3, ci=4, co=5, size=(5, 6), pad=(1, 1), stride=(2, 1)),
+    Case(groups=2, ci=34, co=3, size=(6, 6), pad=(1, 1), sparse_w=2),
+    Case(n=2, ci=20, co=12, size=(6, 6), kernel=(1, 1)),
+    Case(n=2, ci=130, co=7, size=(3, 5), kernel=(1, 1), wide=2),
+    Case(ci=12, co=9, size=(7, 9), kernel=(1, 1), stride=(2, 2)),
+    Case(n=5, ci=6, co=10, size=(3, 3), kernel=(3, 3)),  # one pixel per image
+    Case(n=2, ci=2, co=6, size=(11, 12), kernel=(9, 8), pad=(4, 3)),  # more taps than a block
+    Case(ci=1, co=8, size=(1, 90), kernel=(1, 80), stride=(1, 4)),
+    Case(n=2, ci=4, co=4, size=(1, 33), kernel=(1, 7), pad=(0, 3), dil=(1, 2)),
+    Case(n=1, ci=4, co=5, size=(16, 16), pad=(1, 1)),
+    Case(n=3, ci=4, co=5, size=(8, 8), pad=(1, 1), wide=4),
+    Case(groups=6, size=(8, 9), pad=(1, 1)),
+    Case(groups=4, size=(8, 8), pad=(1, 1)),
+    Case(groups=5, size=(11, 5), pad=(1, 1)),
+    Case(groups=3, size=(16, 16), pad=(1, 1), stride=(2, 2)),
+    Case(ci=5, co=6, size=(8, 8), pad=(1, 1)),
+    Case(ci=10, co=6, size=(3, 4), pad=(1, 1)),
+    Case(ci=1, co=4, size=(11, 13), pad=(1, 1)),
+    Case(n=2, groups=3, size=(9, 14), pad=(1, 1), stride=(2, 2), wide=2),
+    Case(groups=2, size=(20, 19), kernel=(5, 5), pad=(2, 1), stride=(1, 2)),
+    Case(groups=3, co=2, size=(7, 10), pad=(1, 0)),
+    Case(groups=3, co=3, size=(7, 10), kernel=(3, 2), pad=(2, 3), dil=(2, 2)),
+    Case(groups=2, co=5, size=(7, 6), pad=(1, 1)),
+    Case(groups=3, ci=2, size=(7, 10), pad=(1, 1), stride=(2, 3), sparse_w=1),
+    Case(groups=2, size=(12, 13), kernel=(9, 8), pad=(4, 4)),
+    Case(groups=5, size=(4, 4), kernel=(4, 4)),
+    Case(groups=2, size=(9, 11), kernel=(2, 2), stride=(3, 3), pad=(-1, -1)),
+    Case(groups=4, size=(5, 6), kernel=(1, 1)),
+    Case(ci=1, co=1, size=(1, 1), kernel=(1, 1)),
+    Case(groups=1, size=(3, 2), kernel=(3, 3), pad=(2, 2)),
+]
+
+
+@dataclass(frozen=True)
+class Data:
+    x: torch.Tensor
+    w: torch.Tensor
+    bias: torch.Tensor
+    dy: torch.Tensor
+
+
+def convolve(c: Case, x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    """With the padding behind the image that the number of outputs implies; negative padding crops."""
+    after = [(c.out[i] - 1) * c.stride[i] + (c.kernel[i] - 1) * c.dil[i] + 1 - c.pad[i] - c.size[i] for i in range(2)]
+    return F.conv2d(F.pad(x, (c.pad[1], after[1], c.pad[0], after[0])), w, None, c.stride, 0, c.dil, c.groups)
+
+
+def reference(c: Case, direction: str, x: torch.Tensor, w: torch.Tensor, dy: torch.Tensor) -> torch.Tensor:
+    x, w, dy = (t.double().requires_grad_() for t in (x, w, dy))
+    y = convolve(c, x, w)
+    if direction == "fw":
+        return y.detach()
+    return torch.autograd.grad(y, x if direction == "bw_x" else w, dy)[0]
+
+
+def data_of(c: Case, exact: bool, transposed_bias: bool) -> Data:
+    wide = c.groups * (c.ci if transposed_bias else c.co)
+    shapes = (
+        (c.n, c.groups * c.ci, *c.size),
+        (c.groups * c.co, c.ci, *c.kernel),
+        (wide,),
+        (c.n, c.groups * c.co, *c.out),
+    )
+    return Data(*(torch.from_numpy(random(s, i, exact)) for i, s in enumerate(shapes)))
+
+
+MODES = ((True, "accumulate"), (True, "bias"), (False, "plain"), (False, "accumulate"), (False, "bias"))
+
+
+def operands(c: Case, direction: str, exact: bool, mode: str) -> tuple[Conv, list[Tensor], Tensor]:
+    d = data_of(c, exact, direction == "bw_x")
+    x = pitched(d.x.numpy(), 0, c.wide, c.wide, 0)
+    y = pitched(d.dy.numpy(), 0, c.wide, c.wide // 2, 0)
+    w = pitched(d.w.numpy(), 0, c.sparse_w, 0, 0)
+    reads = {"fw": [x, w], "bw_x": [y, w], "bw_w": [x, y]}[direction]
+    biased = mode == "bias" and direction != "bw_w"
+    shape = ConvShape(c.n, c.groups, c.ci, c.co, *c.size, *c.out, *c.kernel, c.stride, c.pad, c.dil)
+    kind = Conv(direction, shape, biased, mode == "accumulate")
+    return kind, reads + ([pitched(d.bias.numpy(), 0)] if biased else []), {"fw": y, "bw_x": x, "bw_w": w}[direction]
+
+
+def expectation(kind: Conv, c: Case, exact: bool) -> tuple[torch.Tensor, torch.Tensor]:
+    """The result in double precision, and the size of its terms."""
+    d = data_of(c, exact, kind.direction == "bw_x")
+    expected = reference(c, kind.direction, d.x, d.w, d.dy)
+    size = reference(c, kind.direction, d.x.abs(), d.w.abs(), d.dy.abs())
+    if kind.accumulate:
+        start = {"fw": d.dy, "bw_x": d.x, "bw_w": d.w}[kind.direction].double()
+    elif kind.bias:
+        start = d.bias.double()[None, :, None, None]
+    else:
+        return expected, size
+    return expected + start, size + start.abs()
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_convolution(lib: ctypes.CDLL, case: Case, direction: str) -> None:
+    for exact, mode in MODES:
+        kind, reads, write = operands(case, direction, exact, mode)
+        expected, size = expectation(kind, case, exact)
+        terms = {"fw": case.ci, "bw_x": case.co, "bw_w": case.n}[direction] * np.prod(
+            case.out if direction == "bw_w" else case.kernel
+        )
+        bound = np.zeros(expected.shape) if exact else (EPS * (terms * case.n + 2) * size).numpy()
+        first = fitting(kind, reads, write, 1)[0]
+        wanted = run(lib, first, kind, reads, write, 1, f"reference_conv2d_{direction}")
+        np.testing.assert_array_less(np.abs(wanted - expected.numpy()), bound + 1e-300)
+        few = ALL_CORES if (exact, mode) == (False, "plain") else (1, 3, 8)
+        for cores, team, rows in (*((n, 0, 16) for n in few), *LEANER):
+            lean = replace(kind, team=team, most_rows=rows)
+            for row in fitting(lean, reads, write, cores):
+                found = run(lib, row, lean, reads, write, cores)
+                np.testing.assert_array_equal(found.view(np.int32), wanted.view(np.int32), err_msg=row.symbol)
+
+
+def test_every_row_is_tested() -> None:
+    seen = set()
+    for case in CASES:
+        for direction in DIRECTIONS:
+            kind, reads, write = operands(case, direction, True, "plain")
+            seen |= {r.symbol for cores in ALL_CORES for r in fitting(kind, reads, write, cores)}
+    assert seen == {r.symbol for r in (*CONV, *DEPTHWISE)}

@@ -1,0 +1,171 @@
+"""Convolutions and their gradients: which kernel, by kernel extents, strides and how the operands lie.
+
+Groups of one channel on either side, or nearly, have kernels of their own (kernels/depthwise.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from trainlib_deployer.kernels.panels import BLOCK, PANEL, panel_cycles
+from trainlib_deployer.kernels.row import Fields, Grain, Row
+from trainlib_deployer.machine.costs import Costs
+from trainlib_deployer.program.call import Operand, strides
+from trainlib_deployer.program.cuts import working
+from trainlib_deployer.program.ir import View
+
+if TYPE_CHECKING:
+    from trainlib_deployer.ops.conv import Conv
+
+SLACK = 2 * 8 * 4 * 4  # bytes around a panel, for 3 x 3 kernels that a block cuts
+PACKED_ROWS = 16  # channels whose weights an input gradient packs at a time
+TILE = Grain(4, 4, BLOCK)
+NAMES = {"fw": ("x", "w", "y"), "bw_x": ("y", "w", "x"), "bw_w": ("x", "y", "w")}
+
+
+def operands(kind: Conv, reads: Sequence[Any], writes: Sequence[Any]) -> dict[str, Any]:
+    return dict(zip(NAMES[kind.direction], (*reads[:2], writes[0]), strict=True))
+
+
+def fields(kind: Conv, reads: list[Operand], writes: list[Operand], scratch: str) -> Fields:
+    named, s = operands(kind, reads, writes), kind.shape
+    out: list[tuple[str, str | int]] = [(n, named[n].pointer) for n in ("x", "w", "y")]
+    if kind.bias:
+        out.append(("bias", reads[2].pointer))
+    out += [("n", s.n), ("groups", s.groups), ("ci", s.ci), ("co", s.co)]
+    out += [("h", s.h), ("wd", s.w), ("ho", s.ho), ("wo", s.wo), ("kh", s.kh), ("kw", s.kw)]
+    out += [("stride_h", s.stride[0]), ("stride_w", s.stride[1]), ("pad_h", s.pad[0]), ("pad_w", s.pad[1])]
+    out += [("dil_h", s.dilation[0]), ("dil_w", s.dilation[1])]
+    out += [*pitch("xp", named["x"].view), *pitch("yp", named["y"].view)]
+    out += [*strides("w", ("co",), named["w"].view, 1), ("w_ci", channel_step(named["w"].view))]
+    out += [("accumulate", int(kind.accumulate)), ("team", kind.team)]
+    out.append(("packed_rows", kind.most_rows if kind.most_rows < PACKED_ROWS else 0))
+    return [*out, ("scratch", scratch)]
+
+
+def pitch(name: str, view: View) -> list[tuple[str, str | int]]:
+    return [(f"{name}.{axis}", s) for axis, s in zip("nch", view.strides, strict=False)]
+
+
+def channel_step(w: View) -> int:
+    """Elements between input channels of a weight; where there is one alone, as if the next one followed."""
+    return w.strides[1] if w.shape[1] > 1 else w.shape[2] * w.shape[3]
+
+
+# ---- shapes
+
+
+def depthwise(kind: Conv, _cores: int = 0) -> bool:
+    s = kind.shape
+    return s.ci == 1 and s.co < 4 if kind.direction == "bw_w" else s.ci * s.co < 4
+
+
+def any_groups(kind: Conv, _cores: int) -> bool:
+    return not depthwise(kind)
+
+
+def pointwise(kind: Conv, _cores: int) -> bool:
+    return any_groups(kind, 0) and kind.shape.kh * kind.shape.kw == 1
+
+
+def whole_tiles(kind: Conv, _cores: int) -> bool:
+    return pointwise(kind, 0) and kind.shape.ci % 4 == 0
+
+
+def three_by_three(kind: Conv, _cores: int) -> bool:
+    """Whose neighbouring pixels read neighbours."""
+    s = kind.shape
+    near = (s.kh, s.kw, s.stride[1], s.dilation[1]) == (3, 3, 1, 1)
+    return any_groups(kind, 0) and near and (kind.direction == "fw" or s.stride[0] == 1)
+
+
+# ---- layouts
+
+
+def dense_weights(kind: Conv, reads: Sequence[View], _writes: Sequence[View]) -> bool:
+    return channel_step(reads[1]) == kind.shape.kh * kind.shape.kw
+
+
+def weights_side_by_side(_kind: Conv, reads: Sequence[View], _writes: Sequence[View]) -> bool:
+    return channel_step(reads[1]) == 1
+
+
+def dense_blocks(kind: Conv, reads: Sequence[View], _writes: Sequence[View]) -> bool:
+    """Every block of dL/dy is contiguous."""
+    s, rows = kind.shape, reads[1].strides[2]
+    return (s.ho == 1 or rows == s.wo) and (s.n == 1 or s.ho * s.wo % BLOCK == 0)
+
+
+# ---- scratch
+
+
+def packed_rows(channels: int, most: int) -> int:
+    return min((channels + 3) // 4 * 4, most)
+
+
+def gathered(kind: Conv, cores: int) -> int:
+    """A panel and a table of taps a core."""
+    return working(kind.team, cores) * (PANEL + SLACK + 4 * min(kind.shape.kh * kind.shape.kw, BLOCK))
+
+
+def gathered_and_packed(kind: Conv, cores: int) -> int:
+    """And weights that the team packs."""
+    return gathered(kind, cores) + packed_rows(kind.shape.ci, kind.most_rows) * BLOCK * 4
+
+
+def one_panel(kind: Conv, cores: int) -> int:
+    return working(kind.team, cores) * PANEL
+
+
+# ---- cycles of the slowest core
+
+
+def forward_cycles(kind: Conv, cores: int, costs: Costs) -> float:
+    s = kind.shape
+    team = working(kind.team, cores)
+    return panel_cycles(s.groups, s.co, s.n * s.ho * s.wo, s.ci * s.kh * s.kw, team, costs.panel)
+
+
+def input_cycles(kind: Conv, cores: int, costs: Costs) -> float:
+    """All cores pack the weights, block by block. One price for all kernels: whole layers were measured."""
+    s, team = kind.shape, working(kind.team, cores)
+    terms = s.co * s.kh * s.kw // (s.stride[0] * s.stride[1]) + 1
+    step = kind.most_rows if kind.most_rows < PACKED_ROWS else max(s.ci, 1)
+    passes = [min(step, s.ci - row) for row in range(0, s.ci, step)]
+    work = sum(panel_cycles(s.groups, rows, s.n * s.h * s.w, terms, team, costs.panel) for rows in passes)
+    work *= costs.conv.scattered if max(s.stride) > 1 else 1.0
+    packing = costs.conv.packed_weight * s.groups * s.co * s.ci * s.kh * s.kw / cores
+    return work + packing + len(passes) * s.groups * (costs.conv.packed_block * -(-terms // BLOCK))
+
+
+def weight_cycles(kind: Conv, cores: int, costs: Costs) -> float:
+    s = kind.shape
+    team = working(kind.team, cores)
+    return panel_cycles(s.groups, s.co, s.ci * s.kh * s.kw, s.n * s.ho * s.wo, team, costs.panel)
+
+
+def row(folder: str, name: str, **more: Any) -> Row:
+    """Rows of a direction are named after it, and then what they are for."""
+    direction = "fw" if name.startswith("fw") else name[:4]
+    source = f"{folder}/conv2d_{name}.c"
+    return Row(f"conv2d_{direction}", f"tl_conv2d_{name}_f32", source, "tl_conv2d", "tl_conv.h", fields, **more)
+
+
+tiled = partial(row, "conv", takes=any_groups, grain=TILE)
+forward = partial(tiled, scratch=gathered, cycles=forward_cycles, split="tiles of channels x pixels")
+input_gradient = partial(tiled, scratch=gathered_and_packed, cycles=input_cycles, split="tiles of channels x pixels")
+weight_gradient = partial(tiled, scratch=one_panel, cycles=weight_cycles, split="tiles of channels x taps")
+
+CONV = (
+    forward("fw_3x3", takes=three_by_three, fits=dense_weights),
+    forward("fw_pointwise", takes=pointwise, fits=dense_weights),
+    forward("fw", fits=dense_weights),
+    forward("fw_apart"),
+    input_gradient("bw_x_3x3", takes=three_by_three),
+    input_gradient("bw_x_pointwise", takes=whole_tiles, fits=weights_side_by_side, scratch=gathered),
+    input_gradient("bw_x"),
+    weight_gradient("bw_w", fits=dense_blocks),
+    weight_gradient("bw_w_apart"),
+)

@@ -1,0 +1,20 @@
+"""What kernels share that work on panels of packed operands: 4 x 4 results over blocks of 64 terms."""
+
+from __future__ import annotations
+
+from trainlib_deployer.machine.costs import PanelCosts
+
+BLOCK = 64  # terms of a sum that are added up on their own
+PANEL = BLOCK * 4 * 4  # bytes of [64][4] floats
+
+
+def panel_cycles(batch: int, rows: int, columns: int, terms: int, cores: int, costs: PanelCosts) -> float:
+    """Cycles of the slowest core for tiles of 4 x 4 results, with a panel packed for each visit of 4 columns."""
+    tiles = -(-rows // 4)
+    share = -(-batch * -(-columns // 4) * tiles // cores)
+    blocks = -(-terms // 64)
+    visits = -(-share // tiles) + 1
+    tile = costs.tile_term * terms + costs.tile_block * blocks + costs.tile
+    visit = costs.visit_term * terms + costs.visit_block * blocks + costs.visit
+    edge = costs.edge_term * terms + min(share, tiles) * costs.edge_block * blocks if columns % 4 else 0
+    return share * tile + visits * visit + edge
