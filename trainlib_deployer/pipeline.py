@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from trainlib_deployer import passes
+from trainlib_deployer.capture.agreement import check_against_eager
 from trainlib_deployer.capture.refuse import check_deployable
-from trainlib_deployer.capture.step import capture, check_against_eager
+from trainlib_deployer.capture.step import capture
 from trainlib_deployer.check.certificate import check_folder
 from trainlib_deployer.check.verify import reference_sketches, task_of
 from trainlib_deployer.emit.model_files import write_golden_model, write_model_files

@@ -13,8 +13,9 @@ from torch.utils import _pytree as pytree
 from trainlib_deployer import passes
 from trainlib_deployer.advice.points import Costs, Memory, Point, Points, dominates, macs, memory
 from trainlib_deployer.advice.variants import Parameters, Selection
+from trainlib_deployer.capture.agreement import check_against_eager
 from trainlib_deployer.capture.refuse import check_deployable
-from trainlib_deployer.capture.step import capture, check_against_eager
+from trainlib_deployer.capture.step import capture
 from trainlib_deployer.emit.plan_json import parameters
 from trainlib_deployer.errors import DeployError
 from trainlib_deployer.machine.machine import Machine

@@ -12,7 +12,8 @@ from torch.utils import _pytree as pytree
 from trainlib_deployer import ops
 from trainlib_deployer.capture import remedies
 from trainlib_deployer.capture.construction import call_line, construction_line
-from trainlib_deployer.capture.step import Captured, Origin
+from trainlib_deployer.capture.namer import Origin
+from trainlib_deployer.capture.slots import Captured
 from trainlib_deployer.errors import Unsupported
 from trainlib_deployer.ops.optim import OPTIMIZERS
 from trainlib_deployer.ops.registry import RULES

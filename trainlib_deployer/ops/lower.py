@@ -12,7 +12,7 @@ from torch import fx
 
 from trainlib_deployer import ops
 from trainlib_deployer.capture.refuse import unsupported
-from trainlib_deployer.capture.step import Captured, Slot
+from trainlib_deployer.capture.slots import Captured, Slot
 from trainlib_deployer.errors import Unsupported
 from trainlib_deployer.ops.build import Builder, Where
 from trainlib_deployer.ops.gradients import accumulated, clipped_by_norm, clipped_by_value

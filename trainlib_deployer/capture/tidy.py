@@ -1,0 +1,94 @@
+"""The traced graph without what has no effect; writes to what is kept from step to step become its results."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import fx
+
+from trainlib_deployer.capture import remedies
+from trainlib_deployer.capture.fold_constants import fold_constants
+from trainlib_deployer.capture.namer import TAG, Origin
+from trainlib_deployer.capture.slots import Out, Slot
+from trainlib_deployer.capture.trace import VIEWS
+from trainlib_deployer.errors import Unsupported
+from trainlib_deployer.program.ir import Source
+
+aten = torch.ops.aten
+
+
+SAMPLE = ("input", "target")
+
+
+def take_buffer_writes(graph: fx.GraphModule, slots: list[Slot]) -> tuple[Out, ...]:
+    """copy_(buffer, value) becomes a result (buffer, value). Batch counters are bookkeeping that nothing here reads; an
+    input that the forward changes is a sample, which comes as it was the next time."""
+    nodes = list(graph.graph.nodes)
+    slot_of = dict(zip([n for n in nodes if n.op == "placeholder"], slots, strict=True))
+    written: dict[str, fx.Node] = {}
+    for node in nodes:
+        if node.target is not aten.copy_.default:
+            continue
+        slot = slot_of.get(node.args[0])
+        if slot is not None and slot.kind not in SAMPLE and not slot.name.endswith("num_batches_tracked"):
+            if slot.kind != "buffer":
+                raise Unsupported(
+                    f"the forward changes {slot.kind} '{slot.name}' in place",
+                    source=source_of(node.args[1]),
+                    remedy=remedies.IN_PLACE,
+                )
+            written[slot.name] = node.args[1]
+        node.replace_all_uses_with(node.args[1])
+        graph.graph.erase_node(node)
+    output = next(n for n in nodes if n.op == "output")
+    output.args = ([*output.args[0], *written.values()],)
+    return tuple(Out("buffer", name) for name in written)
+
+
+def source_of(node: Any) -> Source | None:
+    origin = (node.meta.get("custom") or {}).get(TAG) if isinstance(node, fx.Node) else None
+    return origin.source if origin is not None else None
+
+
+TRANSPARENT = {aten.detach.default, aten.alias.default, aten.lift_fresh_copy.default}
+
+
+def tidy(graph: fx.GraphModule) -> None:
+    """Remove what has no effect: detach, transposed transposes, dead nodes; compute what depends on nothing."""
+    for node in list(graph.graph.nodes):
+        if node.target in TRANSPARENT:
+            node.replace_all_uses_with(node.args[0])
+        elif node.target is aten.t.default and node.args[0].target is aten.t.default:
+            node.replace_all_uses_with(node.args[0].args[0])
+        elif node.target is aten.clone.default and same_layout(node, node.args[0]):
+            node.replace_all_uses_with(node.args[0])  # it kept a value from what was written in place
+        elif node.target in VIEWS:
+            node.target = aten.reshape.default  # strides are an accident of tracing: real tensors may have others
+        elif node.target is aten.copy.default and same_kind(node, node.args[1]):
+            node.replace_all_uses_with(node.args[1])
+    fold_constants(graph)
+    graph.recompile()
+
+
+def same_kind(a: fx.Node, b: Any) -> bool:
+    x, y = a.meta["val"], b.meta["val"]
+    return bool(x.shape == y.shape and x.dtype == y.dtype)
+
+
+def same_layout(a: fx.Node, b: fx.Node) -> bool:
+    return bool(b.op != "placeholder" and same_kind(a, b) and a.meta["val"].stride() == b.meta["val"].stride())
+
+
+def name_untagged(graph: fx.GraphModule) -> None:
+    """Sums of gradients run outside of any hook: they belong to the layer that reads them."""
+    for node in reversed(graph.graph.nodes):
+        if node.op != "call_function":
+            continue
+        origin = (node.meta.get("custom") or {}).get(TAG)
+        if origin is None:
+            readers = [u.meta.get("origin") for u in node.users if u.op != "output"]
+            known = next((r for r in readers if r is not None), None)
+            origin = replace(known, function="sum") if known else Origin("backward", "", "sum", 0, None)
+        node.meta["origin"] = origin

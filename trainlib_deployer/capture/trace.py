@@ -1,0 +1,63 @@
+"""make_fx on fake tensors, and the second trace that removes mutation and rare operations."""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+from unittest import mock
+
+import torch
+import torch.fx.traceback as annotations_of_nodes
+from torch import fx, nn
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from trainlib_deployer.capture.rewrites import DECOMPOSED
+
+aten = torch.ops.aten
+
+
+def trace(function: Callable[..., Any], values: list[torch.Tensor], table: Any = None) -> fx.GraphModule:
+    with annotations_of_nodes.preserve_node_meta(), mkldnn_off(), masks_unread(), sdpa_kernel([SDPBackend.MATH]):
+        return make_fx(function, table, tracing_mode="fake", _allow_non_fake_inputs=True)(*values)
+
+
+@contextlib.contextmanager
+def mkldnn_off() -> Iterator[None]:
+    """Plain ATen kernels; the switch itself warns about hardware that is not there."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with torch.backends.mkldnn.flags(enabled=False):
+            yield
+
+
+@contextlib.contextmanager
+def masks_unread() -> Iterator[None]:
+    """nn.Transformer reads its masks to find out whether they are causal: a hint, without which they are just added."""
+    with mock.patch.object(nn.modules.transformer, "_detect_is_causal_mask", lambda mask, is_causal, size: False):
+        yield
+
+
+VIEWS = (aten.view.default, aten._unsafe_view.default)
+
+
+def functional(graph: fx.GraphModule, values: list[torch.Tensor]) -> fx.GraphModule:
+    """The same graph without mutation inside and without rare operations; writes to placeholders remain as copy_ at
+    the end."""
+    if not any(needs_rewriting(n.target) for n in graph.graph.nodes if n.op == "call_function"):
+        return graph
+    for node in graph.graph.nodes:
+        if node.target in VIEWS:
+            node.target = aten.reshape.default  # the first trace may have had other strides than the second
+    graph.recompile()
+
+    def again(*args: torch.Tensor) -> Any:
+        return fx.Interpreter(graph).run(*args)
+
+    return trace(torch.func.functionalize(again, remove="mutations"), values, DECOMPOSED)
+
+
+def needs_rewriting(target: Any) -> bool:
+    return target in DECOMPOSED or (isinstance(target, torch._ops.OpOverload) and target._schema.is_mutable)
