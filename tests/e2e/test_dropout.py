@@ -99,11 +99,11 @@ def test_recomputation(project: Path) -> None:
 def test_masks_are_random() -> None:
     """The share of ones, and no relation between steps, calls and neighbours."""
     for q in (0.1, 0.5, 0.85):
-        masks = [masks.keep((101, 211), q, call, step).double().flatten() for call in (0, 1) for step in (0, 1, 2)]
-        spread = (q * (1 - q) / masks[0].numel()) ** 0.5
-        for mask in masks:
+        drawn = [masks.keep((101, 211), q, call, step).double().flatten() for call in (0, 1) for step in (0, 1, 2)]
+        spread = (q * (1 - q) / drawn[0].numel()) ** 0.5
+        for mask in drawn:
             assert abs(float(mask.mean()) - q) < 4 * spread
-        series = torch.stack([*masks, masks[0].roll(1), masks[0].roll(211), masks[0].roll(64)])
+        series = torch.stack([*drawn, drawn[0].roll(1), drawn[0].roll(211), drawn[0].roll(64)])
         relation = torch.corrcoef(series) - torch.eye(len(series))
         assert float(relation.abs().max()) < 0.035
 
