@@ -1,10 +1,8 @@
 """Judge a run against float64 PyTorch.
 
-A tensor passes when |c - r| / |r| <= max(4 |f - r| / |r|, 1e-6) in the L2 norm, where c is what C computed, r
-the float64
-reference and f PyTorch's own float32 result. |r| counts as no less than 1e-3 of the largest norm of its kind in
-that step.
-Where several float32 results are given, which differ by rounding alone, the one furthest from r counts.
+A tensor passes when |c - r| / |r| <= max(4 |f - r| / |r|, 1e-6) in the L2 norm, where c is what C computed, r the
+float64 reference and f PyTorch's own float32 result. |r| counts as no less than 1e-3 of the largest norm of its kind
+in that step. Where several results are given that rounding may make (golden.rounding), the one furthest from r counts.
 
 Elements that are infinite or NaN in one of PyTorch's own float32 results, or in r, have no distance. There the
 program may hold anything if PyTorch's float32 is not finite either; what float64 and float32 agree is infinite, it
@@ -14,7 +12,7 @@ must hold as well.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -24,6 +22,8 @@ Key = tuple[int, str, str]  # step, kind, name
 
 FLOOR = 1e-6  # fp32: differences below this are rounding
 SLACK = 4.0  # how much worse than PyTorch's own float32 is still rounding
+TRIFLE = 0.005  # half of a relative mistake that is to be seen: errors may make up for the other half
+AMISS = 50.0  # so much less than rounding may do, PyTorch's own float32 run is off by chance
 SMALL = 1e-3  # a norm below this part of the largest of its kind counts as this much
 
 
@@ -40,6 +40,11 @@ class TensorVerdict:
     passed: bool
     compared: int = 1  # elements
     diverged: int = 0  # elements that are finite in float64, but not in PyTorch's own float32
+    hides: float = 0.0  # the largest relative mistake that may pass for rounding; from 1 on, the tensor's own absence
+
+    @property
+    def vague(self) -> bool:
+        return self.hides >= TRIFLE
 
 
 @dataclass(frozen=True)
@@ -67,6 +72,28 @@ class Verdict:
         )
 
     @property
+    def delicate(self) -> bool:
+        """Is there a gradient of which more must be known, to tell a factor of 1.01 from rounding or to say that this
+        is not possible?"""
+        return any(t.kind == "gradient" and t.hides >= TRIFLE / AMISS for t in self.tensors)
+
+    @property
+    def rounding_only(self) -> list[TensorVerdict]:
+        """What may be zeroed or negated unseen."""
+        return [t for t in self.tensors if t.hides >= 1]
+
+    @property
+    def coarse(self) -> list[TensorVerdict]:
+        """What may be scaled by 1.01 unseen, but not left out."""
+        return [t for t in self.tensors if t.vague and t.hides < 1]
+
+    def with_what_is_hidden_in(self, wider: Verdict) -> Verdict:
+        """A mistake that fails here is held against wider tolerances then: what these do not see is not seen."""
+        hides = {(t.step, t.kind, t.name): t.hides for t in wider.tensors}
+        tensors = (replace(t, hides=max(t.hides, hides.get((t.step, t.kind, t.name), 0.0))) for t in self.tensors)
+        return Verdict(tuple(tensors), self.missing)
+
+    @property
     def first_failure(self) -> TensorVerdict | None:
         return next((t for t in self.tensors if not t.passed), None)
 
@@ -83,6 +110,8 @@ class Verdict:
             "tensors": [asdict(t) for t in self.tensors],
             "worst": asdict(self.worst) if self.worst else {},
             "missing": ["/".join(map(str, k)) for k in self.missing],
+            "rounding_only": [f"{t.step}/{t.kind}/{t.name}" for t in self.rounding_only],
+            "coarse": [f"{t.step}/{t.kind}/{t.name}" for t in self.coarse],
         }
 
 
@@ -110,15 +139,40 @@ def compare(
             continue
         own = [s[key] for s in singles]
         where = finite_everywhere(reference, own)
-        norm = max(norm_where(reference, where), floors[step, kind])
+        size = norm_where(reference, where)
+        norm = max(size, floors[step, kind])
         error = distance(found, reference, norm, where)
-        tolerance = max(SLACK * max(distance(o, reference, norm, where) for o in own), FLOOR)
+        tolerance = tolerance_of([distance(o, reference, norm, where) for o in own])
         rest = beyond(found, reference, own, where)
         passed = error <= tolerance and np.isfinite(error) and rest.passed and (may_diverge or not rest.diverged)
         compared = reference.size - rest.skipped
-        layer = layers.get((kind, name), "")
-        verdicts.append(TensorVerdict(name, layer, kind, step, error, tolerance, bool(passed), compared, rest.diverged))
+        verdicts.append(
+            TensorVerdict(
+                name,
+                layers.get((kind, name), ""),
+                kind,
+                step,
+                error,
+                tolerance,
+                bool(passed),
+                compared,
+                rest.diverged,
+                hidden(tolerance, norm, size),
+            )
+        )
     return Verdict(tuple(verdicts), tuple(missing))
+
+
+def tolerance_of(distances: Sequence[float]) -> float:
+    """From how far off PyTorch's own float32 result is, and others that rounding may make."""
+    return max(SLACK * max(distances), FLOOR)
+
+
+def hidden(tolerance: float, norm: float, size: float) -> float:
+    """The tolerance as a part of the tensor itself. A tensor that is zero, and must be, hides nothing."""
+    if size == 0.0:
+        return float(tolerance > FLOOR)
+    return min(tolerance * norm / size, 1.0)
 
 
 def finite_everywhere(reference: Array, own: Sequence[Array]) -> Array | None:

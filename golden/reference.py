@@ -21,12 +21,12 @@ from golden.borrow import borrowed, contents, own
 from golden.masks import Masks, keep
 from golden.optimizers import make_optimizer, make_scheduler
 from golden.precision import InOrder, Precise, cast, new_tensors_in, one_thread, saved_tensors
+from golden.rounding import otherwise
 from golden.task import Task
 
 Array = np.ndarray[Any, Any]
 Key = tuple[int, str, str]  # step, kind, name
 COUNTERS = ("step", "num_batches_tracked", "mu_product", "eta", "mu")  # functions of the step number alone
-ROUNDING = 2.0**-22  # relative; a sum of a few hundred float32 terms is known about so well
 
 
 def run(
@@ -37,7 +37,7 @@ def run(
     With `accumulate`, a step is one backward pass, and the gradient is what has been accumulated after it. The recorded
     gradient is the one before clipping.
 
-    `noise` (a seed) adds rounding errors of another order of summation to what each layer computes. With `resume`, the
+    `noise` (a seed) makes every operation round once more by chance, as golden.rounding tells. With `resume`, the
     record of another run, every step but the first starts from the parameters and states which that run had reached.
 
     The float32 run is that of a user who saves as `task.saved` says; float64 stays exact.
@@ -45,6 +45,8 @@ def run(
     modes = (new_tensors_in(dtype), Precise(dtype), InOrder())
     with one_thread(), torch.random.fork_rng(devices=[]), contextlib.ExitStack() as stack:
         stack.enter_context(borrowed(task.module, task.start or contents(task.module), dtype))
+        if noise:
+            stack.enter_context(otherwise(noise, dtype))
         for mode in modes:
             stack.enter_context(mode)
         return trained(task, steps, dtype, noise, resume)
@@ -54,8 +56,6 @@ def trained(
     task: Task, steps: int, dtype: torch.dtype, noise: int, resume: Mapping[Key, Array] | None
 ) -> dict[Key, Array]:
     module = task.module
-    if noise:
-        disturb(module, noise)
     loss_function = cast(copy.deepcopy(task.loss, own(module)), dtype)
     parameters = dict(module.named_parameters())
     optimizer = make_optimizer(task.optimizer, task.groups, task.defaults, parameters)
@@ -135,23 +135,6 @@ def take_over(module: nn.Module, optimizer: torch.optim.Optimizer, state: Mappin
                     load(value, "state", f"{name}.{label}")
         for name, b in module.named_buffers():
             load(b, "state", name)
-
-
-def disturb(module: nn.Module, seed: int) -> None:
-    """Every layer's output gets relative errors of the size of rounding."""
-    generator = torch.Generator().manual_seed(seed)
-
-    def on_output(_module: nn.Module, _inputs: Any, output: Any) -> Any:
-        def noisy(v: Any) -> Any:
-            if not isinstance(v, torch.Tensor) or not v.is_floating_point():
-                return v
-            return v * (1 + ROUNDING * (2 * torch.rand(v.shape, generator=generator, dtype=v.dtype) - 1))
-
-        return pytree.tree_map(noisy, output)
-
-    for layer in module.modules():
-        if not any(True for _ in layer.children()):
-            layer.register_forward_hook(on_output)
 
 
 def named_outputs(output: Any) -> list[tuple[str, torch.Tensor]]:

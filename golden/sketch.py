@@ -75,6 +75,6 @@ def sketches(exact: Mapping[Key, Array], singles: Sequence[Mapping[Key, Array]])
             out[key] = UNCHECKED
             continue
         norm = max(float(np.linalg.norm(compare.flat(reference))), floors[key[0], key[1]])
-        apart = max(compare.distance(s[key], reference, norm) for s in singles)
-        out[key] = sketch(reference, max(compare.SLACK * apart, compare.FLOOR), norm)
+        apart = [compare.distance(s[key], reference, norm) for s in singles]
+        out[key] = sketch(reference, compare.tolerance_of(apart), norm)
     return out

@@ -106,15 +106,15 @@ def time_limit(seconds: int) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def attempt(net: Path, where: Setting, folder: Path, store: Path) -> Outcome:
+def attempt(net: Path, where: Setting, folder: Path, store: Path, seconds: int = SECONDS) -> Outcome:
     """What happens with net.py; the project is left in `folder`."""
     start = time.perf_counter()
     try:
-        with time_limit(SECONDS), warnings.catch_warnings():
+        with time_limit(seconds), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             found = deployed_and_verified(net, where, folder, store)
     except TooSlow:
-        found = Outcome(SLOW, f"more than {SECONDS} s")
+        found = Outcome(SLOW, f"more than {seconds} s")
     except CertificateError as err:
         found = Outcome(CERTIFICATE, str(err))
     except VerificationFailed as err:

@@ -13,6 +13,7 @@ from trainlib_deployer.machine.sizes import show_size
 from trainlib_deployer.plan.plan import Saved
 
 if TYPE_CHECKING:
+    from golden.compare import Verdict
     from trainlib_deployer.advice.points import Points
     from trainlib_deployer.check.verify import Verification
 
@@ -137,6 +138,20 @@ def print_points(points: Points, every: bool) -> None:
         print(f"\n# {what}\n{line}")
 
 
+def unseen(verdict: Verdict) -> list[str]:
+    """What the check could not tell from rounding: a line for each kind of tensor."""
+    lines = []
+    for tensors, words in (
+        (verdict.rounding_only, "rounding only, not judged beyond its bound"),
+        (verdict.coarse, "a factor of 1.01 would be within rounding"),
+    ):
+        for kind in [k for k in KINDS if any(t.kind == k for t in tensors)]:
+            names = list(dict.fromkeys(t.name for t in tensors if t.kind == kind))
+            more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+            lines.append(f"{kind} of {', '.join(names[:3])}{more}: {words}")
+    return lines
+
+
 def print_verification(result: Verification) -> None:
     """One row a kind of tensor, then the verdict."""
     tensors = [t for t in result.verdict.tensors if t.compared]
@@ -159,6 +174,8 @@ def print_verification(result: Verification) -> None:
         print(f"bytes touched of those planned: {', '.join(marks)}")
     if result.verdict.divergence:
         print(result.verdict.divergence)
+    for line in unseen(result.verdict):
+        print(line)
     failed = sum(not t.passed for t in tensors)
     verdict = "PASS" if result.passed else "FAIL"
     missing = f", {len(result.verdict.missing)} missing" if result.verdict.missing else ""
