@@ -1,14 +1,17 @@
 # make demo   creates the environment, deploys ResNet8, builds it, trains it here and verifies it
 # make test   the same environment, then lint, types and all tests
+# make suites PyTorch's tables and networks of packages, in an environment of their own; goes on where it stopped, writes docs/coverage.md
 # make fuzz   SEEDS=0:500 random networks, deployed and verified; what fails is made small and kept as a test
 
 PYTHON ?= python3
 SEEDS ?= 0:500
 VENV := .venv
 BIN := $(VENV)/bin
+SUITES := .venv-suites
+PACKAGES := transformers timm braindecode snntorch rotary-embedding-torch x-transformers vit-pytorch local-attention pytorch-tcn
 C_FILES := $(shell find c_lib tests -name '*.c' -o -name '*.h' | sort)
 
-.PHONY: bench-tiles demo test lint unit fuzz bench-memory format clean
+.PHONY: bench-tiles demo test lint unit fuzz suites bench-memory format clean
 
 $(VENV)/ready: constraints.txt setup.cfg pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -36,6 +39,20 @@ lint: $(VENV)/ready
 fuzz: $(VENV)/ready
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz.run --seeds $(SEEDS)
 
+# torchaudio's compiled parts want a GPU's libraries; without them it is imported all the same.
+$(SUITES)/ready: constraints-suites.txt setup.cfg pyproject.toml
+	test -x $(SUITES)/bin/python || $(PYTHON) -m venv $(SUITES)
+	$(SUITES)/bin/pip install -q --upgrade pip
+	$(SUITES)/bin/pip install -q -c constraints-suites.txt torch==2.13.0
+	$(SUITES)/bin/pip install -q -c constraints-suites.txt -e . $(PACKAGES)
+	find $(SUITES) -path '*/torchaudio/lib/*.so' -delete
+	touch $@
+
+# More words for the run: make suites ARGS='--only BERT', '--again' for what failed, '--fresh' for everything
+suites: $(SUITES)/ready
+	CCACHE_DIR=$(CURDIR)/build/ccache CCACHE_NOHASHDIR=1 PATH="/usr/lib/ccache:$$PATH" OMP_NUM_THREADS=1 \
+		$(SUITES)/bin/python -m tests.suites.run --write docs/coverage.md $(ARGS)
+
 bench-tiles: $(VENV)/ready
 	$(BIN)/python -m benchmarks.bench_tiles
 
@@ -48,4 +65,4 @@ format: $(VENV)/ready
 	$(BIN)/clang-format -i $(C_FILES)
 
 clean:
-	rm -rf $(VENV) out build
+	rm -rf $(VENV) $(SUITES) out build

@@ -1,0 +1,174 @@
+"""One subject through deployment, build, verification, and a comparison with eager PyTorch: what became of it."""
+
+from __future__ import annotations
+
+import copy
+import shutil
+import traceback
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from tests.suites.subjects import LEARNING_RATE, Branch, DoesNotApply, Subject, side_by_side
+from trainlib_deployer.api import Deployment, deploy
+from trainlib_deployer.check.verify import Verification
+from trainlib_deployer.errors import DeployError, DoesNotFit, Unsupported, UsageError, VerificationFailed
+
+VERIFIED, REFUSED, NOT_APPLICABLE = "verified", "refused", "does not apply"
+WRONG, CRASHED, UNFIT, SLOW = "wrong", "crashed", "does not fit", "slow"
+FAILURES = (WRONG, CRASHED, SLOW)
+Work = Callable[[Subject, Path], Any]
+EAGER = 2e-3  # more than float32 makes of two steps; a part of the network that is missing shows far above
+
+
+@dataclass(frozen=True)
+class Outcome:
+    name: str
+    kind: str
+    detail: str = ""
+
+
+def attempt(subject: Subject, folder: Path, work: Work | None = None) -> Outcome:
+    """What happens with a network; its project is left in `folder` where that went wrong."""
+    shutil.rmtree(folder, ignore_errors=True)
+    kind, detail = VERIFIED, ""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            (work or through)(subject, folder)
+        shutil.rmtree(folder, ignore_errors=True)
+    except VerificationFailed as err:
+        kind, detail = WRONG, err.message
+    except DoesNotFit as err:
+        kind, detail = UNFIT, first_line(err.message)
+    except (Unsupported, UsageError) as err:
+        at = f" ({err.source.text})" if err.source is not None and subject.from_outside else ""
+        kind, detail = REFUSED, first_line(err.message) + at
+    except DeployError as err:
+        kind, detail = CRASHED, f"{type(err).__name__}: {first_line(err.message)}"
+    except Exception as err:
+        kind, detail = CRASHED, f"{type(err).__name__} {place(err)}: {first_line(str(err))}"
+    return Outcome(subject.name, kind, detail[:300])
+
+
+def through(subject: Subject, folder: Path) -> None:
+    """Deploy, verify, and hold against the model as it was before."""
+    untouched = copy.deepcopy(subject.module)
+    found = deployed(subject, folder).verify("host")
+    found.raise_if_failed()
+    against_eager(untouched, subject, found)
+
+
+def deployed(subject: Subject, folder: Path) -> Deployment:
+    return deploy(
+        subject.module,
+        subject.data[0][0],
+        subject.data[0][1],
+        loss=subject.loss,
+        optimizer=torch.optim.SGD(subject.module.parameters(), lr=LEARNING_RATE),
+        data=subject.data,
+        steps=len(subject.data),
+        cores=8,
+        l1="64k",
+        l2="64M",
+        out=folder,
+    )
+
+
+def against_eager(untouched: torch.nn.Module, subject: Subject, found: Verification) -> None:
+    """The losses, the first gradients and the last parameters and buffers, without any of our own code."""
+    if draws_numbers(untouched, subject):
+        return
+    exact = eager(untouched, subject)
+    computed = {key: values for key, values in found.computed.items() if key in exact}
+    if not any(kind == "loss" for _, kind, _ in computed):
+        raise VerificationFailed("the run recorded no loss to hold against eager PyTorch")
+    largest: dict[str, float] = {}
+    for (_, kind, _), value in exact.items():
+        largest[kind] = max(largest.get(kind, 0.0), float(np.linalg.norm(value)))
+    for key, value in computed.items():
+        wanted = np.asarray(exact[key], np.float64).ravel()
+        error = float(np.linalg.norm(np.asarray(value, np.float64).ravel() - wanted))
+        scale = max(float(np.linalg.norm(wanted)), 1e-3 * largest[key[1]], 1e-6)
+        if not error <= EAGER * scale:
+            raise VerificationFailed(
+                f"{key[1]} '{key[2]}' of step {key[0]} is {error / scale:.3g} off from eager PyTorch"
+            )
+
+
+def draws_numbers(module: torch.nn.Module, subject: Subject) -> bool:
+    """Do two runs differ?"""
+    losses = []
+    for seed in (1, 2):
+        again = copy.deepcopy(module)
+        with torch.random.fork_rng():
+            torch.manual_seed(seed)
+            losses.append(float(subject.loss(again(*copy.deepcopy(subject.data[0][0])), subject.data[0][1])))
+    return losses[0] != losses[1]
+
+
+def eager(module: torch.nn.Module, subject: Subject) -> dict[tuple[int, str, str], Any]:
+    """Plain PyTorch, one step after the other."""
+    found: dict[tuple[int, str, str], Any] = {}
+    parameters = {n: p for n, p in module.named_parameters() if p.requires_grad and p.numel()}
+    optimizer = torch.optim.SGD(module.parameters(), lr=LEARNING_RATE)
+    for step, (inputs, target) in enumerate(subject.data):
+        optimizer.zero_grad()
+        loss = subject.loss(module(*copy.deepcopy(inputs)), target)
+        loss.backward()
+        found[step, "loss", "loss"] = loss.detach().numpy().copy()
+        if step == 0:
+            for n, p in parameters.items():
+                found[step, "gradient", n] = np.zeros(p.shape) if p.grad is None else p.grad.numpy().copy()
+        optimizer.step()
+    last = len(subject.data) - 1
+    found |= {(last, "parameter", n): p.detach().numpy().copy() for n, p in parameters.items()}
+    buffers = {n: b for n, b in module.named_buffers() if b.dtype == torch.float32 and b.numel()}
+    return found | {(last, "state", n): b.numpy().copy() for n, b in buffers.items()}
+
+
+def attempt_all(name: str, branches: list[Branch], folder: Path) -> list[Outcome]:
+    """Each sample is deployed; those that can be are verified in one program, and one by one where that fails."""
+    found: dict[str, Outcome] = {}
+    good: dict[str, Branch] = {}
+    for i, branch in enumerate(branches):
+        own = f"{name} {i}"
+        outcome = front(own, copy.deepcopy(branch), folder)
+        found[own] = outcome
+        if outcome.kind == VERIFIED:
+            good[f"s{i}"] = branch
+    if good:
+        together = attempt(side_by_side(name, copy.deepcopy(good)), folder)
+        if together.kind != VERIFIED:
+            for key, branch in good.items():
+                own = f"{name} {key[1:]}"
+                found[own] = attempt(side_by_side(own, {key: branch}), folder / key)
+    return list(found.values())
+
+
+def front(name: str, branch: Branch, folder: Path) -> Outcome:
+    """Everything before the compiler."""
+    try:
+        subject = side_by_side(name, {"s": branch})
+    except DoesNotApply as err:
+        return Outcome(name, NOT_APPLICABLE, str(err))
+    except Exception as err:
+        return Outcome(name, NOT_APPLICABLE, f"PyTorch cannot: {type(err).__name__}: {first_line(str(err))[:200]}")
+    return attempt(subject, folder, deployed)
+
+
+def first_line(words: str) -> str:
+    return words.splitlines()[0] if words else ""
+
+
+def place(err: BaseException) -> str:
+    """The last frame in our own code."""
+    frames = traceback.extract_tb(err.__traceback__)
+    ours = [f for f in frames if "trainlib_deployer" in f.filename or "golden" in f.filename]
+    frame = (ours or frames)[-1]
+    return f"in {Path(frame.filename).name}:{frame.lineno} {frame.name}"
