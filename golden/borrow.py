@@ -1,59 +1,59 @@
-"""The user's own module for the time of a run: other contents in another precision, and then its own again."""
+"""The user's own module for the time of a run: what it held at the start, in another precision; then its own again."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+import sys
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch import nn
 
-from golden.precision import cast
-
-
-@dataclass(frozen=True)
-class Contents:
-    """What a module holds: tensors by name, the modules in training mode, the parameters that are trained."""
-
-    tensors: Mapping[str, torch.Tensor]
-    training: frozenset[str]
-    trainable: frozenset[str]
-
-
-def contents(module: nn.Module) -> Contents:
-    tensors = {n: t.detach().clone() for n, t in (*module.named_parameters(), *module.named_buffers())}
-    training = frozenset(n for n, m in module.named_modules() if m.training)
-    return Contents(tensors, training, frozenset(n for n, p in module.named_parameters() if p.requires_grad))
+from golden.snapshot import Snapshot, plain_tensor
 
 
 @contextlib.contextmanager
-def borrowed(module: nn.Module, start: Contents, dtype: torch.dtype) -> Iterator[None]:
-    """The module itself, not a copy, since a loss may read `model.parameters()`: with the contents of `start` in
-    another precision. Afterwards it holds what it held before."""
-    parameters = [(p, p.data, p.grad, p.requires_grad) for p in module.parameters()]
-    modules = [(m, dict(m._buffers), m._forward_hooks.copy(), m.training) for m in module.modules()]
-    for name, p in module.named_parameters():
-        p.grad = None
-        p.data = cast(start.tensors[name].clone(), dtype)
-        p.requires_grad_(name in start.trainable)
-    buffers = {id(b): cast(start.tensors[n].clone(), dtype) for n, b in module.named_buffers()}
-    for name, m in module.named_modules():
-        m.training = name in start.training
-        m._buffers.update({n: buffers[id(b)] for n, b in m._buffers.items() if b is not None})
-    try:
-        yield
-    finally:
-        for p, value, gradient, trained in parameters:
+def borrowed(start: Snapshot, dtype: torch.dtype) -> Iterator[None]:
+    """The things themselves, not copies, since a loss may read `model.parameters()`. Afterwards all of them hold what
+    they hold now."""
+    now = Snapshot(*start.things.values(), like=start)
+    with now.undone(), start.undone():
+        start.restore()
+        for p in (t for t in start.things.values() if isinstance(t, nn.Parameter) and plain_tensor(t)):
             p.grad = None
-            p.data, p.grad = value, gradient
-            p.requires_grad_(trained)
-        for m, before, hooks, training in modules:
-            m._buffers.update(before)
-            m._forward_hooks, m.training = hooks, training
+            p.data = in_precision(p.data, dtype)
+        held = (t for t in start.things.values() if isinstance(t, torch.Tensor) and id(t) in start.places)
+        constants = (t for t in held if plain_tensor(t) and not t.requires_grad and not isinstance(t, nn.Parameter))
+        start.put({id(t): in_precision(t, dtype) for t in constants})
+        yield
 
 
-def own(module: nn.Module) -> dict[int, Any]:
-    """For deepcopy: the module and what belongs to it are not copied."""
-    return {id(v): v for v in (*module.modules(), *module.parameters(), *module.buffers())}
+def in_precision(t: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """The float32 of the user's model in the precision of a run; anything else as it is."""
+    return t.to(dtype) if t.dtype is torch.float32 else t
+
+
+@contextlib.contextmanager
+def uncompiled() -> Iterator[None]:
+    """What torch.compile has been applied to runs as it was written."""
+    dynamo: Any = sys.modules.get("torch._dynamo")  # seconds to import, where nothing is compiled
+    if dynamo is None:
+        yield
+        return
+    with torch.compiler.set_stance("force_eager"), dynamo.config.patch(error_on_nested_fx_trace=False):
+        yield
+
+
+def unwrapped(module: nn.Module) -> nn.Module:
+    """The module that DataParallel or torch.compile was given."""
+    while (inner := inside(module)) is not None:
+        module = inner
+    return module
+
+
+def inside(module: nn.Module) -> nn.Module | None:
+    if isinstance(module, nn.DataParallel | nn.parallel.DistributedDataParallel):
+        return module.module  # type: ignore[no-any-return]
+    inner = getattr(module, "_orig_mod", None)
+    return inner if isinstance(inner, nn.Module) else None

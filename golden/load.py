@@ -16,6 +16,7 @@ import torch
 from torch import nn
 from torch.utils import _pytree as pytree
 
+from golden.borrow import unwrapped
 from golden.task import Task
 
 
@@ -74,7 +75,7 @@ def from_file(path: Path, attribute: str) -> dict[str, Any]:
         if not isinstance(found, nn.Module):
             seed()
             found = found()
-    return {"module": found, **{k: getattr(file, k, None) for k in ("loss", "optimizer", "scheduler")}}
+    return {"module": unwrapped(found), **{k: getattr(file, k, None) for k in ("loss", "optimizer", "scheduler")}}
 
 
 def seed() -> None:

@@ -17,11 +17,12 @@ import torch
 from torch import nn
 from torch.utils import _pytree as pytree
 
-from golden.borrow import borrowed, contents, own
+from golden.borrow import borrowed, uncompiled
 from golden.masks import Masks, keep
 from golden.optimizers import make_optimizer, make_scheduler
 from golden.precision import InOrder, Precise, cast, new_tensors_in, one_thread, saved_tensors
 from golden.rounding import otherwise
+from golden.snapshot import Snapshot
 from golden.task import Task
 
 Array = np.ndarray[Any, Any]
@@ -43,8 +44,8 @@ def run(
     The float32 run is that of a user who saves as `task.saved` says; float64 stays exact.
     """
     modes = (new_tensors_in(dtype), Precise(dtype), InOrder())
-    with one_thread(), torch.random.fork_rng(devices=[]), contextlib.ExitStack() as stack:
-        stack.enter_context(borrowed(task.module, task.start or contents(task.module), dtype))
+    with one_thread(), uncompiled(), contextlib.ExitStack() as stack:
+        stack.enter_context(borrowed(task.start or Snapshot(task.module, task.loss), dtype))
         if noise:
             stack.enter_context(otherwise(noise, dtype))
         for mode in modes:
@@ -56,31 +57,31 @@ def trained(
     task: Task, steps: int, dtype: torch.dtype, noise: int, resume: Mapping[Key, Array] | None
 ) -> dict[Key, Array]:
     module = task.module
-    loss_function = cast(copy.deepcopy(task.loss, own(module)), dtype)
     parameters = dict(module.named_parameters())
     optimizer = make_optimizer(task.optimizer, task.groups, task.defaults, parameters)
     scheduler = make_scheduler(task.scheduler, optimizer)
+    shapes = {n: b.shape for n, b in module.named_buffers()}
     record: dict[Key, Array] = {}
     for step in range(steps):
         first, last = step % task.accumulate == 0, (step + 1) % task.accumulate == 0
         if resume is not None and step:
             take_over(module, optimizer, {k[1:]: v for k, v in resume.items() if k[0] == step - 1})
         inputs, target = task.samples[step % len(task.samples)]
-        before = {n: b.clone() for n, b in module.named_buffers()}
+        before = {n: b.detach().clone() for n, b in module.named_buffers() if b.shape == shapes.get(n)}
         if first:
-            optimizer.zero_grad(set_to_none=True)
+            module.zero_grad(set_to_none=True)  # also of what no optimizer updates
         with Masks(lambda shape, q, call, step=step: keep(shape, q, call, step)):  # type: ignore[misc]
             given, wanted = (copy.deepcopy(cast(v, dtype)) for v in (inputs, target))  # a forward may change its input
             with saved_tensors(task.saved if dtype is torch.float32 else "", module, (given, wanted), noise):
                 output = module(*given)
-                loss = loss_function(output, wanted)
+                loss = task.loss(output, wanted)
             (loss / task.accumulate).backward()
         record[step, "loss", "loss"] = array(loss)
         for name, value in named_outputs(output):
             record[step, "output", name] = array(value)
-        reached = {n: p for n, p in parameters.items() if p.grad is not None}
-        for name, p in reached.items():
-            record[step, "gradient", name] = array(p.grad)
+        for name, p in parameters.items():
+            if p.grad is not None and p.numel():
+                record[step, "gradient", name] = array(p.grad)
         if last:
             update(task, parameters, optimizer, scheduler)
         record_state(record, step, module, optimizer, before)
@@ -107,14 +108,15 @@ def record_state(
     before: Mapping[str, torch.Tensor],
 ) -> None:
     for name, p in module.named_parameters():
-        if p.grad is None:
+        if p.grad is None or not p.numel():
             continue
         record[step, "parameter", name] = array(p)
         for label, value in optimizer.state[p].items():
             if label not in COUNTERS and isinstance(value, torch.Tensor):
                 record[step, "state", f"{name}.{label}"] = array(value)
     for name, b in module.named_buffers():
-        if name.rpartition(".")[2] not in COUNTERS and not torch.equal(b, before[name]):
+        kept = name in before and b.shape == before[name].shape  # or forward makes it anew, in the shape of its input
+        if kept and name.rpartition(".")[2] not in COUNTERS and not torch.equal(b, before[name]):
             record[step, "state", name] = array(b)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from golden.borrow import Contents
+from golden.snapshot import Snapshot
 
 
 @dataclass(frozen=True)
@@ -26,5 +26,5 @@ class Task:
     clip_norm: float | None = None
     clip_value: float | None = None
     scheduler: Any = None  # the user's torch.optim.lr_scheduler, or a function making one from an optimizer
-    start: Contents | None = None  # of the module, if it may hold something else by the time of the run
+    start: Snapshot | None = None  # of the module and the loss, if they may hold something else by the time of the run
     saved: str = "fp32"  # how the program stores what its forward leaves for its backward

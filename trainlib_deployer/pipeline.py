@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from trainlib_deployer import passes
-from trainlib_deployer.capture.agreement import check_against_eager
-from trainlib_deployer.capture.refuse import check_deployable
-from trainlib_deployer.capture.step import capture
+from trainlib_deployer.capture.agreement import captured_and_checked, check_golden_model
+from trainlib_deployer.capture.eager import REMEDY
 from trainlib_deployer.check.certificate import check_folder
 from trainlib_deployer.check.verify import reference_sketches, task_of
 from trainlib_deployer.emit.model_files import write_golden_model, write_model_files
@@ -23,6 +22,7 @@ from trainlib_deployer.passes.within_budget import added_macs, within_budget
 from trainlib_deployer.plan.build import INNER, OUTER, best_layout, fits, layout, plan, untiled
 from trainlib_deployer.plan.plan import Plan, Recomputed, Saved
 from trainlib_deployer.program.ir import Program
+from trainlib_deployer.user.code import user_code
 from trainlib_deployer.user.model import UserModel
 
 Say = Callable[[str], None]
@@ -39,17 +39,17 @@ class Deployed:
 def deploy_user_model(user: UserModel, options: Options, say: Say = lambda line: None) -> Deployed:
     """net.py is loaded already; from here on everything is ours."""
     say("capturing the training step")
-    captured = capture(user)
-    check_deployable(user, captured)
-    check_against_eager(user, captured)
+    captured, eager = captured_and_checked(user)
     say("lowering")
     program = passes.run(lower(user, captured, options.accumulate))
     say("planning memory")
     planned = with_saved(program, options, say)
     say("training in PyTorch, for the program's own check")
-    references = reference_sketches(
-        task_of(user, options.accumulate, planned.saved.used), options.steps * options.accumulate
-    )
+    check_golden_model(task_of(user, options.accumulate), eager)
+    with user_code("training in PyTorch fails", REMEDY):
+        references = reference_sketches(
+            task_of(user, options.accumulate, planned.saved.used), options.steps * options.accumulate
+        )
     say("writing the project")
     with replaced_folder(options.out, force=options.force) as folder:
         Project(user, planned, options.steps, references, options.accumulate).write(folder)

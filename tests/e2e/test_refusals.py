@@ -129,10 +129,11 @@ CASES = {
         layer="",
         remedy="torch.sin for np.sin",
     ),
-    "parameter in place": Case(
-        "with torch.no_grad():\n    self.fc.weight.clamp_(-1, 1)  # here\nreturn h",
-        "parameter 'inner.fc.weight' in place",
+    "another parameter": Case(
+        "self.fc.weight = nn.Parameter(self.fc.weight.clamp(-1, 1))  # here\nreturn h",
+        "replaces the parameter 'inner.fc.weight'",
         layer="",
+        remedy="change it in place",
     ),
     "means over all batches, twice": Case(
         "return self.n(self.n(h))  # here",

@@ -154,6 +154,7 @@ def dropped(program: Program, names: set[str]) -> Program:
             writes=tuple(v for v in op.writes if v.tensor not in names),
         )
         for op in program.ops
+        if any(v.tensor not in names for v in (*op.reads, *op.writes))
     ]
     return replace(program, ops=ops, tensors={n: t for n, t in program.tensors.items() if n not in names})
 

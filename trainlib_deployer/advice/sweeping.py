@@ -10,12 +10,11 @@ from dataclasses import dataclass, replace
 from torch import nn
 from torch.utils import _pytree as pytree
 
+from golden.snapshot import Snapshot
 from trainlib_deployer import passes
 from trainlib_deployer.advice.points import Costs, Memory, Point, Points, dominates, macs, memory
 from trainlib_deployer.advice.variants import Parameters, Selection
-from trainlib_deployer.capture.agreement import check_against_eager
-from trainlib_deployer.capture.refuse import check_deployable
-from trainlib_deployer.capture.step import capture
+from trainlib_deployer.capture.agreement import captured_and_checked
 from trainlib_deployer.emit.plan_json import parameters
 from trainlib_deployer.errors import DeployError
 from trainlib_deployer.machine.machine import Machine
@@ -177,10 +176,9 @@ def captured_programs(user: UserModel, batches: list[Batch], selection: Selectio
     size = batches[0].size
     variant = user if size == batch_of(user) else with_batch(user, size)
     with training_only(user.module, selection.keep):
-        captured = capture(variant)
-        check_deployable(variant, captured)
-        if not selection.line:
-            check_against_eager(variant, captured)
+        start = Snapshot(user.module, user.loss, like=user.start)  # with what is frozen for now
+        variant = replace(variant, start=start)
+        captured, _ = captured_and_checked(variant)
         return [passes.run(lower(variant, captured, batch.accumulate)) for batch in batches]
 
 

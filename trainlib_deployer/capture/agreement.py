@@ -1,25 +1,30 @@
-"""The captured step against plain eager PyTorch: catches whatever tracing lost."""
+"""The captured step and the golden model against plain eager PyTorch, from the state in which the model was given."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
-from torch import fx, nn
+from torch import fx
 from torch.utils import _pytree as pytree
 
-from golden.masks import Masks, keep
-from golden.precision import InOrder
-from golden.reference import named_outputs
+from golden import reference
+from golden.precision import InOrder, one_thread
+from golden.task import Task
 from trainlib_deployer.capture import remedies
-from trainlib_deployer.capture.slots import Captured
+from trainlib_deployer.capture.eager import FIRST_STEPS, EagerStep, first_steps
+from trainlib_deployer.capture.refuse import check_deployable, check_optimizer
+from trainlib_deployer.capture.slots import Captured, Slot, tensors_in
+from trainlib_deployer.capture.step import capture, capture_second
 from trainlib_deployer.capture.trace import mkldnn_off
 from trainlib_deployer.errors import Unsupported
 from trainlib_deployer.user.model import UserModel
-from trainlib_deployer.user.samples import cloned
 
 TINY = 1e-6  # what float32 may differ by in a step of ordinary size
 AGREEMENT = 1e-3  # of the largest gradient: both are float32, in another order of summation
+Results = Mapping[tuple[str, str], torch.Tensor]
 
 
 class Dense(fx.Interpreter):  # type: ignore[misc]
@@ -30,45 +35,81 @@ class Dense(fx.Interpreter):  # type: ignore[misc]
         return pytree.tree_map(lambda v: v.contiguous() if isinstance(v, torch.Tensor) else v, super().run_node(n))
 
 
-def check_against_eager(user: UserModel, captured: Captured) -> None:
-    """Run the graph on the example and compare with eager autograd: catches whatever tracing lost."""
-    module, loss_function = user.module, user.loss
-    saved = {n: b.detach().clone() for n, b in module.named_buffers()}
-    with torch.random.fork_rng(), mkldnn_off(), InOrder():
-        results = Dense(captured.graph).run(*[s.value.clone() for s in captured.inputs])
-        parameters = trainable_parameters(module)
-        with Masks(lambda shape, q, call: keep(shape, q, call, 0)):
-            output = module(*cloned(user.inputs))
-            loss = loss_function(output, cloned(user.target))
-            gradients = torch.autograd.grad(loss, list(parameters.values()), allow_unused=True)
-    expected = {("loss", "loss"): loss, **{("output", n): v for n, v in named_outputs(output)}}
-    expected |= {("gradient", n): g for n, g in zip(parameters, gradients, strict=True) if g is not None}
-    expected |= {("buffer", n): b.detach().clone() for n, b in module.named_buffers()}
-    restore(module, saved)
+def captured_and_checked(user: UserModel) -> tuple[Captured, tuple[EagerStep, ...]]:
+    """The step as a graph that does in the first steps what PyTorch does with the untouched model; and those steps."""
+    check_optimizer(user)
+    steps = first_steps(user)
+    graph = capture(user, steps)
+    check_deployable(user, graph)
+    fault = disagreement(user, graph, steps)
+    if fault is None:
+        return graph, steps
+    later = capture_second(user, steps)
+    check_deployable(user, later)
+    if disagreement(user, later, first_steps(user, FIRST_STEPS + 1)) is None:
+        return later, steps
+    raise Unsupported(
+        f"the captured graph and eager PyTorch disagree on {fault}; is there randomness or hidden state in forward?",
+        remedy=remedies.STATE,
+    )
+
+
+def disagreement(user: UserModel, captured: Captured, steps: Sequence[EagerStep]) -> str | None:
+    """What the graph computes otherwise than PyTorch in one of its first steps, or leaves as it is."""
+    for number, step in enumerate(steps):
+        if not bool(torch.isfinite(step.results["loss", "loss"])):
+            return None  # training has left the numbers: what comes now proves nothing
+        inputs, target = user.samples[number % len(user.samples)]
+        samples = iter([*tensors_in(inputs), *tensors_in(target)])
+        values = [value_of(slot, number, step, samples) for slot in captured.inputs]
+        with torch.random.fork_rng(devices=[]), one_thread(), mkldnn_off(), InOrder():
+            found = Dense(captured.graph).run(*values)
+        computed = {(out.kind, out.name): v for out, v in zip(captured.outputs, found, strict=True)}
+        fault = first_difference(computed, expected(captured, step))
+        if fault is not None:
+            return f"{fault} in step {number + 1}"
+    return None
+
+
+def value_of(slot: Slot, number: int, step: EagerStep, samples: Any) -> torch.Tensor:
+    if slot.kind in ("input", "target"):
+        return next(samples).clone()  # type: ignore[no-any-return]
+    if slot.kind == "scalar":
+        return torch.full_like(slot.value, number)
+    now = step.before.get(slot.name) if slot.kind in ("parameter", "buffer") else None
+    return (slot.value if now is None or now.shape != slot.value.shape else now).clone()
+
+
+def expected(captured: Captured, step: EagerStep) -> dict[tuple[str, str], torch.Tensor]:
+    """What PyTorch computed; parameters before the optimizer's update, and buffers, where they are other than before
+    the step or the graph gives them."""
+    found = dict(step.results)
+    given = {(out.kind, out.name) for out in captured.outputs}
+    for slot in captured.inputs:
+        if slot.kind not in ("parameter", "buffer") or slot.name.rpartition(".")[2] in reference.COUNTERS:
+            continue
+        key = slot.kind, slot.name
+        if key in given and key not in found:
+            found[key] = (step.after if slot.kind == "buffer" else step.before)[slot.name]
+        elif slot.kind == "buffer" and slot.name in step.lasting():
+            found[key] = step.after[slot.name]
+    return found
+
+
+def first_difference(computed: Results, wanted: Results) -> str | None:
     largest: dict[str, float] = {}
-    for (kind, _), value in expected.items():
-        largest[kind] = max(largest.get(kind, 0.0), size(value))
-    for out, found in zip(captured.outputs, results, strict=True):
-        error = apart(found, expected[out.kind, out.name])
-        if not error <= AGREEMENT * largest[out.kind] + TINY:
-            raise Unsupported(
-                f"the captured graph and eager PyTorch disagree on {out.kind} '{out.name}' (by {error:.3g}); "
-                "is there randomness or hidden state in forward?",
-                remedy=remedies.STATE,
-            )
+    for (kind, _), value in wanted.items():
+        largest[kind] = max(largest.get(kind, 0.0), top(value))
+    for key, value in computed.items():
+        if key in wanted and value.shape == wanted[key].shape:
+            error = apart(value, wanted[key])
+            if not error <= AGREEMENT * largest[key[0]] + TINY:
+                return f"{key[0]} '{key[1]}' (by {error:.3g})"
+    lost = next((key for key in wanted if key not in computed), None)
+    return None if lost is None else f"{lost[0]} '{lost[1]}', which forward changes"
 
 
-def trainable_parameters(module: nn.Module) -> dict[str, nn.Parameter]:
-    return {n: p for n, p in module.named_parameters() if p.requires_grad}
-
-
-def restore(module: nn.Module, saved: dict[str, torch.Tensor]) -> None:
-    with torch.no_grad():
-        for name, buffer in module.named_buffers():
-            buffer.copy_(saved[name])
-
-
-def size(value: torch.Tensor) -> float:
+def top(value: torch.Tensor) -> float:
     """The largest finite element."""
     return float(value.detach().double().abs().nan_to_num(0.0, 0.0).max()) if value.numel() else 0.0
 
@@ -78,3 +119,20 @@ def apart(found: torch.Tensor, reference: torch.Tensor) -> float:
     x, y = found.detach().double(), reference.detach().double()
     different = ~((x == y) | (x.isnan() & y.isnan()))
     return float((x - y)[different].abs().max()) if different.any() else 0.0
+
+
+def check_golden_model(task: Task, steps: Sequence[EagerStep]) -> None:
+    """What the program will be judged by must itself be what PyTorch computes from the untouched model."""
+    plain = task.accumulate == 1 and (task.clip_norm, task.clip_value, task.scheduler) == (None, None, None)
+    count = len(steps) if plain else 1  # the second one starts from an update that `steps` made in the plain way
+    record = reference.run(task, count, torch.float32)
+    for number in range(count):
+        found = {k[1:]: torch.from_numpy(np.asarray(v)) for k, v in record.items() if k[0] == number}
+        wanted = {k: v for k, v in steps[number].results.items() if k[0] != "parameter"}
+        scale = {k: v / task.accumulate if k[0] == "gradient" else v for k, v in wanted.items()}
+        computed = {k: v for k, v in found.items() if k in scale}
+        fault = first_difference(computed, scale)
+        if fault is not None:
+            raise Unsupported(
+                f"the golden model and eager PyTorch disagree on {fault} in step {number + 1}", remedy=remedies.STATE
+            )

@@ -15,8 +15,10 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
+from trainlib_deployer.capture import remedies
 from trainlib_deployer.capture.rewrites import REWRITES
 from trainlib_deployer.capture.user_line import user_line
+from trainlib_deployer.errors import Unsupported
 from trainlib_deployer.program.ir import Source
 
 TAG = "trainlib"
@@ -70,7 +72,17 @@ class Namer(TorchFunctionMode):
         def leave(_module: nn.Module, _args: Any, _result: Any) -> None:
             self.stack.pop()
 
+        def register(module: nn.Module, name: str, parameter: nn.Parameter | None) -> None:
+            if module._parameters.get(name) is not None:
+                path = f"{self.paths.get(id(module), '')}.{name}".strip(".")
+                raise Unsupported(
+                    f"forward replaces the parameter '{path}' by another one",
+                    source=user_line(sys._getframe(1)),
+                    remedy=remedies.REPLACED,
+                )
+
         hooks = [
+            nn.modules.module.register_module_parameter_registration_hook(register),
             nn.modules.module.register_module_forward_pre_hook(enter),
             nn.modules.module.register_module_forward_hook(leave),
         ]

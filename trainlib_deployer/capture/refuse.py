@@ -47,7 +47,6 @@ class Fault:
 
 def check_deployable(user: UserModel, captured: Captured) -> None:
     """Refuse with the first thing in the order of execution that is in the way, and name the others."""
-    check_optimizer(user)
     faults: dict[tuple[str, Source | None], Fault] = {}
     for node in captured.graph.graph.nodes:
         fault = fault_of(node, user) if node.op == "call_function" else None

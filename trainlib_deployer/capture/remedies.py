@@ -30,6 +30,7 @@ NUMPY = "use torch's own functions (torch.sin for np.sin): only they are traced 
 COUNTS = "compare with the bin edges and sum: ((x >= low) & (x < high)).float().sum()"
 IN_PLACE = "work on a copy: x = x + 1 instead of x += 1"
 MOMENTUM = "give the layer a momentum, such as momentum=0.1, or make a layer for each call"
+REPLACED = "change it in place, self.weight.data.copy_(...): an optimizer goes on with the parameter that it was given"
 STATE = "forward may depend on its inputs, parameters and buffers only: keep counters and state in register_buffer"
 NARROW = "convert first: .float() or .int()"
 LARGE = "use numbers of 32 bits, or floats"

@@ -11,6 +11,7 @@ import torch
 from torch._decomp import get_decompositions
 from torch.nn import functional as F
 
+from trainlib_deployer.capture.assigned_data import REWRITES as ASSIGNED_DATA
 from trainlib_deployer.capture.batch_counts import Share
 from trainlib_deployer.capture.recurrent import REWRITES as RECURRENT
 from trainlib_deployer.capture.rewrites_vision import REWRITES as VISION
@@ -273,6 +274,7 @@ REWRITES: dict[Any, Callable[..., Any]] = {
     F.gaussian_nll_loss: gaussian_nll_loss,
     F.multi_margin_loss: multi_margin_loss,
     F.multilabel_margin_loss: multilabel_margin_loss,
+    **ASSIGNED_DATA,
     **RECURRENT,
     **VISION,
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +10,7 @@ import torch
 from torch import fx
 from torch.utils import _pytree as pytree
 
+from golden.snapshot import Snapshot
 from trainlib_deployer.capture.namer import WithLoss
 from trainlib_deployer.program.ir import STEP
 from trainlib_deployer.user.model import UserModel
@@ -22,14 +23,15 @@ class Slot:
     kind: str  # parameter, buffer, input, target, constant, scalar
     name: str
     trainable: bool
-    value: torch.Tensor
+    value: torch.Tensor  # before the first step
+    held: torch.Tensor | None = None  # the module's own, when the traced step begins
 
 
 @dataclass(frozen=True)
 class Out:
     """A result of the graph."""
 
-    kind: str  # loss, output, gradient, buffer
+    kind: str  # loss, output, gradient; buffer, parameter: what the forward has made of it
     name: str
 
 
@@ -42,16 +44,41 @@ class Captured:
     outputs: tuple[Out, ...]
 
 
-def slots_of(user: UserModel, whole: WithLoss) -> list[Slot]:
+@dataclass(frozen=True)
+class Beginning:
+    """What the model holds when the step that is traced begins, and what of it lasts until the next step."""
+
+    snapshot: Snapshot  # of the network and the loss
+    values: Mapping[str, torch.Tensor]  # the network's tensors before the first step
+    lasting: frozenset[str]  # attributes, neither parameters nor buffers, that a step changes
+    reshaped: frozenset[str]  # made by the first step in a shape of their own
+
+    def attributes(self) -> dict[str, torch.Tensor]:
+        places = {p.path: p for found in self.snapshot.places.values() for p in found}
+        return {name: places[name].held() for name in sorted(self.lasting)}
+
+    def value(self, name: str, now: torch.Tensor) -> torch.Tensor:
+        """Before the first step; zeros for what did not have its shape then."""
+        first = self.values.get(name)
+        return first if first is not None and first.shape == now.shape else torch.zeros_like(now.detach())
+
+
+def slots_of(user: UserModel, whole: WithLoss, beginning: Beginning) -> list[Slot]:
     """One for each placeholder, in order. Tensors of the loss are constants: nobody trains them."""
     slots = []
     for name, p in whole.named_parameters():
         short = name.removeprefix("net.")
         own = name.startswith("net.")
-        slots.append(Slot("parameter" if own else "constant", short, own and p.requires_grad, p.detach()))
+        trainable = own and p.requires_grad and p.numel() > 0
+        value = beginning.value(short, p) if own else p.detach()
+        slots.append(Slot("parameter" if own else "constant", short, trainable, value, p))
     for name, b in whole.named_buffers():
-        own = name.startswith("net.")
-        slots.append(Slot("buffer" if own else "constant", name.removeprefix("net."), False, b.detach()))
+        short = name.removeprefix("net.")
+        if not name.startswith("net."):
+            slots.append(Slot("constant", short, False, b.detach(), b))
+        elif short not in beginning.reshaped:
+            slots.append(Slot("buffer", short, False, beginning.value(short, b), b))
+    slots += [Slot("buffer", n, False, beginning.value(n, t), t) for n, t in beginning.attributes().items()]
     slots += [Slot("input", n, False, v) for n, v in numbered("input", tensors_in(user.inputs))]
     slots += [Slot("target", n, False, v) for n, v in numbered("target", tensors_in(user.target))]
     slots.append(Slot("scalar", STEP, False, torch.zeros((), dtype=torch.int32)))

@@ -1,14 +1,15 @@
 """UserModel to one torch.fx graph of the whole training step.
 
-make_fx traces loss and torch.autograd.grad over a functional call of the module, on fake tensors. Three taps name the
-nodes (namer.py): module hooks keep the current layer path; a TorchFunctionMode sees every torch call and the user's
-line that made it; the autograd nodes which that call created carry the same origin into the backward pass.
+make_fx traces loss and torch.autograd.grad over a call of the module, which holds fake tensors for that time. Three
+taps name the nodes (namer.py): module hooks keep the current layer path; a TorchFunctionMode sees every torch call and
+the user's line that made it; the autograd nodes which that call created carry the same origin into the backward pass.
 Functionalization then removes mutation (trace.py): what was written to a buffer becomes an output of the graph.
 """
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,14 +18,16 @@ import torch.fx.traceback as annotations_of_nodes
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from golden.borrow import uncompiled
 from golden.masks import Masks
 from golden.reference import named_outputs
 from trainlib_deployer.capture import remedies
 from trainlib_deployer.capture.batch_counts import batch_counts, counted_by
+from trainlib_deployer.capture.eager import EagerStep, after_first_step, first_steps
 from trainlib_deployer.capture.masks import tidy_masks
 from trainlib_deployer.capture.namer import TAG, Namer, Origin, WithLoss
-from trainlib_deployer.capture.slots import Captured, Out, Slot, rebuilt, slots_of
-from trainlib_deployer.capture.tidy import name_untagged, take_buffer_writes, tidy
+from trainlib_deployer.capture.slots import Beginning, Captured, Out, Slot, rebuilt, slots_of
+from trainlib_deployer.capture.tidy import name_untagged, take_writes, tidy
 from trainlib_deployer.capture.trace import functional, trace
 from trainlib_deployer.capture.user_line import user_line_of_error
 from trainlib_deployer.errors import DeployError, Unsupported
@@ -32,14 +35,33 @@ from trainlib_deployer.ops.dropout import keep as keep_op
 from trainlib_deployer.user.model import UserModel
 
 
-def capture(user: UserModel) -> Captured:
-    """Trace one training step of the user's model."""
+def capture(user: UserModel, steps: Sequence[EagerStep] = ()) -> Captured:
+    """Trace the first training step of the user's model. `steps` are those of plain PyTorch: they tell what lasts."""
+    first = steps[0] if steps else first_steps(user, 1)[0]
+    reshaped = {n for n, t in first.after.items() if n not in first.before or first.before[n].shape != t.shape}
+    lasting = frozenset(first.lasting() - names_of(user.module))
+    return captured(user, Beginning(user.start, first.before, lasting, frozenset(reshaped)))
+
+
+def capture_second(user: UserModel, steps: Sequence[EagerStep]) -> Captured:
+    """Trace the second step instead: for a model whose first one only makes, out of zeros, what all others find."""
+    lasting = frozenset(steps[1].lasting() - names_of(user.module))
+    counts = batch_counts(user.module)
+    with after_first_step(user) as snapshot:
+        return captured(user, Beginning(snapshot, steps[0].before, lasting, frozenset()), counts)
+
+
+def names_of(module: nn.Module) -> set[str]:
+    return {n for n, _ in (*module.named_parameters(), *module.named_buffers())}
+
+
+def captured(user: UserModel, beginning: Beginning, counts: dict[_BatchNorm, int] | None = None) -> Captured:
     whole = WithLoss(user.module, user.loss)
-    slots = slots_of(user, whole)
+    slots = slots_of(user, whole, beginning)
     trained = [s.name for s in slots if s.trainable]
-    step = Step(user, whole, slots, trained, batch_counts(whole.net))
+    step = Step(user, whole, beginning, slots, trained, batch_counts(whole.net) if counts is None else counts)
     try:
-        with warnings.catch_warnings(), torch.random.fork_rng(devices=[]):
+        with user.start.undone(), uncompiled(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             graph = trace(step, [s.value for s in slots])
             outputs = step.outputs
@@ -48,7 +70,7 @@ def capture(user: UserModel) -> Captured:
         raise
     except Exception as error:
         raise explained(error) from error
-    outputs = (*outputs, *take_buffer_writes(graph, slots))
+    outputs = (*outputs, *take_writes(graph, slots, {out.name for out in outputs if out.kind == "buffer"}))
     tidy(graph)
     tidy_masks(graph, TAG)
     name_untagged(graph)
@@ -61,33 +83,45 @@ class Step:
 
     user: UserModel
     whole: WithLoss
+    beginning: Beginning
     slots: list[Slot]
     trained: list[str]
     counts: dict[_BatchNorm, int]
     outputs: tuple[Out, ...] = ()
 
     def __call__(self, *values: torch.Tensor) -> list[torch.Tensor]:
-        leaves: dict[str, torch.Tensor] = {}
-        state: dict[str, torch.Tensor] = {}
-        for (name, _), slot, value in zip(self.named_state(), self.slots, values, strict=False):
-            if slot.kind == "parameter" or isinstance(value, nn.Parameter):
-                value = value.detach().requires_grad_() if slot.trainable else value.detach()
-                leaves[slot.name] = value
-            state[name] = value
+        held = {id(s.held): self.leaf(s, v) for s, v in zip(self.slots, values, strict=True) if s.held is not None}
+        leaves = {s.name: held[id(s.held)] for s in self.slots if s.trainable}
         given = dict(zip([s.kind + s.name for s in self.slots], values, strict=True))
         inputs = rebuilt(self.user.inputs, iter([v for k, v in given.items() if k.startswith("inputinput")]))
         target = rebuilt(self.user.target, iter([v for k, v in given.items() if k.startswith("targettarget")]))
+        masks = Masks(lambda shape, q, call: keep_op(values[-1], list(shape), q, call, 1.0))
+        self.beginning.snapshot.put(held)  # not functional_call, which puts back wrong what has two names
+        with masks, counted_by(values[-1], self.counts):
+            results = self.run(inputs, target, leaves)
+        return [*results, *self.replaced(held)]
 
-        def run() -> list[torch.Tensor]:
-            masks = Masks(lambda shape, q, call: keep_op(values[-1], list(shape), q, call, 1.0))
-            with masks, counted_by(values[-1], self.counts):
-                return self.run(inputs, target, leaves)
+    def leaf(self, slot: Slot, value: torch.Tensor) -> torch.Tensor:
+        """What the module holds instead of its own."""
+        if not isinstance(slot.held, nn.Parameter):
+            return value
+        return value.detach().requires_grad_() if slot.trainable else value.detach()
 
-        result: list[torch.Tensor] = torch.func.functional_call(self.whole, state, (run,), tie_weights=True)
-        return result
-
-    def named_state(self) -> list[tuple[str, torch.Tensor]]:
-        return [*self.whole.named_parameters(), *self.whole.named_buffers()]
+    def replaced(self, held: Mapping[int, torch.Tensor]) -> list[torch.Tensor]:
+        """What the forward has put in the place of buffers, `self.mean = 0.9 * self.mean + ...`, becomes a result."""
+        found = []
+        for slot in (s for s in self.slots if s.held is not None):
+            now = self.beginning.snapshot.places[id(slot.held)][0].held()
+            if now is held[id(slot.held)] or not isinstance(now, torch.Tensor):
+                continue
+            if now.shape != slot.value.shape:
+                raise Unsupported(f"forward changes the shape of '{slot.name}' in every step", remedy=remedies.STATE)
+            if slot.kind == "constant":
+                raise Unsupported(f"the loss replaces its tensor '{slot.name}'", remedy=remedies.STATE)
+            if slot.kind == "buffer" and not slot.name.endswith("num_batches_tracked"):
+                found.append(now.detach().clone())  # of itself even where two buffers change places
+                self.outputs += (Out("buffer", slot.name),)
+        return found
 
     def run(self, inputs: Any, target: Any, leaves: dict[str, torch.Tensor]) -> list[torch.Tensor]:
         namer = Namer(self.whole)

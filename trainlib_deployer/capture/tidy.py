@@ -20,31 +20,34 @@ aten = torch.ops.aten
 
 
 SAMPLE = ("input", "target")
+LASTING = ("parameter", "buffer")
 
 
-def take_buffer_writes(graph: fx.GraphModule, slots: list[Slot]) -> tuple[Out, ...]:
-    """copy_(buffer, value) becomes a result (buffer, value). Batch counters are bookkeeping that nothing here reads; an
-    input that the forward changes is a sample, which comes as it was the next time."""
+def take_writes(graph: fx.GraphModule, slots: list[Slot], replaced: set[str]) -> tuple[Out, ...]:
+    """copy_(buffer, value) becomes a result (buffer, value), and so does what forward writes to a parameter. Batch
+    counters are bookkeeping that nothing here reads; an input that the forward changes is a sample, which comes as it
+    was the next time; what is `replaced` at the end of forward is a result already."""
     nodes = list(graph.graph.nodes)
     slot_of = dict(zip([n for n in nodes if n.op == "placeholder"], slots, strict=True))
-    written: dict[str, fx.Node] = {}
+    written: dict[tuple[str, str], fx.Node] = {}
     for node in nodes:
         if node.target is not aten.copy_.default:
             continue
         slot = slot_of.get(node.args[0])
         if slot is not None and slot.kind not in SAMPLE and not slot.name.endswith("num_batches_tracked"):
-            if slot.kind != "buffer":
+            if slot.kind not in LASTING:
                 raise Unsupported(
-                    f"the forward changes {slot.kind} '{slot.name}' in place",
+                    f"the loss changes its tensor '{slot.name}' in place",
                     source=source_of(node.args[1]),
                     remedy=remedies.IN_PLACE,
                 )
-            written[slot.name] = node.args[1]
+            if slot.name not in replaced:
+                written[slot.kind, slot.name] = node.args[1]
         node.replace_all_uses_with(node.args[1])
         graph.graph.erase_node(node)
     output = next(n for n in nodes if n.op == "output")
     output.args = ([*output.args[0], *written.values()],)
-    return tuple(Out("buffer", name) for name in written)
+    return tuple(Out(*key) for key in written)
 
 
 def source_of(node: Any) -> Source | None:

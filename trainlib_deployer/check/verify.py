@@ -12,7 +12,6 @@ import numpy as np
 import torch
 
 from golden import compare, reference, rounding, sketch
-from golden.borrow import contents
 from golden.load import load_task
 from golden.task import Task
 from trainlib_deployer.errors import UsageError, VerificationFailed
@@ -140,7 +139,7 @@ def task_of(user: UserModel, accumulate: int, saved: str = "fp32") -> Task:
         user.clip_norm,
         user.clip_value,
         user.scheduler,
-        contents(user.module),
+        user.start,
         saved,
     )
 

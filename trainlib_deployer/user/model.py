@@ -9,6 +9,9 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.nn.parameter import is_lazy
+
+from golden.snapshot import Snapshot
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,7 @@ class UserModel:
     target: Any  # the example target: a tensor or a container of tensors
     loss: Any  # callable (output, target) -> scalar tensor
     optimizer: OptimizerSpec
+    start: Snapshot  # what module and loss hold before anything runs; each run of the user's code ends with this
     samples: Sequence[tuple[tuple[Any, ...], Any]]  # distinct (inputs, target); the first is the example
     source: Path | None = None  # the user's file; None from a notebook
     helpers: tuple[Path, ...] = ()  # the user's own files that the file imports
@@ -55,7 +59,8 @@ def parameter_count(module: nn.Module) -> int:
 
 
 def trainable(module: nn.Module) -> dict[str, torch.nn.Parameter]:
-    return {n: p for n, p in module.named_parameters() if p.requires_grad}
+    """Parameters without elements, as those of nn.Linear(8, 0), have no gradient to compute."""
+    return {n: p for n, p in module.named_parameters() if p.requires_grad and (is_lazy(p) or p.numel())}
 
 
 def load(

@@ -1,0 +1,252 @@
+"""What some modules hold, all of it, and putting it back: the user's model is never left other than it was given.
+
+Nothing is copied but contents. A walk over everything that can be reached (attributes, parameters, buffers, hooks,
+gradients, plain containers, objects of the user's own classes) remembers, for each thing that can change, the thing
+itself and what it holds; `restore` puts that into the same things again. So two names of one tensor stay two names of
+it, and what nobody can copy (a lock, a file, a lambda) is in nobody's way. The random generators belong to it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import random
+import sys
+import types
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+Undo = Callable[[], object]
+LIBRARIES = frozenset({*sys.stdlib_module_names, "torch", "numpy"})  # of these, modules and containers alone are walked
+TABLES = ("_parameters", "_buffers", "_modules")
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a tensor is held: an entry of a dict (of the attributes, say) or of a list."""
+
+    path: str  # "stem.0.mem"
+    container: Any
+    key: Any
+
+    def held(self) -> Any:
+        """What is there now."""
+        try:
+            return self.container[self.key]
+        except (KeyError, IndexError):
+            return None
+
+
+class Snapshot:
+    """What the given things, and everything in them, hold now."""
+
+    def __init__(self, *roots: Any, like: Snapshot | None = None, skip: Iterable[Any] = ()) -> None:
+        """Bytes that are those of another snapshot are shared with it; `skip` is left out, with what is in it alone."""
+        self.things: dict[int, Any] = {id(thing): thing for thing in skip}  # kept alive, so that no id is used twice
+        self.places: dict[int, list[Place]] = {}  # of each tensor, by its id
+        self.undo: list[Undo] = []
+        self.bytes: dict[int, torch.Tensor] = {}  # by storage
+        self.known = like.bytes if like is not None else {}
+        self.classes: set[type] = set()
+        todo = deque((root, f"({i})" if i else "") for i, root in enumerate(roots))
+        while todo:
+            thing, path = todo.popleft()
+            if id(thing) not in self.things and changeable(thing):
+                self.things[id(thing)] = thing
+                todo.extend((held, f"{path}.{name}".strip(".")) for name, held in self.visit(thing, path))
+        self.undo += generators()
+
+    @contextlib.contextmanager
+    def undone(self) -> Iterator[None]:
+        """Afterwards everything holds what it held then."""
+        try:
+            yield
+        finally:
+            self.restore()
+
+    def restore(self) -> None:
+        """Everything holds what it held then."""
+        for undo in self.undo:
+            undo()
+
+    def put(self, others: Mapping[int, torch.Tensor]) -> None:
+        """Another tensor wherever one of these ids is held."""
+        for old, new in others.items():
+            for place in self.places.get(old, ()):
+                place.container[place.key] = new
+
+    def visit(self, thing: Any, path: str) -> Iterable[tuple[str, Any]]:
+        """Remember what this thing holds; what is to be visited in it."""
+        if isinstance(thing, torch.Tensor):
+            return self.tensor(thing)
+        if isinstance(thing, dict | list | set | deque):
+            return self.container(thing, path)
+        if isinstance(thing, tuple | frozenset):
+            return [(str(i), held) for i, held in enumerate(thing)]
+        if isinstance(thing, functools.partial):
+            return [("", held) for held in (*thing.args, *thing.keywords.values())]
+        if isinstance(thing, types.MethodType):
+            return [("", thing.__self__)]
+        if isinstance(thing, np.ndarray):
+            self.undo.append(functools.partial(put_array, thing, thing.copy()))
+        elif (undo := own_generator(thing)) is not None:
+            self.undo.append(undo)
+        elif isinstance(thing, nn.Module) or not of_library(type(thing)):
+            return self.attributes(thing, path)
+        return ()
+
+    def container(self, thing: Any, path: str) -> list[tuple[str, Any]]:
+        """Its entries by name; where they are tensors, their places."""
+        self.undo.append(undo_of(thing))
+        entries = list(thing.items()) if isinstance(thing, dict) else list(enumerate(thing))
+        if isinstance(thing, dict | list):
+            for key, held in entries:
+                if isinstance(held, torch.Tensor):
+                    self.places.setdefault(id(held), []).append(Place(f"{path}.{key}".strip("."), thing, key))
+        return [(str(key), held) for key, held in entries]
+
+    def attributes(self, thing: Any, path: str) -> Iterator[tuple[str, Any]]:
+        """Of a module or an object of the user's. What is in a module's tables goes by its own name alone."""
+        self.undo += [class_attributes(kind) for kind in type(thing).__mro__ if self.is_new(kind)]
+        space = getattr(thing, "__dict__", {})
+        tables = [space[name] for name in TABLES] if isinstance(thing, nn.Module) else []
+        for table in (*tables, space):
+            self.things[id(table)] = table
+            yield from (entry for entry in self.container(table, path) if not any(entry[1] is t for t in tables))
+
+    def is_new(self, kind: type) -> bool:
+        new = kind not in self.classes and not of_library(kind)
+        self.classes.add(kind)
+        return new
+
+    def tensor(self, t: torch.Tensor) -> list[tuple[str, Any]]:
+        """Where it lies and, once for all tensors that lie there, the bytes."""
+        if not plain_tensor(t):
+            return []
+        storage = t.untyped_storage()
+        if storage._cdata not in self.bytes:
+            now, known = bytes_of(storage), self.known.get(storage._cdata)
+            values = known if known is not None and torch.equal(known, now) else now.clone()
+            self.bytes[storage._cdata] = values
+            self.undo.append(functools.partial(put_bytes, storage, values))
+        self.undo.append(functools.partial(put_tensor, t, t.detach(), t.requires_grad, t.is_leaf))
+        if not t.is_leaf:
+            return []
+        self.undo.append(functools.partial(setattr, t, "grad", t.grad))
+        return [("grad", t.grad)]
+
+
+# ---- what to walk
+
+
+def changeable(thing: Any) -> bool:
+    still = isinstance(thing, type | types.ModuleType | types.FunctionType | types.BuiltinFunctionType)
+    return not still and not isinstance(thing, str | bytes | int | float | complex | torch.dtype | torch.Size | None)
+
+
+def of_library(kind: type) -> bool:
+    return kind.__module__.partition(".")[0] in LIBRARIES
+
+
+def plain_tensor(t: torch.Tensor) -> bool:
+    """Bytes in memory, and nothing else."""
+    usual = type(t).__torch_dispatch__ is torch.Tensor.__torch_dispatch__
+    lazy = torch.nn.parameter.is_lazy(t)
+    return usual and not lazy and t.layout is torch.strided and t.device.type == "cpu" and not t.is_quantized
+
+
+# ---- how to put back
+
+
+def undo_of(thing: Any) -> Undo:
+    """For a container: the same entries in the same order, where they are not."""
+    if isinstance(thing, dict):
+        return functools.partial(put_entries, thing, list(thing.items()))
+    return functools.partial(put_items, thing, list(thing))
+
+
+def put_entries(thing: dict[Any, Any], entries: list[tuple[Any, Any]]) -> None:
+    now = list(thing.items())
+    if len(now) != len(entries) or any(a is not c or b is not d for (a, b), (c, d) in zip(now, entries, strict=True)):
+        thing.clear()
+        thing.update(entries)
+
+
+def put_items(thing: Any, items: list[Any]) -> None:
+    now = list(thing)
+    if len(now) != len(items) or any(a is not b for a, b in zip(now, items, strict=True)):
+        thing.clear()
+        (thing.update if isinstance(thing, set) else thing.extend)(items)
+
+
+def class_attributes(kind: type) -> Undo:
+    """Data that all objects of the user's class share: a counter, a table that the first call fills."""
+    data = {k: v for k, v in vars(kind).items() if not k.startswith("__") and not hasattr(v, "__get__")}
+    inner = [undo_of(v) for v in data.values() if isinstance(v, dict | list | set)]
+
+    def undo() -> None:
+        now = dict(vars(kind))
+        for name, value in data.items():
+            if now.get(name, undo) is not value:
+                setattr(kind, name, value)
+        for one in inner:
+            one()
+
+    return undo
+
+
+def put_array(array: Any, values: Any) -> None:
+    if array.flags.writeable:
+        array[...] = values
+
+
+def put_bytes(storage: Any, values: torch.Tensor) -> None:
+    if storage.nbytes() != len(values):
+        storage.resize_(len(values))
+    now = bytes_of(storage)
+    if not torch.equal(now, values):
+        now.copy_(values)
+
+
+def bytes_of(storage: Any) -> torch.Tensor:
+    return torch.empty(0, dtype=torch.uint8).set_(storage)
+
+
+def put_tensor(t: torch.Tensor, before: torch.Tensor, trained: bool, leaf: bool) -> None:
+    if leaf and not t.is_leaf and t._base is None:
+        t.detach_()  # something with a gradient was written into it
+    if where(t) != where(before):
+        t.data = before
+    if leaf and t.requires_grad != trained:
+        t.requires_grad_(trained)
+
+
+def where(t: torch.Tensor) -> tuple[Any, ...]:
+    return t.untyped_storage()._cdata, t.storage_offset(), t.shape, t.stride(), t.dtype
+
+
+def generators() -> list[Undo]:
+    """Python's, numpy's and PyTorch's."""
+    return [
+        functools.partial(random.setstate, random.getstate()),
+        functools.partial(np.random.set_state, np.random.get_state()),
+        functools.partial(torch.random.set_rng_state, torch.random.get_rng_state()),
+    ]
+
+
+def own_generator(thing: Any) -> Undo | None:
+    if isinstance(thing, torch.Generator):
+        return functools.partial(thing.set_state, thing.get_state())
+    if isinstance(thing, random.Random):
+        return functools.partial(thing.setstate, thing.getstate())
+    if isinstance(thing, np.random.RandomState):
+        return functools.partial(thing.set_state, thing.get_state())
+    if isinstance(thing, np.random.Generator):
+        return functools.partial(setattr, thing.bit_generator, "state", thing.bit_generator.state)
+    return None

@@ -1,0 +1,101 @@
+"""The first training steps of the user's model by plain PyTorch, from the state in which it was given: what a captured
+step and the golden model are held against."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from golden.borrow import uncompiled
+from golden.masks import Masks, keep
+from golden.optimizers import make_optimizer
+from golden.precision import InOrder, one_thread
+from golden.reference import named_outputs
+from golden.snapshot import Snapshot
+from trainlib_deployer.capture.trace import mkldnn_off
+from trainlib_deployer.user.code import user_code
+from trainlib_deployer.user.model import UserModel, trainable
+from trainlib_deployer.user.samples import cloned
+
+FIRST_STEPS = 2  # the second one meets what the first has filled, counted or replaced
+REMEDY = "it is plain PyTorch that fails, after an update: a smaller learning rate, or bounds on what the model returns"
+
+
+@dataclass(frozen=True)
+class EagerStep:
+    """What the model held before and after a step, by name, and what the step computed, by kind and name."""
+
+    before: Mapping[str, torch.Tensor]
+    after: Mapping[str, torch.Tensor]
+    results: Mapping[tuple[str, str], torch.Tensor]
+
+    def lasting(self) -> set[str]:
+        """What has the same shape after the step, and other contents."""
+        both = ((n, self.before[n], t) for n, t in self.after.items() if n in self.before)
+        return {n for n, old, new in both if old.shape == new.shape and old.dtype is new.dtype and differ(old, new)}
+
+
+def differ(a: torch.Tensor, b: torch.Tensor) -> bool:
+    return not torch.equal(a, b)
+
+
+def first_steps(user: UserModel, count: int = FIRST_STEPS) -> tuple[EagerStep, ...]:
+    with user.start.undone():
+        return advance(user, count)
+
+
+def advance(user: UserModel, count: int) -> tuple[EagerStep, ...]:
+    """Train so many steps and leave the model as it is then."""
+    parameters = trainable(user.module)
+    spec = user.optimizer
+    groups = [(dict(g.hyper), g.names) for g in spec.groups]
+    named = dict(user.module.named_parameters())
+    optimizer = make_optimizer(spec.own or spec.kind, groups, dict(spec.defaults), named)
+    steps: list[EagerStep] = []
+    with one_thread(), uncompiled(), mkldnn_off(), InOrder(), torch.enable_grad():
+        before = held(user)
+        for number in range(count):
+            user.module.zero_grad(set_to_none=True)
+            with user_code(f"training fails in step {number + 1}", REMEDY):
+                results = step(user, number, parameters)
+            changed = {n: t for n, t in held(user).items() if n in named and differ(t, before[n])}
+            with contextlib.suppress(Exception):  # what is wrong with the user's optimizer is said when it is traced
+                optimizer.step()
+            after = held(user)
+            steps.append(EagerStep(before, after, results | {("parameter", n): t for n, t in changed.items()}))
+            before = after
+    return tuple(steps)
+
+
+def step(user: UserModel, number: int, parameters: Mapping[str, nn.Parameter]) -> dict[tuple[str, str], torch.Tensor]:
+    """Forward, loss and backward of one sample."""
+    inputs, target = user.samples[number % len(user.samples)]
+    with Masks(lambda shape, q, call: keep(shape, q, call, number)):
+        output = user.module(*cloned(inputs))
+        loss = user.loss(output, cloned(target))
+        loss.backward()
+    found = {("loss", "loss"): loss.detach()}
+    found |= {("output", n): v.detach().clone() for n, v in named_outputs(output)}
+    return found | {("gradient", n): p.grad.detach() for n, p in parameters.items() if p.grad is not None}
+
+
+def held(user: UserModel) -> dict[str, torch.Tensor]:
+    """Copies of parameters, buffers and all other tensors that are found in attributes of the model, by name."""
+    module = user.module
+    own = {**dict(module.named_parameters()), **dict(module.named_buffers())}
+    known = {id(t) for t in own.values()}
+    places = [p[0] for i, p in Snapshot(module, like=user.start).places.items() if i not in known]
+    others = {place.path: place.held() for place in places}
+    return {n: t.detach().clone() for n, t in {**others, **own}.items()}
+
+
+@contextlib.contextmanager
+def after_first_step(user: UserModel) -> Iterator[Snapshot]:
+    """The model as it is after its first step, for the time being."""
+    with user.start.undone():
+        advance(user, 1)
+        yield Snapshot(user.module, user.loss, like=user.start)

@@ -1,0 +1,154 @@
+"""The model and its loss run once, as they are, before anything is made of them."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils import _pytree as pytree
+
+from golden.snapshot import Snapshot
+from trainlib_deployer.capture import remedies
+from trainlib_deployer.errors import UsageError
+from trainlib_deployer.user import samples as sampling
+from trainlib_deployer.user.code import source_in_stack, user_code
+from trainlib_deployer.user.model import trainable
+from trainlib_deployer.user.samples import describe, type_name
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Runs of the model, each from its start and without a trace."""
+
+    module: nn.Module
+    loss: Any
+    start: Snapshot
+
+    def run(self, inputs: tuple[Any, ...], target: Any) -> None:
+        """Forward, loss and gradients of the example, in the module's own mode."""
+        with self.start.undone(), torch.enable_grad():
+            shapes = ", ".join(describe(x) for x in inputs)
+            with user_code("the model fails on example_input", remedy=f"forward was called with {shapes}"):
+                output = self.module(*sampling.cloned(inputs))
+            if not any(isinstance(x, torch.Tensor) for x in pytree.tree_leaves(output)):
+                raise UsageError(f"forward returns {describe(output)}, not a tensor")
+            odd = [n for n, v in (("example_input", inputs), ("example_target", target)) if not sampling.all_finite(v)]
+            found = f" ({' and '.join(odd)} has values that are NaN or infinite)" if odd else ""
+            value = loss_value(self.loss, output, target, f"example_target{found}")
+
+            def again() -> torch.Tensor:
+                self.start.restore()
+                return self.loss(self.module(*sampling.cloned(inputs)), target)  # type: ignore[no-any-return]
+
+            check_gradients(self.module, value, again)
+
+    def check_sample(self, inputs: tuple[Any, ...], target: Any, what: str) -> None:
+        with self.start.undone():
+            with user_code(f"the model fails on {what}"):
+                output = self.module(*sampling.cloned(inputs))
+            loss_value(self.loss, output, target, what)
+
+    def output_or_none(self, inputs: tuple[Any, ...]) -> Any:
+        """Of a made-up input, without a word; None if the model does not take it."""
+        quiet = contextlib.redirect_stdout(io.StringIO())
+        with self.start.undone(), quiet, warnings.catch_warnings(action="ignore"), contextlib.suppress(Exception):
+            return self.module(*sampling.cloned(inputs))
+        return None
+
+    def accepts(self, output: Any, target: Any) -> bool:
+        """Whether a made-up target is one that the loss takes."""
+        try:
+            with self.start.undone():
+                loss_value(self.loss, output, target, "a random target")
+        except UsageError:
+            return False
+        return True
+
+
+def loss_value(loss: Any, output: Any, target: Any, what: str) -> torch.Tensor:
+    """The loss as a finite scalar, or what is wrong with it."""
+    remedy = f"the loss was called with output {describe(output)} and target {describe(target)}"
+    if isinstance(loss, nn.CrossEntropyLoss):
+        check_classes(loss, output, target, what)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        with user_code(f"the loss fails on {what}", remedy=remedy):
+            value = loss(output, sampling.cloned(target))
+    for warning in caught:
+        if "target size" in str(warning.message):
+            raise UsageError(f"the loss broadcasts on {what}: output and target differ in shape", remedy=remedy)
+    if not isinstance(value, torch.Tensor):
+        raise UsageError(f"the loss returns {describe(value)}, not a scalar tensor", remedy=remedy)
+    if value.dim() != 0:
+        raise UsageError(
+            f"the loss is not a scalar: it returns {describe(value)}", remedy="reduce it: loss(...).mean()"
+        )
+    if value.dtype is not torch.float32:
+        raise UsageError(f"the loss is {type_name(value)}; float32 is needed", remedy=remedy)
+    if not bool(torch.isfinite(value)):
+        raise UsageError(f"the loss is {float(value.detach())} on {what}", remedy=remedy)
+    return value
+
+
+def check_classes(loss: nn.CrossEntropyLoss, output: Any, target: Any, what: str) -> None:
+    """Class indices: PyTorch says only 'out of bounds'."""
+    if not isinstance(output, torch.Tensor) or not isinstance(target, torch.Tensor) or target.is_floating_point():
+        return
+    if output.dim() == 0 or target.numel() == 0:
+        return
+    classes = output.shape[1 if output.dim() > 1 else 0]
+    used = target[target != loss.ignore_index]
+    outside = used[(used < 0) | (used >= classes)]
+    if outside.numel():
+        raise UsageError(
+            f"class index {int(outside[0])} in {what} is out of range: the model's output has {classes} classes, "
+            f"0 to {classes - 1}",
+            remedy=f"output is {describe(output)}, target {describe(target)}",
+        )
+
+
+def check_gradients(module: nn.Module, value: torch.Tensor, again: Callable[[], torch.Tensor]) -> None:
+    """`again` computes `value` once more, to find the line behind an error."""
+    parameters = trainable(module)
+    gradients: tuple[torch.Tensor | None, ...] = (None,)
+    if value.requires_grad:
+        leaves = list(parameters.values())
+        with (
+            user_code("the backward pass fails"),
+            not_overwritten(lambda: torch.autograd.grad(again(), leaves, allow_unused=True)),
+        ):
+            gradients = torch.autograd.grad(value, leaves, allow_unused=True)
+    if all(g is None for g in gradients):
+        raise UsageError(
+            "the loss does not depend on any trainable parameter: there is nothing to train",
+            remedy="look for detach(), no_grad() or argmax between the model and the loss",
+        )
+    for name, gradient in zip(parameters, gradients, strict=True):
+        if gradient is not None and not bool(torch.isfinite(gradient).all()):
+            raise UsageError(f"the gradient of parameter '{name}' is NaN or infinite on the example")
+
+
+@contextlib.contextmanager
+def not_overwritten(again: Callable[[], object]) -> Iterator[None]:
+    """PyTorch names no line of the user's when a tensor has changed since it was saved; done again under its anomaly
+    detection, it does."""
+    try:
+        yield
+    except RuntimeError as error:
+        if "modified by an inplace operation" not in str(error):
+            raise
+        with warnings.catch_warnings(record=True) as said, torch.autograd.set_detect_anomaly(True, check_nan=False):
+            warnings.simplefilter("always")
+            with contextlib.suppress(RuntimeError):
+                again()
+        raise UsageError(
+            "the backward pass fails: a tensor that the gradient of a line needs is changed in place later",
+            source=source_in_stack("\n".join(str(w.message) for w in said)),
+            remedy=remedies.IN_PLACE,
+        ) from error
