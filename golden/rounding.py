@@ -39,8 +39,8 @@ SHRUNK = 2.0**13
 USUAL = 0.5  # in float32, whose own errors come on top
 FEWEST = 16  # terms in float32: errors below its last bit would be rounded off again
 STARTS = 1 << 16
-WHOLE = {torch.float32: (torch.int32, 0xFFF), torch.float64: (torch.int64, 0xFFFFFFFF)}  # bits that masks, counts and
-# powers of two do not have: these are exact
+WHOLE = {torch.float32: (torch.int32, 0xFFF), torch.float64: (torch.int64, 0xFFFFFFFF)}  # bits that masks, counts,
+# powers of two and infinities do not have: these are exact
 
 # Operations of several steps, run step by step.
 COMPOSED = (
@@ -163,8 +163,6 @@ class Rounding(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def noisy(self, v: torch.Tensor, many: int) -> torch.Tensor:
         """As far off as a sum of so many terms may be."""
         found = torch.addcmul(v, v, self.draw(v.shape), value=self.size * math.sqrt(max(many, self.fewest)))
-        if many > 1:
-            return found
         integers, bits = WHOLE[self.dtype]
         return torch.where((v.contiguous().view(integers) & bits) == 0, v, found)
 

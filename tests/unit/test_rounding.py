@@ -51,6 +51,16 @@ def test_masks_counts_and_what_is_written_in_place() -> None:
     assert apart(y, x * 1.1) < 2 * ROUNDING
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_scores_that_are_masked_stay_so(dtype: torch.dtype) -> None:
+    """Fault: minus infinity and an error of its own size are not a number, and what is none in a run is not judged."""
+    x = torch.randn(2, 3, 5, 4, dtype=dtype)
+    with rounding.otherwise(1, dtype):
+        causal = nn.functional.scaled_dot_product_attention(x, x, x, is_causal=True)
+        sums = torch.full((3, 7), -torch.inf, dtype=dtype).sum(0)
+    assert causal.isfinite().all() and (sums == -torch.inf).all()
+
+
 @pytest.mark.parametrize("layer", [nn.BatchNorm2d(5), nn.GroupNorm(5, 5), nn.LayerNorm([4, 3])])
 def test_a_composed_operation_is_the_same_one(layer: nn.Module) -> None:
     """Taken apart, a norm gives the same result, gradients and running statistics."""
