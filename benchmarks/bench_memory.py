@@ -19,7 +19,7 @@ from benchmarks import bench_arena, segments
 from benchmarks.networks import ROOT, example, folded_example, mnist_cnn, mobilenet_v2, program
 from trainlib_deployer.machine.targets import TARGETS
 from trainlib_deployer.passes.within_budget import within_budget
-from trainlib_deployer.plan.build import OUTER, layout
+from trainlib_deployer.plan.layout import OUTER, layout
 from trainlib_deployer.plan.plan import Plan
 from trainlib_deployer.program.ir import Role
 from trainlib_deployer.user.model import UserModel

@@ -17,7 +17,7 @@ from trainlib_deployer.machine.targets import resolve
 from trainlib_deployer.options import Options
 from trainlib_deployer.pipeline import deploy_user_model
 from trainlib_deployer.run.qemu import Qemu
-from trainlib_deployer.user.model import load
+from trainlib_deployer.user.load_model import load
 
 EXAMPLES = ("mlp", "autoencoder", "resnet8", "dscnn", "mobilenet_v1", "trainlib_default")
 ROOT = Path(__file__).resolve().parents[1]

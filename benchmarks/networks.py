@@ -16,7 +16,8 @@ from trainlib_deployer.capture.step import capture
 from trainlib_deployer.ops.lower import lower
 from trainlib_deployer.program.ir import Program
 from trainlib_deployer.user.assemble import Parts, assemble
-from trainlib_deployer.user.model import UserModel, load
+from trainlib_deployer.user.load_model import load
+from trainlib_deployer.user.model import UserModel
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from trainlib_deployer.version import __version__
+
 if TYPE_CHECKING:
     from trainlib_deployer.api import Deployment, deploy, sweep
 
-__version__ = "0.1.0"
 __all__ = ["Deployment", "__version__", "deploy", "sweep"]
 
 

@@ -19,8 +19,10 @@ from trainlib_deployer.ops.lower import lower
 from trainlib_deployer.options import Options
 from trainlib_deployer.passes.half_saved import half_saved, halves
 from trainlib_deployer.passes.within_budget import added_macs, within_budget
-from trainlib_deployer.plan.build import INNER, OUTER, best_layout, fits, layout, plan, untiled
+from trainlib_deployer.plan.build import plan
+from trainlib_deployer.plan.layout import INNER, OUTER, fits, layout, untiled
 from trainlib_deployer.plan.plan import Plan, Recomputed, Saved
+from trainlib_deployer.plan.strategies import best_layout
 from trainlib_deployer.program.ir import Program
 from trainlib_deployer.user.code import user_code
 from trainlib_deployer.user.model import UserModel

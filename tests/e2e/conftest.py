@@ -11,7 +11,8 @@ import torch
 from torch import nn
 
 from trainlib_deployer.api import Deployment, deploy
-from trainlib_deployer.user.model import UserModel, load
+from trainlib_deployer.user.load_model import load
+from trainlib_deployer.user.model import UserModel
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 EXAMPLES = sorted(p.stem for p in (ROOT / "examples").glob("*.py"))

@@ -22,7 +22,7 @@ from trainlib_deployer.check.verify import verify
 from trainlib_deployer.errors import Unsupported, UsageError
 from trainlib_deployer.machine.targets import resolve
 from trainlib_deployer.options import Options
-from trainlib_deployer.user import model as user_model
+from trainlib_deployer.user import load_model as user_model
 
 
 class Net(nn.Module):

@@ -25,7 +25,7 @@ from trainlib_deployer.machine.machine import Machine
 from trainlib_deployer.machine.targets import resolve
 from trainlib_deployer.options import Options
 from trainlib_deployer.run.record import read_record
-from trainlib_deployer.user import model as user_model
+from trainlib_deployer.user import load_model as user_model
 
 Record = dict[tuple[int, str, str], np.ndarray[Any, Any]]
 STEPS = 2

@@ -12,7 +12,7 @@ from torch import nn
 
 from trainlib_deployer.api import deploy
 from trainlib_deployer.check.certificate import CertificateError, Emitted, check
-from trainlib_deployer.plan import build
+from trainlib_deployer.plan import layout
 from trainlib_deployer.plan.elementwise import elementwise
 from trainlib_deployer.program.ir import Program
 from trainlib_deployer.program.lifetimes import Lifetime, lifetimes
@@ -108,7 +108,7 @@ def test_an_early_death_is_caught(seed: int, tmp_path: Path, monkeypatch: pytest
         name = max(long[seed::4], key=lambda n: program.tensors[n].nbytes)
         return lives | {name: replace(lives[name], death=lives[name].death - 1)}
 
-    monkeypatch.setattr(build, "lifetimes", hasty)
+    monkeypatch.setattr(layout, "lifetimes", hasty)
     with pytest.raises(CertificateError, match=r"used in operations \d+ to \d+, planned for"):
         deployed(tmp_path / "net")
     assert not (tmp_path / "net").exists()

@@ -13,7 +13,8 @@ import torch.nn.functional as F
 from tests.unit.kernel_harness import ALL_CORES, Tensor, fitting, pitched, random, run
 from trainlib_deployer.kernels.conv import CONV
 from trainlib_deployer.kernels.depthwise import DEPTHWISE
-from trainlib_deployer.ops.conv import Conv, ConvShape
+from trainlib_deployer.ops.conv import Conv
+from trainlib_deployer.ops.conv_shape import ConvShape
 
 EPS = 2.0**-23
 DIRECTIONS = ("fw", "bw_x", "bw_w")

@@ -14,6 +14,7 @@ from trainlib_deployer.api import deploy
 from trainlib_deployer.machine.targets import resolve
 from trainlib_deployer.plan import tiled
 from trainlib_deployer.plan.early import bring_early, early_bytes, early_moved, guests, in_flight, moved_at
+from trainlib_deployer.plan.layout import tensor_items
 from trainlib_deployer.plan.plan import Plan
 from trainlib_deployer.plan.tiles import Room, Tiling
 from trainlib_deployer.program.ir import Program
@@ -93,7 +94,7 @@ class Tight:
     @staticmethod
     def of(plan: Plan) -> Tight:
         program, target = plan.program, plan.target
-        found = tiled.arranged(program, target, min(tiled.SMALL), 1.0)
+        found = tiled.arranged(tiled.Setting(program, tuple(tensor_items(program)), target, min(tiled.SMALL), 1.0))
         assert found is not None
         near = frozenset(n for n, b in found.home.items() if b.level == "L1")
         scratch = [op.kind.scratch(CORES) for op in program.ops]

@@ -13,7 +13,7 @@ from trainlib_deployer.advice.fit import batch_of, does_not_fit, dropped, frozen
 from trainlib_deployer.api import Deployment, deploy
 from trainlib_deployer.errors import DoesNotFit
 from trainlib_deployer.machine.targets import resolve
-from trainlib_deployer.plan.build import INNER, OUTER, fits, layout, untiled
+from trainlib_deployer.plan.layout import INNER, OUTER, fits, layout, untiled
 
 BATCH, WIDE, NARROW = 6, 96, 20
 SHORT = 13_000  # bytes missing: more than L1 could take

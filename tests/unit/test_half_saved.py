@@ -19,7 +19,7 @@ from trainlib_deployer.check.verify import read_plan
 from trainlib_deployer.errors import DoesNotFit, UsageError
 from trainlib_deployer.passes.half_saved import LATE, LEAST_BYTES, half_saved, halves
 from trainlib_deployer.passes.within_budget import within_budget
-from trainlib_deployer.plan.build import untiled
+from trainlib_deployer.plan.layout import untiled
 from trainlib_deployer.program.ir import DType, Op, Program, readers, writers
 from trainlib_deployer.program.loop import Loop
 

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from trainlib_deployer.passes.reorder import Scale, reorder
-from trainlib_deployer.plan.build import tensor_items
+from trainlib_deployer.plan.layout import tensor_items
 from trainlib_deployer.program.expr import Instr
 from trainlib_deployer.program.ir import DType, Op, Program, Role, Tensor, View
 from trainlib_deployer.program.loop import Loop

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from trainlib_deployer.machine.targets import resolve
-from trainlib_deployer.ops.conv import Conv, ConvShape
+from trainlib_deployer.ops.conv import Conv
+from trainlib_deployer.ops.conv_shape import ConvShape
 from trainlib_deployer.plan.tiles import Room, Stream, Tiling, glance, least_bytes, tiled
 from trainlib_deployer.plan.window import Window, alike
 from trainlib_deployer.program.cuts import MOST_TILES, even_ranges, ranges

@@ -11,7 +11,8 @@ import torch
 from torch import nn
 
 from trainlib_deployer.errors import DeployError, Unsupported, UsageError
-from trainlib_deployer.user.model import UserModel, load
+from trainlib_deployer.user.load_model import load
+from trainlib_deployer.user.model import UserModel
 from trainlib_deployer.user.samples import classes_of
 
 HEAD = """\

@@ -7,11 +7,12 @@ from dataclasses import replace
 import pytest
 
 from trainlib_deployer.machine.targets import resolve
-from trainlib_deployer.ops.conv import Conv, ConvShape
+from trainlib_deployer.ops.conv import Conv
+from trainlib_deployer.ops.conv_shape import ConvShape
 from trainlib_deployer.ops.matmul import MatMul
 from trainlib_deployer.plan.best_tiling import best_tiling
 from trainlib_deployer.plan.cycles import work_cycles
-from trainlib_deployer.plan.teams import in_half
+from trainlib_deployer.plan.strategies import in_half
 from trainlib_deployer.plan.tiles import Room
 from trainlib_deployer.plan.ways import fastest, leanest_way
 from trainlib_deployer.program.ir import DType, Kind, Op, Program, Role, Tensor, View

@@ -22,8 +22,9 @@ from trainlib_deployer.ops.lower import lower
 from trainlib_deployer.passes.reorder import reorder
 from trainlib_deployer.passes.within_budget import SUFFIX, descent
 from trainlib_deployer.pipeline import smaller_to_fit
-from trainlib_deployer.plan.build import best_layout, untiled
+from trainlib_deployer.plan.layout import untiled
 from trainlib_deployer.plan.plan import Plan
+from trainlib_deployer.plan.strategies import best_layout
 from trainlib_deployer.plan.tiled import least_l2
 from trainlib_deployer.program.ir import Program
 from trainlib_deployer.user.model import UserModel, trainable

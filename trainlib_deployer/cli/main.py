@@ -11,7 +11,6 @@ from typing import Any, NoReturn
 
 import click
 
-from trainlib_deployer import __version__
 from trainlib_deployer.cli.console import Progress, bytes_text, note, print_summary, print_verification, table
 from trainlib_deployer.cli.explain import explain
 from trainlib_deployer.cli.output_files import check_output_file, write_file, write_json
@@ -20,6 +19,7 @@ from trainlib_deployer.errors import DeployError, UsageError
 from trainlib_deployer.folder import check_writable, read_plan
 from trainlib_deployer.machine.targets import DEFAULT, TARGETS, resolve
 from trainlib_deployer.options import SAVED, Options
+from trainlib_deployer.version import __version__
 
 BACKENDS = ("host", "qemu", "spike", "gvsoc")
 DTYPES = ("fp32", "fp16")
@@ -147,7 +147,7 @@ def deploy_command(
     say = Progress(verbose)
     say("loading the model")
     from trainlib_deployer import pipeline  # PyTorch takes seconds to import
-    from trainlib_deployer.user import model as user_model  # PyTorch takes seconds to import
+    from trainlib_deployer.user import load_model as user_model  # PyTorch takes seconds to import
 
     user = user_model.load(model, input_shape, weights, steps, accumulate, may_miss)
     for line in user.notes:

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from trainlib_deployer import __version__
 from trainlib_deployer.cli.console import Progress, note, print_points
 from trainlib_deployer.cli.output_files import STDOUT, check_output_file, write_json, write_text
 from trainlib_deployer.errors import UsageError
 from trainlib_deployer.machine.targets import DEFAULT, TARGETS, resolve
+from trainlib_deployer.version import __version__
 
 if TYPE_CHECKING:
     from trainlib_deployer.advice.points import Points
@@ -59,7 +59,7 @@ def sweep_command(
     say = Progress(verbose)
     say("loading the model")
     from trainlib_deployer.advice import sweeping  # PyTorch takes seconds to import
-    from trainlib_deployer.user import model as user_model  # PyTorch takes seconds to import
+    from trainlib_deployer.user import load_model as user_model  # PyTorch takes seconds to import
 
     user = user_model.load(model, input_shape, None, 1, accumulate)
     for line in user.notes:

@@ -9,8 +9,8 @@ from trainlib_deployer.emit.loops import LoopLibrary, flat
 from trainlib_deployer.emit.names import unique_identifiers
 from trainlib_deployer.kernels.table import chosen
 from trainlib_deployer.plan.plan import Plan
-from trainlib_deployer.program.call import Call, Operand
-from trainlib_deployer.program.ir import DType, Kernel, Kind, Op, Role, View
+from trainlib_deployer.program.call import Call, Kernel, Operand
+from trainlib_deployer.program.ir import DType, Kind, Op, Role, View
 from trainlib_deployer.program.loop import Loop
 
 POINTER = {DType.F32: "F32", DType.F16: "U16", DType.I32: "I32", DType.U16: "U16", DType.U8: "U8"}

@@ -6,7 +6,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from trainlib_deployer import __version__
 from trainlib_deployer.emit.calls import Addresses
 from trainlib_deployer.emit.trace import Trace
 from trainlib_deployer.plan.early import early_moved, moved_at
@@ -16,6 +15,7 @@ from trainlib_deployer.plan.tiled import traffic
 from trainlib_deployer.plan.tiles import Tiling
 from trainlib_deployer.program.ir import Op, Source
 from trainlib_deployer.user.model import UserModel
+from trainlib_deployer.version import __version__
 
 
 def plan_json(user: UserModel, plan: Plan, traces: list[Trace], steps: int, accumulate: int = 1) -> dict[str, Any]:

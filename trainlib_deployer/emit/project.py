@@ -13,7 +13,6 @@ from typing import Any
 import jinja2
 
 from golden.sketch import Key, Sketch
-from trainlib_deployer import __version__
 from trainlib_deployer.emit.calls import Addresses, call_lines
 from trainlib_deployer.emit.initial import SKETCH, Binary, contents, reference_steps, references, samples, string_lines
 from trainlib_deployer.emit.library import copy_library
@@ -34,6 +33,7 @@ from trainlib_deployer.plan.tiles import LANE_BYTES
 from trainlib_deployer.program.ir import LEARNING_RATE, STEP, DType, Op, Role, Tensor, View
 from trainlib_deployer.program.segments import segments
 from trainlib_deployer.user.model import UserModel
+from trainlib_deployer.version import __version__
 
 TEMPLATES = {
     "plan.h": "plan.h.j2",

@@ -17,33 +17,12 @@ from trainlib_deployer.kernels.conv import PACKED_ROWS, packed_rows
 from trainlib_deployer.machine.costs import Costs
 from trainlib_deployer.ops import conv_tiles
 from trainlib_deployer.ops.build import Builder
+from trainlib_deployer.ops.conv_shape import ConvShape
 from trainlib_deployer.ops.conv_tiles import GRAIN
 from trainlib_deployer.ops.registry import covers
 from trainlib_deployer.program.ir import Part, Shape, View
 
 aten = torch.ops.aten
-
-
-@dataclass(frozen=True)
-class ConvShape:
-    """Extents of a two-dimensional convolution x [n, groups*ci, h, w] -> y [n, groups*co, ho, wo]."""
-
-    n: int
-    groups: int
-    ci: int
-    co: int
-    h: int
-    w: int
-    ho: int
-    wo: int
-    kh: int
-    kw: int
-    stride: tuple[int, int]
-    pad: tuple[int, int]
-    dilation: tuple[int, int]
-
-    def macs(self) -> int:
-        return self.n * self.groups * self.ci * self.co * self.ho * self.wo * self.kh * self.kw
 
 
 @dataclass(frozen=True)
@@ -76,6 +55,10 @@ class Conv:
 
     def cycles(self, cores: int, costs: Costs) -> float:
         return table.cycles(self, cores, costs)
+
+    def tile(self, shape: ConvShape, accumulate: bool = False) -> Conv:
+        """The same of a part."""
+        return replace(self, shape=shape, accumulate=accumulate or self.accumulate)
 
     def cuts(self) -> Iterator[list[conv_tiles.Cut]]:
         return conv_tiles.cuts(self)

@@ -11,14 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import gcd
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from trainlib_deployer.kernels.panels import BLOCK
+from trainlib_deployer.ops.conv_shape import ConvShape
 from trainlib_deployer.program.cuts import MOST_TILES, Range, ranges, sizes
-from trainlib_deployer.program.ir import Part, View
-
-if TYPE_CHECKING:
-    from trainlib_deployer.ops.conv import Conv, ConvShape
+from trainlib_deployer.program.ir import Kind, Part, View
 
 GRAIN = 4  # channels of a micro-kernel
 
@@ -35,7 +33,19 @@ class Cut:
     first: bool = True  # nothing to add to yet
 
 
-def cuts(kind: Conv) -> Iterator[list[Cut]]:
+class Cuttable(Protocol):
+    """A convolution or one of its gradients."""
+
+    @property
+    def direction(self) -> str: ...
+
+    @property
+    def shape(self) -> ConvShape: ...
+
+    def tile(self, shape: ConvShape, accumulate: bool = False) -> Kind: ...
+
+
+def cuts(kind: Cuttable) -> Iterator[list[Cut]]:
     s = kind.shape
     if kind.direction == "bw_w":
         yield from gradient_cuts(s)
@@ -103,7 +113,7 @@ def sums(s: ConvShape) -> Iterator[list[tuple[Range, Range]]]:
             yield [(samples, rows) for samples in ranges(s.n, 1) for rows in ranges(s.ho, r)]
 
 
-def part(kind: Conv, cut: Cut, reads: tuple[View, ...], writes: tuple[View, ...]) -> Part:
+def part(kind: Cuttable, cut: Cut, reads: tuple[View, ...], writes: tuple[View, ...]) -> Part:
     return {"fw": forward, "bw_x": input_gradient, "bw_w": weight_gradient}[kind.direction](kind, cut, reads, writes)
 
 
@@ -144,7 +154,7 @@ def span(r: Range) -> int:
     return r[1] - r[0]
 
 
-def forward(kind: Conv, cut: Cut, reads: tuple[View, ...], writes: tuple[View, ...]) -> Part:
+def forward(kind: Cuttable, cut: Cut, reads: tuple[View, ...], writes: tuple[View, ...]) -> Part:
     s = kind.shape
     x, w, *bias = reads
     read, pad = rows_read(s, cut.rows)
@@ -154,10 +164,10 @@ def forward(kind: Conv, cut: Cut, reads: tuple[View, ...], writes: tuple[View, .
     )
     windows = (image(x, cut, (0, s.ci), s.ci, read), w.sliced(0, *outputs), *(v.sliced(0, *outputs) for v in bias))
     out = image(writes[0], cut, cut.channels, s.co, cut.rows)
-    return Part(replace(kind, shape=replace(shape, pad=(pad, s.pad[1]))), windows, (out,))
+    return Part(kind.tile(replace(shape, pad=(pad, s.pad[1]))), windows, (out,))
 
 
-def input_gradient(kind: Conv, cut: Cut, reads: tuple[View, ...], writes: tuple[View, ...]) -> Part:
+def input_gradient(kind: Cuttable, cut: Cut, reads: tuple[View, ...], writes: tuple[View, ...]) -> Part:
     s = kind.shape
     y, w, *bias = reads
     reached, pad = rows_reached(s, cut.rows)
@@ -172,10 +182,10 @@ def input_gradient(kind: Conv, cut: Cut, reads: tuple[View, ...], writes: tuple[
         *(v.sliced(0, *written) for v in bias),
     )
     out = image(writes[0], cut, cut.channels, s.ci, cut.rows)
-    return Part(replace(kind, shape=replace(shape, pad=(pad, s.pad[1]))), windows, (out,))
+    return Part(kind.tile(replace(shape, pad=(pad, s.pad[1]))), windows, (out,))
 
 
-def weight_gradient(kind: Conv, cut: Cut, reads: tuple[View, ...], writes: tuple[View, ...]) -> Part:
+def weight_gradient(kind: Cuttable, cut: Cut, reads: tuple[View, ...], writes: tuple[View, ...]) -> Part:
     s = kind.shape
     x, y = reads
     read, pad = rows_read(s, cut.rows)
@@ -192,4 +202,4 @@ def weight_gradient(kind: Conv, cut: Cut, reads: tuple[View, ...], writes: tuple
     windows = (image(x, cut, cut.inputs, s.ci, read), image(y, cut, cut.channels, s.co, cut.rows))
     outputs = channels_of(cut, cut.channels, s.co)
     out = writes[0].sliced(0, *outputs).sliced(1, *cut.inputs)
-    return Part(replace(kind, shape=shape, accumulate=not cut.first), windows, (out,))
+    return Part(kind.tile(shape, not cut.first), windows, (out,))

@@ -1,172 +1,18 @@
-"""Program and target to Plan: where every byte lives, and whether it fits."""
+"""Program and machine to Plan, or the message that says why there is none."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-
 from trainlib_deployer.advice.fit import does_not_fit
-from trainlib_deployer.arena.arena import Interval, Placement, Problem, place
-from trainlib_deployer.machine.machine import Machine, Memory
-from trainlib_deployer.plan.plan import Buffer, LevelPlan, Plan
-from trainlib_deployer.plan.tiles import Tiling, aligned
-from trainlib_deployer.program.ir import Program, Tensor
-from trainlib_deployer.program.lifetimes import Lifetime, lifetimes, shared_storage
-
-STACKS = "core stacks"
-INNER, OUTER = 0, 1  # levels of a machine
-
-
-@dataclass(frozen=True)
-class Item:
-    """Something that needs bytes: a tensor with those that share its storage, scratch, or the stacks."""
-
-    name: str
-    size: int
-    life: Lifetime
-    role: str
-    tensors: tuple[Tensor, ...] = ()
+from trainlib_deployer.machine.machine import Machine
+from trainlib_deployer.plan.layout import fits
+from trainlib_deployer.plan.least import leanest
+from trainlib_deployer.plan.plan import Plan
+from trainlib_deployer.plan.strategies import best_layout
+from trainlib_deployer.program.ir import Program
 
 
 def plan(program: Program, target: Machine) -> Plan:
-    from trainlib_deployer.plan.least import leanest
-
     chosen = best_layout(program, target)
     if not fits(chosen):
         raise does_not_fit(leanest(program, target), leanest)
     return chosen
-
-
-def best_layout(program: Program, target: Machine) -> Plan:
-    """Everything in L1 if it fits there; else tensors in L2, streamed through L1 in tiles; else read from L2."""
-    from trainlib_deployer.plan.teams import with_tiles
-
-    direct = untiled(program, target)
-    hopeless = direct.outer.used - target.inner.size > target.outer.size  # whatever moves to L1
-    if hopeless or not target.inner.size or (fits(direct) and not direct.outer.used):
-        return direct
-    return with_tiles(program, direct) or direct
-
-
-def untiled(program: Program, target: Machine) -> Plan:
-    """Everything in L1 if it fits there or there is nothing else; else all tensors in L2."""
-    whole = layout(program, target, INNER)
-    return whole if fits(whole) or not target.outer.size else layout(program, target, OUTER)
-
-
-def fits(candidate: Plan) -> bool:
-    return all(level.fits for level in candidate.levels.values())
-
-
-def layout(program: Program, target: Machine, level: int) -> Plan:
-    """All tensors in one level; stacks and scratch beside the cores."""
-    end = len(program.ops)
-    whole = Lifetime(0, max(end, 1))
-    kept = persistent_items(program)
-    transient = tensor_items(program)
-    stacks = Item(STACKS, target.cores * target.stack_bytes, whole, "stack")
-    scratch = [
-        Item(f"scratch {i}", op.kind.scratch(target.cores), Lifetime(i, i + 1), "scratch")
-        for i, op in enumerate(program.ops)
-        if op.kind.scratch(target.cores)
-    ]
-    items = [
-        (
-            ([stacks] if memory is target.near else []) + (kept if i == level else []),
-            (scratch if memory is target.near else []) + (transient if i == level else []),
-        )
-        for i, memory in enumerate(working(target))
-    ]
-    return assembled(program, target, items, {})
-
-
-def working(target: Machine) -> tuple[Memory, ...]:
-    """The memories that a step works with; those further out are not used yet."""
-    return target.memories[: OUTER + 1]
-
-
-def assembled(
-    program: Program,
-    target: Machine,
-    items: list[tuple[list[Item], list[Item]]],
-    tilings: Mapping[int, Tiling],
-) -> Plan:
-    """Place what persists and what comes and goes, level by level: `items` of each."""
-    levels: dict[str, LevelPlan] = {}
-    buffers: list[Buffer] = []
-    for memory, (kept, transient) in zip(working(target), items, strict=True):
-        levels[memory.name], placed = one_level(memory, target.alignment, kept, transient)
-        buffers += placed
-    home = {t: b for b in buffers for t in (b.name, *b.aliases)}
-    by_position = {
-        int(b.name.partition(" ")[2]): b for b in buffers if b.role == "scratch" and b.name.startswith("scratch ")
-    }
-    return Plan(program, target, levels, tuple(buffers), home, by_position, home[STACKS], tilings)
-
-
-def persistent_items(program: Program) -> list[Item]:
-    whole = Lifetime(0, max(len(program.ops), 1))
-    return [Item(t.name, t.nbytes, whole, t.role.value, (t,)) for t in program.tensors.values() if t.role.persistent]
-
-
-def tensor_items(program: Program) -> list[Item]:
-    lives = lifetimes(program)
-    root = shared_storage(program, lives)
-    groups: dict[str, list[str]] = {}
-    for name in lives:
-        groups.setdefault(root[name], []).append(name)
-    items = []
-    for first, members in groups.items():
-        life = Lifetime(min(lives[m].birth for m in members), max(lives[m].death for m in members))
-        tensors = tuple(program.tensors[m] for m in (first, *(m for m in members if m != first)))
-        items.append(Item(first, max(t.nbytes for t in tensors), life, tensors[0].role.value, tensors))
-    return items
-
-
-def one_level(
-    memory: Memory, alignment: int, kept: list[Item], transient: list[Item]
-) -> tuple[LevelPlan, list[Buffer]]:
-    placed: list[Buffer] = []
-    offset = persistent = 0
-    for item in sorted(kept, key=lambda i: i.role == "stack"):
-        placed.append(buffer(item, memory.name, offset))
-        offset += aligned(item.size, alignment)
-        persistent = persistent if item.role == "stack" else offset
-    problem = Problem(
-        tuple(Interval(i.name, aligned(i.size, alignment), i.life.birth, i.life.death) for i in transient), alignment
-    )
-    found = place(problem) if transient else Placement({}, 0, 0, True, (), 0, "empty")
-    placed += [buffer(i, memory.name, offset + found.offsets[i.name]) for i in transient]
-    stacks = sum(i.size for i in kept if i.role == "stack")
-    level = LevelPlan(
-        memory.name,
-        memory.size,
-        used=offset + found.peak,
-        persistent=persistent,
-        arena=offset - persistent + found.peak,
-        peak_live=offset + found.lower_bound,
-        lower_bound=offset + found.lower_bound,
-        peak_position=found.peak_position,
-        live_at_peak=tuple(found.live_at_peak),
-        stacks=stacks,
-        proved=found.proved,
-        method=found.method,
-        reserved=memory.reserved,
-    )
-    return level, placed
-
-
-def buffer(item: Item, level: str, offset: int) -> Buffer:
-    first = item.tensors[0] if item.tensors else None
-    return Buffer(
-        item.name,
-        level,
-        offset,
-        item.size,
-        item.life.birth,
-        item.life.death,
-        item.role,
-        first.layer if first else "",
-        tuple(t.name for t in item.tensors[1:]),
-        first.source if first else None,
-    )

@@ -49,25 +49,35 @@ class Board:
         self.begins = {at: found.start for found in segments(self.program).values() for at in found}
 
     def bring(self, at: int) -> None:
-        offers = [o for o in self.offers(at) if o.gain > 0]
-        if offers:
-            self.take(at, max(offers, key=lambda o: o.gain))
+        best = self.best_offer(at)
+        if best is not None:
+            self.take(at, best)
 
-    def offers(self, at: int) -> Iterator[Offer]:
-        """Hosts nearer and farther, as long as there is something that they may bring."""
+    def best_offer(self, at: int) -> Offer | None:
+        """Of hosts nearer and farther, as long as there is something that they may bring; None where nothing gains."""
+        best: Offer | None = None
         streams = [k for k, s in enumerate(self.tilings[at].streams) if may_come_early(s)]
         written: set[str] = set()
         for host in range(at - 1, max(self.begins[at], at - REACH) - 1, -1):
             written |= {self.stored(v.tensor) for v in self.program.ops[host].writes}
             streams = [k for k in streams if self.stored(self.tilings[at].streams[k].tensor) not in written]
             for some in subsets(self.tilings[at], streams):
-                offer = self.offer(at, host, some)
+                floor = best.gain if best is not None else 0.0
+                offer = self.offer(at, host, some, floor)
                 if offer is not None:
-                    yield offer
+                    best = offer if offer.gain > floor else best
                     break
+        return best
 
-    def offer(self, at: int, host: int, streams: list[int]) -> Offer | None:
-        """None where the tiles do not fit, or too many transfers would be under way."""
+    def offer(self, at: int, host: int, streams: list[int], floor: float) -> Offer | None:
+        """None where the tiles do not fit, or too many transfers would be under way; rough where it cannot gain more
+        than `floor`."""
+        coming = first_cycles(self.tilings[at], streams, self.rooms[at].machine.link)
+        hidden = min(coming, sum(self.idle_at(p) for p in range(host, at)))
+        costs = self.rooms[host].machine.costs.tile
+        most = hidden - (costs.early_more if host in self.tilings else costs.early)
+        if most <= floor:
+            return Offer(host, tuple(streams), {}, hidden, most)
         need = early_bytes(marked(self.tilings[at], host, streams))
         recut: dict[int, Tiling] = {}
         loss = 0.0
@@ -83,13 +93,7 @@ class Board:
                 self.flights[p] + in_flight(host_tiling) + len(streams) > self.rooms[p].machine.link.channels
             ):  # a core that starts one more waits for ever
                 return None
-        hidden = min(
-            first_cycles(self.tilings[at], streams, self.rooms[at].machine.link),
-            sum(self.idle_at(p) for p in range(host, at)),
-        )
-        costs = self.rooms[host].machine.costs.tile
-        start = costs.early_more if host in self.tilings else costs.early
-        return Offer(host, tuple(streams), recut, hidden, hidden - loss - start)
+        return Offer(host, tuple(streams), recut, hidden, most - loss)
 
     def take(self, at: int, offer: Offer) -> None:
         for p, tiling in offer.recut.items():

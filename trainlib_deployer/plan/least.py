@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from trainlib_deployer.machine.machine import Machine
-from trainlib_deployer.plan import build, tiled
+from trainlib_deployer.plan import tiled
 from trainlib_deployer.plan.best_tiling import Job, prospects
+from trainlib_deployer.plan.layout import INNER, fits, persistent_items, tensor_items, untiled
 from trainlib_deployer.plan.plan import Plan
 from trainlib_deployer.plan.tiles import Room
 from trainlib_deployer.plan.ways import leanest_way
@@ -17,8 +18,8 @@ ATTEMPTS = 4  # the arena may lose bytes to gaps
 
 def leanest(program: Program, target: Machine) -> Plan:
     """On one core. Untiled if that fits; else, where L1 is what is short, the plan that needs the least of it."""
-    direct = build.untiled(program, target.leaner(1))
-    if build.fits(direct) or direct.outer.used > target.outer.size or not target.inner.size:
+    direct = untiled(program, target.leaner(1))
+    if fits(direct) or direct.outer.used > target.outer.size or not target.inner.size:
         return direct
     small = least_tiled(program, direct.target)
     return small if small is not None and small.inner.used < direct.inner.used else direct
@@ -26,9 +27,10 @@ def leanest(program: Program, target: Machine) -> Plan:
 
 def least_tiled(program: Program, target: Machine) -> Plan | None:
     """Every operation in its smallest tiles, in an L1 just large enough; None where that is not found."""
-    size = least_l1(program, target)
+    size, items = least_l1(program, target), tuple(tensor_items(program))
     for _ in range(ATTEMPTS):
-        found = tiled.arranged(program, target.with_memory(build.INNER, size, reserved=0), min(tiled.SMALL), 1.0)
+        chip = target.with_memory(INNER, size, reserved=0)
+        found = tiled.arranged(tiled.Setting(program, items, chip, min(tiled.SMALL), 1.0))
         if found is None:
             return None
         level = found.inner
@@ -41,10 +43,10 @@ def least_tiled(program: Program, target: Machine) -> Plan | None:
 
 def least_l1(program: Program, target: Machine) -> int:
     """Stacks, what lives in L1, and the operation that leaves the least beside them."""
-    items = build.tensor_items(program)
+    items = tensor_items(program)
     here = tiled.residents(program, items, min(tiled.SMALL), target)
     always = target.cores * target.stack_bytes
-    always += sum(target.aligned(i.size) for i in build.persistent_items(program) if i.name in here)
+    always += sum(target.aligned(i.size) for i in persistent_items(program) if i.name in here)
     used = tiled.occupied(items, here, max(len(program.ops), 1), target)
     room = Room(here, 0, target)
     return always + max(u + smallest(program, op, room) for u, op in zip(used, program.ops, strict=True))

@@ -6,16 +6,16 @@ share one arena a level.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from math import inf
 
 from trainlib_deployer.machine.machine import Machine
-from trainlib_deployer.plan import build
-from trainlib_deployer.plan.build import STACKS, Item
 from trainlib_deployer.plan.chains import chained
 from trainlib_deployer.plan.cycles import untiled_cycles
 from trainlib_deployer.plan.early import bring_early, first_bytes
+from trainlib_deployer.plan.layout import STACKS, Item, assembled, fits, one_level, persistent_items, tensor_items
 from trainlib_deployer.plan.plan import Plan
 from trainlib_deployer.plan.tiles import Room, Tiling
 from trainlib_deployer.plan.ways import Way, fastest
@@ -27,44 +27,83 @@ SHARE = 8  # ... as long as those that persist take no more than this part of it
 MARGINS = (1.0, 0.9, 0.75, 0.5)  # of the bytes left: what the arena may lose to gaps
 
 
+@dataclass(frozen=True)
+class Setting:
+    """What is decided before tiles are: the machine and its team, what lives in the inner level, and the margin."""
+
+    program: Program
+    items: tuple[Item, ...]  # what comes and goes in it
+    machine: Machine
+    small: int  # bytes of a tensor that may live in the inner level
+    margin: float
+
+    @cached_property
+    def here(self) -> frozenset[str]:
+        return residents(self.program, self.items, self.small, self.machine)
+
+    @cached_property
+    def far(self) -> tuple[list[Item], list[Item]]:
+        """What lives in the outer level: persistent, and coming and going."""
+        return left_outside(self.program, self.items, self.here)
+
+    @cached_property
+    def left(self) -> list[int]:
+        return room_left(self)
+
+    @cached_property
+    def ways(self) -> list[Way] | None:
+        """How each operation runs; None where one does not fit, or what stays outside does not."""
+        machine = self.machine
+        if min(self.left) < 0 or outer_bytes(self.far, machine) > machine.outer.size:
+            return None
+        return settled(self.program, self.here, self.left, machine)
+
+
+def settings(program: Program, machine: Machine) -> Iterator[list[Setting]]:
+    """Those of one margin at a time."""
+    items = tuple(tensor_items(program))
+    for margin in MARGINS:
+        yield [Setting(program, items, machine, small, margin) for small in SMALL]
+
+
 def tiled_layout(program: Program, target: Machine) -> Plan | None:
     """Of those that fit, the one that takes the fewest cycles; None where none does."""
-    for margin in MARGINS:
-        best: tuple[float, int, Plan] | None = None
-        for small in SMALL:
-            plain = fitting(program, target, small, margin)
+    for group in settings(program, target):
+        best: tuple[float, Setting, Plan] | None = None
+        for setting in group:
+            plain = fitting(setting)
             taken = inf if plain is None else cycles(plain)
             if plain is not None and taken < (best[0] if best else inf):
-                best = taken, small, plain
+                best = taken, setting, plain
             elif best is not None:
                 break  # with less room for tiles it gets no better
         if best is not None:
-            taken, small, plain = best
-            joint = with_chains(plain, small, margin)
+            taken, setting, plain = best
+            joint = with_chains(setting)
             return joint if joint is not None and cycles(joint) < taken else plain
+        if all(setting.ways is None for setting in group):
+            return None  # nor with a larger margin
     return None
 
 
-def fitting(program: Program, target: Machine, small: int, margin: float) -> Plan | None:
+def fitting(setting: Setting) -> Plan | None:
     """With tiles that come early if that fits, else without."""
     for early in (True, False):
-        found = arranged(program, target, small, margin, early)
-        if found is None or build.fits(found):
+        found = arranged(setting, early)
+        if found is None or fits(found):
             return found
     return None
 
 
-def with_chains(plain: Plan, small: int, margin: float) -> Plan | None:
+def with_chains(setting: Setting) -> Plan | None:
     """The same step with loops that follow other operations tile by tile; None where there are none."""
-    program, target = plain.program, plain.target
-    items = build.tensor_items(program)
-    here = residents(program, items, small, target)
-    left = room_left(program, target, items, here, margin)
-    alone = settled(program, here, left, target)
-    if alone is None:
+    if setting.ways is None:
         return None
-    joint = chained(program, here, left, target, [way.cycles for way in alone])
-    return None if joint is program else fitting(joint, target, small, margin)
+    alone = [way.cycles for way in setting.ways]
+    joint = chained(setting.program, setting.here, setting.left, setting.machine, alone)
+    if joint is setting.program:
+        return None
+    return fitting(replace(setting, program=joint, items=tuple(tensor_items(joint))))
 
 
 def cycles(plan: Plan) -> float:
@@ -81,64 +120,54 @@ def op_cycles(plan: Plan, at: int) -> float:
     return untiled_cycles(op, far, plan.target)
 
 
-def arranged(program: Program, target: Machine, small: int, margin: float, early: bool = False) -> Plan | None:
-    end = max(len(program.ops), 1)
-    whole = Lifetime(0, end)
-    items = build.tensor_items(program)
-    here = residents(program, items, small, target)
-    kept = build.persistent_items(program)
-    far = left_in_l2(program, items, here)
-    if build.one_level(target.outer, target.alignment, *far)[0].used > target.outer.size:
-        return None  # whatever the tiles
-    fixed = [Item(STACKS, target.cores * target.stack_bytes, whole, "stack")]
-    left = room_left(program, target, items, here, margin)
-    if min(left) < 0:
-        return None
-    ways = settled(program, here, left, target)
+def arranged(setting: Setting, early: bool = False) -> Plan | None:
+    ways, machine, here = setting.ways, setting.machine, setting.here
     if ways is None:
         return None
-    program = replace(program, ops=[w.op for w in ways])
+    program = replace(setting.program, ops=[w.op for w in ways])
     found = {at: w.tiling for at, w in enumerate(ways) if w.tiling is not None}
     if early:
-        found = bring_early(program, found, [Room(here, capacity, target) for capacity in left])
+        found = bring_early(program, found, [Room(here, capacity, machine) for capacity in setting.left])
+    stacks = Item(STACKS, machine.cores * machine.stack_bytes, Lifetime(0, max(len(program.ops), 1)), "stack")
     buffers = [i for at, t in found.items() for i in stream_items(at, t)]
     scratch = [
         Item(f"scratch {at}", size, Lifetime(at, at + 1), "scratch")
         for at, op in enumerate(program.ops)
-        if (size := found[at].scratch if at in found else op.kind.scratch(target.cores))
+        if (size := found[at].scratch if at in found else op.kind.scratch(machine.cores))
     ]
-    return build.assembled(
-        program,
-        target,
-        [
-            ([*fixed, *(k for k in kept if k.name in here)], [*buffers, *scratch, *at_home(items, here, True)]),
-            far,
-        ],
-        found,
-    )
+    kept = [stacks, *(k for k in persistent_items(program) if k.name in here)]
+    inside = (kept, [*buffers, *scratch, *at_home(setting.items, here, True)])
+    return assembled(program, machine, [inside, setting.far], found)
 
 
-def room_left(program: Program, target: Machine, items: list[Item], here: frozenset[str], margin: float) -> list[int]:
-    """Bytes of L1 at each operation, beside stacks and what lives there."""
-    taken = target.cores * target.stack_bytes
-    taken += sum(target.aligned(k.size) for k in build.persistent_items(program) if k.name in here)
-    free = target.inner.size - target.inner.reserved - target.aligned(taken)
-    return [int(margin * (free - used)) for used in occupied(items, here, max(len(program.ops), 1), target)]
+def room_left(setting: Setting) -> list[int]:
+    """Bytes of the inner level at each operation, beside stacks and what lives there."""
+    program, machine, here = setting.program, setting.machine, setting.here
+    taken = machine.cores * machine.stack_bytes
+    taken += sum(machine.aligned(k.size) for k in persistent_items(program) if k.name in here)
+    free = machine.inner.size - machine.inner.reserved - machine.aligned(taken)
+    used = occupied(setting.items, here, max(len(program.ops), 1), machine)
+    return [int(setting.margin * (free - u)) for u in used]
 
 
-def left_in_l2(program: Program, items: list[Item], here: frozenset[str]) -> tuple[list[Item], list[Item]]:
+def left_outside(program: Program, items: Sequence[Item], here: frozenset[str]) -> tuple[list[Item], list[Item]]:
     """What persists, and what comes and goes."""
-    return [k for k in build.persistent_items(program) if k.name not in here], at_home(items, here, False)
+    return [k for k in persistent_items(program) if k.name not in here], at_home(items, here, False)
+
+
+def outer_bytes(far: tuple[list[Item], list[Item]], machine: Machine) -> int:
+    return one_level(machine.outer, machine.alignment, *far)[0].used
 
 
 def least_l2(program: Program, target: Machine) -> int:
-    """Bytes that stay in L2 with as much in L1 as may live there, whether or not the tiles then fit beside it."""
-    items = build.tensor_items(program)
+    """Bytes that stay in the outer level with as much in the inner one as may live there, whether or not the tiles then
+    fit beside it."""
+    items = tensor_items(program)
     here = residents(program, items, SMALL[0], target)
-    return build.one_level(target.outer, target.alignment, *left_in_l2(program, items, here))[0].used
+    return outer_bytes(left_outside(program, items, here), target)
 
 
-def at_home(items: list[Item], here: frozenset[str], inside: bool) -> list[Item]:
+def at_home(items: Sequence[Item], here: frozenset[str], inside: bool) -> list[Item]:
     return [i for i in items if (i.name in here) is inside]
 
 
@@ -157,7 +186,7 @@ def stream_items(at: int, tiling: Tiling) -> list[Item]:
     return out
 
 
-def residents(program: Program, items: list[Item], small: int, machine: Machine) -> frozenset[str]:
+def residents(program: Program, items: Sequence[Item], small: int, machine: Machine) -> frozenset[str]:
     """Tensors that live in L1: the small ones; of those that persist the smallest, up to a share. What is only recorded
     is no concern of a tile's either."""
     free = machine.inner.size - machine.inner.reserved
@@ -172,7 +201,7 @@ def residents(program: Program, items: list[Item], small: int, machine: Machine)
     return frozenset(chosen)
 
 
-def occupied(items: list[Item], here: frozenset[str], end: int, machine: Machine) -> list[int]:
+def occupied(items: Sequence[Item], here: frozenset[str], end: int, machine: Machine) -> list[int]:
     """Bytes of transient residents that are alive at each operation."""
     total = [0] * end
     for item in at_home(items, here, True):

@@ -14,7 +14,7 @@ from math import prod
 
 from trainlib_deployer.machine.machine import Machine
 from trainlib_deployer.plan.cycles import is_chain, transfer_cycles, work_cycles
-from trainlib_deployer.plan.window import Window, alike, same_layout, window
+from trainlib_deployer.plan.window import Window, alike, same_layout, windows_of
 from trainlib_deployer.program.ir import Kind, Part, Program, Role, View
 
 LANE_BYTES = 104  # what a team keeps of one stream (tl_lane)
@@ -172,7 +172,7 @@ def tiled(program: Program, parts: tuple[Part, ...], room: Room, ahead: bool) ->
             slots.append(None)
             by_operand.append([None] * len(parts))
             continue
-        windows = alike([window(v, tensor.dtype.size) for v in views])
+        windows = alike(windows_of(views, tensor.dtype.size))
         if windows is None:
             return None
         by_operand.append(windows)
@@ -241,14 +241,14 @@ def updated(parts: tuple[Part, ...]) -> dict[int, int]:
 
 def stream(tensor: str, writes: bool, windows: list[Window], count: int, shares: int | None, alignment: int) -> Stream:
     """Reads move when their window changes; results leave before it changes. Of `count` buffers each window takes the
-    next."""
+    next. Equal windows are one object."""
     moves: list[Move] = []
     buffer = 0
     for k, w in enumerate(windows):
-        fresh = k == 0 or w != windows[k - 1]
+        fresh = k == 0 or w is not windows[k - 1]
         if fresh and k:
             buffer = (buffer + 1) % count
-        last = k + 1 == len(windows) or w != windows[k + 1]
+        last = k + 1 == len(windows) or w is not windows[k + 1]
         moves.append(Move(w, buffer, last if writes else fresh))
     buffers = 1 + max(m.buffer for m in moves)
     size = aligned(max(w.nbytes for w in windows), alignment)
@@ -278,7 +278,13 @@ def cost(parts: tuple[Part, ...], streams: list[Stream], machine: Machine, ahead
         for k, m in enumerate(s.moves):
             if m.moves:
                 transfer[k] += transfer_cycles(m.window, machine.link)
-    work = [work_cycles(p, machine) for p in parts]
+    known: dict[object, float] = {}
+    work = []
+    for p in parts:  # most tiles are alike
+        key = p.kind, tuple(v.shape for v in (*p.reads, *p.writes))
+        if key not in known:
+            known[key] = work_cycles(p, machine)
+        work.append(known[key])
     tiles = machine.costs.tile.tile * len(parts)
     bare = sum(work) + tiles
     exposed = sum(transfer)

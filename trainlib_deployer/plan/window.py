@@ -52,6 +52,24 @@ def window(view: View, size: int) -> Window | None:
     return Window(view.offset * size, run * size, rows, pitch * size, planes, plane_pitch * size, tuple(dense))
 
 
+def windows_of(views: Sequence[View], size: int) -> list[Window | None]:
+    """Of each view; equal ones are one object, and only offsets differ between views of the same shape."""
+    found: list[Window | None] = []
+    first: dict[object, Window | None] = {}
+    known: dict[View, Window | None] = {}
+    equal: dict[Window, Window] = {}
+    for v in views:
+        if v not in known:
+            key = v.shape, v.strides
+            if key not in first:
+                first[key] = window(v, size)
+            like = first[key]
+            made = like if like is None else replace(like, offset=v.offset * size)
+            known[v] = made if made is None else equal.setdefault(made, made)
+        found.append(known[v])
+    return found
+
+
 def alike(windows: Sequence[Window | None]) -> list[Window] | None:
     """The same transfers with one pitch and one plane pitch for all, as a stream has them; None where there is no such
     pair. The last channel of an image has rows where others have planes."""
@@ -62,7 +80,10 @@ def alike(windows: Sequence[Window | None]) -> list[Window] | None:
     pitches = list(dict.fromkeys((*(p for pair in deep for p in pair), *(w.pitch for w in known if w.rows > 1))))
     if len(deep) > 1 or len(pitches) > 2:
         return None
-    return [as_planes(w) if w.rows > 1 and w.pitch != pitches[0] else w for w in known]
+    if len(pitches) < 2:
+        return known
+    changed = {w: as_planes(w) if w.rows > 1 and w.pitch != pitches[0] else w for w in known}
+    return [changed[w] for w in known]
 
 
 def as_planes(w: Window) -> Window:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
-from trainlib_deployer.program.ir import View
+from trainlib_deployer.program.ir import Kind, View
 
 
 @dataclass(frozen=True)
@@ -34,3 +35,16 @@ def strides(prefix: str, names: Sequence[str], view: View, rank: int | None = No
     """Fields such as a_m, a_k from a view's (first `rank`) strides; extents of one need none."""
     dims = zip(names, view.strides[:rank], view.shape[:rank], strict=True)
     return [(f"{prefix}_{n}", s if e > 1 else 0) for n, s, e in dims]
+
+
+class Kernel(Kind, Protocol):
+    """An operation that a function of the C library carries out; everything else is a generated loop."""
+
+    @property
+    def headers(self) -> tuple[str, ...]:
+        """The headers of the C library that declare it."""
+        ...
+
+    def call(self, reads: list[Operand], writes: list[Operand], scratch: str) -> Call:
+        """The C statement."""
+        ...

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from trainlib_deployer.machine.costs import Costs
-    from trainlib_deployer.program.call import Call, Operand
 
 Shape = tuple[int, ...]
 
@@ -231,19 +230,6 @@ class Priced(Kind, Protocol):
 
     def cycles(self, cores: int, costs: Costs) -> float:
         """Of the slowest core."""
-        ...
-
-
-class Kernel(Kind, Protocol):
-    """An operation that a function of the C library carries out; everything else is a generated loop."""
-
-    @property
-    def headers(self) -> tuple[str, ...]:
-        """The headers of the C library that declare it."""
-        ...
-
-    def call(self, reads: list[Operand], writes: list[Operand], scratch: str) -> Call:
-        """The C statement."""
         ...
 
 

@@ -19,6 +19,18 @@ from trainlib_deployer.user.model import UserModel
 from trainlib_deployer.user.weights import load_weights
 
 
+def load(
+    spec: str,
+    input_shape: str | None = None,
+    weights: Path | None = None,
+    steps: int = 5,
+    accumulate: int = 1,
+    may_miss: tuple[str, ...] = (),
+) -> UserModel:
+    """The model of `FILE[:NAME]`, checked, with the samples for `steps` steps."""
+    return load_file(spec, input_shape, weights, steps * accumulate, steps, may_miss)
+
+
 def load_file(
     spec: str,
     input_shape: str | None,

@@ -61,17 +61,3 @@ def parameter_count(module: nn.Module) -> int:
 def trainable(module: nn.Module) -> dict[str, torch.nn.Parameter]:
     """Parameters without elements, as those of nn.Linear(8, 0), have no gradient to compute."""
     return {n: p for n, p in module.named_parameters() if p.requires_grad and (is_lazy(p) or p.numel())}
-
-
-def load(
-    spec: str,
-    input_shape: str | None = None,
-    weights: Path | None = None,
-    steps: int = 5,
-    accumulate: int = 1,
-    may_miss: tuple[str, ...] = (),
-) -> UserModel:
-    """The model of `FILE[:NAME]`, checked, with the samples for `steps` steps; see load_model."""
-    from trainlib_deployer.user.load_model import load_file
-
-    return load_file(spec, input_shape, weights, steps * accumulate, steps, may_miss)

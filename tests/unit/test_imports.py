@@ -1,0 +1,87 @@
+"""Who imports whom: no circles in the package, whether at the top of a file, for types alone or inside a function."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+PACKAGE = "trainlib_deployer"
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def module_of(path: Path, root: Path) -> str:
+    name = ".".join(path.relative_to(root).with_suffix("").parts)
+    return name.removesuffix(".__init__")
+
+
+def imported(path: Path) -> Iterator[tuple[str, bool]]:
+    """Names that a file imports, of modules or in them, and whether a function does."""
+    tree = ast.parse(path.read_text())
+    functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
+    within = {id(node) for f in functions for node in ast.walk(f)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            for alias in node.names:
+                yield f"{node.module}.{alias.name}", id(node) in within
+        elif isinstance(node, ast.Import):
+            for alias in node.names:
+                yield alias.name, id(node) in within
+
+
+def arrows(root: Path) -> dict[str, set[str]]:
+    """Module to the modules of the package that it imports. A kernel's row is handed the kind that it is for, whose
+    family asks the table: the row names its type, no more."""
+    paths = {module_of(p, root): p for p in sorted((root / PACKAGE).rglob("*.py"))}
+    found: dict[str, set[str]] = {}
+    for module, path in paths.items():
+        targets = set()
+        for name, _ in imported(path):
+            target = name if name in paths else name.rpartition(".")[0]
+            row_of_kind = module.startswith(f"{PACKAGE}.kernels.") and target.startswith(f"{PACKAGE}.ops.")
+            if target in paths and target != module and not row_of_kind:
+                targets.add(target)
+        found[module] = targets
+    return found
+
+
+def circles(graph: dict[str, set[str]]) -> list[list[str]]:
+    """Groups of modules each of which leads to every other."""
+    reached = {m: reach(graph, m) for m in graph}
+    groups = {tuple(sorted(n for n in reached[m] if m in reached[n])) for m in graph if m in reached[m]}
+    return [list(g) for g in sorted(groups)]
+
+
+def reach(graph: dict[str, set[str]], start: str) -> set[str]:
+    seen: set[str] = set()
+    left = [start]
+    while left:
+        for target in graph[left.pop()] - seen:
+            seen.add(target)
+            left.append(target)
+    return seen
+
+
+def test_no_circle_of_imports() -> None:
+    assert circles(arrows(ROOT)) == []
+
+
+def test_the_planner_imports_nothing_inside_a_function() -> None:
+    rooms = ("plan", "machine", "arena", "program", "passes", "emit", "check")
+    paths = [p for room in rooms for p in sorted((ROOT / PACKAGE / room).rglob("*.py"))]
+    assert len(paths) > 40
+    late = [f"{module_of(p, ROOT)}: {name}" for p in paths for name, inner in imported(p) if inner]
+    assert late == []
+
+
+def test_circles_are_found(tmp_path: Path) -> None:
+    files = {
+        "a": "from trainlib_deployer.b import x",
+        "b": "def f():\n    from trainlib_deployer import c",
+        "c": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from trainlib_deployer.a import y",
+        "d": "import trainlib_deployer.a",
+    }
+    (tmp_path / PACKAGE).mkdir()
+    for name, text in files.items():
+        (tmp_path / PACKAGE / f"{name}.py").write_text(text)
+    assert circles(arrows(tmp_path)) == [[f"{PACKAGE}.{n}" for n in "abc"]]
