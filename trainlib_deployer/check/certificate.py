@@ -100,7 +100,7 @@ class Emitted:
     @cached_property
     def functions(self) -> dict[str, tuple[list[str], str]]:
         """Generated loops: parameters and body."""
-        return {name: (args.split(", "), body) for name, args, body in LOOP_BODY.findall(self.loops)}
+        return {name: (re.split(r",\s+", args), body) for name, args, body in LOOP_BODY.findall(self.loops)}
 
     def used(self, text: str) -> Iterator[str]:
         yield from (name for _, name in USE.findall(text) if name in self.places)
@@ -217,7 +217,7 @@ def in_place(emitted: Emitted, old: Stretch, new: Stretch) -> bool:
     """True when one generated loop reads the last of `old` and writes the first of `new`, element by element."""
     if old.death - 1 != new.birth or (old.begin, old.end) != (new.begin, new.end):
         return False
-    text = without_early(emitted.statements[new.birth])
+    text = " ".join(without_early(emitted.statements[new.birth]).split())  # long names wrap lines
     if "tl_tiles_open" in text:
         if emitted.plan["ops"][new.birth]["kind"] != "map":
             return False

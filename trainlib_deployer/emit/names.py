@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Iterator
+from itertools import chain, count
+from zlib import crc32
 
 import numpy as np
 
@@ -11,16 +13,23 @@ from trainlib_deployer.program.ir import DType
 
 KEYWORDS = frozenset(
     """auto break case char const continue default do double else enum extern float for goto if inline int long register
-    restrict return short signed sizeof static struct switch typedef union unsigned void volatile while""".split()
+    restrict return short signed sizeof static struct switch typedef union unsigned void volatile while asm typeof
+    linux unix i386 errno offsetof""".split()
 )
-
-MACROS = re.compile(r"(PLAN|NET|DATA|OFFSET|TL)_.*|L[12]|[FI]32|U16|U8|STACKS|SCRATCH|TILE|LANES|TRACE|RECORDED")
-FUNCTIONS = frozenset("init train_step evaluate forward save load trace profile paint position l1 l2".split())
+# What a parameter of net_train_step must not hide, and what data_ begins otherwise.
+USED = frozenset("memcpy learning_rate run names reference operations".split())
+MACROS = re.compile(r"(PLAN|NET|DATA|OFFSET|TL)_.*|L[12]|[FI]32|U16|U8|[A-Z0-9_]{4,}|_[A-Z_].*")
+FUNCTIONS = frozenset("init train_step evaluate forward save load trace profile paint position l1 l2 l1_t l2_t".split())
+LONGEST = 40  # of an identifier: lines stay within what a page shows
+BEGINNING, END = 16, 14  # of a longer name that are kept, with a checksum of it
 
 
 def identifier(name: str) -> str:
+    """A name of C, the same wherever it appears: nothing but the name itself decides."""
     clean = re.sub(r"[^A-Za-z0-9_]", "_", name)
-    if not clean or clean[0].isdigit() or clean in KEYWORDS or MACROS.fullmatch(clean):
+    if len(clean) > LONGEST:
+        clean = f"{clean[:BEGINNING]}_{clean[-END:]}_{crc32(name.encode('utf-8', 'surrogatepass')):08x}"
+    if not clean or clean[0].isdigit() or clean in KEYWORDS or name in USED or MACROS.fullmatch(clean):
         clean = "t_" + clean
     return clean
 
@@ -36,14 +45,14 @@ def unique_identifiers(names: Iterable[str], others: Iterable[str] = ()) -> dict
     taken = {identifier(name) for name in others}
     out: dict[str, str] = {}
     for name in names:
-        base = identifier(name)
-        wish, n = base, 1
-        while wish in taken:
-            n += 1
-            wish = f"{base}_{n}"
-        taken.add(wish)
-        out[name] = wish
+        out[name] = another(identifier(name), taken)
+        taken.add(out[name])
     return out
+
+
+def another(wish: str, taken: Container[str]) -> str:
+    """`wish`, or with a number behind it if that is taken."""
+    return next(n for n in chain([wish], (f"{wish}_{i}" for i in count(2))) if n not in taken)
 
 
 def literal(value: float | int, dtype: DType) -> str:
@@ -65,11 +74,37 @@ def literal(value: float | int, dtype: DType) -> str:
     return f"{text}f"
 
 
-def comment(text: str) -> str:
+def shown(text: str, most: int) -> str:
+    """At most so many characters, none of which moves others about or ends a line."""
+    plain = "".join(c if c.isprintable() else "?" for c in text)
+    return plain if len(plain) <= most else plain[: most - 3] + "..."
+
+
+def comment(text: str, most: int = 100) -> str:
     """Text that cannot end a C comment."""
-    return text.replace("*/", "* /").replace("/*", "/ *")
+    return shown(text, most).replace("*/", "* /").replace("/*", "/ *")
 
 
-def quoted(text: str) -> str:
-    """Text inside a C string."""
-    return text.replace("\\", "\\\\").replace('"', '\\"')
+def quoted(text: str, most: int = 80) -> str:
+    """Text inside a C string; of two question marks the compiler might make another character."""
+    return shown(text, most).replace("\\", "\\\\").replace('"', '\\"').replace("??", "?\\?")
+
+
+WIDEST = 120
+
+
+def narrow(text: str) -> str:
+    """C whose lines fit on a page: broken where a space is, outside of strings."""
+    return "\n".join(part for line in text.split("\n") for part in narrow_line(line))
+
+
+def narrow_line(line: str) -> Iterator[str]:
+    deeper = " " * (len(line) - len(line.lstrip()) + 4)
+    while len(line) > WIDEST and not line.startswith("#"):
+        blank = re.sub(r'"(\\.|[^"\\])*"', lambda m: "x" * len(m[0]), line)
+        at = blank.rfind(", ", len(deeper), WIDEST) + 1 or blank.rfind(" ", len(deeper), WIDEST + 1)
+        if at < 0:
+            break
+        yield line[:at].rstrip()
+        line = deeper + line[at + 1 :]
+    yield line

@@ -17,7 +17,7 @@ from trainlib_deployer.emit.calls import Addresses, call_lines
 from trainlib_deployer.emit.initial import SKETCH, Binary, contents, reference_steps, references, samples, string_lines
 from trainlib_deployer.emit.library import copy_library
 from trainlib_deployer.emit.loops import LoopLibrary
-from trainlib_deployer.emit.names import comment, identifier, literal, output_identifier, quoted
+from trainlib_deployer.emit.names import another, comment, identifier, literal, narrow, output_identifier, quoted
 from trainlib_deployer.emit.plan_json import plan_json
 from trainlib_deployer.emit.poison import poison_context
 from trainlib_deployer.emit.report import report
@@ -102,14 +102,15 @@ class Project:
         env.filters["quoted"] = quoted
         texts = {name: env.get_template(template).render(context) for name, template in TEMPLATES.items()}
         for name, text in texts.items():
-            (folder / name).write_text(text)
+            whole = narrow(text) if name.endswith((".c", ".h")) else text
+            (folder / name).write_text(whole, encoding="utf-8")
         self.weights.write(folder)
         self.data.write(folder)
         called = [texts[n] for n in ("net.c", "loops.c", "main.c", "data.c", "poison.h")]
         copy_library(folder / "kernels", [r.source for r in self.rows], called)
         plan = plan_json(self.user, self.plan, self.traces, self.steps, self.accumulate)
-        (folder / "plan.json").write_text(json.dumps(plan, indent=1) + "\n")
-        (folder / "report.html").write_text(report(plan))
+        (folder / "plan.json").write_text(json.dumps(plan, indent=1) + "\n", encoding="utf-8")
+        (folder / "report.html").write_text(report(plan), encoding="utf-8")
 
     def context(self) -> dict[str, Any]:
         program = self.plan.program
@@ -131,7 +132,7 @@ class Project:
             "c_alignment": c_alignment(self.plan.target),
             "offsets": self.offsets(),
             "arguments": arguments,
-            "outputs": [self.output(n, t) for n, t in program.outputs],
+            "outputs": self.outputs(),
             "recorded": max((t.numel for t in program.of_role(Role.RECORDED)), default=0),
             "headers": sorted(
                 {h for op in program.ops for h in headers(op)}
@@ -218,16 +219,16 @@ class Project:
     def arguments(self) -> list[dict[str, Any]]:
         """Inputs, then targets: the parameters of net_train_step."""
         program = self.plan.program
-        out = []
+        out: list[dict[str, Any]] = []
         for t in program.of_role(Role.INPUT, Role.TARGET):
             is_input = t.role is Role.INPUT
+            name = self.at.names[t.name]
             out.append(
                 {
-                    "name": self.at.names[t.name],
-                    "c_type": t.dtype.c_name,
-                    "numel": t.numel,
+                    "name": name,
+                    "size_macro": another(f"NET_{name.upper()}_SIZE", [a["size_macro"] for a in out]),
                     "bytes": t.nbytes,
-                    "shape": "x".join(map(str, t.shape)),
+                    **described(t),
                     "pointer": self.at.pointer(View.whole(t)),
                     "is_input": is_input,
                     "contents": samples(self.user, t, program.of_role(t.role).index(t), self.samples, self.data),
@@ -235,19 +236,24 @@ class Project:
             )
         return out
 
-    def output(self, name: str, tensor: str) -> dict[str, Any]:
-        t = self.plan.program.tensors[tensor]
-        return {
-            "name": output_identifier(name),
-            "c_type": t.dtype.c_name,
-            "numel": t.numel,
-            "shape": "x".join(map(str, t.shape)),
-            "pointer": self.at.pointer(View.whole(t)),
-        }
+    def outputs(self) -> list[dict[str, Any]]:
+        """Functions that return them; names of macros beside those of the arguments."""
+        functions, sizes = set[str](), {a["size_macro"] for a in self.arguments()}
+        out = []
+        for name, tensor in self.plan.program.outputs:
+            t = self.plan.program.tensors[tensor]
+            function = another(output_identifier(name), functions)
+            macro = another(f"NET_{function.upper()}_SIZE", sizes)
+            functions.add(function)
+            sizes.add(macro)
+            pointer = self.at.pointer(View.whole(t))
+            out.append({"name": function, "size_macro": macro, "pointer": pointer, **described(t)})
+        return out
 
     def trace_entry(self, trace: Trace) -> dict[str, Any]:
         t = self.plan.program.tensors[trace.tensor]
-        return {"id": trace.id, "name": trace.name, "pointer": self.at.pointer(View.whole(t)), "bytes": t.nbytes}
+        pointer = self.at.pointer(View.whole(t))
+        return {"id": trace.id, "comment": comment(trace.name), "pointer": pointer, "bytes": t.nbytes}
 
     def segments(self) -> list[dict[str, Any]]:
         found = segments(self.plan.program)
@@ -271,6 +277,10 @@ class Project:
         if tiling is None:
             return hosting_lines(call_lines(op, position, self.at, self.library), early, self.at)
         return tiled_lines(op, tiling, position, self.at, self.library, early)
+
+
+def described(t: Tensor) -> dict[str, Any]:
+    return {"c_type": t.dtype.c_name, "numel": t.numel, "shape": "x".join(map(str, t.shape))}
 
 
 def describe(op: Op) -> str:
