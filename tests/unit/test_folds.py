@@ -22,6 +22,7 @@ C_LIB = Path(__file__).parents[2] / "c_lib"
 ROWS = 3
 SHAPES: list[Shape] = [(1,), (3,), (4,), (7,), (31,), (32,), (33,), (64,), (67,), (131,), (1024,)]
 SHAPES += [(3, 5), (5, 3), (2, 16), (2, 17), (11, 13), (3, 100), (2, 3, 5), (5, 7, 3), (2, 2, 37)]
+EMPTY: list[Shape] = [(0,), (3, 0), (0, 3)]
 BODIES = {"short": "copy", "long": "abs"}  # four at a time, one by one
 
 pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
@@ -54,7 +55,7 @@ def name(folded: Shape, op: str, turned: bool) -> str:
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
-    cases = [(folded, op, turned) for folded in SHAPES for op in BODIES for turned in (False, True)]
+    cases = [(folded, op, turned) for folded in SHAPES + EMPTY for op in BODIES for turned in (False, True)]
     texts = [loop(*case).replace("@NAME@", name(*case)) for case in cases]
     folder = tmp_path_factory.mktemp("folds")
     source, binary = folder / "folds.c", folder / "folds.so"
@@ -94,6 +95,13 @@ def test_sums_are_as_exact_as_those_of_pytorch(op: str, library: ctypes.CDLL) ->
             ours.append((run(library, name(folded, op, False), x)[0] - true) / true)
             theirs.append((torch.from_numpy(x).sum(1).numpy() - true) / true)
         assert np.std(ours) <= np.std(theirs), folded
+
+
+@pytest.mark.parametrize("folded", EMPTY)
+@pytest.mark.parametrize("op", BODIES)
+def test_nothing_adds_up_to_zero(folded: Shape, op: str, library: ctypes.CDLL) -> None:
+    total, largest = run(library, name(folded, op, False), np.ones((ROWS, 1), np.float32))
+    assert total.tolist() == [0.0] * ROWS and largest.tolist() == [-np.inf] * ROWS
 
 
 def test_infinities_stay(library: ctypes.CDLL) -> None:

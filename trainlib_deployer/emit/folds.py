@@ -147,7 +147,7 @@ def row(t: Text, f: Fold, begin: str, end: int | str) -> None:
     k = f"k{len(f.extents) - 1}"
     rest = end % f.lanes if isinstance(end, int) else 0
     even = end - rest if isinstance(end, int) else end
-    if even:
+    if even or not rest:  # also where there is no element
         step = f"{k} += {f.lanes}" if f.lanes > 1 else f"{k}++"
         t.open(f"for (int {k} = {begin}; {k} < {even}; {step}) {{")
         group(t, f, k, f.lanes)
