@@ -268,6 +268,18 @@ for name, p in {"0": 0, "1": 1, "1.5": 1.5, "inf": math.inf}.items():
     case("reductions", f"p_norm_{name.replace('.', '_')}", lambda x, p=p: torch.norm(x, p) * x.norm(p, 1), (3, 4))
 case("reductions", "p_norm_minus_1", lambda x: torch.norm(x, -1) * x.norm(-1, 1), positive(3, 4))
 case("reductions", "p_norm_minus_inf", lambda x: torch.norm(x, -math.inf) * x.norm(-math.inf, 1), (3, 4))
+case(
+    "reductions",
+    "of_a_number",
+    lambda x: (
+        x.logsumexp(0),
+        x.median(0)[0],
+        x.softmax(0) * x.amax(0),
+        x.norm(3, 0),
+        (x.any(0) * 2 + x.bool().sum(0)) * x,
+    ),
+    torch.tensor(-0.7),
+)
 case("reductions", "pdist", lambda x: F.pdist(x, 3.0) + torch.pdist(x), (4, 5))
 case("reductions", "long_sum", lambda x: (x.sum(), x.square().mean(1)), (3, 700))
 case("reductions", "long_sum_prime", lambda x: (x.sum(), x.square().mean(1), x.var(1), x.amax()), (3, 701))

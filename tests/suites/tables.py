@@ -22,7 +22,7 @@ if "expecttest" not in sys.modules:
         stand_in.TestCase = unittest.TestCase  # type: ignore[attr-defined]
         sys.modules["expecttest"] = stand_in
 
-MOST_SAMPLES = 4  # of one operator or module
+MOST_SAMPLES = 6  # of one operator or module
 
 
 class InMode(nn.Module):
@@ -77,7 +77,7 @@ def module_samples(info: Any, training: bool) -> Iterator[Branch]:
     torch.manual_seed(zlib.crc32(info.formatted_name.encode()))
     options = {"device": "cpu", "dtype": torch.float32, "requires_grad": True, "training": training}
     samples = list(info.module_inputs_func(info, **options))
-    for sample in samples:
+    for sample in spread(samples, MOST_SAMPLES):
         made = info.module_cls(*sample.constructor_input.args, **sample.constructor_input.kwargs)
         given = sample.forward_input
         if given is not None:

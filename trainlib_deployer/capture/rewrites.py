@@ -163,6 +163,9 @@ def median(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
     """The lower one of the two in the middle."""
     if dim is None:
         return x.flatten().sort()[0].select(0, (x.numel() - 1) // 2)
+    if not x.dim():
+        only = x.unsqueeze(0).sort(0)
+        return torch.return_types.median((only[0].squeeze(0), only[1].squeeze(0)))
     middle = (x.shape[dim] - 1) // 2
     values, indices = (v.narrow(dim, middle, 1) for v in x.sort(dim))
     return torch.return_types.median((values, indices) if keepdim else (values.squeeze(dim), indices.squeeze(dim)))

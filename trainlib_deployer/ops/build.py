@@ -226,5 +226,5 @@ def broadcast(*shapes: Shape) -> Shape:
 
 
 def folded_dims(shape: Shape, dims: Sequence[int]) -> list[int]:
-    """The dimensions a reduction folds, in order; none given means all."""
-    return sorted({d % len(shape) for d in dims}) if dims else list(range(len(shape)))
+    """The dimensions a reduction folds, in order; none given means all. A single number has none, whatever is given."""
+    return sorted({d % len(shape) for d in dims}) if dims and shape else list(range(len(shape)))

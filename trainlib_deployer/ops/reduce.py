@@ -30,8 +30,6 @@ def count(view: View, dims: list[int]) -> int:
 
 
 def folded(b: Builder, op: str, x: View, dims: Dims, keepdim: bool, **how: Any) -> View:
-    if not x.shape:
-        return b.map(lambda v: v, x)
     return b.reduce(op, as_dims(x, dims), x, keepdim=keepdim, **how)
 
 
