@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from trainlib_deployer.program.expr import Body, Expr, Operand
-from trainlib_deployer.program.ir import DType, Kind, Op, Program, Role, Shape, Source, Tensor, View
+from trainlib_deployer.program.ir import DType, Kind, Mentions, Op, Program, Role, Shape, Source, Tensor, View
 from trainlib_deployer.program.loop import Loop
 
 
@@ -31,6 +31,10 @@ class Builder:
     where: Where = field(default_factory=Where)
     meta: Any = None  # the fake tensor(s) that PyTorch computed for the node being lowered
     names: dict[str, int] = field(default_factory=dict)
+    mentions: Mentions = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.mentions = Mentions(self.program.ops)
 
     def fresh(self, wish: str, exact: bool = False) -> str:
         """A unique tensor name; the user's own names stay `exact`ly as they are."""

@@ -20,7 +20,7 @@ from trainlib_deployer.ops.optim import OPTIMIZERS, Group, Parameter, entitle
 from trainlib_deployer.ops.own_optimizer import own_optimizer
 from trainlib_deployer.ops.registry import RULES
 from trainlib_deployer.program.expr import apply
-from trainlib_deployer.program.ir import LEARNING_RATE, STEP, DType, Program, Role, Tensor, View, renamed
+from trainlib_deployer.program.ir import LEARNING_RATE, STEP, DType, Program, Role, Tensor, View
 from trainlib_deployer.torch_types import CALCULATED, HANDED_OVER, value_fault
 from trainlib_deployer.user.model import Group as Settings
 from trainlib_deployer.user.model import UserModel
@@ -140,21 +140,19 @@ def result(b: Builder, view: View, role: Role, name: str, alone: bool) -> str:
         tensor = replace(tensor, role=role)
     fresh = replace(tensor, shape=view.shape)
     if name not in b.program.tensors and name != tensor.name:
-        rename(b.program, tensor.name, fresh, name)
+        rename(b, tensor.name, fresh, name)
         return name
     b.program.tensors[tensor.name] = fresh
     return tensor.name
 
 
-def rename(program: Program, old: str, tensor: Tensor, new: str) -> None:
-    del program.tensors[old]
-    program.tensors[new] = replace(tensor, name=new)
-    names = {old: new}
-    program.ops[:] = [
-        replace(op, reads=renamed(op.reads, names), writes=renamed(op.writes, names)) for op in program.ops
-    ]
-    program.outputs = tuple((n, new if t == old else t) for n, t in program.outputs)
-    program.gradients = tuple((n, new if t == old else t) for n, t in program.gradients)
+def rename(b: Builder, old: str, tensor: Tensor, new: str) -> None:
+    p = b.program
+    del p.tensors[old]
+    p.tensors[new] = replace(tensor, name=new)
+    b.mentions.rename(old, new)
+    p.outputs = tuple((n, new if t == old else t) for n, t in p.outputs)
+    p.gradients = tuple((n, new if t == old else t) for n, t in p.gradients)
 
 
 def relaid(b: Builder, view: View) -> bool:
@@ -169,8 +167,9 @@ def relaid(b: Builder, view: View) -> bool:
     new_strides = View.whole(replace(tensor, shape=view.shape)).strides
     swap = {view.strides[d]: new_strides[d] for d in wide}
     extents = {view.strides[d]: view.shape[d] for d in wide}
-    users = [v for op in b.program.ops for v in (*op.reads, *op.writes) if v.tensor == tensor.name]
-    for v in users:
+    places = b.mentions.of(tensor.name)
+    mentioning = [b.program.ops[i] for i in places]
+    for v in (v for op in mentioning for v in (*op.reads, *op.writes) if v.tensor == tensor.name):
         if (
             v.offset
             or v.numel != tensor.numel
@@ -185,15 +184,10 @@ def relaid(b: Builder, view: View) -> bool:
             v, strides=tuple(swap.get(s, 0) if e > 1 else 1 for s, e in zip(v.strides, v.shape, strict=True))
         )
 
-    if any(
-        not takes_strides(op.kind)
-        for op in b.program.ops
-        if any(v.tensor == tensor.name for v in (*op.reads, *op.writes))
-    ):
+    if not all(takes_strides(op.kind) for op in mentioning):
         return False
-    b.program.ops[:] = [
-        replace(op, reads=tuple(map(moved, op.reads)), writes=tuple(map(moved, op.writes))) for op in b.program.ops
-    ]
+    for i, op in zip(places, mentioning, strict=True):
+        b.program.ops[i] = replace(op, reads=tuple(map(moved, op.reads)), writes=tuple(map(moved, op.writes)))
     return True
 
 

@@ -292,6 +292,31 @@ class Program:
         return replace(self, ops=ops, tensors=tensors)
 
 
+@dataclass
+class Mentions:
+    """Which operations mention a tensor, in a list that grows at its end."""
+
+    ops: list[Op]
+    indexed: int = 0
+    places: dict[str, list[int]] = field(default_factory=dict)
+
+    def of(self, name: str) -> list[int]:
+        """Positions in order; the caller may exchange these operations for others that mention the same tensors."""
+        for i in range(self.indexed, len(self.ops)):
+            for mentioned in dict.fromkeys(v.tensor for v in (*self.ops[i].reads, *self.ops[i].writes)):
+                self.places.setdefault(mentioned, []).append(i)
+        self.indexed = len(self.ops)
+        return self.places.get(name, [])
+
+    def rename(self, old: str, new: str) -> None:
+        names = {old: new}
+        for i in (found := self.of(old)):
+            op = self.ops[i]
+            self.ops[i] = replace(op, reads=renamed(op.reads, names), writes=renamed(op.writes, names))
+        self.places.pop(old, None)
+        self.places[new] = sorted({*self.places.get(new, []), *found})
+
+
 def renamed(views: tuple[View, ...], names: Mapping[str, str]) -> tuple[View, ...]:
     """The same places of other tensors, for those that have another."""
     return tuple(replace(v, tensor=names[v.tensor]) if v.tensor in names else v for v in views)
