@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import islice
 
 from trainlib_deployer.passes.prune_loops import pruned
-from trainlib_deployer.passes.reorder import Scale, reorder
+from trainlib_deployer.passes.reorder import Scale, attempts, reorder
 from trainlib_deployer.program.expr import Const, Instr
 from trainlib_deployer.program.ir import DType, Op, Program, Role, Tensor, View, readers, writers
 from trainlib_deployer.program.loop import Loop
@@ -20,13 +21,16 @@ COMPARE = frozenset({"lt", "le", "gt", "ge"})
 
 
 def early_masks(program: Program) -> Program:
-    best, full = program, Scale.of(program).weigh(program.ops)
+    best, scale = program, Scale.of(program)
+    full, left = scale.weigh(program.ops), attempts(program)
     for _ in range(ROUNDS):
         found = None
-        for variant in variants(best, full.position, full.live):
-            now = Scale.of(variant).weigh(variant.ops)
+        for variant in islice(variants(best, full.position, full.live), left):
+            left -= 1
+            other = Scale.of(variant, scale)
+            now = other.weigh(variant.ops)
             if now.better(full):
-                found, full = variant, now
+                found, full, scale = variant, now, other
                 break
         if found is None:
             break
@@ -90,7 +94,7 @@ def with_mask(program: Program, name: str, before: int, at: int, operand: int, s
     )
     reader = with_outcome(op, operand, step, mask.name)
     ops = [*program.ops[: before + 1], maker, *program.ops[before + 1 : at], reader, *program.ops[at + 1 :]]
-    return replace(program, tensors={**program.tensors, mask.name: mask}).with_ops(ops)
+    return replace(program, tensors={**program.tensors, mask.name: mask}, ops=ops)
 
 
 def with_outcome(op: Op, operand: int, step: int, mask: str) -> Op:

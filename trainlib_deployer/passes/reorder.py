@@ -7,15 +7,16 @@ bytes alive at once falls. What is computed stays the same, and so do the bits.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import accumulate, islice
 
 from trainlib_deployer.machine.machine import GROUND
 from trainlib_deployer.program.ir import Op, Program
-from trainlib_deployer.program.lifetimes import donors, lifetimes
+from trainlib_deployer.program.lifetimes import donors
 from trainlib_deployer.program.loop import Loop
 
 ATTEMPTS = 1000  # orders weighed in all, so that large networks stay fast
+WEIGHED = 1_000_000  # operations weighed in all, in as many orders as that allows
 LARGE = 16  # operations are moved for the sake of tensors above this part of the largest at the peak
 
 
@@ -39,11 +40,11 @@ def reorder(program: Program) -> Program:
     backward = next((i for i, op in enumerate(ops) if op.phase in ("backward", "accumulate", "update")), len(ops))
     fixed = first_of_some_steps(ops)
     best = scale.weigh(ops)
-    left = ATTEMPTS
+    left = attempts(program)
     improved = True
     while improved and left > 0:
         improved = False
-        for moved in islice(moves(program, ops, best, max(backward, made + 1)), left):
+        for moved in islice(moves(program, scale, ops, best, max(backward, made + 1)), left):
             left -= 1
             if any(a is not b for a, b in zip(moved[fixed:], ops[fixed:], strict=True)):
                 continue
@@ -52,6 +53,10 @@ def reorder(program: Program) -> Program:
                 ops, best, improved = moved, now, True
                 break
     return program.with_ops(ops)
+
+
+def attempts(program: Program) -> int:
+    return min(ATTEMPTS, WEIGHED // max(len(program.ops), 1))
 
 
 def first_of_some_steps(ops: list[Op]) -> int:
@@ -65,73 +70,94 @@ def first_of_some_steps(ops: list[Op]) -> int:
 class Facts:
     """What an operation touches, and which tensors may lie where others lay."""
 
-    touched: tuple[str, ...]
-    in_place: tuple[tuple[str, tuple[str, ...]], ...]
+    touched: tuple[int, ...]
+    in_place: tuple[tuple[int, tuple[int, ...]], ...]
 
 
 @dataclass(frozen=True)
 class Scale:
     """Weighs orders of one program's operations; the same rules as plan/lifetimes.py, prepared for many orders."""
 
-    facts: dict[int, Facts]
-    sizes: dict[str, int]
-    results: frozenset[str]
+    facts: dict[int, Facts]  # by the identity of an operation
+    numbers: dict[str, int]
+    sizes: list[int]
+    results: tuple[int, ...]
+    names: list[str] = field(default_factory=list)
 
     @staticmethod
-    def of(program: Program) -> Scale:
-        lives = lifetimes(program)
-        facts = {}
-        for op in program.ops:
-            touched = tuple(dict.fromkeys(v.tensor for v in (*op.writes, *op.reads) if v.tensor in lives))
-            pairs: tuple[tuple[str, tuple[str, ...]], ...] = ()
-            if isinstance(op.kind, Loop) and not op.kind.reductions:
-                pairs = tuple((v.tensor, tuple(donors(program, op, v, lives))) for v in op.writes if v.tensor in lives)
-            facts[id(op)] = Facts(touched, pairs)
-        sizes = {n: -(-program.tensors[n].nbytes // GROUND) * GROUND for n in lives}
-        return Scale(facts, sizes, frozenset({program.loss, *(t for _, t in program.outputs)}))
+    def of(program: Program, known: Scale | None = None) -> Scale:
+        """`known` is that of a program which shares most of its operations."""
+        lives = {n: i for i, n in enumerate(n for n, t in program.tensors.items() if t.role.comes_and_goes)}
+        old = {} if known is None or known.names[: len(lives)] != list(lives)[: len(known.names)] else known.facts
+        facts = {id(op): old.get(id(op)) or facts_of(program, op, lives) for op in program.ops}
+        sizes = [-(-program.tensors[n].nbytes // GROUND) * GROUND for n in lives]
+        results = (program.loss, *(t for _, t in program.outputs))
+        return Scale(facts, lives, sizes, tuple(lives[n] for n in results if n in lives), list(lives))
 
     def weigh(self, ops: list[Op]) -> Fullness:
-        birth: dict[str, int] = {}
-        last: dict[str, int] = {}
-        for at, op in enumerate(ops):
-            for name in self.facts[id(op)].touched:
-                birth.setdefault(name, at)
-                last[name] = at
-        last |= {name: len(ops) - 1 for name in self.results if name in last}
-        root = self.shared(ops, birth, last)
+        facts = [self.facts[id(op)] for op in ops]
+        count = len(self.sizes)
+        birth, last = [-1] * count, [-1] * count
+        order = []
+        for at, f in enumerate(facts):
+            for tensor in f.touched:
+                if birth[tensor] < 0:
+                    birth[tensor] = at
+                    order.append(tensor)
+                last[tensor] = at
+        for tensor in self.results:
+            if last[tensor] >= 0:
+                last[tensor] = len(ops) - 1
+        root = shared(facts, birth, last)
         change = [0] * (len(ops) + 1)
-        for name, at in birth.items():
-            if root[name] == name:
-                change[at] += self.sizes[name]
-                change[last[name] + 1] -= self.sizes[name]
+        for tensor in order:
+            if root[tensor] == tensor:
+                change[birth[tensor]] += self.sizes[tensor]
+                change[last[tensor] + 1] -= self.sizes[tensor]
         alive = list(accumulate(change))
         peak = max(alive)
         position = alive.index(peak)
-        live = tuple(n for n, at in birth.items() if at <= position <= last[n])
+        live = tuple(self.names[t] for t in order if birth[t] <= position <= last[t])
         return Fullness(peak, alive.count(peak), position, live)
 
-    def shared(self, ops: list[Op], birth: dict[str, int], last: dict[str, int]) -> dict[str, str]:
-        """Tensor to the one whose bytes it takes over; `last` of that one grows."""
-        root = {name: name for name in birth}
-        for at, op in enumerate(ops):
-            taken: set[str] = set()
-            for target, candidates in self.facts[id(op)].in_place:
-                if birth[target] != at:
-                    continue
-                donor = next((root[d] for d in candidates if last[root[d]] == at and root[d] not in taken), None)
-                if donor is not None:
-                    root[target] = donor
-                    taken.add(donor)
-                    last[donor] = max(last[donor], last[target])
-        return root
+
+def facts_of(program: Program, op: Op, lives: dict[str, int]) -> Facts:
+    touched = tuple(dict.fromkeys(lives[v.tensor] for v in (*op.writes, *op.reads) if v.tensor in lives))
+    pairs: tuple[tuple[int, tuple[int, ...]], ...] = ()
+    if isinstance(op.kind, Loop) and not op.kind.reductions:
+        found = ((v, donors(program, op, v, lives)) for v in op.writes if v.tensor in lives)
+        pairs = tuple((lives[v.tensor], tuple(lives[d] for d in ds)) for v, ds in found)
+    return Facts(touched, pairs)
 
 
-def moves(program: Program, ops: list[Op], full: Fullness, first: int) -> Iterator[list[Op]]:
+def shared(facts: list[Facts], birth: list[int], last: list[int]) -> list[int]:
+    """Tensor to the one whose bytes it takes over; `last` of that one grows."""
+    root = list(range(len(birth)))
+    for at, f in enumerate(facts):
+        if not f.in_place:
+            continue
+        taken: set[int] = set()
+        for target, candidates in f.in_place:
+            if birth[target] != at:
+                continue
+            donor = next((root[d] for d in candidates if last[root[d]] == at and root[d] not in taken), None)
+            if donor is not None:
+                root[target] = donor
+                taken.add(donor)
+                last[donor] = max(last[donor], last[target])
+    return root
+
+
+def moves(program: Program, scale: Scale, ops: list[Op], full: Fullness, first: int) -> Iterator[list[Op]]:
     """Orders in which one large tensor is no longer, or not yet, there at the fullest operation."""
+    uses: dict[int, list[int]] = {}
+    for at, op in enumerate(ops):
+        for tensor in scale.facts[id(op)].touched:
+            uses.setdefault(tensor, []).append(at)
     live = sorted(full.live, key=lambda n: (-program.tensors[n].nbytes, n))
     smallest = program.tensors[live[0]].nbytes // LARGE if live else 0
     for name in (n for n in live if program.tensors[n].nbytes >= smallest):
-        users = [i for i, op in enumerate(ops) if any(v.tensor == name for v in (*op.reads, *op.writes))]
+        users = uses[scale.numbers[name]]
         made, last = users[0], users[-1]
         if first <= made <= full.position:  # make it later
             yield from pulled(ops, made, full.position + 1)

@@ -57,6 +57,11 @@ class Role(Enum):
         return self in _PERSISTENT
 
     @property
+    def comes_and_goes(self) -> bool:
+        """In memory for a part of the step."""
+        return not self.persistent and not self.passing
+
+    @property
     def passing(self) -> bool:
         """Never whole in memory."""
         return self in (Role.RECORDED, Role.INSIDE)

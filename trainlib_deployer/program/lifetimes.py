@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass
 
 from trainlib_deployer.program.ir import Op, Program, View, readers, writers
@@ -23,7 +24,7 @@ def lifetimes(program: Program) -> dict[str, Lifetime]:
     results = {program.loss, *(t for _, t in program.outputs)}
     out: dict[str, Lifetime] = {}
     for tensor in program.tensors.values():
-        if tensor.role.persistent or tensor.role.passing:
+        if not tensor.role.comes_and_goes:
             continue
         uses = writes.get(tensor.name, []) + reads.get(tensor.name, [])
         if uses:
@@ -52,7 +53,7 @@ def shared_storage(program: Program, lives: dict[str, Lifetime]) -> dict[str, st
     return root
 
 
-def donors(program: Program, op: Op, target: View, lives: dict[str, Lifetime]) -> list[str]:
+def donors(program: Program, op: Op, target: View, lives: Container[str]) -> list[str]:
     """Operands whose every element is read just where the same element of `target` is written."""
     wanted = program.tensors[target.tensor]
     out = []
