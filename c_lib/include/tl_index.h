@@ -19,8 +19,6 @@ typedef struct {
     int ignore;
 } tl_take;
 
-void tl_take_32(const tl_take *a);
-
 /* y[o][index[o][m][i]][i] += g[o][m][i] (or = with `set`) in the order of m, on top of `init` or zeros. */
 typedef struct {
     const float *g;
@@ -33,16 +31,12 @@ typedef struct {
     int ignore, set;
 } tl_put;
 
-void tl_put_f32(const tl_put *a);
-
 /* y[o][c][i] = x[o][0][i] + ... + x[o][c][i], or their product. Dense. */
 typedef struct {
     const float *x;
     float *y;
     int outer, extent, inner, product;
 } tl_scan;
-
-void tl_scan_f32(const tl_scan *a);
 
 /* The largest element (or smallest) of every line and its place, the first of equals. x and both results are dense. */
 typedef struct {
@@ -51,8 +45,6 @@ typedef struct {
     int32_t *index; /* [outer][inner] */
     int outer, extent, inner, smallest;
 } tl_extreme;
-
-void tl_extreme_f32(const tl_extreme *a);
 
 /* The `count` first elements of every line in ascending or descending order, and their places. Equal ones keep theirs.
  */
@@ -63,5 +55,4 @@ typedef struct {
     int outer, extent, count, inner, descending;
 } tl_order;
 
-void tl_order_f32(const tl_order *a);
 #endif

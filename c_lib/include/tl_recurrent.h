@@ -35,10 +35,4 @@ typedef struct {
 
 /* Forward reads gates, h0, c0, w, bias; writes hs, cs, saved. Backward reads h0, c0, w, hs, cs, saved, y; writes
  * dgates, dhidden, dh, dc. All call tl_barrier() about once per step. */
-void tl_rnn_fw_f32(const tl_recurrent *a);
-void tl_rnn_bw_f32(const tl_recurrent *a);
-void tl_lstm_fw_f32(const tl_recurrent *a);
-void tl_lstm_bw_f32(const tl_recurrent *a);
-void tl_gru_fw_f32(const tl_recurrent *a);
-void tl_gru_bw_f32(const tl_recurrent *a);
 #endif

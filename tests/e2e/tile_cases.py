@@ -220,9 +220,7 @@ class Comparison:
     def source(self) -> str:
         blocks = [self.untiled(k, op) for k, op in enumerate(self.program.ops)]
         blocks += [self.tiled(i, c) for i, c in enumerate(self.cases)]
-        headers = sorted(
-            {h for op in self.program.ops for h in getattr(op.kind, "headers", ())} | {r.header for r in ROWS}
-        )
+        headers = sorted({r.header for r in ROWS})
         lines = ["cases.h", "loops.h", "tl_stream.h", *headers]
         lines = [f'#include "{h}"' for h in lines]
         lines += [

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import cast
 
 from trainlib_deployer.emit.loops import LoopLibrary, flat
 from trainlib_deployer.emit.names import unique_identifiers
 from trainlib_deployer.kernels.table import chosen
 from trainlib_deployer.plan.plan import Plan
-from trainlib_deployer.program.call import Call, Kernel, Operand
+from trainlib_deployer.program.call import Call, Operand
 from trainlib_deployer.program.ir import DType, Kind, Op, Role, View
 from trainlib_deployer.program.loop import Loop
 
@@ -70,6 +69,5 @@ def call_lines(op: Op, position: int, at: Addresses, library: LoopLibrary) -> st
 def kernel_call(kind: Kind, reads: list[Operand], writes: list[Operand], at: Addresses, position: int) -> Call:
     """By the row that fits operands which lie like these."""
     row = chosen(kind, [o.view for o in reads], [o.view for o in writes], at.cores)
-    if row is None:
-        return cast(Kernel, kind).call(reads, writes, at.scratch(position))
+    assert row is not None, f"{kind} is neither a loop nor has it a kernel"
     return row.call(kind, reads, writes, at.scratch(position))

@@ -131,7 +131,7 @@ def op_json(index: int, op: Op, plan: Plan) -> dict[str, Any]:
         "phase": op.phase,
         "layer": op.layer,
         "source": source_text(op.source),
-        "kernel": kernels[0] if kernels else getattr(op.kind, "kernel", "loop"),
+        "kernel": kernels[0] if kernels else "loop",
         "kernels": kernels,
         "macs": op.kind.macs(),
         "tiles": len(tiling.parts) if tiling else 1,

@@ -134,11 +134,7 @@ class Project:
             "arguments": arguments,
             "outputs": self.outputs(),
             "recorded": max((t.numel for t in program.of_role(Role.RECORDED)), default=0),
-            "headers": sorted(
-                {h for op in program.ops for h in headers(op)}
-                | {r.header for r in self.rows}
-                | ({"tl_stream.h"} if self.plan.tilings else set())
-            ),
+            "headers": sorted({r.header for r in self.rows} | ({"tl_stream.h"} if self.plan.tilings else set())),
             "prototypes": sorted(r.prototype for r in self.rows),
             "segments": segments,
             "operation_count": len(program.ops),
@@ -301,10 +297,6 @@ def describe(op: Op) -> str:
 def c_alignment(target: Machine) -> int:
     """As much of it as C can ask for: the largest power of two in it."""
     return target.alignment & -target.alignment
-
-
-def headers(op: Op) -> tuple[str, ...]:
-    return getattr(op.kind, "headers", ())
 
 
 def loop_entry(name: str, text: str, users: tuple[str, ...]) -> dict[str, str]:

@@ -7,13 +7,15 @@ from functools import lru_cache
 
 from trainlib_deployer.kernels.conv import CONV
 from trainlib_deployer.kernels.depthwise import DEPTHWISE
+from trainlib_deployer.kernels.index import INDEX
 from trainlib_deployer.kernels.matmul import MATMUL
 from trainlib_deployer.kernels.pool import POOL
+from trainlib_deployer.kernels.recurrent import RECURRENT
 from trainlib_deployer.kernels.row import Row
 from trainlib_deployer.machine.costs import Costs
 from trainlib_deployer.program.ir import Kind, View
 
-ROWS: tuple[Row, ...] = (*MATMUL, *CONV, *DEPTHWISE, *POOL)
+ROWS: tuple[Row, ...] = (*MATMUL, *CONV, *DEPTHWISE, *POOL, *RECURRENT, *INDEX)
 BY_OPERATION: dict[str, tuple[Row, ...]] = {
     name: tuple(r for r in ROWS if r.operation == name) for name in dict.fromkeys(r.operation for r in ROWS)
 }
@@ -36,8 +38,7 @@ def cycles(kind: Kind, cores: int, costs: Costs) -> float:
 
 
 def chosen(kind: Kind, reads: Sequence[View], writes: Sequence[View], cores: int) -> Row | None:
-    """The row that carries out an operation, or a tile, on operands that lie like this; None where nothing does but a
-    generated loop."""
+    """The row that carries out an operation, or a tile, on operands that lie like this; None for a generated loop."""
     found = [r for r in rows_for(kind, cores) if r.fits(kind, reads, writes)]
     assert found or kind.name not in BY_OPERATION, f"no kernel takes {kind}"
     return found[0] if found else None

@@ -15,14 +15,12 @@ import torch
 from trainlib_deployer.errors import Unsupported
 from trainlib_deployer.ops.build import Builder, broadcast
 from trainlib_deployer.ops.registry import covers
-from trainlib_deployer.program.call import Call, Operand, strides
 from trainlib_deployer.program.expr import Expr, select
 from trainlib_deployer.program.expr import Operand as Value
 from trainlib_deployer.program.ir import DType, Shape, View
 from trainlib_deployer.program.loop import Loop
 
 aten = torch.ops.aten
-NOTHING = "INT32_MIN"  # an index that no tensor has
 
 
 @dataclass(frozen=True)
@@ -37,22 +35,12 @@ class Take:
     ignore: int | None = None
 
     name = "take"
-    kernel = "tl_take_32"
-    headers = ("tl_index.h",)
 
     def macs(self) -> int:
         return 0
 
     def scratch(self, cores: int) -> int:
         return 0
-
-    def call(self, reads: list[Operand], writes: list[Operand], scratch: str) -> Call:
-        x, index = reads
-        fields: list[tuple[str, str | int]] = [("x", x.pointer), ("index", index.pointer), ("y", writes[0].pointer)]
-        fields += extents(self)
-        fields += strides("x", ("outer", "row", "inner"), x.view)
-        fields += strides("index", ("outer", "count", "inner"), index.view)
-        return Call(self.kernel, "tl_take", (*fields, ("ignore", NOTHING if self.ignore is None else self.ignore)))
 
 
 @dataclass(frozen=True)
@@ -70,28 +58,12 @@ class Put:
     set: bool = False
 
     name = "put"
-    kernel = "tl_put_f32"
-    headers = ("tl_index.h",)
 
     def macs(self) -> int:
         return 0
 
     def scratch(self, cores: int) -> int:
         return 0
-
-    def call(self, reads: list[Operand], writes: list[Operand], scratch: str) -> Call:
-        g, index, *init = reads
-        fields: list[tuple[str, str | int]] = [("g", g.pointer), ("index", index.pointer), ("y", writes[0].pointer)]
-        fields += [("init", v.pointer) for v in init]
-        fields += extents(self)
-        fields += strides("g", ("outer", "count", "inner"), g.view)
-        fields += strides("index", ("outer", "count", "inner"), index.view)
-        fields += [("ignore", NOTHING if self.ignore is None else self.ignore), ("set", int(self.set))]
-        return Call(self.kernel, "tl_put", tuple(fields))
-
-
-def extents(kind: Take | Put) -> list[tuple[str, str | int]]:
-    return [("outer", kind.outer), ("extent", kind.extent), ("count", kind.count), ("inner", kind.inner)]
 
 
 def whole_numbers(b: Builder, index: View) -> View:

@@ -10,7 +10,6 @@ import torch
 from trainlib_deployer.ops.build import Builder
 from trainlib_deployer.ops.index import around, scattered
 from trainlib_deployer.ops.registry import covers
-from trainlib_deployer.program.call import Call, Operand
 from trainlib_deployer.program.ir import DType, View
 
 aten = torch.ops.aten
@@ -26,19 +25,12 @@ class Scan:
     product: bool
 
     name = "scan"
-    kernel = "tl_scan_f32"
-    headers = ("tl_index.h",)
 
     def macs(self) -> int:
         return 0
 
     def scratch(self, cores: int) -> int:
         return 0
-
-    def call(self, reads: list[Operand], writes: list[Operand], scratch: str) -> Call:
-        fields: list[tuple[str, str | int]] = [("x", reads[0].pointer), ("y", writes[0].pointer)]
-        fields += [("outer", self.outer), ("extent", self.extent), ("inner", self.inner)]
-        return Call(self.kernel, "tl_scan", (*fields, ("product", int(self.product))))
 
 
 @dataclass(frozen=True)
@@ -51,20 +43,12 @@ class Extreme:
     smallest: bool
 
     name = "extreme"
-    kernel = "tl_extreme_f32"
-    headers = ("tl_index.h",)
 
     def macs(self) -> int:
         return 0
 
     def scratch(self, cores: int) -> int:
         return 0
-
-    def call(self, reads: list[Operand], writes: list[Operand], scratch: str) -> Call:
-        fields: list[tuple[str, str | int]] = [("x", reads[0].pointer)]
-        fields += [("y", writes[0].pointer), ("index", writes[1].pointer)]
-        fields += [("outer", self.outer), ("extent", self.extent), ("inner", self.inner)]
-        return Call(self.kernel, "tl_extreme", (*fields, ("smallest", int(self.smallest))))
 
 
 @dataclass(frozen=True)
@@ -78,20 +62,12 @@ class Order:
     descending: bool
 
     name = "order"
-    kernel = "tl_order_f32"
-    headers = ("tl_index.h",)
 
     def macs(self) -> int:
         return 0
 
     def scratch(self, cores: int) -> int:
         return 0
-
-    def call(self, reads: list[Operand], writes: list[Operand], scratch: str) -> Call:
-        fields: list[tuple[str, str | int]] = [("x", reads[0].pointer)]
-        fields += [("y", writes[0].pointer), ("index", writes[1].pointer)]
-        fields += [("outer", self.outer), ("extent", self.extent), ("count", self.count), ("inner", self.inner)]
-        return Call(self.kernel, "tl_order", (*fields, ("descending", int(self.descending))))
 
 
 def lines(b: Builder, x: View, dim: int) -> View:

@@ -11,7 +11,6 @@ from trainlib_deployer.capture.recurrent import GATES, SAVED
 from trainlib_deployer.ops.build import Builder
 from trainlib_deployer.ops.movement import split
 from trainlib_deployer.ops.registry import covers
-from trainlib_deployer.program.call import Call, Operand, strides
 from trainlib_deployer.program.cuts import Range, ranges, sizes
 from trainlib_deployer.program.ir import Part, View
 
@@ -41,15 +40,9 @@ class Scan:
     resume: bool = False  # a tile behind another one
     more: bool = False  # another tile follows
 
-    headers = ("tl_recurrent.h",)
-
     @property
     def name(self) -> str:
         return f"{self.cell.partition('_')[0]}_{self.direction}"
-
-    @property
-    def kernel(self) -> str:
-        return f"tl_{self.name}_f32"
 
     def macs(self) -> int:
         steps = self.steps if self.direction == "fw" else self.steps - 1 + (self.initial or self.more)
@@ -57,16 +50,6 @@ class Scan:
 
     def scratch(self, cores: int) -> int:
         return 0
-
-    def call(self, reads: list[Operand], writes: list[Operand], scratch: str) -> Call:
-        operands = dict(zip((*self.reads, *self.writes), (*reads, *writes), strict=True))
-        fields: Fields = [(name, operand.pointer) for name, operand in operands.items()]
-        if "y" in operands:
-            fields += strides("y", "tbh", operands["y"].view)
-        fields += [("steps", self.steps), ("batch", self.batch), ("hidden", self.hidden)]
-        fields += [("reverse", int(self.reverse)), ("relu", int(self.cell == "rnn_relu"))]
-        fields += [("initial", int(self.initial or self.more)), ("resume", int(self.resume))]
-        return Call(self.kernel, "tl_recurrent", tuple(fields))
 
     def cuts(self) -> Iterator[list[Range]]:
         """Ranges of time in the order in which the steps run."""

@@ -1,12 +1,11 @@
-"""What a family hands to the writer of C: a kernel's name and the fields of its argument struct."""
+"""What a row of the table of kernels hands to the writer of C: a symbol and the fields of its argument struct."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
-from trainlib_deployer.program.ir import Kind, View
+from trainlib_deployer.program.ir import View
 
 
 @dataclass(frozen=True)
@@ -24,7 +23,6 @@ class Call:
     function: str
     struct: str
     fields: tuple[tuple[str, str | int], ...]
-    headers: tuple[str, ...] = ()
 
     def text(self) -> str:
         body = ", ".join(f".{name} = {value}" for name, value in self.fields if value not in (0, "0"))
@@ -35,16 +33,3 @@ def strides(prefix: str, names: Sequence[str], view: View, rank: int | None = No
     """Fields such as a_m, a_k from a view's (first `rank`) strides; extents of one need none."""
     dims = zip(names, view.strides[:rank], view.shape[:rank], strict=True)
     return [(f"{prefix}_{n}", s if e > 1 else 0) for n, s, e in dims]
-
-
-class Kernel(Kind, Protocol):
-    """An operation that a function of the C library carries out; everything else is a generated loop."""
-
-    @property
-    def headers(self) -> tuple[str, ...]:
-        """The headers of the C library that declare it."""
-        ...
-
-    def call(self, reads: list[Operand], writes: list[Operand], scratch: str) -> Call:
-        """The C statement."""
-        ...

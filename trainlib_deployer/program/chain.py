@@ -53,14 +53,6 @@ class Chain:
 
     name = "chain"
 
-    @property
-    def kernel(self) -> str:
-        return getattr(self.head, "kernel", "")
-
-    @property
-    def headers(self) -> tuple[str, ...]:
-        return getattr(self.head, "headers", ())
-
     def macs(self) -> int:
         return self.head.macs() + sum(f.loop.macs() for f in self.followers)
 

@@ -34,10 +34,6 @@ class Loop:
         return "reduce" if self.reductions else "map"
 
     @property
-    def kernel(self) -> str:
-        return "loop"
-
-    @property
     def parallel(self) -> Shape:
         return self.extents[: len(self.extents) - self.reduced]
 

@@ -1,0 +1,22 @@
+/* The largest or smallest element of each line, and its place. */
+#include "tl_index.h"
+
+void tl_extreme_f32(const tl_extreme *a)
+{
+    int lo, hi;
+    tl_split(a->outer * a->inner, 1, &lo, &hi);
+    for (int u = lo; u < hi; u++) {
+        const float *x = a->x + u / a->inner * a->extent * a->inner + u % a->inner;
+        float best = x[0];
+        int place = 0;
+        for (int c = 1; c < a->extent; c++) {
+            const float value = x[c * a->inner];
+            if (a->smallest ? value < best : value > best) {
+                best = value;
+                place = c;
+            }
+        }
+        a->y[u] = best;
+        a->index[u] = place;
+    }
+}

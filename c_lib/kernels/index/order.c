@@ -1,0 +1,24 @@
+/* The first elements of each line in order, by counting ranks. */
+#include "tl_index.h"
+
+void tl_order_f32(const tl_order *a)
+{
+    int lo, hi;
+    tl_split(a->outer * a->inner, 1, &lo, &hi);
+    for (int u = lo; u < hi; u++) {
+        const int o = u / a->inner, i = u % a->inner;
+        const float *x = a->x + o * a->extent * a->inner + i;
+        for (int c = 0; c < a->extent; c++) {
+            const float value = x[c * a->inner];
+            int rank = 0;
+            for (int d = 0; d < a->extent; d++) {
+                const float other = x[d * a->inner];
+                rank += (a->descending ? other > value : other < value) || (other == value && d < c);
+            }
+            if (rank < a->count) {
+                a->y[(o * a->count + rank) * a->inner + i] = value;
+                a->index[(o * a->count + rank) * a->inner + i] = c;
+            }
+        }
+    }
+}

@@ -1,0 +1,146 @@
+/* Recurrent layers: scans over time; internal to c_lib/kernels.
+ *
+ * Cores share the batch*hidden units of a step and meet at a barrier between steps. Backward, a unit's gradient is a
+ * sum over the rows of w, of the step that was done before, down the unit's column. Sums run in index order from zero
+ * in blocks of at most 64; the blocks add up in order, and the rest of the terms joins at the end. */
+#ifndef TL_MOMENT_H
+#define TL_MOMENT_H
+#include "tl_math.h"
+#include "tl_recurrent.h"
+
+#define INLINE static inline __attribute__((always_inline))
+#define APART static __attribute__((noinline, unused)) /* called once per gate: one copy of the code is enough */
+#define BLOCK 64
+
+/* What the units of one sample see at one moment. */
+typedef struct {
+    const float *gates, *h_before, *c_before, *y, *later; /* later: gradients of the gates of the step after, or NULL */
+    float *h, *c, *saved, *dgates, *dhidden, *dh, *dc;
+} moment;
+
+INLINE int smaller(int a, int b)
+{
+    return a < b ? a : b;
+}
+
+APART float sigmoid(float x)
+{
+    return tl_sigmoidf(x);
+}
+
+APART float tanh_of(float x)
+{
+    return tl_tanhf(x);
+}
+
+/* Four neighbouring rows or columns of w, or three (then w3 is not read). */
+typedef struct {
+    const float *w0, *w1, *w2, *w3;
+} lines;
+
+/* s[r] += w_r[k] x */
+INLINE void take(float *s, const lines *w, int k, float x, int count)
+{
+    s[0] = tl_fmaf(w->w0[k], x, s[0]);
+    s[1] = tl_fmaf(w->w1[k], x, s[1]);
+    s[2] = tl_fmaf(w->w2[k], x, s[2]);
+    if (count == 4)
+        s[3] = tl_fmaf(w->w3[k], x, s[3]);
+}
+
+INLINE void advance(lines *w, int step)
+{
+    w->w0 += step;
+    w->w1 += step;
+    w->w2 += step;
+    w->w3 += step;
+}
+
+INLINE void add_to(float *total, const float *s, int count)
+{
+    for (int r = 0; r < count; r++)
+        total[r] += s[r];
+}
+
+/* total[r] += sum_k w[r*pitch + k] v[k] for r < count, 3 or 4 (a literal) */
+INLINE void add_rows(const float *w, int pitch, const float *v, int n, int count, float *total)
+{
+    lines row = {w, w + pitch, w + 2 * pitch, w + (count - 1) * pitch};
+    for (int left = n; left > 0; left -= BLOCK) {
+        float s[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+        int k = smaller(left, BLOCK);
+        for (; k >= 4; k -= 4) {
+            take(s, &row, 0, v[0], count);
+            take(s, &row, 1, v[1], count);
+            take(s, &row, 2, v[2], count);
+            take(s, &row, 3, v[3], count);
+            advance(&row, 4);
+            v += 4;
+        }
+        for (; k > 0; k--) {
+            take(s, &row, 0, *v++, count);
+            advance(&row, 1);
+        }
+        add_to(total, s, count);
+    }
+}
+
+/* total += sum_k w[k*pitch] v[k] */
+INLINE void add_line(const float *w, int pitch, const float *v, int n, float *total)
+{
+    for (int k = 0; k < n;) {
+        const int end = smaller(k + BLOCK, n);
+        float s = 0.0f;
+        for (; k < end; k++)
+            s = tl_fmaf(w[k * pitch], v[k], s);
+        *total += s;
+    }
+}
+
+/* total[c] += sum_k w[k*pitch + c] v[k] for c < 4 */
+INLINE void add_columns(const float *w, int pitch, const float *v, int n, float *total)
+{
+    lines column = {w, w + 1, w + 2, w + 3};
+    for (int left = n; left > 0; left -= BLOCK) {
+        float s[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+        int k = smaller(left, BLOCK);
+        for (; k >= 2; k -= 2) {
+            take(s, &column, 0, v[0], 4);
+            take(s, &column, pitch, v[1], 4);
+            advance(&column, 2 * pitch);
+            v += 2;
+        }
+        if (k) {
+            take(s, &column, 0, *v++, 4);
+            advance(&column, pitch);
+        }
+        add_to(total, s, 4);
+    }
+}
+
+/* v (1 - v), the slope of the sigmoid at value v; 1 - v^2 is that of tanh. */
+INLINE float sigmoid_slope(float v)
+{
+    return v * (1.0f - v);
+}
+
+INLINE float tanh_slope(float v)
+{
+    return tl_fmaf(-v, v, 1.0f);
+}
+
+/* `missing` initial states in hs and cs; `saved` values a unit. */
+INLINE moment moment_of(const tl_recurrent *a, int t, int b, int gates, int saved, int missing)
+{
+    const int n = a->hidden, row = t * a->batch + b, shift = missing && !a->reverse ? a->batch : 0;
+    const int before = row - shift + (a->reverse ? a->batch : 0), after = row - shift + (a->reverse ? 0 : a->batch);
+    moment m = {.gates = a->gates + row * gates * n, .h_before = a->hs + before * n, .h = a->hs + after * n};
+    if (a->cs) {
+        m.c_before = a->cs + before * n;
+        m.c = a->cs + after * n;
+    }
+    if (a->saved)
+        m.saved = a->saved + row * saved * n;
+    return m;
+}
+#endif

@@ -1,0 +1,70 @@
+"""Indices, running sums, extremes and order: one kernel each."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from trainlib_deployer.kernels.row import Fields, Row
+from trainlib_deployer.program.call import Operand, strides
+
+if TYPE_CHECKING:
+    from trainlib_deployer.ops.index import Put, Take
+    from trainlib_deployer.ops.order import Extreme, Order, Scan
+
+Found = list[tuple[str, str | int]]
+NOTHING = "INT32_MIN"  # an index that no tensor has
+
+
+def take_fields(kind: Take, reads: list[Operand], writes: list[Operand], _scratch: str) -> Fields:
+    x, index = reads
+    out: Found = [("x", x.pointer), ("index", index.pointer), ("y", writes[0].pointer), *extents(kind)]
+    out += strides("x", ("outer", "row", "inner"), x.view)
+    out += strides("index", ("outer", "count", "inner"), index.view)
+    return [*out, ignored(kind)]
+
+
+def put_fields(kind: Put, reads: list[Operand], writes: list[Operand], _scratch: str) -> Fields:
+    g, index, *init = reads
+    out: Found = [("g", g.pointer), ("index", index.pointer), ("y", writes[0].pointer)]
+    out += [("init", v.pointer) for v in init]
+    out += extents(kind)
+    out += strides("g", ("outer", "count", "inner"), g.view)
+    out += strides("index", ("outer", "count", "inner"), index.view)
+    return [*out, ignored(kind), ("set", int(kind.set))]
+
+
+def extents(kind: Take | Put) -> Found:
+    return [("outer", kind.outer), ("extent", kind.extent), ("count", kind.count), ("inner", kind.inner)]
+
+
+def ignored(kind: Take | Put) -> tuple[str, str | int]:
+    return "ignore", NOTHING if kind.ignore is None else kind.ignore
+
+
+def scan_fields(kind: Scan, reads: list[Operand], writes: list[Operand], _scratch: str) -> Fields:
+    out: Found = [("x", reads[0].pointer), ("y", writes[0].pointer)]
+    out += [("outer", kind.outer), ("extent", kind.extent), ("inner", kind.inner)]
+    return [*out, ("product", int(kind.product))]
+
+
+def extreme_fields(kind: Extreme, reads: list[Operand], writes: list[Operand], _scratch: str) -> Fields:
+    out: Found = [("x", reads[0].pointer), ("y", writes[0].pointer), ("index", writes[1].pointer)]
+    out += [("outer", kind.outer), ("extent", kind.extent), ("inner", kind.inner)]
+    return [*out, ("smallest", int(kind.smallest))]
+
+
+def order_fields(kind: Order, reads: list[Operand], writes: list[Operand], _scratch: str) -> Fields:
+    out: Found = [("x", reads[0].pointer), ("y", writes[0].pointer), ("index", writes[1].pointer)]
+    out += [("outer", kind.outer), ("extent", kind.extent), ("count", kind.count), ("inner", kind.inner)]
+    return [*out, ("descending", int(kind.descending))]
+
+
+HEADER = "tl_index.h"
+
+INDEX = (
+    Row("take", "tl_take_32", "index/take.c", "tl_take", HEADER, take_fields, split="rows of the result"),
+    Row("put", "tl_put_f32", "index/put.c", "tl_put", HEADER, put_fields, split="rows of the result"),
+    Row("scan", "tl_scan_f32", "index/scan.c", "tl_scan", HEADER, scan_fields, split="lines"),
+    Row("extreme", "tl_extreme_f32", "index/extreme.c", "tl_extreme", HEADER, extreme_fields, split="lines"),
+    Row("order", "tl_order_f32", "index/order.c", "tl_order", HEADER, order_fields, split="lines"),
+)
