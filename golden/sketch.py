@@ -22,6 +22,7 @@ Key = tuple[int, str, str]
 
 SUMS = 8
 BITS = 28  # the largest element takes so many
+AT_ONCE = 1 << 16  # elements
 SLACK = 4.0  # an estimate from eight sums is that uncertain
 VAGUE = 0.05  # a tolerance beyond which a sketch proves nothing
 BEYOND = 2.0**128  # not a float32 any more
@@ -39,15 +40,21 @@ class Sketch:
 UNCHECKED = Sketch((0,) * SUMS, 0, -1.0)
 
 
-def signs(count: int) -> Array:
-    """[count][SUMS] of +1 and -1, from a hash of the element's number."""
-    i = np.arange(count, dtype=np.uint32)
+def signs(count: int, start: int = 0) -> Array:
+    """[count][SUMS] of +1 and -1, from a hash of the element's number, which begins at `start`."""
+    i = np.arange(start, start + count, dtype=np.uint32)
     with np.errstate(over="ignore"):
         h = (i ^ (i >> np.uint32(15))) * np.uint32(2654435769)
         h = (h ^ (h >> np.uint32(13))) * np.uint32(1274126177)
         h ^= h >> np.uint32(16)
     bits = (h[:, None] >> np.arange(SUMS, dtype=np.uint32)) & np.uint32(1)
     return 1 - 2 * bits.astype(np.int64)
+
+
+def signed_sums(fixed: Array, start: int) -> Array:
+    """Of the elements from `start` on, as many as fit a cache; below 2^53, floats are exact, and faster."""
+    part = fixed[start : start + AT_ONCE]
+    return (part.astype(np.float64) @ signs(len(part), start).astype(np.float64)).astype(np.int64)
 
 
 def sketch(exact: Array, tolerance: float, norm: float) -> Sketch:
@@ -59,7 +66,7 @@ def sketch(exact: Array, tolerance: float, norm: float) -> Sketch:
     scale = max(largest, norm / max(len(flat), 1) ** 0.5, 1e-30)
     exponent = int(np.clip(BITS - np.ceil(np.log2(scale)), -100, 100))
     fixed = np.trunc(flat * 2.0**exponent).astype(np.int64)
-    sums = (fixed[:, None] * signs(len(flat))).sum(axis=0)
+    sums = sum((signed_sums(fixed, at) for at in range(0, len(fixed), AT_ONCE)), np.zeros(SUMS, np.int64))
     reach = SLACK * min(tolerance, VAGUE) * norm * 2.0**exponent + len(flat) ** 0.5
     limit = SUMS * reach**2 if tolerance <= VAGUE else -1.0
     return Sketch(tuple(int(s) for s in sums), exponent, limit)

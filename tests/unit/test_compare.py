@@ -84,3 +84,11 @@ def test_a_program_does_not_judge_what_diverges(value: float) -> None:
     largest = np.array([np.finfo(np.float32).max, -1.0])
     made = sketch.sketches({WEIGHT: largest}, [{WEIGHT: largest.astype(np.float32)}])[WEIGHT]
     assert made.limit > 0 and all(abs(s) < 2**31 for s in made.sums)
+
+
+def test_a_large_tensor_is_summed_up_in_parts() -> None:
+    """Fault: the signs of ten million elements took more than half a gigabyte."""
+    values = np.random.default_rng(3).standard_normal(2 * sketch.AT_ONCE + 77)
+    made = sketch.sketch(values, 1e-6, float(np.linalg.norm(values)))
+    fixed = np.trunc(values * 2.0**made.exponent).astype(np.int64)
+    assert made.sums == tuple((fixed[:, None] * sketch.signs(len(values))).sum(axis=0).tolist())
