@@ -62,11 +62,13 @@ def schedule(plan: Mapping[str, Any]) -> None:
             op["layer"],
             op["kind"],
             ", ".join(op.get("kernels", ())),
+            f"{op['cycles']:,}" if "cycles" in op else "",
             f"{op['macs']:,}" if op["macs"] else "",
             ", ".join(op["writes"]),
             op["source"],
         )
         for op in plan["ops"]
     ]
-    table("schedule", ("", "phase", "layer", "kind", "kernels", "macs", "writes", "source"), rows, right=(0, 5))
+    columns = ("", "phase", "layer", "kind", "kernels", "cycles", "macs", "writes", "source")
+    table("schedule (cycles are estimated)", columns, rows, right=(0, 5, 6))
     print(f"{sum(op['macs'] or 0 for op in plan['ops']):,} multiply-adds a training step")

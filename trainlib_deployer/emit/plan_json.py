@@ -11,7 +11,7 @@ from trainlib_deployer.emit.trace import Trace
 from trainlib_deployer.plan.early import early_moved, moved_at
 from trainlib_deployer.plan.plan import Buffer, Plan
 from trainlib_deployer.plan.rows import rows_of
-from trainlib_deployer.plan.tiled import traffic
+from trainlib_deployer.plan.tiled import op_cycles, traffic
 from trainlib_deployer.plan.tiles import Tiling
 from trainlib_deployer.program.ir import Op, Source
 from trainlib_deployer.user.model import UserModel
@@ -133,6 +133,7 @@ def op_json(index: int, op: Op, plan: Plan) -> dict[str, Any]:
         "source": source_text(op.source),
         "kernel": kernels[0] if kernels else "loop",
         "kernels": kernels,
+        "cycles": round(op_cycles(plan, index)),  # estimated, of the slowest core
         "macs": op.kind.macs(),
         "tiles": len(tiling.parts) if tiling else 1,
         "moved": moved_at(plan.tilings, index),
