@@ -14,7 +14,6 @@ EXEMPT = {"tests"}
 # Still to be split; nothing may be added here.
 TOO_LONG = {
     "trainlib_deployer/emit/templates/Makefile.j2",
-    "trainlib_deployer/emit/templates/net.c.j2",
     "trainlib_deployer/ops/pointwise.py",
 }
 SKIPPED = {"generated", "out", "build", "__pycache__"}
