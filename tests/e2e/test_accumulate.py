@@ -59,7 +59,7 @@ def test_accumulation_and_clipping_by_norm(project: Path) -> None:
     made = deployed(project, momentum, steps=2, accumulate=3, clip_grad_norm=0.05)
     result = made.verify()
     result.raise_if_failed()
-    assert (result.steps, len(result.losses), result.disturbed_runs) == (2, 6, 0)
+    assert (result.steps, len(result.losses)) == (2, 6)
     states = [result.computed[s, "parameter", "head.weight"] for s in range(6)]
     assert [s for s in range(1, 6) if (states[s] != states[s - 1]).any()] == [2, 5]
     means = [result.computed[s, "state", "body.1.running_mean"] for s in range(6)]

@@ -125,7 +125,13 @@ def check_golden_model(task: Task, steps: Sequence[EagerStep]) -> None:
     """What the program will be judged by must itself be what PyTorch computes from the untouched model."""
     plain = task.accumulate == 1 and (task.clip_norm, task.clip_value, task.scheduler) == (None, None, None)
     count = len(steps) if plain else 1  # the second one starts from an update that `steps` made in the plain way
-    record = reference.run(task, count, torch.float32)
+    reached = {
+        (number, "parameter", name): steps[number].after[name].numpy()
+        for number in range(count - 1)
+        for name, _ in task.module.named_parameters()
+    }  # a network may turn a difference in the last bit into another step altogether
+    with mkldnn_off():
+        record = reference.run(task, count, torch.float32, resume=reached)
     for number in range(count):
         found = {k[1:]: torch.from_numpy(np.asarray(v)) for k, v in record.items() if k[0] == number}
         wanted = {k: v for k, v in steps[number].results.items() if k[0] != "parameter"}
