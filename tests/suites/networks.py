@@ -82,6 +82,9 @@ def quiet(module: nn.Module) -> None:
     for m in module.modules():
         if isinstance(m, nn.modules.dropout._DropoutNd):
             m.p = 0.0
+        elif type(m).__name__.endswith(("DropPath", "StochasticDepth")):  # each package has its own
+            m.drop_prob = 0.0
+            m.p = 0.0
 
 
 def preload() -> None:
