@@ -116,7 +116,10 @@ def record_state(
                 record[step, "state", f"{name}.{label}"] = array(value)
     for name, b in module.named_buffers():
         kept = name in before and b.shape == before[name].shape  # or forward makes it anew, in the shape of its input
-        if kept and name.rpartition(".")[2] not in COUNTERS and not torch.equal(b, before[name]):
+        if not kept or name.rpartition(".")[2] in COUNTERS:
+            continue
+        # What changed once is recorded from then on: by rounding alone, one run changes it again and another does not.
+        if (step - 1, "state", name) in record or not torch.equal(b, before[name]):
             record[step, "state", name] = array(b)
 
 

@@ -130,3 +130,14 @@ def test_runs_are_the_same_each_time() -> None:
     first, again, other = record(1), record(1), record(2)
     assert all(np.array_equal(first[k], again[k]) for k in first)
     assert any(not np.array_equal(first[k], other[k]) for k in first)
+
+
+@pytest.mark.parametrize("momentum", [None, 1.0, 0.3])
+def test_all_runs_record_the_same_tensors(momentum: float | None) -> None:
+    """Statistics of a batch that comes again are the same or not, by rounding alone."""
+    torch.manual_seed(0)
+    net = nn.BatchNorm2d(3, momentum=momentum)
+    data = [((torch.randn(4, 3, 5, 5),), torch.randn(4, 3, 5, 5))]
+    task = Task(net, nn.MSELoss(), data, "SGD", [({"lr": 0.1}, ["weight", "bias"])])
+    runs = [reference.run(task, 4, d, noise=seed) for d in (torch.float64, torch.float32) for seed in range(2)]
+    assert all(set(runs[0]) == set(run) for run in runs) and (3, "state", "running_var") in runs[0]
