@@ -170,7 +170,8 @@ class Rounding(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return [v for v in pytree.tree_leaves(values) if self.is_rounded(v)]
 
     def is_rounded(self, value: Any) -> bool:
-        return isinstance(value, torch.Tensor) and value.dtype is self.dtype and value.layout is torch.strided
+        numbers = isinstance(value, torch.Tensor) and value.layout is torch.strided and not value.is_meta
+        return numbers and value.dtype is self.dtype
 
     def draw(self, shape: torch.Size) -> torch.Tensor:
         """Between -1 and 1. A stretch of numbers drawn before, from anywhere: drawing takes longer than the rest."""

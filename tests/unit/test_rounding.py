@@ -141,3 +141,9 @@ def test_all_runs_record_the_same_tensors(momentum: float | None) -> None:
     task = Task(net, nn.MSELoss(), data, "SGD", [({"lr": 0.1}, ["weight", "bias"])])
     runs = [reference.run(task, 4, d, noise=seed) for d in (torch.float64, torch.float32) for seed in range(2)]
     assert all(set(runs[0]) == set(run) for run in runs) and (3, "state", "running_var") in runs[0]
+
+
+def test_what_has_no_numbers_has_no_errors() -> None:
+    """PyTorch works out shapes on tensors without contents, in some gradients too."""
+    with Rounding(1, torch.float32):
+        assert (torch.ones(3, device="meta") + 1).is_meta
