@@ -15,6 +15,7 @@ from torch import nn
 from torch.utils import _pytree as pytree
 
 from tests.e2e.operation_cases import CASES, Case, by_group
+from tests.suites.subjects import weighted
 from trainlib_deployer.api import Deployment, deploy
 from trainlib_deployer.check.verify import read_plan
 from trainlib_deployer.program.expr import C_FORM
@@ -55,17 +56,6 @@ class Branches(nn.Module):
             for i, value in enumerate(pytree.tree_leaves(branch())):
                 found[f"{name}.{i}"] = value
         return found
-
-
-def weighted(outputs: dict[str, torch.Tensor], weights: torch.Tensor) -> torch.Tensor:
-    """sum over all outputs of (out * its own random weights): every element gets another slope."""
-    total = torch.zeros(())
-    at = 0
-    for value in outputs.values():
-        if value.is_floating_point():
-            total = total + (value * weights[at : at + value.numel()].reshape(value.shape)).sum()
-            at += value.numel()
-    return total
 
 
 def deployed(cases: Sequence[Case], folder: Path, steps: int = 2) -> Deployment:
