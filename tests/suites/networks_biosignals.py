@@ -81,12 +81,11 @@ def leaky() -> Network:
     return of(Spiking(), (3, 6, 7))
 
 
-def hidden_leaky(kind: str, **options: Any) -> Make:
-    """A layer of neurons that keeps its own state."""
+def hidden_leaky(kind: str, kept: bool = False, **options: Any) -> Make:
+    """A layer of neurons with a state of its own: new in each step, or kept from one to the next."""
 
     def make() -> Network:
         import snntorch
-        from snntorch import utils
 
         class Spiking(nn.Module):
             def __init__(self) -> None:
@@ -96,7 +95,11 @@ def hidden_leaky(kind: str, **options: Any) -> Make:
                 )
 
             def forward(self, x: torch.Tensor) -> torch.Tensor:
-                utils.reset(self.net)
+                layer = self.net[1]
+                if kept:
+                    layer.mem = layer.mem.detach()
+                else:
+                    layer.reset_mem()  # utils.reset finds no copies, which eager PyTorch is given here
                 return torch.stack([self.net(x[:, t]) for t in range(x.shape[1])], 1)
 
         return of(Spiking(), (3, 6, 7))
@@ -109,6 +112,7 @@ NETWORKS: dict[str, Make] = {
     "pytorch_tcn TCN": pytorch_tcn,
     "snntorch Leaky": leaky,
     "snntorch Leaky, hidden state": hidden_leaky("Leaky", beta=0.9),
+    "snntorch Leaky, state kept": hidden_leaky("Leaky", kept=True, beta=0.9),
     "snntorch Synaptic": hidden_leaky("Synaptic", alpha=0.8, beta=0.9),
     "snntorch Alpha": hidden_leaky("Alpha", alpha=0.9, beta=0.8),
     "snntorch Lapicque": hidden_leaky("Lapicque", beta=0.9),
