@@ -2,9 +2,11 @@
 #if !defined(TL_HAL_PULP) && !defined(TL_HAL_RV32)
 #define _GNU_SOURCE
 #include "tl_hal.h"
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define MOST_CORES 64
 
@@ -86,6 +88,26 @@ void tl_puts(const char *text)
 {
     fputs(text, stdout);
     fflush(stdout);
+}
+
+int tl_file_open(const char *name, int writing)
+{
+    return writing ? open(name, O_WRONLY | O_CREAT | O_TRUNC, 0644) : open(name, O_RDONLY);
+}
+
+int tl_file_read(int file, void *data, size_t bytes)
+{
+    return read(file, data, bytes) != (ssize_t)bytes;
+}
+
+int tl_file_write(int file, const void *data, size_t bytes)
+{
+    return write(file, data, bytes) != (ssize_t)bytes;
+}
+
+void tl_file_close(int file)
+{
+    close(file);
 }
 
 static FILE *record;

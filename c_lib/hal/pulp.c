@@ -9,7 +9,8 @@
 
 /* A transfer's size is 16 bits wide in the SDK; a multiple of 16 keeps the pieces aligned. */
 enum { LARGEST_TRANSFER = 65520 };
-enum { SEMIHOST_OPEN = 1, SEMIHOST_CLOSE = 2, SEMIHOST_WRITE = 5, MODE_WRITE_BINARY = 5 };
+enum { SEMIHOST_OPEN = 1, SEMIHOST_CLOSE = 2, SEMIHOST_WRITE = 5, SEMIHOST_READ = 6 };
+enum { MODE_READ_BINARY = 1, MODE_WRITE_BINARY = 5 };
 
 static struct pi_device cluster;
 static struct pi_cluster_conf configuration;
@@ -33,10 +34,10 @@ static void fail(const char *what)
     pmsis_exit(3);
 }
 
-/* ---- the record: a file that GVSoC writes for us, only in builds that ask for it (without a simulator or a debugger
- * the call below never returns) ---- */
+/* ---- files, by GVSoC, only in builds that ask for them (without a simulator or a debugger the call below never
+ * returns) ---- */
 
-#if defined(TL_RECORD_FILE)
+#if defined(TL_FILES) || defined(TL_RECORD_FILE)
 #if defined(__riscv)
 /* The three instructions that a simulator recognises together. The SDK has the same call without the clobber of memory.
  */
@@ -56,14 +57,40 @@ static int semihost(int operation, const void *block)
 int semihost(int operation, const void *block); /* the tests' own */
 #endif
 
+int tl_file_open(const char *name, int writing)
+{
+    uint32_t length = 0;
+    while (name[length])
+        length++;
+    const uint32_t request[3] = {(uint32_t)(uintptr_t)name, writing ? MODE_WRITE_BINARY : MODE_READ_BINARY, length};
+    return semihost(SEMIHOST_OPEN, request);
+}
+
+int tl_file_read(int file, void *data, size_t bytes)
+{
+    const uint32_t request[3] = {(uint32_t)file, (uint32_t)(uintptr_t)data, (uint32_t)bytes};
+    return semihost(SEMIHOST_READ, request);
+}
+
+int tl_file_write(int file, const void *data, size_t bytes)
+{
+    const uint32_t request[3] = {(uint32_t)file, (uint32_t)(uintptr_t)data, (uint32_t)bytes};
+    return semihost(SEMIHOST_WRITE, request);
+}
+
+void tl_file_close(int file)
+{
+    semihost(SEMIHOST_CLOSE, (const void *)(uintptr_t)file); /* GVSoC takes the number itself, not its address */
+}
+#endif
+
+#if defined(TL_RECORD_FILE)
 static int record = -1;
 
 int tl_record_open(void)
 {
-    static const char name[] = TL_RECORD_FILE;
-    const uint32_t request[3] = {(uint32_t)(uintptr_t)name, MODE_WRITE_BINARY, sizeof name - 1};
     tl_pulp_open();
-    record = semihost(SEMIHOST_OPEN, request);
+    record = tl_file_open(TL_RECORD_FILE, 1);
     if (record < 0)
         fail("opening the record");
     return 1;
@@ -71,15 +98,14 @@ int tl_record_open(void)
 
 void tl_record(const void *data, size_t bytes)
 {
-    const uint32_t request[3] = {(uint32_t)record, (uint32_t)(uintptr_t)data, (uint32_t)bytes};
-    if (semihost(SEMIHOST_WRITE, request))
+    if (tl_file_write(record, data, bytes))
         fail("writing the record");
 }
 
 static void close_record(void)
 {
     if (record >= 0)
-        semihost(SEMIHOST_CLOSE, (const void *)(uintptr_t)record); /* GVSoC takes the number itself, not its address */
+        tl_file_close(record);
 }
 #else
 int tl_record_open(void)

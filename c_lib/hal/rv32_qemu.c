@@ -2,8 +2,8 @@
 #if defined(TL_HAL_RV32) && !defined(TL_SPIKE)
 #include "rv32_machine.h"
 
-enum { SEMIHOST_OPEN = 1, SEMIHOST_CLOSE = 2, SEMIHOST_WRITE = 5, SEMIHOST_COMMAND_LINE = 0x15 };
-enum { MODE_WRITE_BINARY = 5 };
+enum { SEMIHOST_OPEN = 1, SEMIHOST_CLOSE = 2, SEMIHOST_WRITE = 5, SEMIHOST_READ = 6, SEMIHOST_COMMAND_LINE = 0x15 };
+enum { MODE_READ_BINARY = 1, MODE_WRITE_BINARY = 5 };
 
 #define UART ((volatile uint8_t *)0x10000000)
 #define FINISHER ((volatile uint32_t *)0x00100000)
@@ -26,24 +26,50 @@ void tl_rv32_stop(int code)
         __asm__ volatile("wfi");
 }
 
+/* ---- files ---- */
+
+int tl_file_open(const char *name, int writing)
+{
+    uint32_t length = 0;
+    while (name[length])
+        length++;
+    const uint32_t block[3] = {(uint32_t)name, writing ? MODE_WRITE_BINARY : MODE_READ_BINARY, length};
+    return (int)tl_rv32_semihost(SEMIHOST_OPEN, block);
+}
+
+int tl_file_read(int file, void *data, size_t bytes)
+{
+    const uint32_t block[3] = {(uint32_t)file, (uint32_t)data, bytes};
+    return (int)tl_rv32_semihost(SEMIHOST_READ, block);
+}
+
+int tl_file_write(int file, const void *data, size_t bytes)
+{
+    const uint32_t block[3] = {(uint32_t)file, (uint32_t)data, bytes};
+    return (int)tl_rv32_semihost(SEMIHOST_WRITE, block);
+}
+
+void tl_file_close(int file)
+{
+    const uint32_t handle[1] = {(uint32_t)file};
+    if (tl_rv32_semihost(SEMIHOST_CLOSE, handle))
+        tl_rv32_fail("closing a file");
+}
+
 /* ---- the record: a file of the machine that runs the emulator, named as the second word of the command line ---- */
 
 int tl_record_open(void)
 {
     static char line[4096];
     const uint32_t ask[2] = {(uint32_t)line, sizeof line};
-    uint32_t length = 0;
     if (tl_rv32_semihost(SEMIHOST_COMMAND_LINE, ask))
         return 0;
     const char *name = line;
     while (*name && *name++ != ' ')
         continue;
-    while (name[length])
-        length++;
-    if (!length)
+    if (!*name)
         return 0;
-    const uint32_t open[3] = {(uint32_t)name, MODE_WRITE_BINARY, length};
-    record = (int32_t)tl_rv32_semihost(SEMIHOST_OPEN, open);
+    record = tl_file_open(name, 1);
     if (record < 0)
         tl_rv32_fail("opening the record");
     return 1;
@@ -51,17 +77,15 @@ int tl_record_open(void)
 
 void tl_record(const void *data, size_t bytes)
 {
-    const uint32_t block[3] = {(uint32_t)record, (uint32_t)data, bytes};
     MARK_PAUSE;
-    if (tl_rv32_semihost(SEMIHOST_WRITE, block))
+    if (tl_file_write(record, data, bytes))
         tl_rv32_fail("writing the record");
     MARK_RESUME;
 }
 
 void tl_rv32_close_record(void)
 {
-    const uint32_t handle[1] = {(uint32_t)record};
-    if (record >= 0 && tl_rv32_semihost(SEMIHOST_CLOSE, handle))
-        tl_rv32_fail("closing the record");
+    if (record >= 0)
+        tl_file_close(record);
 }
 #endif

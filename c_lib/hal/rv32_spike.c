@@ -4,7 +4,7 @@
 #include "rv32_machine.h"
 #include "rv32_marks.h"
 
-enum { CALL_OPEN = 56, CALL_CLOSE = 57, CALL_WRITE = 64, CALL_ARGUMENTS = 2011 };
+enum { CALL_OPEN = 56, CALL_CLOSE = 57, CALL_READ = 63, CALL_WRITE = 64, CALL_ARGUMENTS = 2011 };
 enum { WRITE_NEW_FILE = 0x241, READABLE = 0644, HERE = -100 }; /* of Linux */
 
 const uint32_t tl_rv32_devices[2] = {(uint32_t)WAKE, (uint32_t)WAKE}; /* none besides */
@@ -39,6 +39,28 @@ static uint32_t length_of(const char *text)
 void tl_puts(const char *text)
 {
     call(CALL_WRITE, 1, (uint32_t)text, length_of(text), 0, 0);
+}
+
+int tl_file_open(const char *name, int writing)
+{
+    const uint32_t length = length_of(name) + 1;
+    return call(CALL_OPEN, (uint32_t)HERE, (uint32_t)name, length, writing ? WRITE_NEW_FILE : 0, READABLE);
+}
+
+int tl_file_read(int file, void *data, size_t bytes)
+{
+    return call(CALL_READ, (uint32_t)file, (uint32_t)data, bytes, 0, 0) != (int32_t)bytes;
+}
+
+int tl_file_write(int file, const void *data, size_t bytes)
+{
+    return call(CALL_WRITE, (uint32_t)file, (uint32_t)data, bytes, 0, 0) != (int32_t)bytes;
+}
+
+void tl_file_close(int file)
+{
+    if (call(CALL_CLOSE, (uint32_t)file, 0, 0, 0, 0))
+        tl_rv32_fail("closing a file");
 }
 
 /* ---- counts ---- */
@@ -110,7 +132,7 @@ int tl_record_open(void)
     if (call(CALL_ARGUMENTS, (uint32_t)line, sizeof line, 0, 0, 0) || words[0] < 2)
         return 0;
     const char *name = (const char *)(uint32_t)words[2];
-    record = call(CALL_OPEN, (uint32_t)HERE, (uint32_t)name, length_of(name) + 1, WRITE_NEW_FILE, READABLE);
+    record = tl_file_open(name, 1);
     if (record < 0)
         tl_rv32_fail("opening the record");
     return 1;
@@ -119,14 +141,14 @@ int tl_record_open(void)
 void tl_record(const void *data, size_t bytes)
 {
     MARK_PAUSE;
-    if (call(CALL_WRITE, (uint32_t)record, (uint32_t)data, bytes, 0, 0) != (int32_t)bytes)
+    if (tl_file_write(record, data, bytes))
         tl_rv32_fail("writing the record");
     MARK_RESUME;
 }
 
 void tl_rv32_close_record(void)
 {
-    if (record >= 0 && call(CALL_CLOSE, (uint32_t)record, 0, 0, 0, 0))
-        tl_rv32_fail("closing the record");
+    if (record >= 0)
+        tl_file_close(record);
 }
 #endif

@@ -66,6 +66,13 @@ void tl_exit(int code);
 int tl_record_open(void);
 void tl_record(const void *data, size_t bytes);
 
+/* Files of the machine that runs the program or its simulator (under PULP-SDK in builds with TL_FILES, on the simulator):
+ * -1, if it cannot be opened; 0, if all bytes were read or written. On the controller. */
+int tl_file_open(const char *name, int writing);
+int tl_file_read(int file, void *data, size_t bytes);
+int tl_file_write(int file, const void *data, size_t bytes);
+void tl_file_close(int file);
+
 /* Cores that work where there is scratch for at most so many; 0: all of them. */
 static inline int tl_team(int most)
 {

@@ -13,6 +13,8 @@ from torch import nn
 
 from trainlib_deployer.api import deploy
 from trainlib_deployer.check.verify import read_plan
+from trainlib_deployer.state.image import decode
+from trainlib_deployer.state.layout import Layout
 
 torch.set_num_threads(1)
 FLAGS = ["-std=gnu99", "-O1", "-ffp-contract=off", "-Wall", "-Wextra", "-Werror", "-fno-pie", "-no-pie"]
@@ -22,7 +24,7 @@ FIRMWARE = """\
 #include <stdio.h>
 int main(void)
 {
-    static uint8_t contents[PLAN_L1_PERSISTENT + PLAN_L2_PERSISTENT];
+    static uint8_t contents[NET_STATE_BYTES];
     net_init();
     net_save(contents);
     return fwrite(contents, 1, sizeof contents, stdout) != sizeof contents;
@@ -52,7 +54,7 @@ def test_a_firmware_links_the_weights_alone_from_anywhere(project: Path, tmp_pat
     moved = tmp_path / "moved"
     shutil.copytree(project, moved, ignore=shutil.ignore_patterns("data.*", "main.c", "build"))
     (tmp_path / "firmware.c").write_text(FIRMWARE)
-    sources = [tmp_path / "firmware.c", *(moved / f"{n}.c" for n in ("net", "loops", "weights"))]
+    sources = [tmp_path / "firmware.c", *(moved / f"{n}.c" for n in ("net", "loops", "state", "weights"))]
     sources += sorted((moved / "kernels").glob("*.c"))
     program = tmp_path / "firmware"
     elsewhere = tmp_path / "elsewhere"
@@ -60,16 +62,10 @@ def test_a_firmware_links_the_weights_alone_from_anywhere(project: Path, tmp_pat
     command = ["cc", *FLAGS, f"-I{moved}", f"-I{moved / 'kernels'}", *map(str, sources), "-pthread", "-lm"]
     subprocess.run([*command, "-o", str(program)], cwd=elsewhere, check=True)
     contents = subprocess.run([str(program)], check=True, capture_output=True).stdout
-    start = {}
-    for level in read_plan(project)["levels"]:
-        start[level] = sum(read_plan(project)["levels"][k]["persistent"] for k in start)
+    found = decode(Layout.of_plan(read_plan(project)), contents)
     weights = torch.load(project / "model" / "weights.pt", weights_only=True)
-    buffers = {b["name"]: b for b in read_plan(project)["buffers"]}
     for name, value in weights.items():
-        if value.is_floating_point():
-            at = start[buffers[name]["level"]] + buffers[name]["offset"]
-            found = np.frombuffer(contents, np.uint32, value.numel(), at)
-            assert (found == value.numpy().view(np.uint32).ravel()).all(), name
+        assert found[name].tobytes() == value.numpy().astype(found[name].dtype).tobytes(), name
 
 
 def test_zeros_take_no_room_and_lines_are_short(project: Path) -> None:

@@ -32,6 +32,8 @@ from trainlib_deployer.plan.rows import rows_called
 from trainlib_deployer.plan.tiles import LANE_BYTES
 from trainlib_deployer.program.ir import LEARNING_RATE, STEP, DType, Op, Role, Tensor, View
 from trainlib_deployer.program.segments import segments
+from trainlib_deployer.state.image import image_bytes
+from trainlib_deployer.state.layout import Layout
 from trainlib_deployer.user.model import UserModel
 from trainlib_deployer.version import __version__
 
@@ -42,6 +44,7 @@ TEMPLATES = {
     "net.c": "net.c.j2",
     "loops.h": "loops.h.j2",
     "loops.c": "loops.c.j2",
+    "state.c": "state.c.j2",
     "weights.h": "weights.h.j2",
     "weights.c": "weights.c.j2",
     "data.h": "data.h.j2",
@@ -106,7 +109,7 @@ class Project:
             (folder / name).write_text(whole, encoding="utf-8")
         self.weights.write(folder)
         self.data.write(folder)
-        called = [texts[n] for n in ("net.c", "loops.c", "main.c", "data.c", "poison.h")]
+        called = [texts[n] for n in ("net.c", "loops.c", "state.c", "main.c", "data.c", "poison.h")]
         copy_library(folder / "kernels", [r.source for r in self.rows], called)
         plan = plan_json(self.user, self.plan, self.traces, self.steps, self.accumulate)
         (folder / "plan.json").write_text(json.dumps(plan, indent=1) + "\n", encoding="utf-8")
@@ -145,7 +148,7 @@ class Project:
             "learning_rate_at": f"net_{self.plan.home[LEARNING_RATE].level.lower()}.{names[LEARNING_RATE]}",
             "learning_rate": literal(float(self.user.optimizer.groups[0].hyper["lr"]), DType.F32),
             "loss_pointer": self.at.pointer(View.whole(program.tensors[program.loss])),
-            "state_bytes": sum(level.persistent for level in self.plan.levels.values()),
+            **self.state(),
             "samples": self.samples,
             "steps": self.steps,
             "accumulate": self.accumulate,
@@ -164,6 +167,11 @@ class Project:
     @property
     def samples(self) -> int:
         return min(self.steps * self.accumulate, len(self.user.samples))
+
+    def state(self) -> dict[str, Any]:
+        layout = Layout.of_program(self.plan.program)
+        pieces = [f"net_{self.plan.home[p.name].level.lower()}.{self.at.names[p.name]}" for p in layout.pieces]
+        return {"state": layout, "state_pieces": pieces, "state_bytes": image_bytes(layout)}
 
     def level(self, name: str) -> dict[str, Any]:
         level = self.plan.levels[name]

@@ -1,0 +1,257 @@
+/* States of networks: written page by page in order, the checksum and the end mark last. */
+#include "tl_state.h"
+#include <string.h>
+
+enum { MAGIC = 0x54534c54, VERSION = 1, END = 0x444e4554 }; /* "TLST", "TEND" */
+
+typedef struct {
+    uint32_t magic, version, layout[2], bytes, sequence;
+} header;
+
+typedef struct {
+    uint32_t checksum, end;
+} trailer;
+
+_Static_assert(sizeof(header) == TL_STATE_HEADER && sizeof(trailer) == TL_STATE_TRAILER, "no padding");
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the least byte comes first");
+
+/* CRC-32 as zlib has it, four bits at a time; begins with 0. */
+static uint32_t checksum(uint32_t sum, const void *data, uint32_t bytes)
+{
+    static const uint32_t table[16] = {0x00000000, 0x1db71064, 0x3b6e20c8, 0x26d930ac, 0x76dc4190, 0x6b6b51f4,
+                                       0x4db26158, 0x5005713c, 0xedb88320, 0xf00f9344, 0xd6d6a3e8, 0xcb61b38c,
+                                       0x9b64c2b0, 0x86d3d2d4, 0xa00ae278, 0xbdbdf21c};
+    const uint8_t *at = data;
+    sum = ~sum;
+    for (; bytes; bytes--) {
+        sum ^= *at++;
+        sum = sum >> 4 ^ table[sum & 15];
+        sum = sum >> 4 ^ table[sum & 15];
+    }
+    return ~sum;
+}
+
+/* ---- writing ---- */
+
+typedef struct {
+    const tl_store *store;
+    int slot;
+    uint32_t at, filled, sum; /* of the page in the store's buffer */
+} writer;
+
+static int flush(writer *w)
+{
+    const int failed = w->store->write(w->store, w->slot, w->at, w->store->buffer);
+    w->at += w->store->page;
+    w->filled = 0;
+    return failed;
+}
+
+static int put(writer *w, const void *data, uint32_t bytes)
+{
+    const uint8_t *from = data;
+    w->sum = checksum(w->sum, data, bytes);
+    while (bytes) {
+        const uint32_t room = w->store->page - w->filled, some = bytes < room ? bytes : room;
+        memcpy((uint8_t *)w->store->buffer + w->filled, from, some);
+        w->filled += some;
+        from += some;
+        bytes -= some;
+        if (w->filled == w->store->page && flush(w))
+            return 1;
+    }
+    return 0;
+}
+
+static int put_end(writer *w)
+{
+    const trailer last = {w->sum, END};
+    if (put(w, &last, sizeof last))
+        return 1;
+    if (!w->filled)
+        return 0;
+    memset((uint8_t *)w->store->buffer + w->filled, 0xff, w->store->page - w->filled);
+    return flush(w);
+}
+
+static int put_all(const tl_state *state, writer *w, uint32_t sequence)
+{
+    const header first = {MAGIC, VERSION, {state->layout[0], state->layout[1]}, state->bytes, sequence};
+    if (w->store->erase(w->store, w->slot) || put(w, &first, sizeof first))
+        return 1;
+    for (int i = 0; i < state->count; i++)
+        if (put(w, state->pieces[i].data, state->pieces[i].bytes))
+            return 1;
+    return put_end(w);
+}
+
+/* ---- reading ---- */
+
+static int header_fault(const tl_state *state, const header *found)
+{
+    if (found->magic != MAGIC)
+        return TL_STATE_NONE;
+    if (found->version != VERSION)
+        return TL_STATE_VERSION;
+    if (found->layout[0] != state->layout[0] || found->layout[1] != state->layout[1] || found->bytes != state->bytes)
+        return TL_STATE_NETWORK;
+    return TL_STATE_FINE;
+}
+
+/* Through the store's buffer to `to`, if that is not 0; adds to a checksum. */
+static int fetch(const tl_store *store, int slot, uint32_t at, uint32_t bytes, void *to, uint32_t *sum)
+{
+    uint8_t *into = to;
+    while (bytes) {
+        const uint32_t some = bytes < store->page ? bytes : store->page;
+        if (store->read(store, slot, at, store->buffer, some))
+            return 1;
+        *sum = checksum(*sum, store->buffer, some);
+        if (into) {
+            memcpy(into, store->buffer, some);
+            into += some;
+        }
+        at += some;
+        bytes -= some;
+    }
+    return 0;
+}
+
+/* One pass over a slot, in order: is its state whole? If `taking`, into the tensors. */
+static int read_all(const tl_state *state, const tl_store *store, int slot, int taking, uint32_t *sequence)
+{
+    header first;
+    trailer last;
+    uint32_t at = sizeof first, sum = 0, rest = 0;
+    if (fetch(store, slot, 0, sizeof first, &first, &sum))
+        return TL_STATE_STORE;
+    const int fault = header_fault(state, &first);
+    if (fault)
+        return fault;
+    for (int i = 0; i < state->count; i++) {
+        if (fetch(store, slot, at, state->pieces[i].bytes, taking ? state->pieces[i].data : 0, &sum))
+            return TL_STATE_STORE;
+        at += state->pieces[i].bytes;
+    }
+    if (fetch(store, slot, at, sizeof last, &last, &rest))
+        return TL_STATE_STORE;
+    *sequence = first.sequence;
+    return last.end == END && last.checksum == sum ? TL_STATE_FINE : TL_STATE_DAMAGED;
+}
+
+static int take(const tl_state *state, const tl_store *store, int slot)
+{
+    uint32_t sequence;
+    return read_all(state, store, slot, 1, &sequence) ? TL_STATE_STORE : TL_STATE_FINE;
+}
+
+/* The slot with the newest whole state, or -1; its sequence number; why there is none. */
+static int newest(const tl_state *state, const tl_store *store, uint32_t *sequence, int *fault)
+{
+    int found = -1;
+    *fault = TL_STATE_FINE;
+    *sequence = 0;
+    for (int slot = 0; slot < 2; slot++) {
+        uint32_t number;
+        const int wrong = read_all(state, store, slot, 0, &number);
+        if (wrong) {
+            *fault = wrong > *fault ? wrong : *fault;
+        } else if (found < 0 || (int32_t)(number - *sequence) > 0) {
+            found = slot;
+            *sequence = number;
+        }
+    }
+    return found;
+}
+
+/* ---- what others call ---- */
+
+int tl_state_write(const tl_state *state, const tl_store *store, int slot, uint32_t sequence)
+{
+    writer w = {store, slot, 0, 0, 0};
+    uint32_t found;
+    if (put_all(state, &w, sequence))
+        return TL_STATE_STORE;
+    return read_all(state, store, slot, 0, &found) ? TL_STATE_STORE : TL_STATE_FINE;
+}
+
+int tl_state_read(const tl_state *state, const tl_store *store, int slot)
+{
+    uint32_t sequence;
+    const int fault = read_all(state, store, slot, 0, &sequence);
+    return fault ? fault : take(state, store, slot);
+}
+
+int tl_state_save(const tl_state *state, const tl_store *store)
+{
+    uint32_t sequence;
+    int fault;
+    const int last = newest(state, store, &sequence, &fault);
+    return tl_state_write(state, store, last == 0 ? 1 : 0, sequence + 1);
+}
+
+int tl_state_load(const tl_state *state, const tl_store *store)
+{
+    uint32_t sequence;
+    int fault;
+    const int last = newest(state, store, &sequence, &fault);
+    return last < 0 ? fault : take(state, store, last);
+}
+
+/* ---- memory as a store ---- */
+
+typedef struct {
+    uint8_t *bytes;
+    size_t size;
+} memory;
+
+static int read_memory(const tl_store *store, int slot, uint32_t at, void *data, uint32_t bytes)
+{
+    const memory *m = store->context;
+    (void)slot;
+    if (at > m->size || bytes > m->size - at)
+        return 1;
+    memcpy(data, m->bytes + at, bytes);
+    return 0;
+}
+
+static int write_memory(const tl_store *store, int slot, uint32_t at, const void *data)
+{
+    const memory *m = store->context;
+    (void)slot;
+    memcpy(m->bytes + at, data, store->page);
+    return 0;
+}
+
+static int erase_memory(const tl_store *store, int slot)
+{
+    const memory *m = store->context;
+    (void)slot;
+    memset(m->bytes, 0, m->size);
+    return 0;
+}
+
+int tl_state_to_memory(const tl_state *state, void *buffer)
+{
+    uint32_t page[TL_STATE_PAGE / sizeof(uint32_t)];
+    memory all = {buffer, TL_STATE_HEADER + state->bytes + TL_STATE_TRAILER};
+    const tl_store store = {read_memory, erase_memory, write_memory, TL_STATE_PAGE, page, &all};
+    return tl_state_write(state, &store, 0, 1);
+}
+
+int tl_state_from_memory(const tl_state *state, const void *buffer, size_t bytes)
+{
+    uint32_t page[TL_STATE_PAGE / sizeof(uint32_t)];
+    memory all = {(uint8_t *)(uintptr_t)buffer, bytes}; /* only read */
+    const tl_store store = {read_memory, erase_memory, write_memory, TL_STATE_PAGE, page, &all};
+    const int fault = tl_state_read(state, &store, 0);
+    return fault == TL_STATE_STORE ? TL_STATE_DAMAGED : fault; /* shorter than it should be */
+}
+
+const char *tl_state_words(int fault)
+{
+    static const char *const words[] = {
+        "fine",    "nothing was saved there", "saved by another version", "saved by another network",
+        "damaged", "the store fails"};
+    return words[fault < 0 || fault > TL_STATE_STORE ? TL_STATE_STORE : fault];
+}

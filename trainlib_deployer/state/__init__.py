@@ -1,0 +1,1 @@
+"""What a network has learned, between chip and PyTorch."""

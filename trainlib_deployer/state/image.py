@@ -1,0 +1,86 @@
+"""The bytes of a saved state: a header, the tensors in their order, a checksum and an end mark, as tl_state.h says."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+
+from trainlib_deployer.state.layout import Layout
+
+Array = np.ndarray[Any, Any]
+Values = dict[str, Array]
+MAGIC, VERSION, END, PAGE = b"TLST", 1, b"TEND", 32
+HEADER = struct.Struct("<4sIIIII")  # magic, version, layout, layout, bytes of the tensors, sequence number
+TRAILER = struct.Struct("<I4s")  # checksum of all before, end mark
+
+
+class NoState(ValueError):
+    """Why these bytes hold no state of this network, in words that follow the file's name."""
+
+
+def image_bytes(layout: Layout) -> int:
+    """What net_save writes: whole pages."""
+    return -(-(HEADER.size + layout.nbytes + TRAILER.size) // PAGE) * PAGE
+
+
+def encode(layout: Layout, values: Mapping[str, Array]) -> bytes:
+    head = HEADER.pack(MAGIC, VERSION, *layout.digest, layout.nbytes, 1)
+    body = b"".join(np.ascontiguousarray(values[p.name], p.numpy).tobytes() for p in layout.pieces)
+    assert len(body) == layout.nbytes, "every tensor has its planned size"
+    whole = head + body
+    return (whole + TRAILER.pack(crc32(whole), END)).ljust(image_bytes(layout), b"\xff")
+
+
+def decode(layout: Layout, data: bytes) -> Values:
+    """The newest whole state anywhere in these bytes: a file, a memory image, both slots of a flash."""
+    found: dict[int, Values] = {}
+    reasons: list[str] = []
+    at = data.find(MAGIC)
+    while at >= 0:
+        fault = fault_at(layout, data, at)
+        if fault:
+            reasons.append(fault)
+        else:
+            sequence = HEADER.unpack_from(data, at)[5]
+            found[sequence] = values_at(layout, data, at + HEADER.size)
+        at = data.find(MAGIC, at + 1)
+    if not found:
+        raise NoState(reasons[0] if reasons else "holds no saved state")
+    return found[newest(list(found))]
+
+
+def newest(sequences: list[int]) -> int:
+    """Numbers of 32 bits that may have begun again."""
+    last = sequences[0]
+    for number in sequences[1:]:
+        if 0 < (number - last) % 2**32 < 2**31:
+            last = number
+    return last
+
+
+def fault_at(layout: Layout, data: bytes, at: int) -> str:
+    if at + HEADER.size > len(data):
+        return "is cut off"
+    _, version, first, second, size, _ = HEADER.unpack_from(data, at)
+    if version != VERSION:
+        return f"holds a state of version {version}; this is version {VERSION}"
+    if (first, second) != layout.digest or size != layout.nbytes:
+        return "holds the state of another network: names, shapes or types of its tensors differ"
+    end = at + HEADER.size + size
+    if end + TRAILER.size > len(data):
+        return f"is cut off: {len(data) - at:,} of {end + TRAILER.size - at:,} bytes are there"
+    if TRAILER.unpack_from(data, end) != (crc32(data[at:end]), END):
+        return "is damaged: its checksum is wrong"
+    return ""
+
+
+def values_at(layout: Layout, data: bytes, at: int) -> Values:
+    values: Values = {}
+    for p in layout.pieces:
+        values[p.name] = np.frombuffer(data[at : at + p.nbytes], p.numpy).reshape(p.shape)
+        at += p.nbytes
+    return values

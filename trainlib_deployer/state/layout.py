@@ -1,0 +1,71 @@
+"""What a saved state consists of: the same for every target, L1 size and number of cores of a network."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from trainlib_deployer.program.ir import STEP, DType, Program, Role, Tensor
+
+LEARNED = (Role.PARAMETER, Role.BUFFER, Role.STATE)
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A tensor of the state."""
+
+    name: str
+    role: str
+    dtype: DType
+    shape: tuple[int, ...]
+
+    @property
+    def nbytes(self) -> int:
+        return prod(self.shape) * self.dtype.size
+
+    @property
+    def numpy(self) -> np.dtype[Any]:
+        return np.dtype(self.dtype.numpy_name)
+
+    @property
+    def line(self) -> str:
+        return f"{self.role} {self.dtype.name} {'x'.join(map(str, self.shape))} {self.name}\n"
+
+
+@dataclass(frozen=True)
+class Layout:
+    """All tensors of the state, in the order in which they are stored."""
+
+    pieces: tuple[Piece, ...]
+
+    @staticmethod
+    def of(tensors: Iterable[Tensor]) -> Layout:
+        kept = [t for t in tensors if t.role in LEARNED or t.name == STEP]
+        pieces = [Piece(t.name, t.role.value, t.dtype, t.shape) for t in kept]
+        return Layout(tuple(sorted(pieces, key=lambda p: p.name)))
+
+    @staticmethod
+    def of_program(program: Program) -> Layout:
+        return Layout.of(program.tensors.values())
+
+    @staticmethod
+    def of_plan(plan: Mapping[str, Any]) -> Layout:
+        """From plan.json."""
+        tensors = plan["tensors"].items()
+        return Layout.of(Tensor(n, tuple(t["shape"]), DType[t["dtype"]], Role(t["role"])) for n, t in tensors)
+
+    @cached_property
+    def nbytes(self) -> int:
+        return sum(p.nbytes for p in self.pieces)
+
+    @cached_property
+    def digest(self) -> tuple[int, int]:
+        """Two words that name this layout."""
+        words = np.frombuffer(hashlib.sha256("".join(p.line for p in self.pieces).encode()).digest()[:8], "<u4")
+        return int(words[0]), int(words[1])
