@@ -8,7 +8,7 @@ from pathlib import Path
 
 from trainlib_deployer import passes
 from trainlib_deployer.capture.agreement import captured_and_checked, check_golden_model
-from trainlib_deployer.capture.eager import REMEDY
+from trainlib_deployer.capture.eager import REMEDY, counters
 from trainlib_deployer.check.certificate import check_folder
 from trainlib_deployer.check.verify import reference_sketches, task_of
 from trainlib_deployer.emit.model_files import write_golden_model, write_model_files
@@ -56,7 +56,8 @@ def deploy_user_model(user: UserModel, options: Options, say: Say = lambda line:
     with replaced_folder(options.out, force=options.force) as folder:
         Project(user, planned, options.steps, references, options.accumulate).write(folder)
         check_folder(folder)
-        write_model_files(user, folder / "model", options.steps, options.accumulate, planned.saved.used)
+        used = planned.saved.used
+        write_model_files(user, folder / "model", options.steps, options.accumulate, used, counters(eager[-1]))
         write_golden_model(folder / "golden")
     return Deployed(planned, options.out)
 

@@ -9,8 +9,6 @@
 
 /* A transfer's size is 16 bits wide in the SDK; a multiple of 16 keeps the pieces aligned. */
 enum { LARGEST_TRANSFER = 65520 };
-enum { SEMIHOST_OPEN = 1, SEMIHOST_CLOSE = 2, SEMIHOST_WRITE = 5, SEMIHOST_READ = 6 };
-enum { MODE_READ_BINARY = 1, MODE_WRITE_BINARY = 5 };
 
 static struct pi_device cluster;
 static struct pi_cluster_conf configuration;
@@ -34,55 +32,7 @@ static void fail(const char *what)
     pmsis_exit(3);
 }
 
-/* ---- files, by GVSoC, only in builds that ask for them (without a simulator or a debugger the call below never
- * returns) ---- */
-
-#if defined(TL_FILES) || defined(TL_RECORD_FILE)
-#if defined(__riscv)
-/* The three instructions that a simulator recognises together. The SDK has the same call without the clobber of memory.
- */
-static int semihost(int operation, const void *block)
-{
-    register int a0 __asm__("a0") = operation;
-    register const void *a1 __asm__("a1") = block;
-    __asm__ volatile(".option push\n.option norvc\n"
-                     "slli x0, x0, 0x1f\nebreak\nsrai x0, x0, 7\n"
-                     ".option pop"
-                     : "+r"(a0)
-                     : "r"(a1)
-                     : "memory");
-    return a0;
-}
-#else
-int semihost(int operation, const void *block); /* the tests' own */
-#endif
-
-int tl_file_open(const char *name, int writing)
-{
-    uint32_t length = 0;
-    while (name[length])
-        length++;
-    const uint32_t request[3] = {(uint32_t)(uintptr_t)name, writing ? MODE_WRITE_BINARY : MODE_READ_BINARY, length};
-    return semihost(SEMIHOST_OPEN, request);
-}
-
-int tl_file_read(int file, void *data, size_t bytes)
-{
-    const uint32_t request[3] = {(uint32_t)file, (uint32_t)(uintptr_t)data, (uint32_t)bytes};
-    return semihost(SEMIHOST_READ, request);
-}
-
-int tl_file_write(int file, const void *data, size_t bytes)
-{
-    const uint32_t request[3] = {(uint32_t)file, (uint32_t)(uintptr_t)data, (uint32_t)bytes};
-    return semihost(SEMIHOST_WRITE, request);
-}
-
-void tl_file_close(int file)
-{
-    semihost(SEMIHOST_CLOSE, (const void *)(uintptr_t)file); /* GVSoC takes the number itself, not its address */
-}
-#endif
+/* ---- the record: a file that GVSoC writes for us (pulp_files.c), only in builds that ask for it ---- */
 
 #if defined(TL_RECORD_FILE)
 static int record = -1;

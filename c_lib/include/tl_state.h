@@ -56,11 +56,16 @@ int tl_state_load(const tl_state *state, const tl_store *store);
 int tl_state_write(const tl_state *state, const tl_store *store, int slot, uint32_t sequence);
 int tl_state_read(const tl_state *state, const tl_store *store, int slot);
 
+/* Erase, and write all pages of slot 0, to where nothing can be read back: a line to somebody who keeps it. */
+int tl_state_send(const tl_state *state, const tl_store *store);
+/* The same as text through tl_puts: lines that begin with TLSTATE. */
+void tl_state_print(const tl_state *state);
+
 /* The same with memory, TL_STATE_PAGE by TL_STATE_PAGE; `bytes` are those that are there. */
 int tl_state_to_memory(const tl_state *state, void *buffer);
 int tl_state_from_memory(const tl_state *state, const void *buffer, size_t bytes);
 
-/* The same with a file of the machine that runs the program or its simulator. */
+/* The same with a file of the machine that runs the program or its simulator; "-" is tl_state_print. */
 int tl_state_to_file(const tl_state *state, const char *name);
 int tl_state_from_file(const tl_state *state, const char *name);
 void tl_state_demand(int fault, const char *what); /* ends the program unless the fault is 0 */

@@ -166,6 +166,12 @@ static int newest(const tl_state *state, const tl_store *store, uint32_t *sequen
 
 /* ---- what others call ---- */
 
+int tl_state_send(const tl_state *state, const tl_store *store)
+{
+    writer w = {store, 0, 0, 0, 0};
+    return put_all(state, &w, 1) ? TL_STATE_STORE : TL_STATE_FINE;
+}
+
 int tl_state_write(const tl_state *state, const tl_store *store, int slot, uint32_t sequence)
 {
     writer w = {store, slot, 0, 0, 0};

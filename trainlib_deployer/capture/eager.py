@@ -39,6 +39,12 @@ class EagerStep:
         return {n for n, old, new in both if old.shape == new.shape and old.dtype is new.dtype and differ(old, new)}
 
 
+def counters(step: EagerStep) -> dict[str, int]:
+    """By how much a step raises the counters of batches, which no program carries along."""
+    names = [n for n in step.after if n.rpartition(".")[2] == "num_batches_tracked" and n in step.before]
+    return {n: int(step.after[n] - step.before[n]) for n in names}
+
+
 def differ(a: torch.Tensor, b: torch.Tensor) -> bool:
     return not torch.equal(a, b)
 

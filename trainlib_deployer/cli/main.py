@@ -15,6 +15,7 @@ from trainlib_deployer.cli.console import Progress, bytes_text, note, print_summ
 from trainlib_deployer.cli.explain import explain
 from trainlib_deployer.cli.output_files import check_output_file, write_file, write_json
 from trainlib_deployer.cli.sweep_command import sweep_command
+from trainlib_deployer.cli.weights_command import weights_command
 from trainlib_deployer.errors import DeployError, UsageError
 from trainlib_deployer.folder import check_writable, read_plan
 from trainlib_deployer.machine.targets import DEFAULT, TARGETS, resolve
@@ -250,6 +251,7 @@ def targets_command() -> None:
 
 
 cli.add_command(sweep_command)
+cli.add_command(weights_command)
 
 
 def main() -> None:

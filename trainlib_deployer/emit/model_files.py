@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 
 from trainlib_deployer.emit import resources
 from trainlib_deployer.user.model import UserModel
 
 
-def write_model_files(user: UserModel, folder: Path, steps: int, accumulate: int = 1, saved: str = "fp32") -> None:
+def write_model_files(
+    user: UserModel,
+    folder: Path,
+    steps: int,
+    accumulate: int = 1,
+    saved: str = "fp32",
+    counters: Mapping[str, int] | None = None,
+) -> None:
     folder.mkdir()
     if user.source is not None:
         for helper in user.helpers:
@@ -25,7 +34,12 @@ def write_model_files(user: UserModel, folder: Path, steps: int, accumulate: int
     torch.save([(tuple(x), y) for x, y in user.samples[: steps * accumulate]], folder / "samples.pt")
     pickled = pickle_module(user, folder / "module.pt") if user.source is None else False
     (folder / "spec.json").write_text(
-        json.dumps(spec(user, pickled) | {"accumulate": accumulate, "saved": saved}, indent=1, default=str) + "\n"
+        json.dumps(
+            spec(user, pickled) | {"accumulate": accumulate, "saved": saved, "counters": counters or {}},
+            indent=1,
+            default=str,
+        )
+        + "\n"
     )
 
 
@@ -46,11 +60,22 @@ def pickle_module(user: UserModel, path: Path) -> bool:
     return True
 
 
+def aliases(module: nn.Module) -> dict[str, str]:
+    """Names of the state dict whose tensor the program knows by another one: tied weights."""
+    first = {id(t): n for n, t in (*module.named_parameters(), *module.named_buffers())}
+    every = (
+        *module.named_parameters(remove_duplicate=False),
+        *module.named_buffers(remove_duplicate=False),
+    )
+    return {n: first[id(t)] for n, t in every if first[id(t)] != n}
+
+
 def spec(user: UserModel, pickled: bool) -> dict[str, Any]:
     return {
         "name": user.name,
         "attribute": user.attribute,
         "pickled": pickled,
+        "aliases": aliases(user.module),
         "trainable": [n for n, p in user.module.named_parameters() if p.requires_grad],
         "training_modules": [n for n, m in user.module.named_modules() if m.training],
         "optimizer": user.optimizer.kind,

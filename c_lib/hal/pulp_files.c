@@ -1,0 +1,80 @@
+/* PULP-SDK back end: files, by GVSoC, only in builds that ask for them: without a simulator or a debugger the call below
+ * never returns. */
+#if defined(TL_HAL_PULP)
+#include "tl_hal.h"
+
+enum { SEMIHOST_OPEN = 1, SEMIHOST_CLOSE = 2, SEMIHOST_WRITE = 5, SEMIHOST_READ = 6 };
+enum { MODE_READ_BINARY = 1, MODE_WRITE_BINARY = 5 };
+#if defined(TL_FILES) || defined(TL_RECORD_FILE)
+#if defined(__riscv)
+/* The three instructions that a simulator recognises together. The SDK has the same call without the clobber of memory.
+ */
+static int semihost(int operation, const void *block)
+{
+    register int a0 __asm__("a0") = operation;
+    register const void *a1 __asm__("a1") = block;
+    __asm__ volatile(".option push\n.option norvc\n"
+                     "slli x0, x0, 0x1f\nebreak\nsrai x0, x0, 7\n"
+                     ".option pop"
+                     : "+r"(a0)
+                     : "r"(a1)
+                     : "memory");
+    return a0;
+}
+#else
+int semihost(int operation, const void *block); /* the tests' own */
+#endif
+
+int tl_file_open(const char *name, int writing)
+{
+    uint32_t length = 0;
+    while (name[length])
+        length++;
+    const uint32_t request[3] = {(uint32_t)(uintptr_t)name, writing ? MODE_WRITE_BINARY : MODE_READ_BINARY, length};
+    return semihost(SEMIHOST_OPEN, request);
+}
+
+int tl_file_read(int file, void *data, size_t bytes)
+{
+    const uint32_t request[3] = {(uint32_t)file, (uint32_t)(uintptr_t)data, (uint32_t)bytes};
+    return semihost(SEMIHOST_READ, request);
+}
+
+int tl_file_write(int file, const void *data, size_t bytes)
+{
+    const uint32_t request[3] = {(uint32_t)file, (uint32_t)(uintptr_t)data, (uint32_t)bytes};
+    return semihost(SEMIHOST_WRITE, request);
+}
+
+void tl_file_close(int file)
+{
+    semihost(SEMIHOST_CLOSE, (const void *)(uintptr_t)file); /* GVSoC takes the number itself, not its address */
+}
+#else
+int tl_file_open(const char *name, int writing)
+{
+    (void)name;
+    (void)writing;
+    return -1;
+}
+
+int tl_file_read(int file, void *data, size_t bytes)
+{
+    (void)file;
+    (void)data;
+    return bytes != 0;
+}
+
+int tl_file_write(int file, const void *data, size_t bytes)
+{
+    (void)file;
+    (void)data;
+    return bytes != 0;
+}
+
+void tl_file_close(int file)
+{
+    (void)file;
+}
+#endif
+#endif

@@ -1,0 +1,127 @@
+"""What was learned, as PyTorch calls it: a state dict for the module, one for the optimizer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from golden.load import load_task
+from golden.optimizers import make_optimizer
+from trainlib_deployer.errors import UsageError
+from trainlib_deployer.folder import read_plan
+from trainlib_deployer.program.ir import STEP
+from trainlib_deployer.state.image import Values
+from trainlib_deployer.state.layout import Layout
+from trainlib_deployer.user import safetensors
+
+State = dict[str, torch.Tensor]
+
+
+@dataclass(frozen=True)
+class Known:
+    """What a project knows of the user's model."""
+
+    folder: Path
+
+    @cached_property
+    def plan(self) -> dict[str, Any]:
+        return read_plan(self.folder)
+
+    @cached_property
+    def layout(self) -> Layout:
+        return Layout.of_plan(self.plan)
+
+    @cached_property
+    def spec(self) -> dict[str, Any]:
+        spec = json.loads(self.part("spec.json").read_text())
+        return {"aliases": {}, "counters": {}, **spec}  # as older projects have it
+
+    @cached_property
+    def weights(self) -> State:
+        """As deployed."""
+        return dict(torch.load(self.part("weights.pt"), weights_only=True))
+
+    def part(self, name: str) -> Path:
+        path = self.folder / "model" / name
+        if not path.is_file():
+            raise UsageError(f"{self.folder} lacks model/{name}", remedy="deploy the model again")
+        return path
+
+    @cached_property
+    def trained(self) -> list[str]:
+        """Parameters that the optimizer updates."""
+        return [t["name"] for t in self.plan["trace"] if t["kind"] == "gradient"]
+
+    @cached_property
+    def optimizer_class(self) -> Any:
+        if not self.spec["own_optimizer"]:
+            return self.spec["optimizer"]
+        return load_task(self.folder / "model").optimizer
+
+
+def module_state(known: Known, values: Values) -> State:
+    """For module.load_state_dict. What the program lacks, as buffers that forward makes anew, is as deployed."""
+    found: State = {}
+    for name, deployed in known.weights.items():
+        value = values.get(known.spec["aliases"].get(name, name))
+        if value is None or not isinstance(deployed, torch.Tensor):
+            found[name] = deployed
+        else:
+            found[name] = torch.from_numpy(np.array(value)).to(deployed.dtype).reshape(deployed.shape)
+    for name, a_step in known.spec["counters"].items():
+        if name in found:
+            found[name] = found[name] + a_step * int(values[STEP])
+    return found
+
+
+def write_state(path: Path, state: State) -> None:
+    """In the format that the ending names."""
+    if path.suffix == ".safetensors":
+        safetensors.write(path, state)
+    elif path.suffix == ".npz":
+        with path.open("wb") as file:
+            np.savez(file, **{n: v.numpy() for n, v in state.items()})  # type: ignore[arg-type]
+    else:
+        torch.save(state, path)
+
+
+def updates(known: Known, values: Values) -> int:
+    return int(values[STEP]) // int(known.spec["accumulate"])
+
+
+def optimizer_state(known: Known, values: Values) -> dict[str, Any]:
+    """For optimizer.load_state_dict. Which entries there are, an optimizer of the same class says after a step."""
+    groups = [(tupled(g["settings"]), g["names"]) for g in known.spec["groups"]]
+    parameters = {n: nn.Parameter(torch.zeros(known.weights[n].shape)) for _, names in groups for n in names}
+    optimizer = make_optimizer(known.optimizer_class, groups, tupled(known.spec["defaults"]), parameters)
+    done = updates(known, values)
+    if done:
+        for name in known.trained:
+            parameters[name].grad = torch.zeros_like(parameters[name])
+        optimizer.step()
+        for i, (_, names) in enumerate(groups):
+            for n in names:
+                fill(optimizer.state[parameters[n]], n, f"group{i}", values, done)
+    return optimizer.state_dict()
+
+
+def fill(state: dict[str, Any], name: str, group: str, values: Values, done: int) -> None:
+    for label, like in state.items():
+        value = values.get(f"{name}.{label}", values.get(f"{group}.{label}"))
+        if value is None and label == "step":
+            state[label] = torch.tensor(float(done)) if isinstance(like, torch.Tensor) else done
+        elif value is not None and isinstance(like, torch.Tensor):
+            state[label] = torch.from_numpy(np.array(value)).to(like.dtype).reshape(like.shape)
+
+
+def tupled(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """JSON has lists only."""
+    return {k: tuple(v) if isinstance(v, list) else v for k, v in settings.items()}
