@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+import gc
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -38,6 +40,23 @@ class Deployed:
     folder: Path
 
 
+@contextlib.contextmanager
+def uncollected() -> Iterator[None]:
+    """Nearly everything that a deployment makes lives to its end, and looking for garbage in it takes long. Afterwards
+    it counts as old, so that this is not made up for at once."""
+    on, frozen = gc.isenabled(), gc.get_freeze_count()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if not frozen:
+            gc.freeze()
+            gc.unfreeze()
+        if on:
+            gc.enable()
+
+
+@uncollected()
 def deploy_user_model(user: UserModel, options: Options, say: Say = lambda line: None) -> Deployed:
     """net.py is loaded already; from here on everything is ours."""
     say("capturing the training step")

@@ -13,7 +13,7 @@ from torch import nn
 from trainlib_deployer.api import deploy
 from trainlib_deployer.machine.targets import resolve
 from trainlib_deployer.plan import tiled
-from trainlib_deployer.plan.early import bring_early, early_bytes, early_moved, guests, in_flight, moved_at
+from trainlib_deployer.plan.early import bring_early, early_bytes, early_moved, in_flight, moved_at
 from trainlib_deployer.plan.layout import tensor_items
 from trainlib_deployer.plan.plan import Plan
 from trainlib_deployer.plan.tiles import Room, Tiling
@@ -76,9 +76,9 @@ def test_what_comes_early_is_not_written_meanwhile(plan: Plan) -> None:
 
 
 def test_bytes_are_counted_where_they_are_started(plan: Plan) -> None:
-    moved = [moved_at(plan.tilings, at) for at in range(len(plan.program.ops))]
+    moved = [moved_at(plan, at) for at in range(len(plan.program.ops))]
     assert sum(moved) == sum(t.moved for t in plan.tilings.values())
-    at, tiling = next((k, t) for k, t in early(plan.tilings).items() if not guests(plan.tilings, k))
+    at, tiling = next((k, t) for k, t in early(plan.tilings).items() if k not in plan.guests)
     assert moved[at] == tiling.moved - early_moved(tiling) < tiling.moved
 
 
@@ -148,4 +148,4 @@ def test_the_engine_tells_all_transfers_apart(plan: Plan) -> None:
     found = bring_early(
         tight.program, tight.tilings | {2: many}, [Room(tight.resident, 1 << 20, resolve(cores=CORES))] * len(tight.own)
     )
-    assert not guests(found, 2)
+    assert all(t.host != 2 for t in found.values())

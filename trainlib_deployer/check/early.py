@@ -27,13 +27,14 @@ def too_early(
     """Sources that an operation between the start and the tile's own writes, in words; transfers left under way."""
     wrong = left_under_way(net)
     started, flagged = set[tuple[str, str]](), set[tuple[str, str]]()
+    sizes = {t["c_name"]: int(t["bytes"]) for t in plan["tensors"].values()}
     for host, statement in enumerate(statements):
         for guest, mask in OPENED.findall(statement):
             flagged |= {(guest, str(k)) for k in range(int(mask).bit_length()) if int(mask) >> k & 1}
         for guest, table in EARLY.findall(statement):
             for name, *stream in sources(table):
                 started.add((stream[0], stream[1]))
-                at = next((p for p in range(host, int(guest)) if name in written(plan, p, name, places)), None)
+                at = next((p for p in range(host, int(guest)) if name in written(plan, p, name, places, sizes)), None)
                 if at is not None:
                     wrong.append(f"operation {at} writes {name}, which comes early for operation {guest}")
     return wrong + [f"operation {k}: stream {s} is not started where it is expected" for k, s in started ^ flagged]
@@ -46,11 +47,11 @@ def sources(table: str) -> Iterator[tuple[str, str, str]]:
         yield from (("".join(found), position, stream) for found in NAME.findall(expression))
 
 
-def written(plan: Mapping[str, Any], at: int, name: str, places: Mapping[str, tuple[str, int]]) -> set[str]:
+def written(
+    plan: Mapping[str, Any], at: int, name: str, places: Mapping[str, tuple[str, int]], sizes: Mapping[str, int]
+) -> set[str]:
     """C names of what an operation writes; `name` among them where it shares bytes with that."""
-    tensors = plan["tensors"]
-    sizes = {t["c_name"]: int(t["bytes"]) for t in tensors.values()}
-    out = {tensors[t]["c_name"] for t in plan["ops"][at]["writes"]}
+    out = {plan["tensors"][t]["c_name"] for t in plan["ops"][at]["writes"]}
     level, begin = places[name]
     for other in tuple(out):
         other_level, other_begin = places.get(other, ("", 0))

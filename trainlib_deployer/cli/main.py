@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import sys
 import warnings
 from dataclasses import dataclass
@@ -255,7 +256,10 @@ cli.add_command(weights_command)
 
 
 def main() -> None:
-    cli()
+    try:
+        cli()
+    finally:
+        gc.freeze()  # the process ends: its memory need not be searched for garbage first
 
 
 if __name__ == "__main__":

@@ -26,7 +26,6 @@ from trainlib_deployer.emit.trace import Trace, traces
 from trainlib_deployer.kernels.row import Row
 from trainlib_deployer.machine.machine import Machine
 from trainlib_deployer.ops.dropout import KEY
-from trainlib_deployer.plan.early import guests
 from trainlib_deployer.plan.plan import Buffer, Plan
 from trainlib_deployer.plan.rows import rows_called
 from trainlib_deployer.plan.tiles import LANE_BYTES
@@ -92,6 +91,14 @@ class Project:
     def traces(self) -> list[Trace]:
         return traces(self.plan.program)
 
+    @cached_property
+    def traces_after(self) -> dict[int | None, list[Trace]]:
+        """Under the operation behind which they are recorded."""
+        found: dict[int | None, list[Trace]] = {}
+        for trace in self.traces:
+            found.setdefault(trace.after, []).append(trace)
+        return found
+
     def write(self, folder: Path) -> None:
         """All files, into an existing empty folder."""
         context = self.context()
@@ -154,7 +161,7 @@ class Project:
             "accumulate": self.accumulate,
             "dropout": KEY in program.tensors,
             "learning_rates": [literal(r, DType.F32) for r in self.user.rates],
-            "persistent_traces": [self.trace_entry(t) for t in self.traces if t.after is None],
+            "persistent_traces": [self.trace_entry(t) for t in self.traces_after.get(None, ())],
             "traces": self.traces,
             "trace_names": [string_lines(f"{t.kind} {t.name}") for t in self.traces],
             "reference_steps": reference_steps(self.references),
@@ -272,12 +279,12 @@ class Project:
             "label": describe(op).partition("; ")[0],
             "macs": op.kind.macs() or 0,
             "call": wrapped(self.lines(op, position)),
-            "traces": [self.trace_entry(t) for t in self.traces if t.after == position],
+            "traces": [self.trace_entry(t) for t in self.traces_after.get(position, ())],
         }
 
     def lines(self, op: Op, position: int) -> str:
         tiling = self.plan.tilings.get(position)
-        early = {guest: self.plan.tilings[guest] for guest in guests(self.plan.tilings, position)}
+        early = {guest: self.plan.tilings[guest] for guest in self.plan.guests.get(position, ())}
         if tiling is None:
             return hosting_lines(call_lines(op, position, self.at, self.library), early, self.at)
         return tiled_lines(op, tiling, position, self.at, self.library, early)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import lcm
 
 from trainlib_deployer.machine.costs import Costs
@@ -94,7 +95,7 @@ class Machine:
     def link(self) -> Link:
         return self.links[0]
 
-    @property
+    @cached_property
     def alignment(self) -> int:
         """Every buffer begins at a multiple of it, counted from the beginning of its level."""
         return lcm(GROUND, *(link.alignment for link in self.links))

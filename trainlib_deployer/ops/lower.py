@@ -147,12 +147,11 @@ def result(b: Builder, view: View, role: Role, name: str, alone: bool) -> str:
 
 
 def rename(b: Builder, old: str, tensor: Tensor, new: str) -> None:
+    """Of a tensor that is no result of the step yet."""
     p = b.program
     del p.tensors[old]
     p.tensors[new] = replace(tensor, name=new)
     b.mentions.rename(old, new)
-    p.outputs = tuple((n, new if t == old else t) for n, t in p.outputs)
-    p.gradients = tuple((n, new if t == old else t) for n, t in p.gradients)
 
 
 def relaid(b: Builder, view: View) -> bool:

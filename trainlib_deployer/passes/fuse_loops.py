@@ -12,8 +12,9 @@ from itertools import pairwise
 from math import prod
 
 from trainlib_deployer.program.expr import Instr, Reduction
-from trainlib_deployer.program.ir import Op, Program, Shape, View, readers, writers
+from trainlib_deployer.program.ir import Op, Program, Shape, View
 from trainlib_deployer.program.loop import Loop
+from trainlib_deployer.program.places import Places
 
 MOST_INSTRUCTIONS = 40
 MOST_INPUTS = 10
@@ -21,7 +22,7 @@ MOST_INPUTS = 10
 
 def fuse_loops(program: Program) -> Program:
     ops: list[Op | None] = list(program.ops)
-    read_at, written_at = readers(program), writers(program)
+    places = Places.of(program)
     wanted = {program.loss, *(t for _, t in program.outputs), *(t for _, t in program.gradients)}
     for at in range(len(ops)):
         changed = True
@@ -31,37 +32,23 @@ def fuse_loops(program: Program) -> Program:
             if consumer is None or not isinstance(consumer.kind, Loop):
                 break
             for name in dict.fromkeys(v.tensor for v in consumer.reads):
-                made = written_at.get(name, [])
+                made = places.written.get(name, [])
                 if len(made) != 1 or program.tensors[name].role.persistent:
                     continue
                 producer = ops[made[0]]
-                readers_of = read_at[name]
+                readers_of = places.read[name]
                 if producer is None or producer is consumer or readers_of[0] != at:
                     continue
                 keep = len(readers_of) > 1 or name in wanted
                 joint = fused(producer, consumer, keep, program.tensors[name].numel)
-                if joint is None or disturbed(ops, made[0], at, producer):
+                if joint is None or places.disturb(producer, made[0], at):
                     continue
                 ops[made[0]], ops[at] = None, joint
-                moved(read_at, written_at, producer, made[0], at)
+                places.move(producer, made[0], at)
+                places.reads_no_more(name, at)
                 changed = True
                 break
     return program.with_ops([op for op in ops if op is not None])
-
-
-def moved(read_at: dict[str, list[int]], written_at: dict[str, list[int]], op: Op, old: int, new: int) -> None:
-    """Keep the indices true after `op` moved from position `old` into the loop at `new`."""
-    for v in op.reads:
-        read_at[v.tensor] = sorted({new if i == old else i for i in read_at[v.tensor]})
-    for v in op.writes:
-        written_at[v.tensor] = sorted({new if i == old else i for i in written_at[v.tensor]})
-        read_at[v.tensor] = [i for i in read_at.get(v.tensor, []) if i != new] or []
-
-
-def disturbed(ops: list[Op | None], start: int, stop: int, producer: Op) -> bool:
-    """True when moving `producer` from start to stop would let it see other values."""
-    sources = {v.tensor for v in producer.reads}
-    return any(v.tensor in sources for op in ops[start + 1 : stop] if op is not None for v in op.writes)
 
 
 def fused(producer: Op, consumer: Op, keep: bool, numel: int) -> Op | None:

@@ -11,10 +11,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from trainlib_deployer.ops.matmul import MatMul
-from trainlib_deployer.passes.fuse_loops import disturbed, fused
+from trainlib_deployer.passes.fuse_loops import fused
 from trainlib_deployer.program.expr import Const, Instr
-from trainlib_deployer.program.ir import DType, Op, Program, Role, View, readers, writers
+from trainlib_deployer.program.ir import DType, Op, Program, Role, View
 from trainlib_deployer.program.loop import Loop
+from trainlib_deployer.program.places import Places
 
 
 def fuse_updates(program: Program) -> Program:
@@ -22,18 +23,19 @@ def fuse_updates(program: Program) -> Program:
         return program
     ops: list[Op | None] = list(program.ops)
     tensors = dict(program.tensors)
-    read_at, written_at = readers(program), writers(program)
+    places = Places.of(program)
     results = {program.loss, *(t for _, t in program.outputs)}
     for name in dict.fromkeys(t for _, t in program.gradients):
-        made, used = written_at.get(name, []), read_at.get(name, [])
+        made, used = places.written.get(name, []), places.read.get(name, [])
         if len(made) != 1 or len(used) != 1 or name in results:
             continue
         producer, update = ops[made[0]], ops[used[0]]
-        if producer is None or update is None or disturbed(ops, made[0], used[0], producer):
+        if producer is None or update is None or places.disturb(producer, made[0], used[0]):
             continue
         joint = joined(producer, update, tensors[name].numel)
         if joint is not None:
             ops[made[0]], ops[used[0]] = None, joint
+            places.move(producer, made[0], used[0])
             tensors[name] = replace(tensors[name], role=Role.RECORDED)
     return replace(program, tensors=tensors).with_ops([op for op in ops if op is not None])
 

@@ -20,6 +20,7 @@ from trainlib_deployer.plan.tiles import Room
 from trainlib_deployer.program.chain import chain_of, followed
 from trainlib_deployer.program.ir import DType, Op, Program, Role, Tensor, View, readers, renamed
 from trainlib_deployer.program.loop import Loop
+from trainlib_deployer.program.places import Places
 from trainlib_deployer.program.segments import segments
 
 
@@ -31,6 +32,19 @@ class Joint:
     tensors: dict[str, Tensor]
 
 
+@dataclass(frozen=True)
+class Results:
+    """Tensors that a step hands over, and those of gradients."""
+
+    shown: frozenset[str]
+    gradients: frozenset[str]
+
+    @staticmethod
+    def of(program: Program) -> Results:
+        shown = (program.loss, *(t for _, t in program.outputs))
+        return Results(frozenset(shown), frozenset(t for _, t in program.gradients))
+
+
 def chained(
     program: Program, resident: frozenset[str], left: list[int], machine: Machine, alone: list[float]
 ) -> Program:
@@ -38,7 +52,9 @@ def chained(
     what it takes on its own."""
     ops: list[Op | None] = list(program.ops)
     now = replace(program, tensors=dict(program.tensors))
-    read_at, borders = readers(program), [found.start for found in segments(program).values()]  # nothing crosses
+    read_at, places = readers(program), Places.of(program)
+    borders = [found.start for found in segments(program).values()]  # nothing crosses
+    results = Results.of(program)
     for start, head in enumerate(program.ops):
         if not can_lead(head, resident):
             continue
@@ -47,18 +63,20 @@ def chained(
             first, follower = ops[at], ops[follower_at]
             if first is None or not pointwise(follower) or any(at < b <= follower_at for b in borders):
                 continue
-            place = meeting_point(ops, at, follower_at)
-            joint = joined(now, first, follower, read_at)
+            place = meeting_point(places, (first, at), (follower, follower_at))
+            joint = joined(now, results, first, follower, read_at)
             if place is None or joint is None:
                 continue
             smaller = min(room, left[follower_at])
-            changed = replace(now, tensors={**now.tensors, **joint.tensors})
-            found = best_tiling(changed, joint.op, Room(resident, smaller, machine))
+            found = best_tiling(with_only(now, joint), joint.op, Room(resident, smaller, machine))
             if found is None or found.cycles >= spent + alone[follower_at]:
                 continue
             ops[at] = ops[follower_at] = None
             ops[place] = joint.op
-            now, at, room, spent = changed, place, smaller, found.cycles
+            places.move(first, at, place)
+            places.move(follower, follower_at, place)
+            now.tensors.update(joint.tensors)
+            at, room, spent = place, smaller, found.cycles
     return now.with_ops([op for op in ops if op is not None]) if None in ops else program
 
 
@@ -80,30 +98,28 @@ def pointwise(op: Op | None) -> TypeGuard[Op]:
     return op is not None and isinstance(op.kind, Loop) and not op.kind.reductions
 
 
-def meeting_point(ops: list[Op | None], at: int, later: int) -> int | None:
+def meeting_point(places: Places, first: tuple[Op, int], second: tuple[Op, int]) -> int | None:
     """Where one of the two can move to the other, past what lies between."""
-    first, second = ops[at], ops[later]
-    assert first is not None and second is not None
-    between = [op for op in ops[at + 1 : later] if op is not None]
-    if not any(conflict(op, second) for op in between):
+    (one, at), (other, later) = first, second
+    if not places.conflict(other, at, later):
         return at
-    return None if any(conflict(op, first) for op in between) else later
+    return None if places.conflict(one, at, later) else later
 
 
-def conflict(one: Op, other: Op) -> bool:
-    """The order of the two matters."""
-    reads, writes = ({v.tensor for v in views} for views in (one.reads, one.writes))
-    return bool(writes & {v.tensor for v in (*other.reads, *other.writes)} or reads & {v.tensor for v in other.writes})
+def with_only(program: Program, joint: Joint) -> Program:
+    """As far as the tiles of the joint operation are concerned."""
+    names = {v.tensor for v in (*joint.op.reads, *joint.op.writes)}
+    return Program("", {n: joint.tensors.get(n) or program.tensors[n] for n in names})
 
 
-def joined(program: Program, op: Op, follower: Op, read_at: dict[str, list[int]]) -> Joint | None:
+def joined(program: Program, results: Results, op: Op, follower: Op, read_at: dict[str, list[int]]) -> Joint | None:
     result = op.writes[0]
     if any(v.tensor == result.tensor for v in follower.reads):
-        return behind_result(program, op, follower, len(read_at[result.tensor]) == 1)
+        return behind_result(program, results, op, follower, len(read_at[result.tensor]) == 1)
     return sharing_weight(program, op, follower)
 
 
-def behind_result(program: Program, op: Op, follower: Op, only_reader: bool) -> Joint | None:
+def behind_result(program: Program, results: Results, op: Op, follower: Op, only_reader: bool) -> Joint | None:
     """The follower reads what the head makes. If nobody else does, that is never whole in memory."""
     result = op.writes[0]
     made = program.tensors[result.tensor]
@@ -117,8 +133,8 @@ def behind_result(program: Program, op: Op, follower: Op, only_reader: bool) -> 
     if shown is None or any(v != result for v in shown.reads if v.tensor == made.name):
         return None
     tensors: dict[str, Tensor] = {}
-    if only_reader and made.name not in {program.loss, *(t for _, t in program.outputs)}:
-        if made.name in {t for _, t in program.gradients}:
+    if only_reader and made.name not in results.shown:
+        if made.name in results.gradients:
             tile = replace(made, name=f"{made.name} in tiles", role=Role.INSIDE)
             tensors = {made.name: replace(made, role=Role.RECORDED), tile.name: tile}
             shown = recording(shown, result)

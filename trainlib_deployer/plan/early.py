@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from trainlib_deployer.machine.machine import Link
 from trainlib_deployer.plan.best_tiling import best_tiling
 from trainlib_deployer.plan.cycles import transfer_cycles, untiled_cycles
+from trainlib_deployer.plan.plan import Plan
 from trainlib_deployer.plan.tiles import Room, Stream, Tiling
 from trainlib_deployer.program.ir import Program
 from trainlib_deployer.program.lifetimes import lifetimes, shared_storage
@@ -191,12 +192,8 @@ def in_flight(tiling: Tiling | None) -> int:
     return len(tiling.streams) if tiling else 0
 
 
-def guests(tilings: Mapping[int, Tiling], host: int) -> list[int]:
-    """Operations whose first tile the host brings."""
-    return [at for at, t in tilings.items() if t.host == host]
-
-
-def moved_at(tilings: Mapping[int, Tiling], at: int) -> int:
+def moved_at(plan: Plan, at: int) -> int:
     """Bytes whose transfer an operation starts: its own, and those of the tiles it brings early."""
+    tilings = plan.tilings
     own = tilings[at].moved - early_moved(tilings[at]) if at in tilings else 0
-    return own + sum(early_moved(tilings[g]) for g in guests(tilings, at))
+    return own + sum(early_moved(tilings[g]) for g in plan.guests.get(at, ()))

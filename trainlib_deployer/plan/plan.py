@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from trainlib_deployer.machine.machine import Machine
 from trainlib_deployer.plan.tiles import Tiling
@@ -98,6 +99,15 @@ class Plan:
     tilings: Mapping[int, Tiling] = field(default_factory=dict)  # position of an operation -> how it streams through L1
     recomputed: Recomputed = Recomputed(0, 0, 0)
     saved: Saved = Saved()
+
+    @cached_property
+    def guests(self) -> Mapping[int, list[int]]:
+        """Operations whose first tile comes early, under the one that starts its transfers."""
+        found: dict[int, list[int]] = {}
+        for at, tiling in self.tilings.items():
+            if tiling.host is not None:
+                found.setdefault(tiling.host, []).append(at)
+        return found
 
     @property
     def inner(self) -> LevelPlan:

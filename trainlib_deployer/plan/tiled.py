@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import accumulate
 from math import inf
 
 from trainlib_deployer.machine.machine import Machine
@@ -203,11 +204,11 @@ def residents(program: Program, items: Sequence[Item], small: int, machine: Mach
 
 def occupied(items: Sequence[Item], here: frozenset[str], end: int, machine: Machine) -> list[int]:
     """Bytes of transient residents that are alive at each operation."""
-    total = [0] * end
+    change = [0] * (end + 1)
     for item in at_home(items, here, True):
-        for at in range(item.life.birth, min(item.life.death, end)):
-            total[at] += machine.aligned(item.size)
-    return total
+        change[min(item.life.birth, end)] += machine.aligned(item.size)
+        change[min(item.life.death, end)] -= machine.aligned(item.size)
+    return list(accumulate(change[:end]))
 
 
 def settled(program: Program, here: frozenset[str], left: list[int], machine: Machine) -> list[Way] | None:

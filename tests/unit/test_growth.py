@@ -1,0 +1,109 @@
+"""Twice the network, twice the work: what it takes to lower, plan, write and check a step, counted in lines."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import trainlib_deployer
+from golden.sketch import UNCHECKED, Key, Sketch
+from trainlib_deployer import passes
+from trainlib_deployer.capture.agreement import captured_and_checked
+from trainlib_deployer.capture.slots import Captured
+from trainlib_deployer.check.certificate import check_folder
+from trainlib_deployer.emit.project import Project
+from trainlib_deployer.emit.trace import traces
+from trainlib_deployer.machine.targets import resolve
+from trainlib_deployer.ops.lower import lower
+from trainlib_deployer.plan.best_tiling import prospects
+from trainlib_deployer.plan.build import plan
+from trainlib_deployer.user.assemble import Parts, assemble
+from trainlib_deployer.user.model import UserModel
+
+BLOCKS = 4
+WIDTH = 37
+MOST = 2.7  # twice as much and what small numbers scatter; in proportion to the square it would be four times
+COUNTED = 1000  # lines of a function that are enough to tell
+OURS = str(Path(trainlib_deployer.__file__).parent)
+
+
+class Block(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(WIDTH)
+        self.fc = nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + torch.relu(self.fc(self.norm(x)))
+
+
+def network(blocks: int) -> UserModel:
+    torch.manual_seed(5)
+    model = nn.Sequential(*(Block() for _ in range(blocks)))
+    parts = Parts(
+        name="net",
+        module=model,
+        example_input=torch.randn(3, WIDTH),
+        example_target=torch.randn(3, WIDTH),
+        loss=nn.MSELoss(),
+        optimizer=torch.optim.Adam(model.parameters()),
+        data=None,
+        input_shape=None,
+        count=1,
+        where="the test",
+        clip_norm=1.0,
+        updates=1,
+    )
+    return assemble(parts)
+
+
+def project(user: UserModel, captured: Captured, folder: Path) -> None:
+    planned = plan(passes.run(lower(user, captured)), resolve(cores=3, l1="12k", l2="8M"))
+    assert len(planned.tilings) > len(planned.program.ops) // 3
+    references: dict[Key, Sketch] = {(0, t.kind, t.name): UNCHECKED for t in traces(planned.program)}
+    folder.mkdir()
+    Project(user, planned, 1, references).write(folder)
+    check_folder(folder)
+
+
+def lines_of(work: Callable[[], None]) -> Counter[CodeType]:
+    """Lines that each of our functions runs; each turn of a loop on one line is one, too."""
+    found: Counter[CodeType] = Counter()
+
+    def line(frame: FrameType, event: str, _: Any) -> Any:
+        found[frame.f_code] += event == "line"
+        return line
+
+    before = sys.gettrace()
+    sys.settrace(lambda frame, event, _: line if frame.f_code.co_filename.startswith(OURS) else None)
+    try:
+        work()
+    finally:
+        sys.settrace(before)
+    return found
+
+
+def test_work_grows_with_the_operations_and_no_faster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules["trainlib_deployer.passes.reorder"], "ATTEMPTS", 0)  # so many, however large
+    counts = []
+    for blocks in (BLOCKS, 2 * BLOCKS):
+        user = network(blocks)
+        captured, _ = captured_and_checked(user)
+        prospects.cache_clear()
+        counts.append(lines_of(lambda u=user, c=captured, n=blocks: project(u, c, tmp_path / str(n))))  # type: ignore[misc]
+    small, large = counts
+    assert len(small) > 500 and sum(small.values()) > 100_000
+    fast = {
+        f"{code.co_qualname}, {code.co_filename}:{code.co_firstlineno}": large[code] / max(small[code], 1)
+        for code in large
+        if large[code] > max(COUNTED, MOST * small[code])
+    }
+    assert not fast
