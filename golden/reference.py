@@ -10,6 +10,7 @@ import contextlib
 import copy
 import warnings
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -67,7 +68,7 @@ def trained(
         if resume is not None and step:
             take_over(module, optimizer, {k[1:]: v for k, v in resume.items() if k[0] == step - 1})
         inputs, target = task.samples[step % len(task.samples)]
-        before = {n: b.detach().clone() for n, b in module.named_buffers() if b.shape == shapes.get(n)}
+        before = {n: Before.of(b) for n, b in module.named_buffers() if b.shape == shapes.get(n)}
         if first:
             module.zero_grad(set_to_none=True)  # also of what no optimizer updates
         with Masks(lambda shape, q, call, step=step: keep(shape, q, call, step)):  # type: ignore[misc]
@@ -84,7 +85,7 @@ def trained(
                 record[step, "gradient", name] = array(p.grad)
         if last:
             update(task, parameters, optimizer, scheduler)
-        record_state(record, step, module, optimizer, before)
+        record_state(record, step, module, optimizer, before, by_value=dtype is torch.float64 and not noise)
     return record
 
 
@@ -100,13 +101,32 @@ def update(task: Task, parameters: Mapping[str, nn.Parameter], optimizer: torch.
             schedule.step()
 
 
+@dataclass(frozen=True)
+class Before:
+    """A buffer before forward."""
+
+    buffer: torch.Tensor
+    version: int
+    value: torch.Tensor
+
+    @classmethod
+    def of(cls, buffer: torch.Tensor) -> Before:
+        return cls(buffer, buffer._version, buffer.detach().clone())
+
+    def written(self, now: torch.Tensor) -> bool:
+        return now is not self.buffer or now._version != self.version
+
+
 def record_state(
     record: dict[Key, Array],
     step: int,
     module: nn.Module,
     optimizer: torch.optim.Optimizer,
-    before: Mapping[str, torch.Tensor],
+    before: Mapping[str, Before],
+    by_value: bool,
 ) -> None:
+    """With `by_value`, of the buffers only those whose value has changed; any other run also records what was written
+    to. So it has all that such a run has, whatever rounding does."""
     for name, p in module.named_parameters():
         if p.grad is None or not p.numel():
             continue
@@ -115,11 +135,14 @@ def record_state(
             if label not in COUNTERS and isinstance(value, torch.Tensor):
                 record[step, "state", f"{name}.{label}"] = array(value)
     for name, b in module.named_buffers():
-        kept = name in before and b.shape == before[name].shape  # or forward makes it anew, in the shape of its input
-        if not kept or name.rpartition(".")[2] in COUNTERS:
+        was = before.get(name)
+        if was is None or b.shape != was.value.shape:  # forward makes it anew, in the shape of its input
+            continue
+        if name.rpartition(".")[2] in COUNTERS:
             continue
         # What changed once is recorded from then on: by rounding alone, one run changes it again and another does not.
-        if (step - 1, "state", name) in record or not torch.equal(b, before[name]):
+        changed = not torch.equal(b, was.value) or (was.written(b) and not by_value)
+        if changed or (step - 1, "state", name) in record:
             record[step, "state", name] = array(b)
 
 

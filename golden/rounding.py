@@ -98,7 +98,8 @@ def otherwise(seed: int, dtype: torch.dtype) -> Iterator[None]:
 
 def first_order(exact: Mapping[Key, Array], shaken: Mapping[Key, Array]) -> dict[Key, Array]:
     """What float32 may make of `exact`, from a float64 run with shrunken errors."""
-    return {k: exact[k] + SHRUNK * (v - exact[k]) if v.dtype == np.float64 else v for k, v in shaken.items()}
+    found = {k: (v, shaken[k]) for k, v in exact.items()}
+    return {k: v + SHRUNK * (w - v) if w.dtype == np.float64 else w for k, (v, w) in found.items()}
 
 
 class Rounding(TorchDispatchMode):  # type: ignore[no-untyped-call]

@@ -158,7 +158,8 @@ def plain_tensor(t: torch.Tensor) -> bool:
     """Bytes in memory, and nothing else."""
     usual = type(t).__torch_dispatch__ is torch.Tensor.__torch_dispatch__
     lazy = torch.nn.parameter.is_lazy(t)
-    return usual and not lazy and t.layout is torch.strided and t.device.type == "cpu" and not t.is_quantized
+    there = t.layout is torch.strided and t.device.type == "cpu" and not t._is_zerotensor()  # that has no memory
+    return usual and not lazy and there and not t.is_quantized
 
 
 # ---- how to put back

@@ -28,7 +28,7 @@ def look(path: str, value: Any, found: list[tuple[str, Any]], seen: set[int]) ->
     seen.add(id(value))
     if isinstance(value, torch.Tensor):
         data = value.detach()
-        bits = data.contiguous().numpy().tobytes()
+        bits = data.contiguous().numpy(force=True).tobytes()
         found.append((path, (data.data_ptr(), tuple(data.shape), data.stride(), data.dtype, bits)))
         found.append((path, (value.requires_grad, value.is_leaf)))
         if value.is_leaf:

@@ -147,3 +147,27 @@ def test_what_has_no_numbers_has_no_errors() -> None:
     """PyTorch works out shapes on tensors without contents, in some gradients too."""
     with Rounding(1, torch.float32):
         assert (torch.ones(3, device="meta") + 1).is_meta
+
+
+class Barely(nn.Module):
+    """Writes a buffer, which keeps its value unless a rounding error is made on the way."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = nn.Linear(3, 5)
+        self.register_buffer("scale", torch.rand(5) + 0.5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.scale.mul_(1.0)
+        return self.fc(x) * self.scale
+
+
+def test_what_only_rounding_changes_is_no_missing_tensor() -> None:
+    net, g = Barely(), torch.Generator().manual_seed(8)
+    samples = [((torch.randn(7, 3, generator=g),), torch.randn(7, 5, generator=g)) for _ in range(2)]
+    task = Task(net, nn.MSELoss(), samples, "SGD", [({"lr": 0.1}, names(net))])
+    exact = reference.run(task, 2, torch.float64)
+    shaken = [reference.run(task, 2, dtype, noise=1) for dtype in (torch.float32, torch.float64)]
+    assert not any(kind == "state" for _, kind, _ in exact)
+    assert all(not np.array_equal(s[1, "state", "scale"], net.scale.numpy()) for s in shaken)
+    assert rounding.first_order(exact, shaken[1]).keys() == exact.keys() <= shaken[0].keys()
