@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from trainlib_deployer.version import __version__
 
 if TYPE_CHECKING:
     from trainlib_deployer.api import Deployment, deploy, sweep
+    from trainlib_deployer.run.session import Session
 
-__all__ = ["Deployment", "__version__", "deploy", "sweep"]
+__all__ = ["Deployment", "Session", "__version__", "deploy", "sweep"]
+PLACES = {"Deployment": "api", "Session": "run.session", "deploy": "api", "sweep": "api"}
 
 
 def __getattr__(name: str) -> Any:
     """What brings PyTorch along is imported when first asked for."""
-    if name in ("deploy", "Deployment", "sweep"):
-        from trainlib_deployer import api
-
-        return getattr(api, name)
+    if name in PLACES:
+        return getattr(import_module(f"{__name__}.{PLACES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

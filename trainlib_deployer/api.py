@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import nn
 
 from golden.task import Task
@@ -19,6 +21,8 @@ from trainlib_deployer.machine.targets import resolve
 from trainlib_deployer.options import SAVED, Options
 from trainlib_deployer.pipeline import deploy_user_model
 from trainlib_deployer.plan.plan import Plan
+from trainlib_deployer.run.session import Session
+from trainlib_deployer.state.trained import State
 from trainlib_deployer.user.assemble import Parts, assemble
 from trainlib_deployer.user.load_model import identifier
 from trainlib_deployer.user.model import UserModel
@@ -41,6 +45,31 @@ class Deployment:
     def verify(self, on: str = "host", steps: int | None = None, cores: int | None = None) -> Verification:
         """Run the project and hold every tensor against PyTorch; look at `.passed`, or call `.raise_if_failed()`."""
         return verify(self.folder, on=on, steps=steps, cores=cores, task=self.task)
+
+    @cached_property
+    def session(self) -> Session:
+        """The generated C in this process."""
+        return Session(self.folder, optimizer=None if self.task is None else self.task.optimizer)
+
+    def step(self, x: Any, y: Any, learning_rate: float | None = None) -> float:
+        """Train on one sample with the generated C; its loss before the update."""
+        return self.session.step(x, y, learning_rate)
+
+    def predict(self, x: Any) -> Any:
+        """What the generated C computes forward: a tensor, or a dictionary of several."""
+        return self.session.predict(x)
+
+    def state_dict(self) -> State:
+        """What `step` has learned, for the module's load_state_dict."""
+        return self.session.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, torch.Tensor]) -> None:
+        """Parameters and buffers for the next `step`; the optimizer's state stays."""
+        self.session.load_state_dict(state)
+
+    def reset(self) -> None:
+        """Forget what `step` has learned."""
+        self.session.reset()
 
 
 def deploy(

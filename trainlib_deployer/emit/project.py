@@ -119,6 +119,7 @@ class Project:
         called = [texts[n] for n in ("net.c", "loops.c", "state.c", "main.c", "data.c", "poison.h")]
         copy_library(folder / "kernels", [r.source for r in self.rows], called)
         plan = plan_json(self.user, self.plan, self.traces, self.steps, self.accumulate)
+        plan["interface"] = self.interface()
         (folder / "plan.json").write_text(json.dumps(plan, indent=1) + "\n", encoding="utf-8")
         (folder / "report.html").write_text(report(plan), encoding="utf-8")
 
@@ -261,6 +262,19 @@ class Project:
             out.append({"name": function, "size_macro": macro, "pointer": pointer, **described(t)})
         return out
 
+    def interface(self) -> dict[str, Any]:
+        """What a caller of net.h gives and gets, for plan.json."""
+        tensors = self.plan.program
+        given = [(t.name, t.role.value, t) for t in tensors.of_role(Role.INPUT, Role.TARGET)]
+        got = [(name, tensors.tensors[tensor]) for name, tensor in tensors.outputs]
+        functions = [f"net_{o['name']}" for o in self.outputs()]
+        return {
+            "arguments": [{"name": n, "role": role, **shaped(t)} for n, role, t in given],
+            "outputs": [{"name": n, "function": f, **shaped(t)} for f, (n, t) in zip(functions, got, strict=True)],
+            "learning_rate": float(self.user.optimizer.groups[0].hyper["lr"]),
+            "rates": list(self.user.rates),
+        }
+
     def trace_entry(self, trace: Trace) -> dict[str, Any]:
         t = self.plan.program.tensors[trace.tensor]
         pointer = self.at.pointer(View.whole(t))
@@ -292,6 +306,10 @@ class Project:
 
 def described(t: Tensor) -> dict[str, Any]:
     return {"c_type": t.dtype.c_name, "numel": t.numel, "shape": "x".join(map(str, t.shape))}
+
+
+def shaped(t: Tensor) -> dict[str, Any]:
+    return {"shape": list(t.shape), "dtype": t.dtype.name}
 
 
 def describe(op: Op) -> str:

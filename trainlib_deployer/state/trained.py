@@ -30,6 +30,7 @@ class Known:
     """What a project knows of the user's model."""
 
     folder: Path
+    optimizer: Any = None  # its class, where the project cannot import it
 
     @cached_property
     def plan(self) -> dict[str, Any]:
@@ -64,7 +65,7 @@ class Known:
     def optimizer_class(self) -> Any:
         if not self.spec["own_optimizer"]:
             return self.spec["optimizer"]
-        return load_task(self.folder / "model").optimizer
+        return self.optimizer or load_task(self.folder / "model").optimizer
 
 
 def module_state(known: Known, values: Values) -> State:
@@ -79,6 +80,27 @@ def module_state(known: Known, values: Values) -> State:
     for name, a_step in known.spec["counters"].items():
         if name in found:
             found[name] = found[name] + a_step * int(values[STEP])
+    return found
+
+
+def values_of(known: Known, state: Mapping[str, torch.Tensor], steps: int = 0) -> Values:
+    """A module's state dict as the program has it after so many steps."""
+    sizes = {p.name: p for p in known.layout.pieces if p.role != "state"}
+    names = {known.spec["aliases"].get(n, n): n for n in known.weights}
+    missing = [n for n in known.weights if n not in state]
+    others = [n for n in state if n not in known.weights]
+    if missing or others:
+        verb = "lacks" if missing else "has no place in the program for"
+        raise UsageError(f"the state dict {verb} '{(missing or others)[0]}'")
+    found: Values = {}
+    for name, key in names.items():
+        value = state[key].detach().cpu()
+        if value.shape != known.weights[key].shape:
+            there, here = ("x".join(map(str, v.shape)) or "a scalar" for v in (value, known.weights[key]))
+            raise UsageError(f"'{key}' is {there} in the state dict and {here} in the program")
+        if name in sizes:
+            counted = value - known.spec["counters"].get(key, 0) * steps
+            found[name] = counted.numpy().astype(sizes[name].numpy).reshape(sizes[name].shape)
     return found
 
 

@@ -1,0 +1,148 @@
+"""The generated C stepped from Python: the bits of a verification, several programs at once, mistakes in one line."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from trainlib_deployer.api import Deployment, deploy
+from trainlib_deployer.errors import UsageError
+from trainlib_deployer.run.session import Session
+
+torch.set_num_threads(1)
+STEPS = 4
+
+
+class Net(nn.Module):
+    """Two inputs, two outputs, statistics, dropout, indices."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Embedding(11, 6)
+        self.body = nn.Sequential(nn.Linear(5, 6), nn.BatchNorm1d(6), nn.ReLU(), nn.Dropout(0.3))
+        self.head = nn.Linear(6, 3)
+
+    def forward(self, x: torch.Tensor, word: torch.Tensor) -> dict[str, torch.Tensor]:
+        y = self.body(x) + self.table(word)
+        return {"class": self.head(y), "code": y}
+
+
+def loss(out: dict[str, torch.Tensor], target: torch.Tensor) -> torch.Tensor:
+    return nn.functional.cross_entropy(out["class"], target) + out["code"].square().mean()
+
+
+def sample() -> tuple[tuple[torch.Tensor, torch.Tensor], torch.Tensor]:
+    return (torch.randn(7, 5), torch.randint(11, (7,))), torch.randint(3, (7,))
+
+
+def deployed(out: Path, seed: int = 1, **options: Any) -> tuple[Deployment, Net, list[Any]]:
+    torch.manual_seed(seed)
+    net = Net()
+    data = [sample() for _ in range(STEPS)]
+    optimizer = torch.optim.Adam(net.parameters(), lr=0.01)
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 2)
+    options = {"cores": 4, "l1": "64k", "l2": "1M", "steps": STEPS, "scheduler": scheduler, **options}
+    made = deploy(net, *data[0], loss=loss, optimizer=optimizer, data=data, out=out, **options)
+    return made, net, data
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Deployment, Net, list[Any]]:
+    return deployed(tmp_path_factory.mktemp("session") / "p")
+
+
+def test_the_bits_of_a_verification(made: tuple[Deployment, Net, list[Any]], tmp_path: Path) -> None:
+    """Losses, outputs, the state at the end; again after a reset; with another number of threads."""
+    deployment, _, data = made
+    result = deployment.verify()
+    result.raise_if_failed()
+    command = ["make", "-s", "-C", str(deployment.folder), "host", "TRACE=0", f"SAVE={tmp_path / 'host'}"]
+    subprocess.run(command, check=True, capture_output=True)
+    for session in (Session(deployment.folder), Session(deployment.folder, cores=3)):
+        for _ in range(2):
+            first = session.predict(data[0][0])
+            assert first.keys() == {"class", "code"}
+            for name, value in first.items():
+                assert torch.equal(value, torch.tensor(result.computed[0, "output", name]))
+            assert session.evaluate(*data[0]) == result.losses[0]
+            assert [session.step(x, y) for x, y in data] == result.losses
+            session.save(tmp_path / "here")
+            size = (tmp_path / "here").stat().st_size
+            assert (tmp_path / "here").read_bytes() == (tmp_path / "host").read_bytes()[:size]
+            with pytest.raises(UsageError, match="covers 4 updates"):
+                session.step(*data[0])
+            session.reset()
+    session.load(tmp_path / "host")
+    assert session.steps == STEPS
+
+
+def test_two_programs_at_once(made: tuple[Deployment, Net, list[Any]], tmp_path: Path) -> None:
+    """Of two networks, and twice of one: none knows of the others."""
+    deployment, _, data = made
+    deployment.reset()
+    other, _, others = deployed(tmp_path / "p", seed=2, l1="16k", cores=2)
+    again = Session(deployment.folder)
+    alone = [other.step(x, y) for x, y in others]
+    other.reset()
+    losses = [(deployment.step(x, y), other.step(*o), again.step(x, y)) for (x, y), o in zip(data, others, strict=True)]
+    assert [b for _, b, _ in losses] == alone and all(a == c for a, _, c in losses)
+
+
+def test_weights_both_ways(made: tuple[Deployment, Net, list[Any]]) -> None:
+    """What a module holds goes in; what was learned comes out, and gives PyTorch the same outputs."""
+    deployment, net, data = made
+    session = Session(deployment.folder)
+    for x, y in data[:2]:
+        session.step(x, y)
+    state = session.state_dict()
+    assert state["body.1.num_batches_tracked"] == 2 and state.keys() == net.state_dict().keys()
+    fresh = Net()
+    fresh.load_state_dict(state)
+    again = Session(deployment.folder)
+    again.load_state_dict(fresh.state_dict())
+    assert all(torch.equal(v, state[n]) for n, v in again.state_dict().items())
+    assert session.optimizer_state_dict()["state"][0]["step"] == 2 and not again.optimizer_state_dict()["state"]
+    fresh.body[3].p = 0.0
+    before = again.predict(data[2][0])
+    dropped = before["code"] - fresh.table(data[2][0][1])
+    kept = dropped != 0
+    wanted = fresh.body(data[2][0][0]) / (1 - 0.3)
+    assert torch.allclose(dropped[kept], wanted[kept], atol=1e-5) and kept.sum() > 5
+
+
+MISTAKES: dict[str, Any] = {
+    "target 'target' is 6; the program was deployed for 7": lambda x, y: (x, y[:6]),
+    "input 'input' is 7x6; the program was deployed for 7x5": lambda x, y: ((torch.zeros(7, 6), x[1]), y),
+    "1 tensors as input; the program takes 2": lambda x, y: (x[0], y),
+    "input 'input1' is float32; the program takes integers": lambda x, y: ((x[0], x[1].float()), y),
+    "target 'target' has values that do not fit int32": lambda x, y: (x, y + 2**33),
+}
+
+
+@pytest.mark.parametrize("words", MISTAKES)
+def test_mistakes(words: str, made: tuple[Deployment, Net, list[Any]]) -> None:
+    deployment, _, data = made
+    deployment.reset()
+    with pytest.raises(UsageError) as refused:
+        deployment.step(*MISTAKES[words](*data[0]))
+    assert refused.value.message == words
+    assert deployment.session.steps == 0
+
+
+def test_state_dicts_that_do_not_fit(made: tuple[Deployment, Net, list[Any]]) -> None:
+    deployment, net, _ = made
+    state = net.state_dict()
+    for wrong, words in (
+        ({n: v for n, v in state.items() if n != "head.bias"}, "lacks 'head.bias'"),
+        ({**state, "more": torch.ones(1)}, "has no place in the program for 'more'"),
+        ({**state, "head.bias": torch.ones(4)}, "'head.bias' is 4 in the state dict and 3 in the program"),
+    ):
+        with pytest.raises(UsageError, match=words):
+            deployment.load_state_dict(wrong)
+    with pytest.raises(UsageError, match="stacks for 1 to 4"):
+        Session(deployment.folder, cores=5)
