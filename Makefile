@@ -11,7 +11,7 @@ SUITES := .venv-suites
 PACKAGES := transformers timm braindecode snntorch rotary-embedding-torch x-transformers vit-pytorch local-attention pytorch-tcn
 C_FILES := $(shell find c_lib tests -name '*.c' -o -name '*.h' | sort)
 
-.PHONY: bench-tiles demo test lint unit fuzz suites bench-memory format clean
+.PHONY: bench-rows bench-tiles demo test lint unit fuzz suites bench-memory format clean
 
 $(VENV)/ready: constraints.txt setup.cfg pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -55,6 +55,10 @@ suites: $(SUITES)/ready
 
 bench-tiles: $(VENV)/ready
 	$(BIN)/python -m benchmarks.bench_tiles
+
+# Kernels one by one, with PULP-SDK's configs/*.sh sourced: make bench-rows ROWS='depthwise fw'
+bench-rows: $(VENV)/ready
+	$(BIN)/python -m benchmarks.bench_rows $(ROWS)
 
 bench-memory: $(VENV)/ready
 	$(BIN)/python -m benchmarks.bench_memory --write docs/benchmarks.md

@@ -6,7 +6,6 @@
 #define TL_STRIP_H
 #include "tl_tile.h" /* first: it sets how the whole file is compiled */
 #include "tl_conv.h"
-#include "tl_promise.h"
 
 #define TL_STRIP_INLINE static inline __attribute__((always_inline))
 
@@ -83,13 +82,9 @@ static inline __attribute__((always_inline)) void tl_strip_near_block(const tl_c
     sum[0] = part[0], sum[1] = part[1], sum[2] = part[2];
 }
 
-/* near, a literal: all strips are near, with so many columns from output to output; 0: some may be. */
-TL_STRIP_INLINE void tl_strip_block(const tl_conv2d *a, const tl_strip *v, int k, int kc, float *sum, int near)
+TL_STRIP_INLINE void tl_strip_block(const tl_conv2d *a, const tl_strip *v, int k, int kc, float *sum)
 {
-    TL_PROMISE(!near || (tl_strip_near(a, v) && a->stride_w == near));
-    if (near)
-        tl_strip_near_block(a, v, k, kc, near, sum);
-    else if (!tl_strip_near(a, v))
+    if (!tl_strip_near(a, v))
         tl_strip_any(a, v, k, kc, sum);
     else if (a->stride_w == 1)
         tl_strip_near_block(a, v, k, kc, 1, sum);
@@ -97,7 +92,7 @@ TL_STRIP_INLINE void tl_strip_block(const tl_conv2d *a, const tl_strip *v, int k
         tl_strip_near_block(a, v, k, kc, 2, sum);
 }
 
-TL_STRIP_INLINE void tl_strip_whole(const tl_conv2d *a, int near)
+TL_STRIP_INLINE void tl_strip_whole(const tl_conv2d *a)
 {
     const int items = tl_strip_items(a), terms = a->n * a->ho * a->wo;
     int lo, hi;
@@ -108,7 +103,7 @@ TL_STRIP_INLINE void tl_strip_whole(const tl_conv2d *a, int near)
         for (int t = 0; t < TL_STRIP_TAPS; ++t)
             total[t] = t < v.taps && a->accumulate ? v.w[t] : 0.0f;
         for (int k = 0; k < terms; k += TL_KC) {
-            tl_strip_block(a, &v, k, tl_min(TL_KC, terms - k), sum, near);
+            tl_strip_block(a, &v, k, tl_min(TL_KC, terms - k), sum);
             for (int t = 0; t < TL_STRIP_TAPS; ++t)
                 total[t] += sum[t];
         }
@@ -117,7 +112,7 @@ TL_STRIP_INLINE void tl_strip_whole(const tl_conv2d *a, int near)
     }
 }
 
-TL_STRIP_INLINE void tl_strip_split(const tl_conv2d *a, int near)
+TL_STRIP_INLINE void tl_strip_split(const tl_conv2d *a)
 {
     const int items = tl_strip_items(a), terms = a->n * a->ho * a->wo, blocks = (terms + TL_KC - 1) / TL_KC;
     float *part = a->scratch;
@@ -126,7 +121,7 @@ TL_STRIP_INLINE void tl_strip_split(const tl_conv2d *a, int near)
     for (int i = lo; i < hi; ++i) {
         const tl_strip v = tl_strip_at(a, i / blocks);
         const int k = i % blocks * TL_KC;
-        tl_strip_block(a, &v, k, tl_min(TL_KC, terms - k), part + i * TL_STRIP_TAPS, near);
+        tl_strip_block(a, &v, k, tl_min(TL_KC, terms - k), part + i * TL_STRIP_TAPS);
     }
     tl_barrier();
     tl_split(items, 1, &lo, &hi);

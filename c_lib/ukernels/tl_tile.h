@@ -11,6 +11,9 @@
 #endif
 #include "tl_hal.h"
 
+/* Keeps the compiler from walking an operand with a pointer for each unrolled step: there are no registers for that. */
+#define TL_ONE_POINTER(p) __asm__("" : "+r"(p));
+
 #define TL_KC 64
 #define TL_PANEL (TL_KC * 4) /* floats of a packed operand panel [TL_KC][4] */
 

@@ -91,6 +91,16 @@ CASES = [
     Case(groups=4, size=(5, 6), kernel=(1, 1)),
     Case(ci=1, co=1, size=(1, 1), kernel=(1, 1)),
     Case(groups=1, size=(3, 2), kernel=(3, 3), pad=(2, 2)),
+    Case(n=2, groups=3, size=(1, 1), pad=(1, 1), wide=1),
+    Case(groups=3, size=(13, 7), pad=(2, 3), wide=3),
+    Case(groups=2, size=(9, 8), pad=(0, 1), more=(2, 1)),
+    Case(groups=3, size=(7, 6), pad=(-1, 0), more=(1, 1)),
+    Case(n=2, groups=3, co=3, size=(10, 3), pad=(1, 1), sparse_w=3),
+    Case(groups=3, ci=3, size=(7, 9), pad=(0, -1), more=(0, 2)),
+    Case(groups=3, size=(2, 1), pad=(1, 1), stride=(2, 2)),
+    Case(groups=2, size=(11, 8), pad=(2, 2), stride=(2, 2), more=(0, 1)),
+    Case(groups=2, size=(10, 13), pad=(0, 0), stride=(2, 2)),
+    Case(groups=2, size=(12, 9), pad=(-1, -2), stride=(2, 2), more=(1, 1)),
 ]
 
 

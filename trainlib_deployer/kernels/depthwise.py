@@ -22,79 +22,120 @@ def any_kernel(kind: Conv, _cores: int) -> bool:
     return depthwise(kind)
 
 
-def forward_3x3(kind: Conv, step: int) -> bool:
+def windows(kind: Conv, stride: int) -> bool:
     s = kind.shape
-    return depthwise(kind) and (s.ci, s.kh, s.kw, s.dilation[1], s.stride[1]) == (1, 3, 3, 1, step)
+    alike = (s.kh, s.kw, s.dilation, s.stride) == (3, 3, (1, 1), (stride, stride))
+    return depthwise(kind) and alike and s.pad[1] <= 2
 
 
-def dense_3x3(kind: Conv, _cores: int) -> bool:
-    return forward_3x3(kind, 1)
-
-
-def sparse_3x3(kind: Conv, _cores: int) -> bool:
-    return forward_3x3(kind, 2)
-
-
-def turned_3x3(kind: Conv, _cores: int) -> bool:
+def three_by_three(kind: Conv, _cores: int, stride: int) -> bool:
+    """One term a tap, and of a window at the image's edge at least one row inside."""
     s = kind.shape
-    return depthwise(kind) and (s.co, s.kh, s.kw, s.dilation[1], *s.stride) == (1, 3, 3, 1, 1, 1)
+    terms = s.ci if kind.direction == "fw" else s.co
+    if terms != 1 or not windows(kind, stride) or kind.accumulate:
+        return False
+    if kind.direction == "fw":
+        before, rows = max(0, s.pad[0]), s.h - max(0, -s.pad[0])
+    else:
+        rows = min(s.ho, s.pad[0] + s.h)
+        before = s.pad[0] + s.h - rows
+    return before <= 2 and rows + before >= 2
 
 
-def near(kind: Conv, step: int) -> bool:
-    """Three taps a row, which reach out of the image by at most one column."""
-    s = kind.shape
-    last = (s.wo - 1) * step - s.pad[1] + 2
-    three = (s.kw, s.dilation[1], s.stride[1]) == (3, 1, step)
-    return depthwise(kind) and three and s.pad[1] <= 1 and last <= s.w and s.w >= 2
-
-
-def items(kind: Conv) -> int:
+def strips(kind: Conv) -> int:
+    """Of up to three neighbouring taps of a kernel row."""
     s = kind.shape
     return s.groups * s.co * s.kh * -(-s.kw // TAPS)
 
 
-def blocks(kind: Conv) -> int:
+def channels(kind: Conv) -> int:
+    return kind.shape.groups * kind.shape.co
+
+
+def blocks(kind: Conv, items: int) -> int:
     s = kind.shape
-    return items(kind) * -(-s.n * s.ho * s.wo // BLOCK)
+    return items * -(-s.n * s.ho * s.wo // BLOCK)
 
 
-def scarce(kind: Conv, cores: int) -> bool:
-    """Few channels for the team: the sums are split into their blocks."""
+def scarce(kind: Conv, items: int, cores: int) -> bool:
+    """Few items for the team: the sums are split into their blocks."""
     team = working(kind.team, cores)
-    return depthwise(kind) and team > 1 and items(kind) < 4 * team and items(kind) < blocks(kind) <= MOST_PARTS
+    return team > 1 and items < 4 * team and items < blocks(kind, items) <= MOST_PARTS
 
 
-def plenty(kind: Conv, cores: int) -> bool:
-    return depthwise(kind) and not scarce(kind, cores)
+def whole_strips(kind: Conv, cores: int) -> bool:
+    return depthwise(kind) and not scarce(kind, strips(kind), cores)
 
 
-def parts(kind: Conv, _cores: int) -> int:
-    return 4 * TAPS * blocks(kind)
+def split_strips(kind: Conv, cores: int) -> bool:
+    return depthwise(kind) and scarce(kind, strips(kind), cores)
 
 
-def cycles(kind: Conv, cores: int, costs: Costs) -> float:
+def whole_channels(kind: Conv, cores: int, stride: int) -> bool:
+    return windows(kind, stride) and not uneven(kind, cores)
+
+
+def split_channels(kind: Conv, cores: int, stride: int) -> bool:
+    return windows(kind, stride) and uneven(kind, cores)
+
+
+def uneven(kind: Conv, cores: int) -> bool:
+    """Some cores have a channel more than others, which makes a difference."""
+    return channels(kind) % working(kind.team, cores) != 0 and scarce(kind, channels(kind), cores)
+
+
+def sums_of_strips(kind: Conv, _cores: int) -> int:
+    return 4 * TAPS * blocks(kind, strips(kind))
+
+
+def sums_of_channels(kind: Conv, _cores: int) -> int:
+    return 4 * 3 * TAPS * blocks(kind, channels(kind))
+
+
+# ---- cycles of the slowest core
+
+
+def column_cycles(kind: Conv, cores: int, costs: Costs) -> float:
+    s, c = kind.shape, costs.conv
+    forward = kind.direction == "fw"
+    planes, width, height = (s.co, s.wo, s.ho) if forward else (s.ci, s.w, s.h)
+    share = -(-s.n * s.groups * planes * width // cores)
+    return c.depthwise + share * (c.depthwise_column + height * c.depthwise_output)
+
+
+def channel_cycles(kind: Conv, cores: int, costs: Costs) -> float:
+    s, c = kind.shape, costs.conv
+    plane = s.n * s.ho * (c.depthwise_row + s.wo * c.depthwise_term)
+    share = channels(kind) / cores if uneven(kind, cores) else -(-channels(kind) // cores)
+    return c.depthwise + share * plane
+
+
+def any_cycles(kind: Conv, cores: int, costs: Costs) -> float:
     """By rows of single planes; weight gradients by planes."""
     s = kind.shape
     shares = s.groups * (1 if kind.direction == "bw_w" else s.ho)
-    return costs.conv.depthwise_mac * s.macs() / min(cores, shares) + costs.conv.depthwise
+    return costs.conv.depthwise + costs.conv.depthwise_mac * s.macs() / min(cores, shares)
 
 
-lines = partial(row, "depthwise", cycles=cycles, split="rows of channels", grain=Grain(1, 4, BLOCK))
-strips = partial(row, "depthwise", cycles=cycles, grain=Grain(1, TAPS, BLOCK))
-whole = partial(strips, split="taps of channels")
-split = partial(strips, split="blocks of taps of channels", scratch=parts)
+single = partial(row, "depthwise")
+columns = partial(single, cycles=column_cycles, split="columns of channels", grain=Grain(1, 1, BLOCK))
+lines = partial(single, cycles=any_cycles, split="rows of channels", grain=Grain(1, 4, BLOCK))
+strip = partial(single, cycles=any_cycles, split="taps of channels", grain=Grain(1, TAPS, BLOCK))
+split_strip = partial(strip, split="blocks of taps of channels", scratch=sums_of_strips)
+channel = partial(single, cycles=channel_cycles, split="channels", grain=Grain(3, TAPS, BLOCK))
+split_channel = partial(channel, split="blocks of channels", scratch=sums_of_channels)
 
 
 DEPTHWISE = (
-    lines("fw_depthwise_3x3", takes=dense_3x3),
-    lines("fw_depthwise_3x3_s2", takes=sparse_3x3),
+    columns("fw_depthwise_3x3", takes=partial(three_by_three, stride=1)),
+    columns("fw_depthwise_3x3_s2", takes=partial(three_by_three, stride=2)),
     lines("fw_depthwise", takes=any_kernel),
-    lines("bw_x_depthwise_3x3", takes=turned_3x3),
+    columns("bw_x_depthwise_3x3", takes=partial(three_by_three, stride=1)),
     lines("bw_x_depthwise", takes=any_kernel),
-    whole("bw_w_depthwise_3", takes=lambda kind, cores: near(kind, 1) and plenty(kind, cores)),
-    whole("bw_w_depthwise_3_s2", takes=lambda kind, cores: near(kind, 2) and plenty(kind, cores)),
-    whole("bw_w_depthwise", takes=plenty),
-    split("bw_w_depthwise_3_split", takes=lambda kind, cores: near(kind, 1) and scarce(kind, cores)),
-    split("bw_w_depthwise_3_s2_split", takes=lambda kind, cores: near(kind, 2) and scarce(kind, cores)),
-    split("bw_w_depthwise_split", takes=scarce),
+    channel("bw_w_depthwise_3x3", takes=partial(whole_channels, stride=1)),
+    channel("bw_w_depthwise_3x3_s2", takes=partial(whole_channels, stride=2)),
+    split_channel("bw_w_depthwise_3x3_split", takes=partial(split_channels, stride=1)),
+    split_channel("bw_w_depthwise_3x3_s2_split", takes=partial(split_channels, stride=2)),
+    strip("bw_w_depthwise", takes=whole_strips),
+    split_strip("bw_w_depthwise_split", takes=split_strips),
 )

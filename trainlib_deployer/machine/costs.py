@@ -50,8 +50,12 @@ class ProductCosts:
 class ConvCosts:
     """What convolutions do besides products by panels."""
 
-    depthwise: float
-    depthwise_mac: float
+    depthwise: float  # to start
+    depthwise_column: float  # 3 x 3: a column of outputs
+    depthwise_output: float  # ... and each of them
+    depthwise_row: float  # gradient of 3 x 3 weights: a row of one plane
+    depthwise_term: float  # ... and each output in it
+    depthwise_mac: float  # any kernel
     scattered: float  # times the panels' cycles where columns are gathered one by one
     packed_weight: float
     packed_block: float

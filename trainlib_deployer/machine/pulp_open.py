@@ -37,7 +37,17 @@ COSTS = Costs(
         split=900,
         split_mac=2.7,
     ),
-    ConvCosts(depthwise=500, depthwise_mac=3.0, scattered=1.5, packed_weight=8, packed_block=180),
+    ConvCosts(
+        depthwise=900,
+        depthwise_column=79.6,
+        depthwise_output=22,
+        depthwise_row=60,
+        depthwise_term=29,
+        depthwise_mac=9,
+        scattered=1.5,
+        packed_weight=8,
+        packed_block=180,
+    ),
     LoopCosts(start=50, element=8, mac=1.3),
     TileCosts(tile=800, link=1200, early=1000, early_more=100),
 )

@@ -3,5 +3,5 @@
 
 void tl_conv2d_bw_w_depthwise_f32(const tl_conv2d *a)
 {
-    tl_strip_whole(a, 0);
+    tl_strip_whole(a);
 }

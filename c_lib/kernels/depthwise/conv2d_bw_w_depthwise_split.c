@@ -3,5 +3,5 @@
 
 void tl_conv2d_bw_w_depthwise_split_f32(const tl_conv2d *a)
 {
-    tl_strip_split(a, 0);
+    tl_strip_split(a);
 }

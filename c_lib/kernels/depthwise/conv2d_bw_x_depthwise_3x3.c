@@ -1,12 +1,25 @@
-/* Input gradient of a depthwise 3 x 3 convolution of stride 1. */
+/* Input gradient of a depthwise 3 x 3 convolution of stride 1: outputs and terms from the last row upwards. */
 #define TL_STEP_3X3 1
 #define TL_TURNED_3X3 1
 #include "tl_depthwise_3x3.inc"
 
 void tl_conv2d_bw_x_depthwise_3x3_f32(const tl_conv2d *a)
 {
-    tl_gather g = tl_gather_bw_x(a);
-    g.y = tl_axis_bw(0, a->h, a->ho, a->kh, a->stride_h, a->pad_h, a->dil_h);
-    g.x = tl_axis_bw(0, a->wd, a->wo, a->kw, a->stride_w, a->pad_w, a->dil_w);
-    depthwise_3x3(&g);
+    const int ins = a->groups * a->ci, last = tl_min(a->ho, a->pad_h + a->h) - 1;
+    walk s = {.skip = a->pad_h + a->h - 1 - last, .rows = last + 1, .outs = a->h};
+    int lo, hi;
+    TL_PROMISE(a->co == 1 && a->kh == 3 && a->kw == 3 && a->dil_h == 1 && a->dil_w == 1 && !a->accumulate);
+    TL_PROMISE(a->stride_h == 1 && a->stride_w == 1 && s.skip <= 2 && s.rows >= 2 - s.skip);
+    s.pitch = -a->yp.h, s.out_pitch = -a->xp.h, s.left = a->pad_w - 2, s.extent = a->wo;
+    tl_split(a->n * ins * a->wd, 1, &lo, &hi);
+    while (lo < hi) {
+        const int plane = lo / a->wd, n = plane / ins, c = plane - n * ins, x = lo - plane * a->wd;
+        const int end = tl_min(a->wd, x + hi - lo), group = c / a->ci;
+        s.in = a->y + n * a->yp.n + group * a->yp.c + last * a->yp.h;
+        s.w = a->w + group * a->w_co + (c - group * a->ci) * a->w_ci;
+        s.out = a->x + n * a->xp.n + c * a->xp.c + (a->h - 1) * a->xp.h;
+        s.start = a->bias ? a->bias[c] : 0.0f;
+        columns(&s, x, end);
+        lo += end - x;
+    }
 }

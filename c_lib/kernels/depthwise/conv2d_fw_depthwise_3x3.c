@@ -1,10 +1,9 @@
-/* Depthwise 3 x 3 convolution, 1 column from pixel to pixel. */
+/* Depthwise 3 x 3 convolution. */
 #define TL_STEP_3X3 1
 #define TL_TURNED_3X3 0
 #include "tl_depthwise_3x3.inc"
 
 void tl_conv2d_fw_depthwise_3x3_f32(const tl_conv2d *a)
 {
-    const tl_gather g = tl_gather_fw(a);
-    depthwise_3x3(&g);
+    forward(a);
 }

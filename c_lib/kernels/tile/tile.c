@@ -7,9 +7,6 @@
 #define TL_LOAD(i) c##i##0 = t[4 * i], c##i##1 = t[4 * i + 1], c##i##2 = t[4 * i + 2], c##i##3 = t[4 * i + 3];
 #define TL_SAVE(i) t[4 * i] = c##i##0, t[4 * i + 1] = c##i##1, t[4 * i + 2] = c##i##2, t[4 * i + 3] = c##i##3;
 
-/* Keeps the compiler from walking an operand with a pointer for each unrolled step: there are no registers for that. */
-#define TL_ONE_POINTER(p) __asm__("" : "+r"(p));
-
 #define TL_ROW(w, i)                                                                                                   \
     {                                                                                                                  \
         const float left = w;                                                                                          \

@@ -1,0 +1,8 @@
+/* Depthwise weight gradient, 3 x 3, split over the sum. */
+#define TL_STEP_3X3 1
+#include "tl_depthwise_bw_w_3x3.inc"
+
+void tl_conv2d_bw_w_depthwise_3x3_split_f32(const tl_conv2d *a)
+{
+    split(a);
+}
