@@ -51,6 +51,7 @@ def load_task(folder: Path) -> Task:
         spec["clip_norm"],
         spec["clip_value"],
         given["scheduler"],
+        state=torch.load(folder / "optimizer.pt", weights_only=True) if (folder / "optimizer.pt").exists() else {},
         saved=spec.get("saved", "fp32"),
     )
 

@@ -59,7 +59,7 @@ def trained(
 ) -> dict[Key, Array]:
     module = task.module
     parameters = dict(module.named_parameters())
-    optimizer = make_optimizer(task.optimizer, task.groups, task.defaults, parameters)
+    optimizer = make_optimizer(task.optimizer, task.groups, task.defaults, parameters, task.state)
     scheduler = make_scheduler(task.scheduler, optimizer)
     shapes = {n: b.shape for n, b in module.named_buffers()}
     record: dict[Key, Array] = {}

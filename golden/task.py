@@ -27,4 +27,5 @@ class Task:
     clip_value: float | None = None
     scheduler: Any = None  # the user's torch.optim.lr_scheduler, or a function making one from an optimizer
     start: Snapshot | None = None  # of the module and the loss, if they may hold something else by the time of the run
+    state: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # of the optimizer, from earlier updates
     saved: str = "fp32"  # how the program stores what its forward leaves for its backward

@@ -60,7 +60,7 @@ def advance(user: UserModel, count: int) -> tuple[EagerStep, ...]:
     spec = user.optimizer
     groups = [(dict(g.hyper), g.names) for g in spec.groups]
     named = dict(user.module.named_parameters())
-    optimizer = make_optimizer(spec.own or spec.kind, groups, dict(spec.defaults), named)
+    optimizer = make_optimizer(spec.own or spec.kind, groups, dict(spec.defaults), named, spec.state)
     steps: list[EagerStep] = []
     with one_thread(), uncompiled(), mkldnn_off(), InOrder(), torch.enable_grad():
         before = held(user)

@@ -140,6 +140,7 @@ def task_of(user: UserModel, accumulate: int, saved: str = "fp32") -> Task:
         user.clip_value,
         user.scheduler,
         user.start,
+        user.optimizer.state,
         saved,
     )
 

@@ -31,6 +31,8 @@ def write_model_files(
             shutil.copyfile(helper, place)
         shutil.copyfile(user.source, folder / "net.py")
     torch.save(user.module.state_dict(), folder / "weights.pt")
+    if user.optimizer.state:
+        torch.save({n: dict(s) for n, s in user.optimizer.state.items()}, folder / "optimizer.pt")
     torch.save([(tuple(x), y) for x, y in user.samples[: steps * accumulate]], folder / "samples.pt")
     pickled = pickle_module(user, folder / "module.pt") if user.source is None else False
     (folder / "spec.json").write_text(
@@ -79,6 +81,7 @@ def spec(user: UserModel, pickled: bool) -> dict[str, Any]:
         "trainable": [n for n, p in user.module.named_parameters() if p.requires_grad],
         "training_modules": [n for n, m in user.module.named_modules() if m.training],
         "optimizer": user.optimizer.kind,
+        "updates": user.optimizer.updates,
         "own_optimizer": user.optimizer.own is not None,
         "clip_norm": user.clip_norm,
         "clip_value": user.clip_value,

@@ -17,6 +17,7 @@ from trainlib_deployer.errors import Unsupported
 from trainlib_deployer.ops.build import Builder, Where
 from trainlib_deployer.ops.gradients import accumulated, clipped_by_norm, clipped_by_value
 from trainlib_deployer.ops.optim import OPTIMIZERS, Group, Parameter, entitle
+from trainlib_deployer.ops.optim_state import take_state
 from trainlib_deployer.ops.own_optimizer import own_optimizer
 from trainlib_deployer.ops.registry import RULES
 from trainlib_deployer.program.expr import apply
@@ -202,6 +203,8 @@ def updates(b: Builder, user: UserModel, gradients: dict[str, View], accumulate:
         b.program.gradients = tuple((name, sums.tensor) for name, sums in gradients.items())
         b.where = Where("update", "", "accumulate")
         step = b.map(lambda s: apply("idiv", [s, accumulate]), step, shape=(), suffix="updates")
+    if spec.updates:
+        step = b.map(lambda s: s + spec.updates, step, shape=(), suffix="updates_before")
     if user.clip_norm is not None:
         gradients = clipped_by_norm(b, gradients, user.clip_norm)
     if user.clip_value is not None:
@@ -223,6 +226,7 @@ def updates(b: Builder, user: UserModel, gradients: dict[str, View], accumulate:
             own_optimizer(b, spec, settings, parameters)
         else:
             OPTIMIZERS[spec.kind](b, settings, parameters)
+    take_state(b.program, spec)
 
 
 def rate_ratio(groups: Sequence[Settings], index: int) -> float:

@@ -11,16 +11,15 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
 
 from golden.load import load_task
-from golden.optimizers import make_optimizer
 from trainlib_deployer.errors import UsageError
 from trainlib_deployer.folder import read_plan
 from trainlib_deployer.program.ir import STEP
 from trainlib_deployer.state.image import Values
 from trainlib_deployer.state.layout import Layout
 from trainlib_deployer.user import safetensors
+from trainlib_deployer.user.optimizer_state import after_a_step
 
 State = dict[str, torch.Tensor]
 
@@ -43,7 +42,7 @@ class Known:
     @cached_property
     def spec(self) -> dict[str, Any]:
         spec = json.loads(self.part("spec.json").read_text())
-        return {"aliases": {}, "counters": {}, **spec}  # as older projects have it
+        return {"aliases": {}, "counters": {}, "updates": 0, **spec}  # as older projects have it
 
     @cached_property
     def weights(self) -> State:
@@ -116,22 +115,19 @@ def write_state(path: Path, state: State) -> None:
 
 
 def updates(known: Known, values: Values) -> int:
-    return int(values[STEP]) // int(known.spec["accumulate"])
+    return int(known.spec["updates"]) + int(values[STEP]) // int(known.spec["accumulate"])
 
 
 def optimizer_state(known: Known, values: Values) -> dict[str, Any]:
     """For optimizer.load_state_dict. Which entries there are, an optimizer of the same class says after a step."""
     groups = [(tupled(g["settings"]), g["names"]) for g in known.spec["groups"]]
-    parameters = {n: nn.Parameter(torch.zeros(known.weights[n].shape)) for _, names in groups for n in names}
-    optimizer = make_optimizer(known.optimizer_class, groups, tupled(known.spec["defaults"]), parameters)
+    shapes = {n: known.weights[n].shape for _, names in groups for n in names}
     done = updates(known, values)
-    if done:
-        for name in known.trained:
-            parameters[name].grad = torch.zeros_like(parameters[name])
-        optimizer.step()
-        for i, (_, names) in enumerate(groups):
-            for n in names:
-                fill(optimizer.state[parameters[n]], n, f"group{i}", values, done)
+    trained = [n for n in shapes if n in known.trained] if done else []
+    optimizer, parameters = after_a_step(known.optimizer_class, groups, tupled(known.spec["defaults"]), shapes, trained)
+    for i, (_, names) in enumerate(groups):
+        for n in (n for n in names if n in trained):
+            fill(optimizer.state[parameters[n]], n, f"group{i}", values, done)
     return optimizer.state_dict()
 
 

@@ -16,6 +16,7 @@ from trainlib_deployer.errors import UsageError
 from trainlib_deployer.user.assemble import Parts, assemble
 from trainlib_deployer.user.code import a_type, helpers, import_file, importable, seed, user_code
 from trainlib_deployer.user.model import UserModel
+from trainlib_deployer.user.optimizer_state import with_stored_state
 from trainlib_deployer.user.weights import load_weights
 
 
@@ -66,7 +67,10 @@ def load_file(
             helpers=tuple(helpers(path.parent)),
         )
         user = assemble(parts)
-        return replace(user, notes=(*notes, *user.notes))
+        if weights is None:
+            return user
+        optimizer, more = with_stored_state(user.optimizer, weights, user.module)
+        return replace(user, optimizer=optimizer, notes=(*notes, *user.notes, *more))
 
 
 def split_spec(spec: str) -> tuple[Path, str | None]:

@@ -30,6 +30,8 @@ class OptimizerSpec:
     groups: tuple[Group, ...]
     defaults: Mapping[str, Any] = field(default_factory=dict)  # what the constructor was given
     own: type[torch.optim.Optimizer] | None = None  # the class, where it is not one of torch.optim
+    state: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # from earlier updates: parameter, label
+    updates: int = 0  # made before the first one
 
 
 @dataclass(frozen=True)
