@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from golden import precision
 from golden.snapshot import Snapshot, plain_tensor
 
 
@@ -30,8 +31,8 @@ def borrowed(start: Snapshot, dtype: torch.dtype) -> Iterator[None]:
 
 
 def in_precision(t: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """The float32 of the user's model in the precision of a run; anything else as it is."""
-    return t.to(dtype) if t.dtype is torch.float32 else t
+    """The float32 of the user's model, complex or not, in the precision of a run; anything else as it is."""
+    return precision.in_precision(t, dtype) if t.dtype in (torch.float32, torch.complex64) else t
 
 
 @contextlib.contextmanager

@@ -15,10 +15,15 @@ HALF_ROUNDING = 2.0**-13  # relative; less than 2^-12, so that what is a half al
 
 
 def cast(value: Any, dtype: torch.dtype) -> Any:
-    """Floats to `dtype`, in tensors, modules and containers; everything else as it is."""
+    """Floats to `dtype`, in tensors, modules and containers, and complex numbers to pairs of it; everything else as it
+    is."""
     if isinstance(value, nn.Module):
         return value.to(dtype)
-    return pytree.tree_map(lambda v: v.to(dtype) if isinstance(v, torch.Tensor) and v.is_floating_point() else v, value)
+    return pytree.tree_map(lambda v: in_precision(v, dtype) if isinstance(v, torch.Tensor) else v, value)
+
+
+def in_precision(t: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    return t.to(dtype) if t.is_floating_point() else t.to(dtype.to_complex()) if t.is_complex() else t
 
 
 @contextlib.contextmanager
@@ -49,17 +54,19 @@ class Precise(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __init__(self, dtype: torch.dtype) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.dtype = dtype
+        self.instead = {torch.float32: dtype, torch.complex64: dtype.to_complex()}
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if (kwargs := kwargs or {}).get("dtype") is torch.float32:
-            kwargs = {**kwargs, "dtype": self.dtype}
+        asked = (kwargs := kwargs or {}).get("dtype")
+        if asked in self.instead:
+            kwargs = {**kwargs, "dtype": self.instead[asked]}
         if self.dtype is not torch.float32 and any(is_of(v, self.dtype) for v in pytree.tree_leaves((args, kwargs))):
             args, kwargs = cast((args, kwargs), self.dtype)  # constants that only the user's own function knows
         return func(*args, **kwargs)
 
 
 def is_of(value: Any, dtype: torch.dtype) -> bool:
-    return isinstance(value, torch.Tensor) and value.dtype is dtype
+    return isinstance(value, torch.Tensor) and value.dtype in (dtype, dtype.to_complex())
 
 
 class InOrder(TorchDispatchMode):  # type: ignore[no-untyped-call]

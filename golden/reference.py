@@ -176,5 +176,7 @@ def named_outputs(output: Any) -> list[tuple[str, torch.Tensor]]:
 
 
 def array(value: torch.Tensor | None) -> Array:
+    """Complex numbers as pairs."""
     assert value is not None
-    return np.array(value.detach().cpu().numpy(), copy=True)
+    plain = torch.view_as_real(value.resolve_conj()) if value.is_complex() else value
+    return np.array(plain.detach().numpy(force=True), copy=True)

@@ -64,7 +64,7 @@ EXACT = frozenset(
         "bernoulli_ im2col unfold_backward scatter index_fill zeros ones full empty arange resize_ set_ lift_fresh "
         "lift_fresh_copy hardtanh hardtanh_ hardtanh_backward upsample_nearest1d upsample_nearest2d "
         "upsample_nearest3d unsqueeze_copy expand_copy permute_copy _local_scalar_dense isnan isinf eq ne lt le gt ge "
-        "logical_not argmax argmin"
+        "logical_not argmax argmin _conj _conj_physical conj_physical resolve_conj resolve_neg complex"
     ).split()
 )
 
@@ -162,8 +162,14 @@ class Rounding(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return pytree.tree_map(change, values)
 
     def noisy(self, v: torch.Tensor, many: int) -> torch.Tensor:
-        """As far off as a sum of so many terms may be."""
-        found = torch.addcmul(v, v, self.draw(v.shape), value=self.size * math.sqrt(max(many, self.fewest)))
+        """As far off as a sum of so many terms may be. Of a complex number each part is, by its absolute value."""
+        if v.is_complex():
+            parts, scale = torch.view_as_real(v.resolve_conj()), v.abs().unsqueeze(-1)
+            return torch.view_as_complex(self.noisy_by(parts.contiguous(), scale.expand_as(parts), many))
+        return self.noisy_by(v, v, many)
+
+    def noisy_by(self, v: torch.Tensor, scale: torch.Tensor, many: int) -> torch.Tensor:
+        found = torch.addcmul(v, scale, self.draw(v.shape), value=self.size * math.sqrt(max(many, self.fewest)))
         integers, bits = WHOLE[self.dtype]
         return torch.where((v.contiguous().view(integers) & bits) == 0, v, found)
 
@@ -172,7 +178,7 @@ class Rounding(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def is_rounded(self, value: Any) -> bool:
         numbers = isinstance(value, torch.Tensor) and value.layout is torch.strided and not value.is_meta
-        return numbers and value.dtype is self.dtype
+        return numbers and value.dtype in (self.dtype, self.dtype.to_complex())
 
     def draw(self, shape: torch.Size) -> torch.Tensor:
         """Between -1 and 1. A stretch of numbers drawn before, from anywhere: drawing takes longer than the rest."""

@@ -66,7 +66,7 @@ class Branches(nn.Module):
         for name, branch in self.branches.items():
             for i, value in enumerate(pytree.tree_leaves(branch())):
                 if isinstance(value, torch.Tensor):
-                    found[f"{name}.{i}"] = torch.view_as_real(value) if value.is_complex() else value
+                    found[f"{name}.{i}"] = torch.view_as_real(value.resolve_conj()) if value.is_complex() else value
         return found
 
 

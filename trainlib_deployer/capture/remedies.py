@@ -18,11 +18,7 @@ ORDER = (
     "use amax, amin or a sum instead; if the order is needed only to rank results, return the scores and do it outside"
 )
 DECOMPOSED = f"{CONSTANT} if it does not depend on the input; else solve by a fixed number of matrix products"
-FOURIER = (
-    "a transform of fixed length is a linear map: multiply by constant cosine and sine matrices kept with "
-    "register_buffer, or move the transform in front of the network"
-)
-COMPLEX = "keep the real and the imaginary part in two real tensors"
+COMPLEX = "calculate with x.real and x.imag, or with x.abs() and x.angle()"
 DENSE = "keep the tensor dense, with zeros where the sparse one has nothing"
 FLAT = "use Conv2d with depth folded into the channels, or one Conv2d for each depth, summed"
 FLAT_POOL = "use x.unfold, amax or mean over the depth, then 2-D pooling"
@@ -82,12 +78,6 @@ REMEDIES: dict[str, str] = {
     "qr": DECOMPOSED,
     "matrix_exp": DECOMPOSED,
     "matrix_power": "write the matrix products out: a @ a @ a",
-    "stft": FOURIER,
-    "istft": FOURIER,
-    "complex": COMPLEX,
-    "polar": COMPLEX,
-    "view_as_complex": COMPLEX,
-    "view_as_real": COMPLEX,
     "to_sparse": DENSE,
     "sparse_mm": DENSE,
     "lgamma": CONSTANT,
@@ -107,8 +97,6 @@ REMEDIES: dict[str, str] = {
 }
 
 FAMILIES = {
-    "fft_": FOURIER,
-    "_fft": FOURIER,
     "linalg_": DECOMPOSED,
     "_linalg": DECOMPOSED,
     "special_": CONSTANT,

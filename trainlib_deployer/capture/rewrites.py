@@ -14,6 +14,7 @@ from torch.nn import functional as F
 from trainlib_deployer.capture.assigned_data import REWRITES as ASSIGNED_DATA
 from trainlib_deployer.capture.batch_counts import Share
 from trainlib_deployer.capture.recurrent import REWRITES as RECURRENT
+from trainlib_deployer.capture.rewrites_spectral import REWRITES as SPECTRAL
 from trainlib_deployer.capture.rewrites_vision import REWRITES as VISION
 
 aten = torch.ops.aten
@@ -279,6 +280,7 @@ REWRITES: dict[Any, Callable[..., Any]] = {
     F.multilabel_margin_loss: multilabel_margin_loss,
     **ASSIGNED_DATA,
     **RECURRENT,
+    **SPECTRAL,
     **VISION,
 }
 

@@ -30,6 +30,7 @@ from trainlib_deployer.capture.slots import Beginning, Captured, Out, Slot, rebu
 from trainlib_deployer.capture.tidy import name_untagged, take_writes, tidy
 from trainlib_deployer.capture.trace import functional, trace
 from trainlib_deployer.capture.user_line import user_line_of_error
+from trainlib_deployer.capture.without_complex import without_complex
 from trainlib_deployer.errors import DeployError, Unsupported
 from trainlib_deployer.ops.dropout import keep as keep_op
 from trainlib_deployer.user.model import UserModel
@@ -66,6 +67,7 @@ def captured(user: UserModel, beginning: Beginning, counts: dict[_BatchNorm, int
             graph = trace(step, [s.value for s in slots])
             outputs = step.outputs
             graph = functional(graph, [s.value for s in slots])
+            graph = without_complex(graph, [s.value for s in slots])
     except DeployError:
         raise
     except Exception as error:

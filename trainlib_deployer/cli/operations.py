@@ -7,7 +7,7 @@ import sys
 from collections import defaultdict
 
 from trainlib_deployer import pipeline
-from trainlib_deployer.capture import remedies
+from trainlib_deployer.capture import complex_rules, remedies
 from trainlib_deployer.ops.optim import OPTIMIZERS
 from trainlib_deployer.ops.registry import FAMILY, RULES
 
@@ -23,6 +23,10 @@ and `mm`, `nn.MultiheadAttention` becomes matrix products, permutations and a so
 and booleans of up to 32 bits. Every shape is known before the run.
 """
 
+COMPLEX = """\
+Inside of a network, as pairs of real tensors. Inputs, targets and parameters are real: `torch.view_as_complex` makes
+complex numbers of them. Fourier transforms are done in stages where the length has factors."""
+
 TAIL = """
 ## What to write instead
 
@@ -37,7 +41,8 @@ says what to write instead.
 def document() -> str:
     """The whole page."""
     families = sorted(set(FAMILY.values()))
-    return HEAD + "".join(map(family_section, families)) + optimizer_section() + TAIL + remedy_rows()
+    sections = "".join(map(family_section, families)) + complex_section() + optimizer_section()
+    return HEAD + sections + TAIL + remedy_rows()
 
 
 def family_section(family: str) -> str:
@@ -85,6 +90,13 @@ def summary(text: str | None) -> str:
 
 def escaped(text: str) -> str:
     return text.replace("|", "\\|").replace("<", "&lt;").replace("*", "\\*")
+
+
+def complex_section() -> str:
+    """What is done to pairs is listed by name alone."""
+    names = {split_name(target)[0] for target in complex_rules.RULES} | {p.__name__ for p in complex_rules.PARTWISE}
+    listed = ", ".join(f"`{n}`" for n in sorted(names))
+    return f"\n## Complex numbers\n\n{COMPLEX}\n\n{listed}\n"
 
 
 def optimizer_section() -> str:

@@ -132,13 +132,14 @@ def unfold(b: Builder, x: View, dim: int, size: int, step: int) -> View:
 
 @covers(aten.unfold_backward.default)
 def unfold_backward(b: Builder, g: View, shape: list[int], dim: int, size: int, step: int) -> View:
+    """Windows side by side, a step wide each, are added at once: the next ones overlap them."""
     dim %= len(shape)
     out = b.fill(tuple(shape), 0, b.dtype(g), "zero")
-    windows = g.shape[dim]
-    for k in range(size):
-        place = g.sliced(len(g.shape) - 1, k, k + 1)
-        part = View(g.tensor, place.shape[:-1], place.strides[:-1], place.offset)
-        add_into(b, part, out.sliced(dim, k, k + (windows - 1) * step + 1, step), "window")
+    last = len(g.shape) - 1
+    for start in range(0, size, step):
+        part = g.sliced(last, start, min(start + step, size))
+        strides = (*out.strides[:dim], out.strides[dim] * step, *out.strides[dim + 1 :], out.strides[dim])
+        add_into(b, part, View(out.tensor, part.shape, strides, out.offset + start * out.strides[dim]), "window")
     return out
 
 

@@ -545,7 +545,7 @@ def full_like(b: Builder, like: View, value: float, **_: Any) -> View:
     return b.fill(like.shape, value, result_dtype(b))
 
 
-@covers(aten.zeros_like.default, aten.new_zeros.default, aten.zeros.default, aten.empty_like.default)
+@covers(aten.zeros_like.default, aten.new_zeros.default, aten.zeros.default, aten._efficientzerotensor.default)
 def zeros(b: Builder, *_: Any, **__: Any) -> View:
     return b.fill(tuple(b.meta.shape), 0, result_dtype(b))
 
@@ -572,6 +572,12 @@ def first_position(b: Builder, *bounds: float, **_: Any) -> View:
     return b.fill(tuple(b.meta.shape), 0 if starts_at_zero else bounds[0], result_dtype(b))
 
 
-@covers(aten.empty.memory_format, aten.new_empty.default, aten.new_empty_strided.default, aten.empty_strided.default)
+@covers(
+    aten.empty.memory_format,
+    aten.empty_like.default,
+    aten.new_empty.default,
+    aten.new_empty_strided.default,
+    aten.empty_strided.default,
+)
 def empty(b: Builder, *_: Any, **__: Any) -> View:
     return b.fill(tuple(b.meta.shape), 0, result_dtype(b))

@@ -1,0 +1,102 @@
+"""The captured graph without complex tensors: traced again on pairs of real ones (pair.py)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import fx
+
+from trainlib_deployer.capture import remedies
+from trainlib_deployer.capture.complex_rules import REAL, NoRule, is_pair, leaves, rule, rule_for
+from trainlib_deployer.capture.fourier_rules import real_c2c
+from trainlib_deployer.capture.namer import TAG
+from trainlib_deployer.capture.pair import Pair
+from trainlib_deployer.capture.rewrites import DECOMPOSED
+from trainlib_deployer.capture.trace import trace
+from trainlib_deployer.errors import Unsupported
+
+aten = torch.ops.aten
+rule(real_c2c)(real_c2c)
+MAKES_COMPLEX = (aten.view_as_complex.default, aten.complex.default, aten.polar.default, aten._fft_r2c.default)
+
+
+def without_complex(graph: fx.GraphModule, values: list[torch.Tensor]) -> fx.GraphModule:
+    if not any(makes_complex(n) for n in graph.graph.nodes):
+        return graph
+    join_gradients(graph)
+    return trace(lambda *args: InPairs(graph).run(*args), values, DECOMPOSED)
+
+
+def makes_complex(node: fx.Node) -> bool:
+    value = node.meta.get("val")
+    return isinstance(value, torch.Tensor) and value.is_complex()
+
+
+class InPairs(fx.Interpreter):  # type: ignore[misc]
+    """Runs a graph without mutation; where it has a complex tensor, there is a pair."""
+
+    def __init__(self, graph: fx.GraphModule) -> None:
+        super().__init__(graph)
+        self.extra_traceback = False  # an error's words are ours
+
+    def run_node(self, n: fx.Node) -> Any:
+        try:
+            return super().run_node(n)
+        except NoRule:
+            origin = (n.meta.get("custom") or {}).get(TAG)
+            function = origin.function if origin is not None else str(n.target)
+            raise Unsupported(
+                f"'{function}' of complex numbers cannot be deployed",
+                source=origin.source if origin is not None else None,
+                remedy=remedies.COMPLEX,
+            ) from None
+
+    def get_attr(self, target: Any, args: Any, kwargs: Any) -> Any:
+        value = super().get_attr(target, args, kwargs)
+        return Pair(value.real, value.imag) if value.is_complex() else value
+
+    def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
+        given = leaves((args, kwargs))
+        concerned = any(is_pair(v) or isinstance(v, complex) or v in REAL for v in given if not is_tensor(v))
+        if not concerned and target not in MAKES_COMPLEX:
+            return super().call_function(target, args, kwargs)
+        rule = rule_for(target)
+        if rule is None:
+            raise NoRule
+        return rule(*args, **kwargs)
+
+
+def is_tensor(value: Any) -> bool:
+    return isinstance(value, torch.Tensor)
+
+
+def join_gradients(graph: fx.GraphModule) -> None:
+    """The gradient of a transform of real numbers is written as a transform of the full length, of which half of the
+    operand is zero and half of the result is not read."""
+    for node in list(graph.graph.nodes):
+        c2c = node.args[0].args[0] if is_real_part(node) else None
+        if not isinstance(c2c, fx.Node) or c2c.target is not aten._fft_c2c.default:
+            continue
+        x, dims, *how = c2c.args
+        last = c2c.meta["val"].shape[dims[-1]]
+        with graph.graph.inserting_before(node):
+            made = graph.graph.call_function(real_c2c, (without_zeros(x, dims[-1]), dims, *how, last))
+        made.meta = dict(node.meta)
+        node.replace_all_uses_with(made)
+    graph.graph.eliminate_dead_code()
+    graph.recompile()
+
+
+def is_real_part(node: fx.Node) -> bool:
+    return node.target is aten.select.int and node.args[0].target is aten.view_as_real.default and node.args[2] == 0
+
+
+def without_zeros(x: fx.Node, dim: int) -> fx.Node:
+    """What was written to the beginning of zeros."""
+    if x.target is not aten.slice_scatter.default or x.args[0].target is not aten.new_zeros.default:
+        return x
+    _, source, along, start = (*x.args, 0, 0)[:4]
+    rank = x.meta["val"].dim()
+    assert isinstance(source, fx.Node) and isinstance(along, int)
+    return source if start == 0 and along % rank == dim % rank else x
