@@ -241,3 +241,38 @@ def test_another_network(project: tuple[Path, Path], tmp_path: Path) -> None:
     done = CliRunner().invoke(cli, ["weights", str(other.folder), str(project[1]), "--out", str(tmp_path / "x.pt")])
     assert done.exit_code == 2 and "the state of another network" in done.output
     assert not (tmp_path / "x.pt").exists()
+
+
+def test_new_weights_in_an_old_project(tmp_path: Path) -> None:
+    """As if it had been deployed with them: the program, its own check, and verify."""
+    source = "import torch\nfrom torch import nn\ntorch.manual_seed({seed})\n{net}"
+    net = (
+        "model = nn.Sequential(nn.Linear(5, 7, bias=False), nn.BatchNorm1d(7), nn.ReLU(), nn.Linear(7, 3))\n"
+        "g = torch.Generator().manual_seed(0)\n"
+        "data = [(torch.randn(4, 5, generator=g), torch.randint(3, (4,), generator=g)) for _ in range(3)]\n"
+    )
+    other: dict[str, Any] = {}
+    exec(source.format(seed=2, net=net), other)
+    model = other["model"]
+    with torch.no_grad():
+        model[1].bias.uniform_()  # zeros before: they had no room in the file
+        model[3].bias.zero_()  # and these need none now
+    torch.save({"state_dict": {f"module.{n}": v for n, v in model.state_dict().items()}}, tmp_path / "new.pt")
+    (tmp_path / "net.py").write_text(source.format(seed=1, net=net))
+    deploy_it = ["--model", tmp_path / "net.py", "--cores", 2, "--steps", 3]
+    runner = CliRunner()
+    for out, more in (("old", []), ("anew", ["--weights", tmp_path / "new.pt"])):
+        assert runner.invoke(cli, [*map(str, (*deploy_it, "--out", tmp_path / out, *more))]).exit_code == 0
+    before = ran(tmp_path / "old")
+    done = runner.invoke(cli, ["weights", str(tmp_path / "old"), "--in", str(tmp_path / "new.pt")])
+    assert done.exit_code == 0 and "the prefix 'module.' taken off" in done.output, done.output
+    for name in ("weights.c", "weights.bin", "data.bin"):
+        assert (tmp_path / "old" / name).read_bytes() == (tmp_path / "anew" / name).read_bytes(), name
+    assert "PASS" in before and ran(tmp_path / "old") == ran(tmp_path / "anew")
+    assert runner.invoke(cli, ["verify", str(tmp_path / "old")]).exit_code == 0
+    again = runner.invoke(cli, [*map(str, (*deploy_it, "--out", tmp_path / "old"))])
+    assert again.exit_code == 0, "all files are still ours"
+    torch.save({"0.weight": torch.zeros(3, 3)}, tmp_path / "wrong.pt")
+    done = runner.invoke(cli, ["weights", str(tmp_path / "old"), "--in", str(tmp_path / "wrong.pt")])
+    assert done.exit_code == 2 and "does not fit the model" in done.output
+    assert ran(tmp_path / "old") == before

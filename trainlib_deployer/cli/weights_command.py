@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from trainlib_deployer.cli.console import note
 from trainlib_deployer.cli.output_files import check_output_file, write_file
 from trainlib_deployer.errors import UsageError
 from trainlib_deployer.folder import read_plan
@@ -20,15 +21,41 @@ ENDINGS = (".pt", ".pth", ".safetensors", ".npz")
 @click.option("--memory", metavar="NAME=FILE", multiple=True, help="In place of DUMP: the bytes of net_l1 or net_l2.")
 @click.option("--out", metavar="FILE", type=FILE, help="Write the state dict: .pt, .safetensors, .npz.")
 @click.option("--optimizer", metavar="FILE.pt", type=FILE, help="Write the optimizer's state dict.")
+@click.option("--in", "given", metavar="FILE", type=FILE, help="Put a file's weights into the project instead.")
+@click.option(
+    "--weights-allow-missing",
+    "may_miss",
+    metavar="LAYER",
+    multiple=True,
+    help="With --in: a layer that keeps what it has where the file has none that fit; may be given again.",
+)
 def weights_command(
-    *, directory: Path, dump: Path | None, memory: tuple[str, ...], out: Path | None, optimizer: Path | None
+    *,
+    directory: Path,
+    dump: Path | None,
+    memory: tuple[str, ...],
+    out: Path | None,
+    optimizer: Path | None,
+    given: Path | None,
+    may_miss: tuple[str, ...],
 ) -> None:
-    """What a project's program has learned, as PyTorch loads it."""
+    """What a project's program has learned, as PyTorch loads it; or new weights for it to begin with."""
     read_plan(directory)
+    if given is not None:
+        if dump or memory or out or optimizer:
+            raise UsageError("--in goes without DUMP, --memory, --out and --optimizer")
+        from trainlib_deployer.state.replace import put_weights  # seconds
+
+        for line in put_weights(directory, given, may_miss):
+            note(line)
+        print(f"{directory} begins with the weights of {given}")
+        return
+    if may_miss:
+        raise UsageError("--weights-allow-missing goes with --in FILE")
     check_output_file(out, "--out")
     check_output_file(optimizer, "--optimizer")
     if out is None and optimizer is None:
-        raise UsageError("nothing to write", remedy="give --out FILE, --optimizer FILE.pt, or both")
+        raise UsageError("nothing to write", remedy="give --out FILE, --optimizer FILE.pt, or both; or --in FILE")
     if out is not None and out.suffix not in ENDINGS:
         raise UsageError(f"--out {out}: what ends like this is not known", remedy=f"endings: {', '.join(ENDINGS)}")
     if (dump is None) == (not memory):

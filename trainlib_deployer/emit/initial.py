@@ -14,7 +14,6 @@ from torch.utils import _pytree as pytree
 
 from golden.sketch import SUMS, UNCHECKED, Key, Sketch
 from trainlib_deployer.emit.names import comment, quoted
-from trainlib_deployer.emit.trace import Trace
 from trainlib_deployer.plan.plan import Plan
 from trainlib_deployer.program.ir import DType, Role, Tensor
 from trainlib_deployer.user.model import UserModel
@@ -22,6 +21,7 @@ from trainlib_deployer.user.model import UserModel
 Array = np.ndarray[Any, Any]
 WIDTH = 100
 SKETCH = np.dtype([("sums", "<i8", SUMS), ("limit", "<f4"), ("exponent", "<i4")])  # tl_sketch of tl_check.h
+REFERENCE = "reference"  # the sketches' name in data.bin
 GIVEN = (Role.INPUT, Role.TARGET)  # whoever calls a step writes them first
 
 
@@ -32,8 +32,9 @@ class Binary:
     name: str
     parts: list[Array] = field(default_factory=list)
     size: int = 0
+    places: dict[str, int] = field(default_factory=dict)  # where things with a name begin
 
-    def add(self, values: Array, what: str = "") -> list[str]:
+    def add(self, values: Array, what: str = "", name: str = "") -> list[str]:
         """The lines that put these bytes into a variable; zeros need no file."""
         flat = np.ascontiguousarray(values).reshape(-1)
         head = comment_lines(what)
@@ -41,6 +42,8 @@ class Binary:
             return [*head, *zeros(flat.nbytes)]
         start, self.size = self.size, self.size + flat.nbytes
         self.parts.append(flat)
+        if name:
+            self.places[name] = start
         return [*head, rf'".incbin \"{self.name}\", {start}, {flat.nbytes}\n"']
 
     def write(self, folder: Path) -> None:
@@ -66,19 +69,31 @@ def string_lines(text: str) -> list[str]:
     return [f'"{quoted(p)}"' for p in pieces]
 
 
-def contents(plan: Plan, level: str, binary: Binary) -> list[str]:
+@dataclass(frozen=True)
+class Kept:
+    """A tensor that lives from step to step, and what it holds before the first one."""
+
+    name: str
+    offset: int
+    values: Array
+
+
+def kept_in(plan: Plan, level: str) -> list[Kept]:
+    tensors = plan.program.tensors
+    found = [(b, tensors[b.name]) for b in plan.buffers if b.level == level and b.name in tensors]
+    return [Kept(t.name, b.offset, initial_values(plan, t)) for b, t in found if t.role.persistent and t.numel]
+
+
+def contents(kept: Sequence[Kept], size: int, binary: Binary) -> list[str]:
     """All persistent tensors of a level, each where it is planned."""
     lines: list[str] = []
     end = 0
-    tensors = plan.program.tensors
-    for b in sorted((b for b in plan.buffers if b.level == level), key=lambda b: b.offset):
-        t = tensors.get(b.name)
-        if t is None or not t.role.persistent or not t.numel:
-            continue
-        assert b.offset >= end, "persistent tensors lie apart"
-        lines += zeros(b.offset - end) + binary.add(initial_values(plan, t), f"{t.name} {'x'.join(map(str, t.shape))}")
-        end = b.offset + t.nbytes
-    return lines + zeros(plan.levels[level].persistent - end)
+    for k in sorted(kept, key=lambda k: k.offset):
+        assert k.offset >= end, "persistent tensors lie apart"
+        what = f"{k.name} {'x'.join(map(str, k.values.shape))}"
+        lines += zeros(k.offset - end) + binary.add(k.values, what, k.name)
+        end = k.offset + k.values.nbytes
+    return lines + zeros(size - end)
 
 
 def initial_values(plan: Plan, t: Tensor) -> Array:
@@ -102,14 +117,12 @@ def reference_steps(found: Mapping[Key, Sketch]) -> int:
     return 1 + max(step for step, _, _ in found)
 
 
-def references(plan: Plan, found: Mapping[Key, Sketch], order: Sequence[Trace], binary: Binary) -> list[str]:
-    """Step by step and tensor by tensor; what a step does not compute is not checked."""
+def references(found: Mapping[Key, Sketch], order: Sequence[tuple[str, str, DType]]) -> Array:
+    """Step by step and tensor (kind, name, type) by tensor; what a step does not compute is not checked."""
     steps = reference_steps(found)
     rows = np.zeros((steps, len(order)), SKETCH)
     for step in range(steps):
-        for i, trace in enumerate(order):
-            known = found.get((step, trace.kind, trace.name), UNCHECKED)
-            if plan.program.tensors[trace.tensor].dtype is not DType.F32:
-                known = UNCHECKED
+        for i, (kind, name, dtype) in enumerate(order):
+            known = found.get((step, kind, name), UNCHECKED) if dtype is DType.F32 else UNCHECKED
             rows[step, i] = (known.sums, known.limit, known.exponent)
-    return binary.add(rows)
+    return rows

@@ -10,16 +10,26 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import jinja2
-
 from golden.sketch import Key, Sketch
 from trainlib_deployer.emit.calls import Addresses, call_lines
-from trainlib_deployer.emit.initial import SKETCH, Binary, contents, reference_steps, references, samples, string_lines
+from trainlib_deployer.emit.initial import (
+    REFERENCE,
+    SKETCH,
+    Array,
+    Binary,
+    contents,
+    kept_in,
+    reference_steps,
+    references,
+    samples,
+    string_lines,
+)
 from trainlib_deployer.emit.library import copy_library
 from trainlib_deployer.emit.loops import LoopLibrary
-from trainlib_deployer.emit.names import another, comment, identifier, literal, narrow, output_identifier, quoted
+from trainlib_deployer.emit.names import another, comment, identifier, literal, output_identifier
 from trainlib_deployer.emit.plan_json import plan_json
 from trainlib_deployer.emit.poison import poison_context
+from trainlib_deployer.emit.render import rendered
 from trainlib_deployer.emit.report import report
 from trainlib_deployer.emit.tiles import hosting_lines, tiled_lines
 from trainlib_deployer.emit.trace import Trace, traces
@@ -102,24 +112,16 @@ class Project:
     def write(self, folder: Path) -> None:
         """All files, into an existing empty folder."""
         context = self.context()
-        env = jinja2.Environment(
-            loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
-            trim_blocks=True,
-            lstrip_blocks=True,
-            keep_trailing_newline=True,
-            undefined=jinja2.StrictUndefined,
-        )
-        env.filters["quoted"] = quoted
-        texts = {name: env.get_template(template).render(context) for name, template in TEMPLATES.items()}
+        texts = {name: rendered(template, context) for name, template in TEMPLATES.items()}
         for name, text in texts.items():
-            whole = narrow(text) if name.endswith((".c", ".h")) else text
-            (folder / name).write_text(whole, encoding="utf-8")
+            (folder / name).write_text(text, encoding="utf-8")
         self.weights.write(folder)
         self.data.write(folder)
         called = [texts[n] for n in ("net.c", "loops.c", "state.c", "main.c", "data.c", "poison.h")]
         copy_library(folder / "kernels", [r.source for r in self.rows], called)
         plan = plan_json(self.user, self.plan, self.traces, self.steps, self.accumulate)
         plan["interface"] = self.interface()
+        plan["stored"] = {binary.name: binary.places for binary in (self.weights, self.data)}
         (folder / "plan.json").write_text(json.dumps(plan, indent=1) + "\n", encoding="utf-8")
         (folder / "report.html").write_text(report(plan), encoding="utf-8")
 
@@ -166,7 +168,7 @@ class Project:
             "traces": self.traces,
             "trace_names": [string_lines(f"{t.kind} {t.name}") for t in self.traces],
             "reference_steps": reference_steps(self.references),
-            "references": references(self.plan, self.references, self.traces, self.data),
+            "references": self.data.add(self.sketches(), name=REFERENCE),
             "sketch_bytes": SKETCH.itemsize,
             "plan": self.plan,
             **poison_context(self.plan),
@@ -197,7 +199,7 @@ class Project:
             "persistent": level.persistent,
             "arena": level.arena,
             "members": members,
-            "contents": contents(self.plan, name, self.weights),
+            "contents": contents(kept_in(self.plan, name), level.persistent, self.weights),
         }
 
     def member(self, t: Tensor, b: Buffer, end: int) -> dict[str, Any]:
@@ -274,6 +276,10 @@ class Project:
             "learning_rate": float(self.user.optimizer.groups[0].hyper["lr"]),
             "rates": list(self.user.rates),
         }
+
+    def sketches(self) -> Array:
+        tensors = self.plan.program.tensors
+        return references(self.references, [(t.kind, t.name, tensors[t.tensor].dtype) for t in self.traces])
 
     def trace_entry(self, trace: Trace) -> dict[str, Any]:
         t = self.plan.program.tensors[trace.tensor]

@@ -46,7 +46,14 @@ class Found:
 def load_weights(module: nn.Module, path: Path, may_miss: tuple[str, ...] = ()) -> list[str]:
     """A file's weights into the module, in place: an optimizer made in the user's file keeps its parameters. Layers
     that `may_miss` names keep their own where the file has none that fit. What was assumed comes back as notes."""
-    own = module.state_dict()
+    complete, notes = matched(module.state_dict(), path, may_miss)
+    with user_code(f"{path} cannot be loaded into the model"):
+        module.load_state_dict(complete)
+    return notes
+
+
+def matched(own: State, path: Path, may_miss: tuple[str, ...] = ()) -> tuple[State, list[str]]:
+    """A file's weights under the names of a state dict, all of them; and notes."""
     found = best_match(read_weights(path), own, path)
     state, notes = dict(found.state), []
     if found.sentence:
@@ -61,10 +68,7 @@ def load_weights(module: nn.Module, path: Path, may_miss: tuple[str, ...] = ()) 
     without_counter = [n for n in missing if n.rpartition(".")[2] == COUNTER]
     missing = [n for n in missing if n not in without_counter]
     refuse_misfits(path, own, state, missing)
-    complete = {**{n: own[n] for n in (*kept, *without_counter)}, **state}
-    with user_code(f"{path} cannot be loaded into the model"):
-        module.load_state_dict(complete)
-    return notes
+    return {**{n: own[n] for n in (*kept, *without_counter)}, **state}, notes
 
 
 def refuse_misfits(path: Path, own: State, state: State, missing: list[str]) -> None:

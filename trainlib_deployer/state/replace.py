@@ -1,0 +1,131 @@
+"""New weights into a project that stands: the same plan, the same C, other contents."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from golden.load import load_task
+from golden.sketch import UNCHECKED
+from golden.task import Task
+from trainlib_deployer.capture.batch_counts import batch_counts
+from trainlib_deployer.check.verify import reference_sketches
+from trainlib_deployer.emit.initial import REFERENCE, SKETCH, Binary, Kept, contents, references
+from trainlib_deployer.emit.render import rendered
+from trainlib_deployer.errors import UsageError
+from trainlib_deployer.program.ir import DType
+from trainlib_deployer.state.image import Values
+from trainlib_deployer.state.trained import Known, State, values_of
+from trainlib_deployer.user.code import user_code
+from trainlib_deployer.user.weights import matched
+
+WEIGHTS, DATA = "weights.bin", "data.bin"
+
+
+def put_weights(folder: Path, path: Path, may_miss: tuple[str, ...] = ()) -> list[str]:
+    """A file's weights in place of those in a project; notes. Everything is made before anything is replaced."""
+    known = Known(folder)
+    if WEIGHTS not in known.plan.get("stored", {}):
+        raise UsageError(
+            f"{folder} was written by an older version", remedy="deploy the model again with --weights FILE"
+        )
+    state, notes = matched(known.weights, path, may_miss)
+    values = initial_values(known) | values_of(known, state)
+    text, binary = weights_files(known.plan, values)
+    files = {"weights.c": text.encode(), WEIGHTS: b"".join(part.tobytes() for part in binary.parts)}
+    files["model/weights.pt"] = saved(state)
+    task = task_with(known, state)
+    if task is None:
+        notes.append("the program's own check is left out, as the model came from a notebook: verify it there")
+    files[DATA] = data_with(known, task)
+    stored = {**known.plan["stored"], WEIGHTS: binary.places}
+    files["plan.json"] = (json.dumps({**known.plan, "stored": stored}, indent=1) + "\n").encode()
+    replace_files(folder, files)
+    return notes
+
+
+def initial_values(known: Known) -> Values:
+    """What every tensor that persists holds before the first step."""
+    data = (known.folder / WEIGHTS).read_bytes()
+    places = known.plan["stored"][WEIGHTS]
+    values: Values = {}
+    for name, t in known.plan["tensors"].items():
+        if t["persistent"]:
+            dtype = np.dtype(DType[t["dtype"]].numpy_name)
+            count = t["bytes"] // dtype.itemsize
+            given = name in places
+            flat = np.frombuffer(data, dtype, count, places[name]) if given else np.zeros(count, dtype)
+            values[name] = flat.reshape(t["shape"])
+    return values
+
+
+def weights_files(plan: Mapping[str, Any], values: Values) -> tuple[str, Binary]:
+    """weights.c and weights.bin."""
+    binary, levels = Binary(WEIGHTS), []
+    for name, level in plan["levels"].items():
+        homes = [b for b in plan["buffers"] if b["level"] == name and b["name"] in values]
+        kept = [Kept(b["name"], b["offset"], values[b["name"]]) for b in homes if values[b["name"]].size]
+        lines = contents(kept, level["persistent"], binary)
+        levels.append({"name": name, "members": kept, "contents": lines})
+    return rendered("weights.c.j2", {"levels": levels}), binary
+
+
+def task_with(known: Known, state: State) -> Task | None:
+    """The model of the project with these weights; None if it cannot be built again."""
+    try:
+        task = load_task(known.folder / "model")
+    except FileNotFoundError:
+        return None
+    before = batch_counts(task.module)
+    with user_code("the weights cannot be loaded into the model"):
+        task.module.load_state_dict(state)
+    if batch_counts(task.module) != before:
+        raise UsageError(
+            "a norm with momentum=None averages over all batches, and the file has seen another number of them",
+            remedy="deploy the model again with --weights FILE",
+        )
+    return task
+
+
+def data_with(known: Known, task: Task | None) -> bytes:
+    """data.bin with the sketches of what PyTorch computes from these weights."""
+    data = (known.folder / DATA).read_bytes()
+    place = known.plan["stored"][DATA][REFERENCE]
+    before = np.frombuffer(data[place:], SKETCH)
+    if task is None:
+        rows = np.zeros_like(before)
+        rows["limit"] = UNCHECKED.limit
+    else:
+        steps = len(before) // len(known.plan["trace"])
+        order = [(t["kind"], t["name"], DType[t["dtype"]]) for t in known.plan["trace"]]
+        with user_code("training in PyTorch fails"):
+            rows = references(reference_sketches(task, steps), order)
+    assert rows.nbytes == before.nbytes, "as many steps and tensors as before"
+    return data[:place] + rows.tobytes()
+
+
+def saved(state: State) -> bytes:
+    file = io.BytesIO()
+    torch.save(state, file)
+    return file.getvalue()
+
+
+def replace_files(folder: Path, files: Mapping[str, bytes]) -> None:
+    """All are written beside, then renamed one behind the other."""
+    fresh = {folder / name: folder / f"{name}.new" for name in files}
+    try:
+        for (_, new), content in zip(fresh.items(), files.values(), strict=True):
+            new.write_bytes(content)
+        for place, new in fresh.items():
+            new.replace(place)
+    except OSError as err:
+        raise UsageError(f"cannot write {folder}: {err.strerror or err}") from err
+    finally:
+        for new in fresh.values():
+            new.unlink(missing_ok=True)
