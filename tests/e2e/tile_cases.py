@@ -26,7 +26,7 @@ from trainlib_deployer.machine.pulp_open import PULP_OPEN
 from trainlib_deployer.machine.targets import resolve
 from trainlib_deployer.ops.lower import lower
 from trainlib_deployer.passes.coalesce import merged
-from trainlib_deployer.plan.best_tiling import Job, Prospects, best_tiling, prospects
+from trainlib_deployer.plan.best_tiling import Job, Prospects, best_tiling, names_in, prospects
 from trainlib_deployer.plan.chains import chained
 from trainlib_deployer.plan.tiles import Room, Tiling
 from trainlib_deployer.program.chain import Chain
@@ -103,7 +103,7 @@ def drawn(program: Program, op: Op, rng: random.Random) -> Iterator[Case]:
             return
         capacity = int(least * (2.2 * max(known.least, least) / least) ** rng.random())
         room = Room(room.resident, capacity, room.machine)
-        tiling = best_tiling(program, op, room) if attempt % 6 == 0 else any_tiling(known, capacity, rng)
+        tiling = best_tiling(program, op, room) if attempt % 6 == 0 else any_tiling(known, op, capacity, rng)
         key = tiling and (tiling.parts, tiling.of_operand, tiling.ahead)
         if tiling is None or len(tiling.parts) < 2 or key in seen:
             continue
@@ -113,14 +113,14 @@ def drawn(program: Program, op: Op, rng: random.Random) -> Iterator[Case]:
             return
 
 
-def any_tiling(known: Prospects, capacity: int, rng: random.Random) -> Tiling | None:
+def any_tiling(known: Prospects, op: Op, capacity: int, rng: random.Random) -> Tiling | None:
     fitting = [i for i, (least, _, _) in enumerate(known.cuts) if least <= capacity]
     if rng.random() < 0.6:
         fitting = [i for i in fitting if adds_up(known, i)] or fitting
     if not fitting:
         return None
     found = known.tiling(rng.choice(fitting), rng.random() < 0.7)
-    return found if found is not None and found.nbytes <= capacity else None
+    return found.named(names_in(op)) if found is not None and found.nbytes <= capacity else None
 
 
 def adds_up(known: Prospects, index: int) -> bool:

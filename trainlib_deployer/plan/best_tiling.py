@@ -1,6 +1,7 @@
 """The cheapest tiles of an operation.
 
-Its cuts are worked out once: plans of variants of a network ask for the same again and again.
+Its cuts are worked out once for all operations that are alike but for the names of their tensors: layers of one shape,
+and those of variants of a network.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any, cast
 from trainlib_deployer.plan.cycles import direct_cycles, is_chain
 from trainlib_deployer.plan.tiles import Glance, Room, Tiling, glance, least_bytes, tiled
 from trainlib_deployer.program.cuts import MOST_TILES
-from trainlib_deployer.program.ir import Kind, Op, Part, Program, Splittable, Tensor, View
+from trainlib_deployer.program.ir import Kind, Op, Part, Program, Splittable, Tensor, View, renamed
 
 LOOK_AT = 5  # cuts of an operation that are worked out in full
 REMEMBERED = 4096  # operations
@@ -21,7 +22,7 @@ REMEMBERED = 4096  # operations
 
 @dataclass(frozen=True)
 class Job:
-    """An operation as far as its tiles are concerned, but for the bytes that they may take."""
+    """An operation as far as its tiles are concerned, but for the bytes that they may take. Tensors are numbered."""
 
     kind: Kind
     reads: tuple[View, ...]
@@ -31,9 +32,17 @@ class Job:
 
     @staticmethod
     def of(program: Program, op: Op, room: Room) -> Job:
-        names = dict.fromkeys(v.tensor for v in (*op.reads, *op.writes))
-        bare = Room(room.resident.intersection(names), 0, room.machine)
-        return Job(op.kind, op.reads, op.writes, tuple(program.tensors[n] for n in names), bare)
+        numbers = {name: str(i) for i, name in enumerate(names_in(op))}
+        reads, writes = renamed(op.reads, numbers), renamed(op.writes, numbers)
+        known = ((numbers[n], program.tensors[n]) for n in numbers)
+        tensors = tuple(Tensor(number, t.shape, t.dtype, t.role) for number, t in known)
+        resident = frozenset(number for name, number in numbers.items() if name in room.resident)
+        return Job(op.kind, reads, writes, tensors, Room(resident, 0, room.machine))
+
+
+def names_in(op: Op) -> tuple[str, ...]:
+    """In the order of their numbers."""
+    return tuple(dict.fromkeys(v.tensor for v in (*op.reads, *op.writes)))
 
 
 class Prospects:
@@ -46,6 +55,7 @@ class Prospects:
         self.least = least_bytes(self.program, self.whole, job.room)
         self.cuts = list(self.glances())  # least bytes, a guess of the cycles, the cuts
         self.known: dict[tuple[int, bool], Tiling | None] = {}
+        self.chosen: dict[int, Tiling | None] = {}  # by the capacity
         self.made: dict[int, tuple[Part, ...]] = {}
 
     def glances(self) -> Iterator[tuple[int, Glance, Sequence[Any]]]:
@@ -66,6 +76,18 @@ class Prospects:
         fitting = ((i, least, guess) for i, (least, guess, _) in enumerate(self.cuts) if least <= capacity)
         promising = [(guess.cycles(capacity - least), i) for i, least, guess in fitting]
         yield from (i for _, i in sorted(promising)[:LOOK_AT])
+
+    def cheapest(self, capacity: int) -> Tiling | None:
+        """Of all ways that fit."""
+        if capacity not in self.chosen:
+            found = [t for i in self.candidates(capacity) if (t := self.fitting(i, capacity)) is not None]
+            self.chosen[capacity] = min(found, key=lambda t: t.cycles, default=None)
+        return self.chosen[capacity]
+
+    def fitting(self, index: int, capacity: int) -> Tiling | None:
+        """With two buffers a stream if there is room for them."""
+        found = (self.tiling(index, ahead) for ahead in (True, False))
+        return next((t for t in found if t is not None and t.nbytes <= capacity), None)
 
     def tiling(self, index: int, ahead: bool) -> Tiling | None:
         if (index, ahead) not in self.known:
@@ -98,16 +120,8 @@ def best_tiling(program: Program, op: Op, room: Room) -> Tiling | None:
     streamed = [v for v in (*op.reads, *op.writes) if v.tensor not in room.resident]
     if not streamed:
         return None
-    best: Tiling | None = None
-    known = prospects(Job.of(program, op, room))
-    for index in known.candidates(room.capacity):
-        for ahead in (True, False):
-            found = known.tiling(index, ahead)
-            if found is None or found.nbytes > room.capacity:
-                continue
-            if best is None or found.cycles < best.cycles:
-                best = found
-            break
-    if best is None or is_chain(op.kind) or op.kind.scratch(room.cores) > room.capacity:
-        return best
-    return best if best.cycles < direct_cycles(op, streamed, room.machine) else None
+    best = prospects(Job.of(program, op, room)).cheapest(room.capacity)
+    if best is None:
+        return None
+    must = is_chain(op.kind) or op.kind.scratch(room.cores) > room.capacity
+    return best.named(names_in(op)) if must or best.cycles < direct_cycles(op, streamed, room.machine) else None

@@ -15,7 +15,7 @@ from math import prod
 from trainlib_deployer.machine.machine import Machine
 from trainlib_deployer.plan.cycles import is_chain, transfer_cycles, work_cycles
 from trainlib_deployer.plan.window import Window, alike, same_layout, windows_of
-from trainlib_deployer.program.ir import Kind, Part, Program, Role, View
+from trainlib_deployer.program.ir import Kind, Part, Program, Role, View, renamed
 
 LANE_BYTES = 104  # what a team keeps of one stream (tl_lane)
 INSIDE = -1  # of a result that has no stream of its own yet
@@ -62,7 +62,7 @@ class Cost:
 class Tiling:
     """An operation in parts. Part k's operand i is stream `of_operand[i]`, or stays where it is (None)."""
 
-    parts: tuple[Part, ...]  # as seen in L1
+    numbered: tuple[Part, ...]  # as seen in L1; their tensors are numbers of `names`, if there are any
     streams: tuple[Stream, ...]
     of_operand: tuple[int | None, ...]  # reads, then writes
     scratch: int
@@ -70,6 +70,19 @@ class Tiling:
     cost: Cost
     alignment: int  # of what lies in L1
     host: int | None = None  # the operation before this one that starts the early streams
+    names: tuple[str, ...] = ()
+
+    def named(self, names: tuple[str, ...]) -> Tiling:
+        """Of an operation whose tensors had been numbered; the parts are shared with all that are like it."""
+        streams = tuple(replace(s, tensor=names[int(s.tensor)]) for s in self.streams)
+        return replace(self, streams=streams, names=names)
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        if not self.names:
+            return self.numbered
+        names = {str(i): name for i, name in enumerate(self.names)}
+        return tuple(Part(p.kind, renamed(p.reads, names), renamed(p.writes, names)) for p in self.numbered)
 
     @property
     def cycles(self) -> float:

@@ -324,7 +324,7 @@ class Mentions:
 
 def renamed(views: tuple[View, ...], names: Mapping[str, str]) -> tuple[View, ...]:
     """The same places of other tensors, for those that have another."""
-    return tuple(replace(v, tensor=names[v.tensor]) if v.tensor in names else v for v in views)
+    return tuple(View(names[v.tensor], v.shape, v.strides, v.offset) if v.tensor in names else v for v in views)
 
 
 def readers(program: Program) -> dict[str, list[int]]:
