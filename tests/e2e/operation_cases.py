@@ -415,6 +415,11 @@ case(
 )
 module("norms", "weight_norm", parametrizations.weight_norm(nn.Linear(4, 3)), (2, 4))
 module("norms", "weight_norm_conv", parametrizations.weight_norm(nn.Conv1d(2, 3, 3)), (2, 2, 5))
+case("norms", "renorm", lambda x: torch.renorm(x, 2, 1, 1.5) * x.renorm(3.0, 0, 0.5), (3, 4, 2))
+case("norms", "max_norm", lambda x, t: F.embedding(t, x, max_norm=1.2, norm_type=1.0), (7, 3), integers((2, 5), 7))
+case("norms", "spectral_norm", parametrizations.spectral_norm(nn.Conv1d(2, 3, 3), n_power_iterations=2), (2, 2, 5))
+case("norms", "spectral_norm_old", nn.utils.spectral_norm(nn.Linear(4, 3)), (2, 4))
+case("norms", "orthogonal", parametrizations.orthogonal(nn.Linear(5, 3)), (2, 5))
 module("norms", "weight_norm_whole", parametrizations.weight_norm(nn.Linear(4, 3), dim=None), (2, 4))
 
 # ---- pools

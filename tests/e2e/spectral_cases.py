@@ -56,6 +56,7 @@ for name, function in {
 }.items():
     case("spectral", name, lambda x, y, f=function: f(number(x), number(y)), (2, 4, 2), (2, 4, 2))
 case("spectral", "polar", lambda x, y: pairs(torch.polar(x, y) * torch.complex(x, y)), (3, 4), (3, 4))
+case("spectral", "angle_of_real", lambda x, y: x.angle() * y, (3, 4), (3, 4))
 case("spectral", "rotary", lambda x, a: pairs(number(x) * torch.polar(torch.ones(6), a)), (2, 6, 2), (6,))
 case("spectral", "chosen", lambda x, i: pairs(fft.rfft(x)[:, i]), (3, 8), integers((4,), 5))
 

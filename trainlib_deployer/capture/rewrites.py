@@ -14,6 +14,8 @@ from torch.nn import functional as F
 from trainlib_deployer.capture.assigned_data import REWRITES as ASSIGNED_DATA
 from trainlib_deployer.capture.batch_counts import Share
 from trainlib_deployer.capture.recurrent import REWRITES as RECURRENT
+from trainlib_deployer.capture.rewrites_norm import REWRITES as NORM
+from trainlib_deployer.capture.rewrites_norm import shorten
 from trainlib_deployer.capture.rewrites_spectral import REWRITES as SPECTRAL
 from trainlib_deployer.capture.rewrites_vision import REWRITES as VISION
 
@@ -186,8 +188,10 @@ def embedding_bag(
     padding_idx: int | None = None,
 ) -> Any:
     """Bags of equal size: an embedding, then a reduction."""
-    if tokens.dim() != 2 or offsets is not None or max_norm is not None or padding_idx is not None:
+    if tokens.dim() != 2 or offsets is not None or padding_idx is not None:
         return NotImplemented
+    if max_norm is not None:
+        shorten(weight, tokens, max_norm, norm_type)
     rows = F.embedding(tokens, weight, scale_grad_by_freq=scale_grad_by_freq)
     if per_sample_weights is not None:
         rows = rows * per_sample_weights.unsqueeze(-1)
@@ -279,6 +283,7 @@ REWRITES: dict[Any, Callable[..., Any]] = {
     F.multi_margin_loss: multi_margin_loss,
     F.multilabel_margin_loss: multilabel_margin_loss,
     **ASSIGNED_DATA,
+    **NORM,
     **RECURRENT,
     **SPECTRAL,
     **VISION,

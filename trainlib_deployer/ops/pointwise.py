@@ -512,6 +512,12 @@ def gauss_cdf(x: Expr) -> Expr:
     return call("erfc", x * -SQRT_HALF) * 0.5
 
 
+@formula(aten.angle.default)
+def angle(x: Expr) -> Operand:
+    """Of a real number; one that is none stays so."""
+    return select(x < 0.0, math.pi, select(x.equals(x), 0.0, x))
+
+
 @formula(aten.hardshrink_backward.default)
 def hardshrink_backward(g: Expr, x: Expr, limit: float) -> Operand:
     return select(call("abs", x) <= float(limit), 0.0, g)
