@@ -79,7 +79,8 @@ def trained(
             (loss / task.accumulate).backward()
         record[step, "loss", "loss"] = array(loss)
         for name, value in named_outputs(output):
-            record[step, "output", name] = array(value)
+            if value.numel():
+                record[step, "output", name] = array(value)
         for name, p in parameters.items():
             if p.grad is not None and p.numel():
                 record[step, "gradient", name] = array(p.grad)

@@ -1008,3 +1008,73 @@ def by_group(most: int) -> list[tuple[str, Sequence[Case]]]:
         for i in range(pieces):
             portions.append((f"{group}{i}" if pieces > 1 else group, members[i::pieces]))
     return portions
+
+
+# ---- three dimensions
+
+VOLUME = (2, 4, 5, 7, 6)
+module("volumes", "Conv3d", nn.Conv3d(4, 6, (3, 2, 3), (2, 1, 2), (1, 0, 2), groups=2), VOLUME)
+module("volumes", "Conv3d same", nn.Conv3d(4, 3, (2, 3, 4), padding="same", dilation=(2, 1, 1)), VOLUME)
+module("volumes", "Conv3d of one sample", nn.Conv3d(4, 3, 2, bias=False), VOLUME[1:])
+module(
+    "volumes",
+    "ConvTranspose3d",
+    nn.ConvTranspose3d(4, 6, (3, 2, 3), (3, 2, 1), (1, 0, 1), (2, 1, 0), groups=2, dilation=(1, 2, 1)),
+    VOLUME,
+)
+module("volumes", "MaxPool3d", nn.MaxPool3d((2, 3, 2), (1, 2, 2), (1, 1, 0), ceil_mode=True), spread(*VOLUME))
+module("volumes", "MaxPool3d dilated", nn.MaxPool3d(2, 1, dilation=(2, 1, 3)), spread(*VOLUME))
+module("volumes", "AvgPool3d", nn.AvgPool3d((2, 3, 2), (2, 3, 1), 1, ceil_mode=True), VOLUME)
+module("volumes", "AvgPool3d counted", nn.AvgPool3d(3, 2, 1, ceil_mode=True, count_include_pad=False), VOLUME)
+module("volumes", "AvgPool3d divided", nn.AvgPool3d(2, divisor_override=3), VOLUME)
+module("volumes", "LPPool3d", nn.LPPool3d(2, 2), positive(*VOLUME))
+module("volumes", "AdaptiveAvgPool3d", nn.AdaptiveAvgPool3d((3, None, 4)), VOLUME)
+module("volumes", "AdaptiveMaxPool3d", nn.AdaptiveMaxPool3d((3, 2, None)), spread(*VOLUME))
+module("volumes", "trilinear", nn.Upsample(scale_factor=(1.5, 2.0, 0.7), mode="trilinear"), VOLUME)
+module("volumes", "trilinear aligned", nn.Upsample((7, 3, 8), mode="trilinear", align_corners=True), VOLUME)
+
+# ---- places of maxima
+
+module("places", "MaxPool1d", nn.MaxPool1d(3, 2, 1, 2, True, ceil_mode=True), spread(2, 3, 11))
+module("places", "MaxPool2d", nn.MaxPool2d((3, 2), (2, 1), 1, return_indices=True), spread(2, 3, 7, 5))
+module("places", "MaxPool3d", nn.MaxPool3d(2, return_indices=True), spread(2, 4, 5, 3))
+module("places", "AdaptiveMaxPool2d", nn.AdaptiveMaxPool2d((3, 2), return_indices=True), spread(2, 3, 7, 5))
+
+
+class Unpooled(nn.Module):
+    """Pooled, scaled, and put back where the maxima were."""
+
+    def __init__(self, dims: int) -> None:
+        super().__init__()
+        self.pool = getattr(nn, f"MaxPool{dims}d")(2, return_indices=True)
+        self.unpool = getattr(nn, f"MaxUnpool{dims}d")(2)
+
+    def forward(self, x: torch.Tensor, w: torch.Tensor) -> Any:
+        y, places = self.pool(x)
+        return self.unpool(y * w, places, output_size=x.shape)
+
+
+for dims, extents in ((1, (11,)), (2, (7, 5)), (3, (5, 3, 4))):
+    case("places", f"MaxUnpool{dims}d", Unpooled(dims), spread(2, 3, *extents), tuple(e // 2 for e in extents))
+
+# ---- rare ones
+
+case("rare", "cummax", lambda x: torch.cummax(x, 1), spread(3, 11, 2))
+case("rare", "cummin", lambda x: torch.cummin(x, 0), spread(13))
+case("rare", "logcumsumexp", lambda x: torch.logcumsumexp(x, -1), (3, 13))
+case("rare", "masked_scatter", lambda x, m, s: x.masked_scatter(m, s), (5, 7), mask(5, 7), (37,))
+case("rare", "copysign", lambda x, y: torch.copysign(x, torch.cat([y, y * 0])), (14,), spread(7))
+case("rare", "round to decimals", lambda x: x * torch.round(x.detach(), decimals=2), spread(11))
+case("rare", "addbmm", lambda x, a, b: torch.addbmm(x, a, b, beta=0.5, alpha=2), (3, 5), (4, 3, 2), (4, 2, 5))
+case("rare", "block_diag", lambda x, y, z: torch.block_diag(x, y, z), (2, 3), (5,), ())
+case("rare", "sgn", lambda x: x * torch.sgn(x) + torch.sgn(x), spread(11))
+case("rare", "copies of views", lambda x: torch.permute_copy(torch.squeeze_copy(x, 1), (1, 0)), (5, 1, 3))
+case(
+    "rare",
+    "statistics of group norm",
+    lambda x, w: torch.native_group_norm(x, w, None, 2, 4, 15, 2, 1e-5),
+    (2, 4, 15),
+    (4,),
+)
+case("rare", "an output without elements", lambda x: (x, x[:0]), (5,))
+case("rare", "dimensions of a number", lambda x: x.transpose(0, -1).unfold(0, 1, 1) * 2, ())

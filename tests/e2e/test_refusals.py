@@ -65,15 +65,8 @@ class Case:
 VALUES = "depends on the values in a tensor"
 DECIDE = "torch.where"
 IMAGE = "2, 2, 6, 6"
-POOL = "self.pool = nn.MaxPool2d(2, return_indices=True)"
 
 CASES = {
-    "conv3d": Case(
-        "return self.c(h)  # here", "'conv3d'", "self.c = nn.Conv3d(2, 3, 3)", "2, 2, 5, 4, 6", "inner.c", "Conv2d"
-    ),
-    "max_pool3d": Case(
-        "return self.p(h)  # here", "'max_pool3d'", "self.p = nn.MaxPool3d(2)", "2, 2, 4, 4, 6", "inner.p", "amax"
-    ),
     "if": Case("if h.sum() > 0:  # here\n    return h\nreturn -h", VALUES, layer="", remedy=DECIDE),
     "while": Case("while h.norm() > 1:  # here\n    h = h / 2\nreturn h", VALUES, layer="", remedy=DECIDE),
     "assert": Case("assert torch.isfinite(h).all()  # here\nreturn h", VALUES, layer="", remedy=DECIDE),
@@ -99,22 +92,6 @@ CASES = {
     "inverse": Case("return torch.linalg.inv(h)  # here", "'linalg_inv'", shape="6, 6", remedy="register_buffer"),
     "svd": Case("return torch.linalg.svd(h)[1]  # here", "'linalg_svd'", remedy="register_buffer"),
     "determinant": Case("return torch.linalg.det(h)  # here", "'linalg_det'", shape="6, 6", remedy="register_buffer"),
-    "max_unpool2d": Case(
-        "y, i = self.pool(h)\nreturn self.up(y, i)  # here",
-        "'max_unpool2d'",
-        f"{POOL}\nself.up = nn.MaxUnpool2d(2)",
-        IMAGE,
-        "inner.up",
-        "ConvTranspose2d",
-    ),
-    "indices used": Case(
-        "y, i = self.pool(h)  # here\nreturn y * i", "positions that max pooling returns", POOL, IMAGE, "inner.pool"
-    ),
-    "indices of adaptive pooling": Case(
-        "y, i = F.adaptive_max_pool2d(h, 2, return_indices=True)  # here\nreturn y + i.float()",
-        "positions that max pooling returns",
-        shape=IMAGE,
-    ),
     "fractional pooling": Case(
         "return self.p(h)  # here",
         "draws random numbers",
@@ -200,7 +177,7 @@ from torch import nn
 model = nn.Sequential(
     nn.Conv2d(2, 3, 3),
     nn.Unflatten(1, (1, 3)),
-    nn.Conv3d(1, 4, 2),  # here
+    nn.FractionalMaxPool3d(2, output_size=1),  # here
     nn.Flatten(),
 )
 loss = lambda y, target: y.pow(2).mean()
@@ -211,21 +188,16 @@ example_target = torch.zeros(1)
 
 def test_layer_of_a_sequential_is_shown_where_it_is_made(tmp_path: Path) -> None:
     message = refused(SEQUENTIAL, tmp_path).stderr
-    assert "'conv3d' in layer '2'" in message
-    assert f"net.py:{line_of(SEQUENTIAL, '# here')}:  nn.Conv3d(1, 4, 2)," in message
+    assert "'fractional_max_pool3d' in layer '2'" in message
+    assert f"net.py:{line_of(SEQUENTIAL, '# here')}:  nn.FractionalMaxPool3d(2, output_size=1)," in message
 
 
 def test_one_of_several_layers_of_a_class_is_shown_where_it_is_made(tmp_path: Path) -> None:
-    text = SEQUENTIAL.replace("nn.Conv3d(1, 4, 2)", "nn.MaxPool2d((2, 1))").replace(
-        "nn.Unflatten(1, (1, 3))", "nn.MaxPool2d((1, 2))"
-    )
-    text = text.replace(
-        "nn.MaxPool2d((2, 1)),  # here", "nn.MaxPool3d((1, 1, 2)),\n    nn.MaxPool3d((1, 2, 1)),  # here"
-    )
+    first, second = "nn.FractionalMaxPool3d(1, (2, 3, 4))", "nn.FractionalMaxPool3d((1, 2, 1), 1)"
+    text = SEQUENTIAL.replace("nn.FractionalMaxPool3d(2, output_size=1)", f"{first},\n    {second}")
     message = refused(text, tmp_path).stderr
-    assert "'max_pool3d' in layer '2'" in message
-    assert f"net.py:{line_of(text, '# here') - 1}:  nn.MaxPool3d((1, 1, 2))," in message
-    assert "in layer '3' cannot be deployed: there is no rule for PyTorch's operation" in message
+    assert "'fractional_max_pool3d' in layer '2'" in message
+    assert f"net.py:{line_of(text, '# here') - 1}:  {first}," in message
 
 
 LOSSES = {

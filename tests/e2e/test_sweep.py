@@ -257,7 +257,7 @@ def test_a_variant_that_fails_is_left_out_aloud() -> None:
 def test_refused_as_deploying_is() -> None:
     given = example()
     with pytest.raises(Unsupported):
-        trainlib_deployer.sweep(nn.Sequential(nn.Conv3d(1, 1, 1)), torch.rand(1, 1, 2, 2, 2), torch.rand(1, 1, 2, 2, 2))
+        trainlib_deployer.sweep(nn.FractionalMaxPool3d(1, output_size=1), torch.rand(1, 1, 2, 2, 2), torch.rand(1, 1))
     with pytest.raises(UsageError, match=r"not an nn\.Module"):
         trainlib_deployer.sweep(Net, given["example_input"], given["example_target"])  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="accumulate is 0"):

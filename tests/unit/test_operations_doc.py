@@ -27,7 +27,6 @@ def test_page_names_every_rule_and_optimizer() -> None:
 
 
 def test_remedies_are_sentences_about_operations_that_exist() -> None:
-    assert len(remedies.REMEDIES) > 50
     for name, text in remedies.REMEDIES.items():
         assert 8 < len(text) < 300, name
         assert exists(name), f"PyTorch has no '{name}'"

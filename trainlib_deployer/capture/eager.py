@@ -85,7 +85,7 @@ def step(user: UserModel, number: int, parameters: Mapping[str, nn.Parameter]) -
         loss = user.loss(output, cloned(target))
         loss.backward()
     found = {("loss", "loss"): loss.detach()}
-    found |= {("output", n): v.detach().clone() for n, v in named_outputs(output)}
+    found |= {("output", n): v.detach().clone() for n, v in named_outputs(output) if v.numel()}
     return found | {("gradient", n): p.grad.detach() for n, p in parameters.items() if p.grad is not None}
 
 

@@ -112,9 +112,9 @@ def problem(node: fx.Node, origin: Origin | None) -> tuple[str, str] | None:
     if large is not None:
         return f"{called(node, origin)} uses {large}: integers are kept in 32 bits, {LEAST} to {MOST}", remedies.LARGE
     if node.target is aten.convolution.default and len(values[0].shape) > 4:
-        return f"{called(node, origin)} cannot be deployed: convolution has at most two dimensions", remedies.FLAT
+        return f"{called(node, origin)} cannot be deployed: convolution has at most two dimensions", remedies.CONV3D
     if uses_indices(node):
-        return f"{called(node, origin)}: {INDICES}", remedies.REMEDIES["max_unpool2d"]
+        return f"{called(node, origin)}: {INDICES}", remedies.INDICES
     return None
 
 

@@ -20,8 +20,8 @@ ORDER = (
 DECOMPOSED = f"{CONSTANT} if it does not depend on the input; else solve by a fixed number of matrix products"
 COMPLEX = "calculate with x.real and x.imag, or with x.abs() and x.angle()"
 DENSE = "keep the tensor dense, with zeros where the sparse one has nothing"
-FLAT = "use Conv2d with depth folded into the channels, or one Conv2d for each depth, summed"
-FLAT_POOL = "use x.unfold, amax or mean over the depth, then 2-D pooling"
+CONV3D = "call it as torch.conv3d or torch.conv_transpose3d, which are taken apart into planes"
+INDICES = "call it as F.max_pool2d(x, ..., return_indices=True)"
 NUMPY = "use torch's own functions (torch.sin for np.sin): only they are traced and differentiated"
 COUNTS = "compare with the bin edges and sum: ((x >= low) & (x < high)).float().sum()"
 IN_PLACE = "work on a copy: x = x + 1 instead of x += 1"
@@ -34,25 +34,12 @@ FLOAT32 = "stay in float32: leave out .double(), .half() and dtype="
 SCALED = "train in float32 and quantise after training"
 
 REMEDIES: dict[str, str] = {
-    "conv3d": FLAT,
-    "conv_transpose3d": FLAT,
-    "max_pool3d": FLAT_POOL,
-    "max_pool3d_with_indices": FLAT_POOL,
-    "avg_pool3d": FLAT_POOL,
-    "adaptive_avg_pool3d": FLAT_POOL,
-    "_adaptive_avg_pool3d": FLAT_POOL,
-    "adaptive_max_pool3d": FLAT_POOL,
-    "max_unpool1d": "use F.interpolate or a transposed convolution",
-    "max_unpool2d": "use F.interpolate(x, scale_factor=2, mode='nearest') or ConvTranspose2d",
     "fractional_max_pool2d": "use MaxPool2d or AdaptiveMaxPool2d",
-    "lp_pool2d": "use AvgPool2d of x ** p, then the p-th root",
     "grid_sample": "use mode='bilinear' and padding_mode='zeros' or 'border'",
     "interpolate": "use mode='nearest' with a whole scale factor, or ConvTranspose2d",
     "embedding_bag": "use nn.Embedding and .mean(1) or .sum(1)",
     "ctc_loss": "use CrossEntropyLoss over aligned labels",
     "_ctc_loss": "use CrossEntropyLoss over aligned labels",
-    "multi_margin_loss": "use CrossEntropyLoss, or write it: (margin - x[correct] + x).clamp(min=0).mean()",
-    "multilabel_margin_loss": "use BCEWithLogitsLoss with a 0/1 target",
     "sort": ORDER,
     "argsort": ORDER,
     "topk": ORDER,
@@ -60,8 +47,6 @@ REMEDIES: dict[str, str] = {
     "median": f"use mean; or {ORDER}",
     "mode": ORDER,
     "quantile": ORDER,
-    "cummax": ORDER,
-    "cummin": ORDER,
     "unique": SHAPES,
     "bincount": COUNTS,
     "histc": COUNTS,
@@ -77,12 +62,10 @@ REMEDIES: dict[str, str] = {
     "svd": DECOMPOSED,
     "qr": DECOMPOSED,
     "matrix_exp": DECOMPOSED,
-    "matrix_power": "write the matrix products out: a @ a @ a",
     "to_sparse": DENSE,
     "sparse_mm": DENSE,
     "lgamma": CONSTANT,
     "digamma": CONSTANT,
-    "eye": CONSTANT,
     "arange": CONSTANT,
     "linspace": CONSTANT,
     "tril_indices": CONSTANT,

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch._decomp import get_decompositions
 from torch.nn import functional as F
 
 from trainlib_deployer.capture.assigned_data import REWRITES as ASSIGNED_DATA
@@ -18,6 +17,8 @@ from trainlib_deployer.capture.rewrites_norm import REWRITES as NORM
 from trainlib_deployer.capture.rewrites_norm import shorten
 from trainlib_deployer.capture.rewrites_spectral import REWRITES as SPECTRAL
 from trainlib_deployer.capture.rewrites_vision import REWRITES as VISION
+from trainlib_deployer.capture.rewrites_volume import REWRITES as VOLUME
+from trainlib_deployer.capture.rewrites_windows import REWRITES as WINDOWS
 
 aten = torch.ops.aten
 Tensor = torch.Tensor
@@ -56,6 +57,25 @@ def torch_batch_norm(
 ) -> Any:
     """The same, as torch.batch_norm spells it."""
     return batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
+
+
+def native_batch_norm(
+    x: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    training: bool,
+    momentum: float,
+    eps: float,
+) -> Any:
+    """Training returns the batch's statistics, too."""
+    if not training:
+        y = F.batch_norm(x, running_mean, running_var, weight, bias, False, momentum, eps)
+        return y, x.new_zeros(0), x.new_zeros(0)
+    if running_mean is None or running_var is None:
+        return aten._native_batch_norm_legit.no_stats(x, weight, bias, True, momentum, eps)
+    return aten._native_batch_norm_legit(x, weight, bias, running_mean, running_var, True, momentum, eps)
 
 
 def cumulative_batch_norm(
@@ -272,6 +292,7 @@ REWRITES: dict[Any, Callable[..., Any]] = {
     F.rrelu: rrelu,
     F.bilinear: bilinear,
     torch.batch_norm: torch_batch_norm,
+    torch.native_batch_norm: native_batch_norm,
     torch.cdist: cdist,
     torch.pdist: pdist,
     F.pdist: pdist,
@@ -287,53 +308,6 @@ REWRITES: dict[Any, Callable[..., Any]] = {
     **RECURRENT,
     **SPECTRAL,
     **VISION,
+    **VOLUME,
+    **WINDOWS,
 }
-
-# Rare operations that PyTorch itself can express in common ones.
-DECOMPOSED = get_decompositions(
-    [
-        aten.addmv,
-        aten.addr,
-        aten.aminmax,
-        aten.bucketize,
-        aten.celu,
-        aten.channel_shuffle,
-        aten.copysign,
-        aten.count_nonzero,
-        aten.diag_embed,
-        aten.dist,
-        aten.fill,
-        aten.frac,
-        aten.glu,
-        aten.glu_backward,
-        aten.hardshrink,
-        aten.heaviside,
-        aten.index_add,
-        aten.index_copy,
-        aten.index_fill,
-        aten.isin,
-        aten.isneginf,
-        aten.isposinf,
-        aten.linalg_cross,
-        aten.logaddexp,
-        aten.logaddexp2,
-        aten.logit,
-        aten.logit_backward,
-        aten.nan_to_num,
-        aten.norm,
-        aten.renorm,
-        aten.rot90,
-        aten.sinc,
-        aten.softshrink,
-        aten.soft_margin_loss,
-        aten.soft_margin_loss_backward,
-        aten.special_entr,
-        aten.special_ndtr,
-        aten.std_mean,
-        aten.take,
-        aten.trace,
-        aten.tril,
-        aten.triu,
-        aten.xlogy,
-    ]
-)

@@ -14,7 +14,7 @@ from torch import fx, nn
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from trainlib_deployer.capture.rewrites import DECOMPOSED
+from trainlib_deployer.capture.decompositions import DECOMPOSED
 
 aten = torch.ops.aten
 

@@ -9,10 +9,10 @@ from torch import fx
 
 from trainlib_deployer.capture import remedies
 from trainlib_deployer.capture.complex_rules import REAL, NoRule, is_pair, leaves, rule, rule_for
+from trainlib_deployer.capture.decompositions import DECOMPOSED
 from trainlib_deployer.capture.fourier_rules import real_c2c
 from trainlib_deployer.capture.namer import TAG
 from trainlib_deployer.capture.pair import Pair
-from trainlib_deployer.capture.rewrites import DECOMPOSED
 from trainlib_deployer.capture.trace import trace
 from trainlib_deployer.errors import Unsupported
 

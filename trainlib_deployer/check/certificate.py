@@ -195,7 +195,8 @@ def unwritten(emitted: Emitted, spans: Mapping[str, tuple[int, int]]) -> list[st
     wrong = []
     for name, tensor in emitted.plan["tensors"].items():
         span = spans.get(tensor["c_name"])
-        if span and not tensor["persistent"] and name not in emitted.plan["ops"][span[0]]["writes"]:
+        there = tensor["bytes"] and not tensor["persistent"]
+        if span and there and name not in emitted.plan["ops"][span[0]]["writes"]:
             wrong.append(f"operation {span[0]}: {name} is read before anything writes it")
     return wrong
 

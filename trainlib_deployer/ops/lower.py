@@ -109,7 +109,8 @@ def finish(b: Builder, user: UserModel, captured: Captured, results: list[View],
         if out.kind == "loss":
             p.loss = result(b, view, Role.LOSS, "loss", alone)
         elif out.kind == "output":
-            p.outputs += ((out.name, result(b, view, Role.OUTPUT, out.name, alone)),)
+            if view.numel:
+                p.outputs += ((out.name, result(b, view, Role.OUTPUT, out.name, alone)),)
         elif out.kind == "gradient":
             name = result(b, view, Role.GRADIENT, f"{out.name}.grad", alone)
             p.gradients += ((out.name, name),)

@@ -50,7 +50,8 @@ def t(_: Builder, x: View) -> View:
 @covers(aten.transpose.int)
 def transpose(_: Builder, x: View, first: int, second: int) -> View:
     order = list(range(len(x.shape)))
-    order[first], order[second] = order[second], order[first]
+    if order:
+        order[first], order[second] = order[second], order[first]
     return x.permuted(tuple(order))
 
 

@@ -268,7 +268,7 @@ def group_norm(
 ) -> tuple[View, View, View]:
     seen = grouped(b, x, n, groups)
     y, mean, r = row_norm(b, seen, (2, 3), eps, channelwise(b, weight, groups), channelwise(b, bias, groups))
-    return b.reshape(y, x.shape), mean, r
+    return b.reshape(y, x.shape), b.reshape(mean, (n, groups)), b.reshape(r, (n, groups))
 
 
 @covers(aten.native_group_norm_backward.default)
@@ -286,6 +286,7 @@ def group_norm_backward(
     wanted: Sequence[bool],
 ) -> tuple[Maybe, Maybe, Maybe]:
     seen, slope = grouped(b, x, n, groups), grouped(b, g, n, groups)
+    mean, r = b.reshape(mean, (n, groups, 1, 1)), b.reshape(r, (n, groups, 1, 1))
     gx = row_norm_backward(b, slope, seen, mean, r, channelwise(b, weight, groups), (2, 3)) if wanted[0] else None
     gw, gb = affine_gradients(b, slope, seen, mean, r, (0, 3), wanted)
     return (

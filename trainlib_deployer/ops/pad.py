@@ -133,6 +133,8 @@ def unfold(b: Builder, x: View, dim: int, size: int, step: int) -> View:
 @covers(aten.unfold_backward.default)
 def unfold_backward(b: Builder, g: View, shape: list[int], dim: int, size: int, step: int) -> View:
     """Windows side by side, a step wide each, are added at once: the next ones overlap them."""
+    if not shape:
+        return b.reshape(g, ())
     dim %= len(shape)
     out = b.fill(tuple(shape), 0, b.dtype(g), "zero")
     last = len(g.shape) - 1

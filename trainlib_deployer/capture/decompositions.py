@@ -1,0 +1,127 @@
+"""What rare operations of ATen are made of: PyTorch's own answers, and ours where it has none."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch._decomp import get_decompositions
+
+aten = torch.ops.aten
+Tensor = torch.Tensor
+OURS: dict[Any, Callable[..., Any]] = {}
+
+THEIRS = (
+    "_unsafe_masked_index _unsafe_masked_index_put_accumulate addmv addr alias_copy aminmax block_diag bucketize "
+    "celu channel_shuffle count_nonzero deg2rad diag_embed diagonal_copy diagonal_scatter dist expand_copy eye fill "
+    "frac glu glu_backward hardshrink heaviside index_add index_copy index_fill isin isneginf isposinf ldexp "
+    "linalg_cross logaddexp logaddexp2 logit logit_backward multi_margin_loss multilabel_margin_loss_forward "
+    "mvlgamma nan_to_num nansum narrow_copy native_dropout_backward norm permute_copy rad2deg renorm rot90 sinc "
+    "soft_margin_loss soft_margin_loss_backward softshrink special_entr special_ndtr special_xlog1py "
+    "split_with_sizes_copy squeeze_copy std_mean t_copy take trace transpose_copy tril triu unbind_copy unfold_copy "
+    "unsqueeze_copy view_copy xlogy zero"
+)
+
+
+def made_of(*targets: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    def register(function: Callable[..., Any]) -> Callable[..., Any]:
+        OURS.update(dict.fromkeys(targets, function))
+        return function
+
+    return register
+
+
+@made_of(aten._efficientzerotensor.default)
+def zero_tensor(size: Any, **_: Any) -> Tensor:
+    return torch.zeros(size)
+
+
+@made_of(aten.signbit.default)
+def signbit(x: Tensor) -> Tensor:
+    """Of minus zero, too."""
+    return (x < 0) | ((x == 0) & (1 / x < 0)) if x.is_floating_point() else x < 0
+
+
+@made_of(aten.copysign.Tensor, aten.copysign.Scalar)
+def copysign(x: Tensor, sign: Tensor | float) -> Tensor:
+    if not isinstance(sign, Tensor):
+        return x.abs() * math.copysign(1.0, sign)
+    return torch.where(signbit(sign), -x.abs(), x.abs())
+
+
+@made_of(aten.round.decimals)
+def round_decimals(x: Tensor, decimals: int) -> Tensor:
+    scale = 10.0 ** abs(decimals)
+    return (x * scale).round() / scale if decimals >= 0 else (x / scale).round() * scale
+
+
+@made_of(aten.addbmm.default)
+def addbmm(x: Tensor, first: Tensor, second: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+    return beta * x + alpha * torch.bmm(first, second).sum(0)
+
+
+@made_of(aten.masked_scatter.default)
+def masked_scatter(x: Tensor, mask: Tensor, source: Tensor) -> Tensor:
+    """The elements of the source, one after the other, go where the mask is set."""
+    shape = (x + mask).shape
+    x, mask = x.expand(shape), mask.expand(shape)
+    turn = (mask.flatten().to(torch.int64).cumsum(0) - 1).clamp(min=0)
+    return torch.where(mask, source.flatten()[turn].reshape(x.shape), x)
+
+
+@made_of(aten.masked_scatter_backward.default)
+def masked_scatter_backward(gradient: Tensor, mask: Tensor, sizes: Any) -> Tensor:
+    mask = mask.expand(gradient.shape).flatten()
+    turn = (mask.to(torch.int64).cumsum(0) - 1).clamp(min=0)
+    flat = gradient.new_zeros(math.prod(sizes))
+    return flat.scatter_add(0, turn, gradient.flatten() * mask).reshape(sizes)
+
+
+# ---- running results
+
+
+def running(x: Tensor, dim: int, join: Callable[..., tuple[Tensor, ...]], *states: Tensor) -> tuple[Tensor, ...]:
+    """Results over all elements up to each one, in as many rounds as the logarithm of their number."""
+    extent, reach = x.shape[dim], 1
+    while reach < extent:
+        later = [s.narrow(dim, reach, extent - reach) for s in states]
+        earlier = [s.narrow(dim, 0, extent - reach) for s in states]
+        joined = join(*earlier, *later)
+        states = tuple(torch.cat([s.narrow(dim, 0, reach), new], dim) for s, new in zip(states, joined, strict=True))
+        reach *= 2
+    return states
+
+
+def running_extreme(wins: Callable[[Tensor, Tensor], Tensor]) -> Callable[..., Any]:
+    """Values and places; of equal ones the last."""
+
+    def made(x: Tensor, dim: int) -> Any:
+        if not x.dim():
+            return x.clone(), torch.zeros_like(x, dtype=torch.int64)
+        shape = [1] * x.dim()
+        shape[dim] = -1
+        places = torch.arange(x.shape[dim]).reshape(shape).expand(x.shape)
+
+        def join(old: Tensor, old_place: Tensor, new: Tensor, new_place: Tensor) -> tuple[Tensor, Tensor]:
+            stays = wins(old, new)
+            return torch.where(stays, old, new), torch.where(stays, old_place, new_place)
+
+        return running(x, dim, join, x, places)
+
+    return made
+
+
+made_of(aten.cummax.default)(running_extreme(torch.gt))
+made_of(aten.cummin.default)(running_extreme(torch.lt))
+
+
+@made_of(aten.logcumsumexp.default)
+def logcumsumexp(x: Tensor, dim: int) -> Tensor:
+    if not x.dim():
+        return x.clone()
+    return running(x, dim, lambda old, new: (torch.logaddexp(old, new),), x)[0]
+
+
+DECOMPOSED: dict[Any, Callable[..., Any]] = get_decompositions([getattr(aten, n) for n in THEIRS.split()]) | OURS
