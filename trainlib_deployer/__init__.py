@@ -22,5 +22,12 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
+def load_ipython_extension(shell: Any) -> None:
+    """`%load_ext trainlib_deployer` in a notebook."""
+    from trainlib_deployer.notebook.magics import Deploy
+
+    shell.register_magics(Deploy)
+
+
 def __dir__() -> list[str]:
     return sorted(__all__)

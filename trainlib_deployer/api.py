@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,10 @@ from trainlib_deployer.advice.points import Points
 from trainlib_deployer.advice.sweeping import sweep_user_model
 from trainlib_deployer.check.verify import Verification, task_of, verify
 from trainlib_deployer.errors import UsageError
-from trainlib_deployer.folder import check_writable
+from trainlib_deployer.folder import check_writable, read_plan
+from trainlib_deployer.frames import frame
 from trainlib_deployer.machine.targets import resolve
+from trainlib_deployer.notebook.picture import memory_map
 from trainlib_deployer.options import SAVED, Options
 from trainlib_deployer.pipeline import deploy_user_model
 from trainlib_deployer.plan.plan import Plan
@@ -45,6 +48,18 @@ class Deployment:
     def verify(self, on: str = "host", steps: int | None = None, cores: int | None = None) -> Verification:
         """Run the project and hold every tensor against PyTorch; look at `.passed`, or call `.raise_if_failed()`."""
         return verify(self.folder, on=on, steps=steps, cores=cores, task=self.task)
+
+    def __repr__(self) -> str:
+        return f"Deployment({self.folder}: {self.plan!r})"
+
+    def _repr_html_(self) -> str:
+        link = f'<a href="{escape(str(self.folder / "report.html"))}" target="_blank">{escape(str(self.folder))}</a>'
+        return f"<p>{link}</p>{self.plan._repr_html_()}{memory_map(read_plan(self.folder))}"
+
+    def to_dataframe(self) -> Any:
+        """A row an operation."""
+        kept = ("index", "name", "kind", "phase", "layer", "kernel", "cycles", "macs", "tiles", "moved", "source")
+        return frame({k: op[k] for k in kept} for op in read_plan(self.folder)["ops"])
 
     @cached_property
     def session(self) -> Session:

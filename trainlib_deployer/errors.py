@@ -16,6 +16,13 @@ class DeployError(Exception):
         self.source = source
         self.remedy = remedy
 
+    def __str__(self) -> str:
+        return self.render()
+
+    def _render_traceback_(self) -> list[str]:
+        """In notebooks: what matters, without the way there."""
+        return [f"{type(self).__name__}: {self.render()}"]
+
     def render(self) -> str:
         """The message, the user's own line, what to do."""
         parts = [self.message]

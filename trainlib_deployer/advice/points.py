@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from html import escape
 from typing import Any, overload
 
 from trainlib_deployer.advice.fit import missing
+from trainlib_deployer.frames import frame
+from trainlib_deployer.html import table
 from trainlib_deployer.plan.plan import Plan
 
 Memory = tuple[int, int]  # L2; then L1, which counts where nothing is in L2: otherwise tiles fill it
@@ -168,7 +169,11 @@ class Points(Sequence[Point]):
         return {p.what: p.line for p in self.points if p.line}
 
     def _repr_html_(self) -> str:
-        head = "".join(f"<th>{escape(h)}</th>" for h in (*HEADINGS, "line to paste"))
-        rows = ("".join(f"<td>{escape(c)}</td>" for c in (*p.cells(), p.line)) for p in self.points)
-        body = "".join(f"<tr>{row}</tr>" for row in rows)
-        return f"<table><caption>{escape(self.name)}</caption><tr>{head}</tr>{body}</table>"
+        return table(self.name, (*HEADINGS, "line to paste"), ((*p.cells(), p.line) for p in self.points))
+
+    def __repr__(self) -> str:
+        return f"Points({self.name}: {len(self.points)} ways to train it, {len(self.front)} that no other beats)"
+
+    def to_dataframe(self) -> Any:
+        """A row a point."""
+        return frame(p.as_json() for p in self.points)

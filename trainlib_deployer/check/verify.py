@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,8 @@ from golden import compare, reference, rounding, sketch
 from golden.load import load_task
 from golden.task import Task
 from trainlib_deployer.errors import UsageError, VerificationFailed
+from trainlib_deployer.frames import frame
+from trainlib_deployer.html import table
 from trainlib_deployer.run import backend
 from trainlib_deployer.run.record import read_record
 from trainlib_deployer.user.model import UserModel
@@ -23,6 +25,8 @@ Say = Callable[[str], None]
 Array = np.ndarray[Any, Any]
 Key = tuple[int, str, str]
 FIRST_ORDER_RUNS = 2
+KINDS = ("loss", "output", "gradient", "parameter", "state")
+HEADINGS = ("tensors", "compared", "failed", "worst rel. error", "tolerance", "where")
 FLOAT32_RUNS = 8  # at most; the furthest may be one in which a branch flips
 
 
@@ -43,6 +47,38 @@ class Verification:
     @property
     def passed(self) -> bool:
         return self.verdict.passed
+
+    @property
+    def summary(self) -> str:
+        """`PASS on host: 120 of 120 tensors agree with PyTorch`."""
+        tensors = [t for t in self.verdict.tensors if t.compared]
+        agree = sum(t.passed for t in tensors)
+        missing = f", {len(self.verdict.missing)} missing" if self.verdict.missing else ""
+        word = "PASS" if self.passed else "FAIL"
+        return f"{word} on {self.on}: {agree} of {len(tensors)} tensors agree with PyTorch{missing}"
+
+    def rows(self) -> list[tuple[str, ...]]:
+        """One a kind of tensor, as HEADINGS says."""
+        tensors = [t for t in self.verdict.tensors if t.compared]
+        rows: list[tuple[str, ...]] = []
+        for kind in [k for k in KINDS if any(t.kind == k for t in tensors)]:
+            members = [t for t in tensors if t.kind == kind]
+            failed = sum(not t.passed for t in members)
+            worst = max(members, key=lambda t: t.rel_l2 / t.tolerance)
+            where = f"{worst.name} (step {worst.step})" if worst.name != kind else f"step {worst.step}"
+            rows.append((kind, f"{len(members)}", f"{failed}", f"{worst.rel_l2:.2e}", f"{worst.tolerance:.2e}", where))
+        return rows
+
+    def __repr__(self) -> str:
+        losses = f"; loss {self.losses[0]:.6g} -> {self.losses[-1]:.6g}" if self.losses else ""
+        return f"Verification({self.summary}{losses})"
+
+    def _repr_html_(self) -> str:
+        return table(repr(self), HEADINGS, self.rows())
+
+    def to_dataframe(self) -> Any:
+        """A row a tensor and step."""
+        return frame(asdict(t) for t in self.verdict.tensors)
 
     def as_json(self) -> dict[str, Any]:
         return {

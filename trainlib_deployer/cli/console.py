@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from trainlib_deployer.advice.points import Points
     from trainlib_deployer.check.verify import Verification
 
-KINDS = ("loss", "output", "gradient", "parameter", "state")
 LONGEST_OPERATIONS = 10
 MOST_CODE = 128 * 1024  # of L2; under PULP-SDK, 98 kB for a small network and 124 kB for ResNet8 were measured
 PLAIN_WIDTH = 160  # of tables that go to a file or a pipe
@@ -140,6 +139,8 @@ def print_points(points: Points, every: bool) -> None:
 
 def unseen(verdict: Verdict) -> list[str]:
     """What the check could not tell from rounding: a line for each kind of tensor."""
+    from trainlib_deployer.check.verify import KINDS
+
     lines = []
     for tensors, words in (
         (verdict.rounding_only, "rounding only, not judged beyond its bound"),
@@ -154,15 +155,9 @@ def unseen(verdict: Verdict) -> list[str]:
 
 def print_verification(result: Verification) -> None:
     """One row a kind of tensor, then the verdict."""
-    tensors = [t for t in result.verdict.tensors if t.compared]
-    rows = []
-    for kind in [k for k in KINDS if any(t.kind == k for t in tensors)]:
-        members = [t for t in tensors if t.kind == kind]
-        failed = sum(not t.passed for t in members)
-        worst = max(members, key=lambda t: t.rel_l2 / t.tolerance)
-        where = f"{worst.name} (step {worst.step})" if worst.name != kind else f"step {worst.step}"
-        rows.append((kind, f"{len(members)}", f"{failed}", f"{worst.rel_l2:.2e}", f"{worst.tolerance:.2e}", where))
-    table("", ("tensors", "compared", "failed", "worst rel. error", "tolerance", "where"), rows, right=range(1, 5))
+    from trainlib_deployer.check.verify import HEADINGS
+
+    table("", HEADINGS, result.rows(), right=range(1, 5))
     if result.losses:
         print(f"loss {result.losses[0]:.6g} -> {result.losses[-1]:.6g} in {result.steps} steps")
     for name, value in result.counts.items():
@@ -176,7 +171,4 @@ def print_verification(result: Verification) -> None:
         print(result.verdict.divergence)
     for line in unseen(result.verdict):
         print(line)
-    failed = sum(not t.passed for t in tensors)
-    verdict = "PASS" if result.passed else "FAIL"
-    missing = f", {len(result.verdict.missing)} missing" if result.verdict.missing else ""
-    print(f"{verdict} on {result.on}: {len(tensors) - failed} of {len(tensors)} tensors agree with PyTorch{missing}")
+    print(result.summary)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
+from trainlib_deployer.frames import frame
+from trainlib_deployer.html import table
 from trainlib_deployer.machine.machine import Machine
 from trainlib_deployer.plan.tiles import Tiling
 from trainlib_deployer.program.ir import Program, Source
@@ -108,6 +111,21 @@ class Plan:
             if tiling.host is not None:
                 found.setdefault(tiling.host, []).append(at)
         return found
+
+    def __repr__(self) -> str:
+        used = ", ".join(f"{level.name} {level.used:,} of {level.size:,} bytes" for level in self.levels.values())
+        return f"Plan({self.program.name} on {self.target.name}: {len(self.program.ops):,} operations, {used})"
+
+    def _repr_html_(self) -> str:
+        numbers = ((v.size, v.used, v.peak_live, v.lower_bound, v.headroom) for v in self.levels.values())
+        rows = ((name, *(f"{n:,}" for n in row)) for name, row in zip(self.levels, numbers, strict=True))
+        headings = ("level", "bytes", "used", "peak live", "lower bound", "left")
+        return table(f"{self.program.name} on {self.target.name}", headings, rows)
+
+    def to_dataframe(self) -> Any:
+        """A row a buffer."""
+        rows = (asdict(replace(b, source=None)) for b in self.buffers)
+        return frame({k: v for k, v in row.items() if k != "source"} for row in rows)
 
     @property
     def inner(self) -> LevelPlan:

@@ -1,0 +1,1 @@
+"""For notebooks: `%load_ext trainlib_deployer`."""
