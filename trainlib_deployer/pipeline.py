@@ -73,8 +73,9 @@ def deploy_user_model(user: UserModel, options: Options, say: Say = lambda line:
         )
     say("writing the project")
     with replaced_folder(options.out, force=options.force) as folder:
-        Project(user, planned, options.steps, references, options.accumulate).write(folder)
-        check_folder(folder)
+        project = Project(user, planned, options.steps, references, options.accumulate)
+        project.write(folder)
+        check_folder(folder, project.listing)
         used = planned.saved.used
         write_model_files(user, folder / "model", options.steps, options.accumulate, used, counters(eager[-1]))
         write_golden_model(folder / "golden")

@@ -1,65 +1,79 @@
 /* Tiles of tensors on their way between L2 and L1, two buffers each: while all cores compute on one tile, the DMA
  * brings the next and takes the last one away. What is updated in place is two streams that share three buffers: one
- * comes, one is worked on, one leaves. Stream s is driven by core s; every core calls every function. */
+ * comes, one is worked on, one leaves. Stream s is driven by core s; every core calls every function.
+ *
+ *     tl_tiles t;
+ *     tl_tiles_open(&t, streams, lanes, shape);
+ *     while (tl_tiles_next(&t))
+ *         kernel(tl_tiles_at(&t, 0), tl_tiles_at(&t, 1));   all of its reads are there, what it writes will leave
+ *
+ * What the last tile wrote has arrived behind the next barrier. */
 #ifndef TL_STREAM_H
 #define TL_STREAM_H
 #include "tl_hal.h"
+
+/* What one tile takes of one operand: planes x rows x row_bytes, dense in L1. Three words, each read from L2 once. */
+typedef struct {
+    int l2;        /* bytes from the operand's first one */
+    int row_bytes; /* 0: the buffer holds it already (reads), or it stays for the next tile to add to (writes) */
+    unsigned rows : 15, planes : 15, buffer : 2;
+} tl_part;
+
+/* The way of an operand through all tiles; operands that go the same way share it. */
+typedef struct {
+    int pitch, plane_pitch; /* bytes between rows, between planes in L2 */
+    tl_part parts[];        /* one a tile */
+} tl_way;
 
 /* An operand that is streamed: where it lives, and its buffers. */
 typedef struct {
     char *l2;
     char *l1;
     int second; /* bytes from one buffer to the next; 0 when there is one */
-    int pitch;  /* bytes between rows, between planes in L2 */
-    int plane_pitch;
-    int writes; /* 0: brought in, 1: taken away */
+    const tl_way *way;
 } tl_stream;
-
-/* What one tile takes of one operand: planes x rows x row_bytes, dense in L1. */
-typedef struct {
-    int l2; /* bytes from the operand's first one */
-    int row_bytes;
-    short rows, planes;
-    signed char buffer; /* 0, 1 or 2 */
-    signed char moves;  /* 0: the buffer holds it already (reads), or it stays for the next tile to add to (writes) */
-} tl_part;
-
-/* The first transfer of a stream, started by an operation before its own, when its second buffer is not there yet. */
-typedef struct {
-    tl_stream home;
-    tl_part first;
-    int stream;
-} tl_early;
 
 /* One stream at work, in L1: reading its tables, which lie in L2, takes some fifteen cycles a word. */
 typedef struct {
+    char *at[2]; /* where even tiles lie, and odd ones: slow cores may still read the one while the other is set */
     tl_stream home;
-    char *at[2];  /* where even tiles lie, and odd ones: slow cores may still read the one while the other is set */
+    int pitch, plane_pitch;
     tl_dma_t job; /* at most one transfer is under way: out of tile k - 2 or into tile k, while k - 1 is worked on */
     int under_way;
 } tl_lane;
 
+/* What all tiles of an operation have in common: two registers, as every word that eight cores read in L2 takes them some
+ * seventy cycles. */
 typedef struct {
-    const tl_stream *streams;
-    const tl_part *parts; /* [tiles][count] */
-    int count, tiles;
-    int ahead; /* 1: two buffers each, the next tile comes while one is worked on; 0: one buffer, one after the other */
+    short tiles;
+    unsigned char reads, count; /* streams: the first ones come, the others leave; all */
+    unsigned char
+        ahead; /* 1: two buffers each, the next tile comes while one is worked on; 0: one buffer, one by one */
+    unsigned char cores;  /* of the team: asking for it takes longer */
+    unsigned short early; /* bit s: an operation before this one starts the first transfer of stream s */
+} tl_shape;
+
+/* What each core knows of the operation under way, on its own stack. */
+typedef struct {
     tl_lane *lanes; /* one a stream, in L1, each written by the core that drives it */
-    int cores;      /* of the team: asking for it takes longer */
-    unsigned early; /* bit s: an operation before has started the first transfer of stream s */
+    tl_shape shape;
+    int tile;
+    char **at; /* the lanes' `at` of this tile */
 } tl_tiles;
 
-/* Start the first transfers of an operation yet to come; its lanes and these buffers are its own from now on. */
-void tl_tiles_early(tl_lane *lanes, const tl_early *early, int count, int cores);
+/* Start the first transfers of an operation yet to come, those of `early`; its lanes and these buffers are its own from
+ * now on. */
+void tl_tiles_early(const tl_stream *streams, tl_lane *lanes, unsigned early, int cores);
 
-void tl_tiles_open(const tl_tiles *t); /* start bringing tile 0, but for what is early */
-/* All cores are done with the tile before, whose results leave; tile's reads are there, its write buffers free; the next
- * is coming. */
-void tl_tiles_begin(const tl_tiles *t, int tile);
-void tl_tiles_close(const tl_tiles *t); /* all results have arrived */
+/* Start bringing the first tile, but for what is early. */
+void tl_tiles_open(tl_tiles *t, const tl_stream *streams, tl_lane *lanes, tl_shape shape);
 
-static inline void *tl_tiles_at(const tl_tiles *t, int stream, int tile)
+/* All cores are done with the tile before, whose results leave. If there is a further one, its reads are there, its write
+ * buffers free, and the next is coming; 0 behind the last one. */
+int tl_tiles_next(tl_tiles *t);
+
+static inline void *tl_tiles_at(const tl_tiles *t, int stream)
 {
-    return t->lanes[stream].at[tile & 1];
+    return *(char **)((char *)t->at + stream * (int)sizeof(tl_lane));
 }
 #endif

@@ -2,30 +2,31 @@
  * drives a stream: one call a tile, inlined but for what is rare. */
 #include "tl_stream.h"
 
+static inline void transfer(tl_lane *lane, tl_part p, char *l2, char *l1, int leaves)
+{
+    if (leaves)
+        tl_dma_out(&lane->job, l2, l1, (size_t)p.row_bytes, p.rows, (size_t)lane->pitch);
+    else
+        tl_dma_in(&lane->job, l1, l2, (size_t)p.row_bytes, p.rows, (size_t)lane->pitch);
+}
+
 /* Planes behind the first one. Those but the last are awaited at once: there is one job a stream. */
-static __attribute__((noinline)) void more_planes(tl_lane *lane, const tl_part *p, char *l1)
+static __attribute__((noinline)) void more_planes(tl_lane *lane, const tl_part *p, char *l1, int leaves)
 {
     char *l2 = lane->home.l2 + p->l2;
-    for (int i = 1; i < p->planes; i++) {
-        l1 += p->row_bytes * p->rows, l2 += lane->home.plane_pitch;
+    for (unsigned i = 1; i < p->planes; i++) {
+        l1 += p->row_bytes * (int)p->rows, l2 += lane->plane_pitch;
         tl_dma_wait(&lane->job);
-        if (lane->home.writes)
-            tl_dma_out(&lane->job, l2, l1, (size_t)p->row_bytes, (size_t)p->rows, (size_t)lane->home.pitch);
-        else
-            tl_dma_in(&lane->job, l1, l2, (size_t)p->row_bytes, (size_t)p->rows, (size_t)lane->home.pitch);
+        transfer(lane, *p, l2, l1, leaves);
     }
 }
 
-static inline void start(tl_lane *lane, const tl_part *p, char *l1)
+static inline void start(tl_lane *lane, tl_part p, const tl_part *at, char *l1, int leaves)
 {
-    char *l2 = lane->home.l2 + p->l2;
-    if (lane->home.writes)
-        tl_dma_out(&lane->job, l2, l1, (size_t)p->row_bytes, (size_t)p->rows, (size_t)lane->home.pitch);
-    else
-        tl_dma_in(&lane->job, l1, l2, (size_t)p->row_bytes, (size_t)p->rows, (size_t)lane->home.pitch);
+    transfer(lane, p, lane->home.l2 + p.l2, l1, leaves);
     lane->under_way = 1;
-    if (p->planes > 1)
-        more_planes(lane, p, l1);
+    if (p.planes > 1)
+        more_planes(lane, at, l1, leaves);
 }
 
 static inline void await(tl_lane *lane)
@@ -39,88 +40,93 @@ static inline void await(tl_lane *lane)
 static inline void leave(const tl_tiles *t, int stream, int done)
 {
     tl_lane *lane = &t->lanes[stream];
-    const tl_part *p = &t->parts[done * t->count + stream];
-    if (lane->home.writes && p->moves)
-        start(lane, p, lane->at[done & 1]);
+    if (stream < t->shape.reads)
+        return;
+    const tl_part *at = &lane->home.way->parts[done], p = *at;
+    if (p.row_bytes)
+        start(lane, p, at, lane->at[done & 1], 1);
 }
 
 /* What tile `next` reads comes. */
-static inline void fetch(const tl_tiles *t, int stream, int next)
+static inline void fetch(tl_lane *lane, int reads, int next)
 {
-    tl_lane *lane = &t->lanes[stream];
-    const tl_part *p = &t->parts[next * t->count + stream];
-    char *at = lane->home.l1 + p->buffer * lane->home.second;
-    lane->at[next & 1] = at;
-    if (!lane->home.writes && p->moves)
-        start(lane, p, at);
+    const tl_part *at = &lane->home.way->parts[next], p = *at;
+    char *l1 = lane->home.l1 + (int)p.buffer * lane->home.second;
+    lane->at[next & 1] = l1;
+    if (reads && p.row_bytes)
+        start(lane, p, at, l1, 0);
 }
 
-static void bring(tl_lane *lane, const tl_early *early)
+/* The first tile of one stream. */
+static inline void bring(tl_lane *lane, const tl_stream *stream, int reads)
 {
-    lane->home = early->home;
-    lane->at[0] = lane->home.l1;
-    start(lane, &early->first, lane->at[0]);
+    lane->home = *stream;
+    lane->pitch = lane->home.way->pitch;
+    lane->plane_pitch = lane->home.way->plane_pitch;
+    lane->under_way = 0;
+    fetch(lane, reads, 0);
 }
 
 /* A stream's core is the same in every operation: it awaits what it has started. */
-void tl_tiles_early(tl_lane *lanes, const tl_early *early, int count, int cores)
+void tl_tiles_early(const tl_stream *streams, tl_lane *lanes, unsigned early, int cores)
 {
-    const int core = tl_core_id();
-    for (int i = 0; i < count; i++)
-        if (early[i].stream % cores == core)
-            bring(&lanes[early[i].stream], &early[i]);
+    for (int s = tl_core_id(); early >> s; s += cores)
+        if (early >> s & 1)
+            bring(&lanes[s], &streams[s], 1);
 }
 
-void tl_tiles_open(const tl_tiles *t)
+void tl_tiles_open(tl_tiles *t, const tl_stream *streams, tl_lane *lanes, tl_shape shape)
 {
-    for (int s = tl_core_id(); s < t->count; s += t->cores) {
-        tl_lane *lane = &t->lanes[s];
-        if (t->early >> s & 1) {
-            lane->home.second = t->streams[s].second;
-        } else {
-            lane->home = t->streams[s];
-            lane->under_way = 0;
-            fetch(t, s, 0);
-        }
-    }
+    t->lanes = lanes;
+    t->shape = shape;
+    t->tile = -1;
+    for (int s = tl_core_id(); s < shape.count; s += shape.cores)
+        if (!(shape.early >> s & 1))
+            bring(&lanes[s], &streams[s], s < shape.reads);
 }
 
 /* One buffer a stream: the tile before leaves, then this one comes. */
 static __attribute__((noinline)) void swap(const tl_tiles *t, int tile)
 {
     tl_barrier();
-    for (int s = tl_core_id(); s < t->count; s += t->cores) {
+    for (int s = tl_core_id(); s < t->shape.count; s += t->shape.cores) {
         leave(t, s, tile - 1);
-        fetch(t, s, tile);
+        fetch(&t->lanes[s], s < t->shape.reads, tile);
     }
 }
 
-void tl_tiles_begin(const tl_tiles *t, int tile)
+/* The last tile leaves. */
+static __attribute__((noinline)) int closed(const tl_tiles *t)
 {
-    const int first = tl_core_id(), step = t->cores, count = t->count;
-    if (!t->ahead && tile)
+    for (int s = tl_core_id(); s < t->shape.count; s += t->shape.cores)
+        await(&t->lanes[s]);
+    tl_barrier();
+    for (int s = tl_core_id(); s < t->shape.count; s += t->shape.cores) {
+        leave(t, s, t->shape.tiles - 1);
+        await(&t->lanes[s]);
+    }
+    return 0;
+}
+
+int tl_tiles_next(tl_tiles *t)
+{
+    const int first = tl_core_id(), step = t->shape.cores, count = t->shape.count, ahead = t->shape.ahead;
+    const int tile = ++t->tile;
+    if (tile == t->shape.tiles)
+        return closed(t);
+    t->at = &t->lanes[0].at[tile & 1];
+    if (!ahead && tile)
         swap(t, tile);
     for (int s = first; s < count; s += step)
         await(&t->lanes[s]);
     tl_barrier();
-    if (!t->ahead)
-        return;
+    if (!ahead)
+        return 1;
     for (int s = first; s < count; s += step) {
         if (tile)
             leave(t, s, tile - 1);
-        if (tile + 1 < t->tiles)
-            fetch(t, s, tile + 1);
+        if (tile + 1 < t->shape.tiles)
+            fetch(&t->lanes[s], s < t->shape.reads, tile + 1);
     }
-}
-
-void tl_tiles_close(const tl_tiles *t)
-{
-    for (int s = tl_core_id(); s < t->count; s += t->cores)
-        await(&t->lanes[s]);
-    tl_barrier();
-    for (int s = tl_core_id(); s < t->count; s += t->cores) {
-        leave(t, s, t->tiles - 1);
-        await(&t->lanes[s]);
-    }
-    tl_barrier();
+    return 1;
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -93,10 +94,13 @@ def test_a_wrong_gradient_in_the_update_is_seen_as_a_gradient(l1: str, tmp_path:
     """In the loop itself: what is recorded is the very number that the update uses."""
     made = deployed(tmp_path / "net", l1=l1)
     loops = (made.folder / "loops.c").read_text()
-    start = loops.index("0.weight: sgd */")
-    wrong = loops[start:].replace("__builtin_fmaf(v0, v1", "1.01f * __builtin_fmaf(v0, v1")
-    assert wrong != loops[start:]
-    (made.folder / "loops.c").write_text(loops[:start] + wrong)
+    called = re.search(r"op_t_0_weight_sgd\(void\).*?(loop_\w+)\(", (made.folder / "net.c").read_text(), re.DOTALL)
+    assert called is not None
+    before, head, behind = loops.partition(f"void {called[1]}(")
+    body, end, others = behind.partition("\n}\n")
+    wrong = body.replace("__builtin_fmaf(v0, v1", "1.01f * __builtin_fmaf(v0, v1")
+    assert wrong != body
+    (made.folder / "loops.c").write_text("".join((before, head, wrong, end, others)))
     first = made.verify().verdict.first_failure
     assert first is not None and (first.kind, first.name) == ("gradient", "0.weight")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -79,13 +78,9 @@ def of_another_tensor(folder: Path) -> None:
     source = folder / "net.c"
     text = source.read_text()
     before, mark, _ = text.partition("F32(L2, net_add_restored1)")
-    _, _, statement = before.rpartition("TL_OP(")
-    assert mark and statement.count("net_add_half") == 1
-    early = re.compile(
-        rf"early_{statement.partition(')')[0]}\[.*?\}};", re.DOTALL
-    )  # where its first tile may come from
-    text = early.sub(lambda m: m[0].replace("net_add_half", "net_sigmoid_half"), text)
-    source.write_text(text.replace(statement, statement.replace("net_add_half", "net_sigmoid_half")))
+    _, _, table = before.rpartition("static const tl_stream ")
+    assert mark and table.count("net_add_half") == 1
+    source.write_text(text.replace(table, table.replace("net_add_half", "net_sigmoid_half")))
 
 
 @pytest.mark.parametrize("mistake", [truncated, of_another_tensor])

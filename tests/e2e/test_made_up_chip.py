@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,11 @@ import torch
 from torch import nn
 
 from trainlib_deployer.api import Deployment, deploy
-from trainlib_deployer.check.certificate import check_folder
+from trainlib_deployer.check.certificate import CertificateError, check_folder
 from trainlib_deployer.check.verify import read_plan
+from trainlib_deployer.emit.addresses import Addresses
+from trainlib_deployer.emit.listed import listed
+from trainlib_deployer.emit.loops import LoopLibrary
 from trainlib_deployer.errors import DoesNotFit
 from trainlib_deployer.machine.machine import Machine
 from trainlib_deployer.machine.targets import TARGETS
@@ -103,10 +107,10 @@ def test_its_figures_are_what_estimates_are_made_of(tmp_path: Path, wren: Machin
 
 def test_the_certificate_knows_the_alignment(tmp_path: Path) -> None:
     made = deployed(tmp_path / "net", wide(), 5, 21, outputs=19)
-    header = made.folder / "plan.h"
-    text = header.read_text()
-    place = re.search(r"OFFSET_(\w+) = (\d+), /\* L2", text)
-    assert place is not None and int(place[2]) % 48 == 0
-    header.write_text(text.replace(place[0], f"OFFSET_{place[1]} = {int(place[2]) + 16}, /* L2", 1))
-    with pytest.raises(Exception, match="not a multiple of 48"):
-        check_folder(made.folder)
+    listing = listed(made.plan, Addresses.of(made.plan), LoopLibrary())
+    name, place = next((n, p) for n, p in listing.places.items() if p.level == "L2" and p.offset)
+    assert place.offset % 48 == 0
+    check_folder(made.folder, listing)
+    moved = {**listing.places, name: replace(place, offset=place.offset + 16)}
+    with pytest.raises(CertificateError, match="not a multiple of 48"):
+        check_folder(made.folder, replace(listing, places=moved))

@@ -4,6 +4,7 @@ around what is planned."""
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -60,8 +61,9 @@ def planted(folder: Path, to: Path, position: int, statement: str) -> Path:
     """A copy of the project whose operation at `position` begins with a statement."""
     shutil.copytree(folder, to)  # what has been built too
     text = (to / "net.c").read_text()
-    assert text.count(f"TL_OP({position});") == 1
-    (to / "net.c").write_text(text.replace(f"TL_OP({position});", f"TL_OP({position}); {statement}"))
+    found = list(re.finditer(r"void op_\w+\(void\)\n\{\n", text))
+    end = found[position].end()
+    (to / "net.c").write_text(f"{text[:end]}    {statement}\n{text[end:]}")
     return to
 
 

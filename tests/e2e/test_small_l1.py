@@ -74,8 +74,9 @@ class Step:
 
     def run(self, plan: Plan, folder: Path) -> dict[Key, Values]:
         folder.mkdir()
-        Project(self.user, plan, STEPS, self.references).write(folder)
-        check_folder(folder)
+        project = Project(self.user, plan, STEPS, self.references)
+        project.write(folder)
+        check_folder(folder, project.listing)
         record = folder / "record.bin"
         CachedHost(self.store).run(folder, STEPS, plan.target.cores, record)
         return read_record(record, read_plan(folder)["trace"])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import subprocess
 from collections.abc import Iterator
-from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -17,15 +16,18 @@ import torch
 from tests.e2e.tile_layers import Layers, all_sums, optimizer
 from trainlib_deployer import passes
 from trainlib_deployer.capture.step import capture
-from trainlib_deployer.emit.calls import Addresses, call_lines
+from trainlib_deployer.emit.addresses import Addresses
+from trainlib_deployer.emit.listed import Lister
+from trainlib_deployer.emit.listing import Home
 from trainlib_deployer.emit.loops import LoopLibrary
 from trainlib_deployer.emit.names import comment
-from trainlib_deployer.emit.tiles import tiled_lines
+from trainlib_deployer.emit.operation_text import body_text, table_text
+from trainlib_deployer.emit.tables import Tables
 from trainlib_deployer.kernels.table import ROWS
 from trainlib_deployer.machine.pulp_open import PULP_OPEN
 from trainlib_deployer.machine.targets import resolve
 from trainlib_deployer.ops.lower import lower
-from trainlib_deployer.passes.coalesce import merged
+from trainlib_deployer.passes.coalesce import coalesced
 from trainlib_deployer.plan.best_tiling import Job, Prospects, best_tiling, names_in, prospects
 from trainlib_deployer.plan.chains import chained
 from trainlib_deployer.plan.tiles import Room, Tiling
@@ -140,44 +142,53 @@ def every_chain(program: Program) -> Program:
 
 
 class Places(Addresses):
-    """All tensors side by side in L2, each with a place of its own."""
+    """All tensors side by side in L2, each with a place of its own; operations are called by numbers."""
 
+    program: Program
     offsets: dict[str, int]
+    end: int
+    compared: int  # bytes; behind them lies what nobody reads, such as what passes from tile to tile
 
     @staticmethod
     def among(program: Program) -> Places:
         at = Places.__new__(Places)
-        at.program = program
-        at.offsets, at.end = {}, 0
+        offsets, end, compared = {}, 0, 0
         read = {v.tensor for op in program.ops for v in op.reads}
         results = {program.loss, *(t for _, t in (*program.outputs, *program.gradients))}
         dead = [t for t in program.tensors.values() if not (t.role.persistent or t.name in read | results)]
         for t in (*(t for t in program.tensors.values() if t not in dead), *dead):
             if t in dead[:1]:
-                at.compared = at.end
-            at.offsets[t.name] = at.end
-            at.end += PULP_OPEN.aligned(t.nbytes) + 16
-        at.compared = at.compared or at.end
+                compared = end
+            offsets[t.name] = end
+            end += PULP_OPEN.aligned(t.nbytes) + 16
+        for name, value in {"program": program, "offsets": offsets, "end": end, "compared": compared or end}.items():
+            object.__setattr__(at, name, value)
         return at
 
-    program: Program
-    end: int
-    cores: int = TEAM
-    compared: int = 0  # bytes; behind them lies what nobody reads, such as what passes from tile to tile
+    @property
+    def operations(self) -> Names:
+        return Names()
+
+    @property
+    def near(self) -> str:
+        return "L1"
 
     def recorded(self, tensor: str) -> bool:
         return False  # what a build records is compared like everything else
 
-    def base(self, tensor: str) -> str:
-        return f"(({self.program.tensors[tensor].dtype.c_name} *)(l2 + {self.offsets[tensor]}))"
+    def home(self, tensor: str) -> Home:
+        text = f"(({self.program.tensors[tensor].dtype.c_name} *)(l2 + {self.offsets[tensor]}))"
+        return Home(tensor, "L2", text)
 
-    def scratch(self, position: int) -> str:
-        return f"SCRATCH_{position}"
+    def scratch(self, at: int) -> Home:
+        return Home(f"scratch_{at}", "L1", f"SCRATCH_{at}")
 
-    def run_by(self, cores: int) -> Places:
-        same = copy(self)
-        same.cores = cores
-        return same
+
+class Names:
+    """Of operations."""
+
+    def __getitem__(self, number: int) -> str:
+        return str(number)
 
 
 @dataclass
@@ -218,19 +229,25 @@ class Comparison:
         return "\n".join(lines) + "\n"
 
     def source(self) -> str:
-        blocks = [self.untiled(k, op) for k, op in enumerate(self.program.ops)]
-        blocks += [self.tiled(i, c) for i, c in enumerate(self.cases)]
+        tables = Tables()
+        blocks = [self.untiled(k, op, tables) for k, op in enumerate(self.program.ops)]
+        blocks += [self.tiled(i, c, tables) for i, c in enumerate(self.cases)]
         headers = sorted({r.header for r in ROWS})
         lines = ["cases.h", "loops.h", "tl_stream.h", *headers]
         lines = [f'#include "{h}"' for h in lines]
         lines += [
             *(r.prototype for r in ROWS),
             "extern tl_lane lanes[];",
-            "#define LANES(position) lanes",
-            "#define TRANSFERS(call) call",
-            "#define PLAN_CORES tl_num_cores()",
+            "#define LANES(operation) lanes",
+            "#define PLAN_CORES 0",  # known when a case begins
+            "#define OPEN(t, streams, lanes, shape) tl_tiles_open(t, streams, lanes, of_all(shape))",
+            "#define NEXT tl_tiles_next",
+            "#define AT(stream) tl_tiles_at(&t, stream)",
+            "static inline tl_shape of_all(tl_shape shape)",
+            "{ shape.cores = (unsigned char)tl_num_cores(); return shape; }",
         ]
-        lines += ["#define TILE(position, stream) ((char *)l1 + TILE_##position##_##stream)", *blocks]
+        lines += ["#define TILE(operation, stream) ((char *)l1 + TILE_##operation##_##stream)"]
+        lines += [*tables.text(), *blocks]
         rows = [f"{{case{i}, {used(c.tiling)}, {c.cores}}}" for i, c in enumerate(self.cases)]
         lines.append(f"const one_case cases[] = {{{', '.join(rows)}}};")
         mine = [self.of(op) for op in self.program.ops]
@@ -238,13 +255,15 @@ class Comparison:
         lines.append(f"const one_operation operations[] = {{{', '.join(rows)}}};")
         return "\n".join(lines) + "\n"
 
-    def untiled(self, position: int, op: Op) -> str:
-        text = "\ntl_barrier();\n".join(call_lines(o, position, self.at, self.library) for o in links(op))
+    def untiled(self, position: int, op: Op, tables: Tables) -> str:
+        lister = Lister(self.at, self.library, TEAM)
+        listed = [lister.operation(link, position, None) for link in links(op)]
+        text = "\ntl_barrier();\n".join("{\n" + "\n".join(body_text(o, (), tables)) + "\n}" for o in listed)
         define = f"#define SCRATCH_{position} ((void *)scratch)"
         undefine = f"#undef SCRATCH_{position}"
         return f"{define}\nstatic void whole{position}(void *unused)\n{{\n(void)unused;\n{text}\n}}\n{undefine}"
 
-    def tiled(self, number: int, case: Case) -> str:
+    def tiled(self, number: int, case: Case, tables: Tables) -> str:
         """Buffers lie without gaps in an order of chance."""
         sizes = [s.nbytes for s in case.tiling.streams]
         offset, places = PULP_OPEN.aligned(case.tiling.scratch), {}
@@ -253,12 +272,13 @@ class Comparison:
             offset += sizes[k]
         lines = ["enum { " + ", ".join(f"TILE_{number}_{k} = {v}" for k, v in places.items()) + " };"] if places else []
         lines += [f"#define SCRATCH_{number} ((void *)l1)", f"/* {comment(str(case))} */"]
-        text = tiled_lines(case.op, case.tiling, number, self.at.run_by(case.cores), self.library)
+        operation = Lister(self.at, self.library, case.cores).operation(case.op, number, case.tiling)
         lines += [
+            *table_text(operation, tables),
             f"static void case{number}(void *unused)",
             "{",
             "(void)unused;",
-            text,
+            *body_text(operation, (), tables),
             "}",
             f"#undef SCRATCH_{number}",
         ]
@@ -266,9 +286,9 @@ class Comparison:
 
     def loops(self) -> tuple[str, str]:
         found = self.library.source()
-        head = "#include <stdint.h>\n" + "".join(text.split("\n{", 1)[0] + ";\n" for _, text, _ in found)
+        head = "#include <stdint.h>\n" + "".join(text.split("\n{", 1)[0] + ";\n" for _, text in found)
         includes = "".join(f'#include "{h}"\n' for h in ("loops.h", "tl_hal.h", "tl_loop.h"))
-        return head, includes + "\n".join(text for _, text, _ in found) + "\n"
+        return head, includes + "\n".join(text for _, text in found) + "\n"
 
     def image(self) -> Image:
         """L2 before the step."""
@@ -299,7 +319,7 @@ def links(op: Op) -> list[Op]:
     if not isinstance(op.kind, Chain):
         return [op]
     found = [replace(op, kind=k, reads=r, writes=w) for k, r, w in op.kind.links(op.reads, op.writes)]
-    return [merged(o) if isinstance(o.kind, Loop) else o for o in found]
+    return [coalesced(o) for o in found]
 
 
 NUMPY = {"float": np.float32, "int32_t": np.int32, "uint16_t": np.uint16, "uint8_t": np.uint8}

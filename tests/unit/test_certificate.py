@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 import torch
 from torch import nn
 
-from trainlib_deployer.api import deploy
+from trainlib_deployer.api import Deployment, deploy
 from trainlib_deployer.check.certificate import CertificateError, Emitted, check
+from trainlib_deployer.check.in_place import in_place
+from trainlib_deployer.emit.addresses import Addresses
+from trainlib_deployer.emit.listed import listed
+from trainlib_deployer.emit.listing import Call, Pointer
+from trainlib_deployer.emit.loops import LoopLibrary
 from trainlib_deployer.plan import layout
-from trainlib_deployer.plan.elementwise import elementwise
-from trainlib_deployer.program.ir import Program
+from trainlib_deployer.program.expr import Reduction
+from trainlib_deployer.program.ir import DType, Program, View
 from trainlib_deployer.program.lifetimes import Lifetime, lifetimes
+from trainlib_deployer.program.loop import Loop
 
 
 def small_net() -> nn.Module:
@@ -25,24 +32,33 @@ def small_net() -> nn.Module:
     )
 
 
-def deployed(folder: Path, l1: str = "128M") -> Path:
-    deploy(
-        small_net(),
-        torch.randn(2, 2, 7, 9),
-        torch.randn(2, 105),
-        loss=nn.MSELoss(),
-        l1=l1,
-        l2="2M",
-        cores=3,
-        steps=1,
-        out=folder,
-    )
-    return folder
+def deployed(folder: Path, l1: str = "128M") -> Deployment:
+    data = [(torch.randn(2, 2, 7, 9), torch.randn(2, 105))]
+    return deploy(small_net(), *data[0], data=data, loss=nn.MSELoss(), l1=l1, l2="2M", cores=3, steps=1, out=folder)
+
+
+def emitted_by(made: Deployment) -> Emitted:
+    listing = listed(made.plan, Addresses.of(made.plan), LoopLibrary())
+    return Emitted.read(made.folder, listing)
 
 
 @pytest.fixture(scope="module")
 def emitted(tmp_path_factory: pytest.TempPathFactory) -> Emitted:
-    return Emitted.read(deployed(tmp_path_factory.mktemp("project") / "net"))
+    return emitted_by(deployed(tmp_path_factory.mktemp("project") / "net"))
+
+
+def moved(emitted: Emitted, name: str, **changes: Any) -> Emitted:
+    """With something at another place."""
+    places = dict(emitted.listing.places)
+    places[name] = replace(places[name], **changes)
+    return replace(emitted, listing=replace(emitted.listing, places=places))
+
+
+def changed(emitted: Emitted, at: int, **changes: Any) -> Emitted:
+    """With another operation at a position."""
+    operations = list(emitted.listing.operations)
+    operations[at] = replace(operations[at], **changes)
+    return replace(emitted, listing=replace(emitted.listing, operations=tuple(operations)))
 
 
 def wrong(emitted: Emitted) -> str:
@@ -59,7 +75,7 @@ def test_what_is_emitted_holds(emitted: Emitted) -> None:
 
 
 def test_deployments_are_checked(tmp_path: Path) -> None:
-    text = (deployed(tmp_path / "net", l1="16k") / "plan.json").read_text()
+    text = (deployed(tmp_path / "net", l1="16k").folder / "plan.json").read_text()
     assert '"checked": true' in text and '"checked": false' not in text
 
 
@@ -77,25 +93,27 @@ def alive_together(emitted: Emitted) -> tuple[str, str]:
 
 def test_overlap(emitted: Emitted) -> None:
     first, second = alive_together(emitted)
-    at = emitted.places[first][1]
-    moved = re.sub(rf"(OFFSET_{second} = )\d+", rf"\g<1>{at}", emitted.header)
-    assert f"{first} and {second} both use byte {at}" in wrong(replace(emitted, header=moved))
-    odd = re.sub(rf"(OFFSET_{second} = )\d+", rf"\g<1>{at + 4}", emitted.header)
-    assert f"{second}: offset {at + 4} is not a multiple of 16" in wrong(replace(emitted, header=odd))
+    at = emitted.listing.places[first].offset
+    assert f"{first} and {second} both use byte {at}" in wrong(moved(emitted, second, offset=at))
+    assert f"{second}: offset {at + 4} is not a multiple of 16" in wrong(moved(emitted, second, offset=at + 4))
+
+
+def test_another_level(emitted: Emitted) -> None:
+    first, _ = alive_together(emitted)
+    assert f"{first}: used in L1, planned in L2" in wrong(moved(emitted, first, level="L2"))
 
 
 def test_false_figures(emitted: Emitted) -> None:
-    for what in ("USED", "LOWER_BOUND"):
-        changed = re.sub(rf"(#define PLAN_L1_{what} )\d+", r"\g<1>17", emitted.header)
-        assert "L1: " in wrong(replace(emitted, header=changed))
+    for what in ("used", "lower_bound"):
+        levels = {name: {**level, what: 17} for name, level in emitted.plan["levels"].items()}
+        assert "L1: " in wrong(replace(emitted, plan={**emitted.plan, "levels": levels}))
 
 
 def test_operations_in_another_order(emitted: Emitted) -> None:
     """The first two operations exchanged: what the second reads does not exist yet."""
-    parts = re.split(r"(    next\(\d+\);\n)", emitted.net)
-    head, brace, first = parts[0].rpartition("\n{\n")
-    swapped = "".join([head, brace, parts[2], parts[1], first, *parts[3:]])
-    assert "is read before anything writes it" in wrong(replace(emitted, net=swapped))
+    first, second, *rest = emitted.listing.operations
+    swapped = replace(emitted.listing, operations=(second, first, *rest))
+    assert "is read before anything writes it" in wrong(replace(emitted, listing=swapped))
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -114,65 +132,58 @@ def test_an_early_death_is_caught(seed: int, tmp_path: Path, monkeypatch: pytest
     assert not (tmp_path / "net").exists()
 
 
-GOOD = """\
-        const float *p0 = r0 + i0 * 63;
-        float *q0 = w0 + i0 * 63;
-        const float v1 = p1[0];
-        for (int i = 0; i < 63; i++) {
-            const float v0 = p0[i];
-            q0[i] = v2;
-        }
-"""
+def shared_by(emitted: Emitted) -> tuple[int, str, str]:
+    """An operation that works in place: what it reads the last of, and what it writes there."""
+    tensors = emitted.plan["tensors"]
+    for b in emitted.plan["buffers"]:
+        if b["aliases"]:
+            old, new = (tensors[name]["c_name"] for name in (b["name"], b["aliases"][0]))
+            step = range(len(emitted.listing.operations))
+            return next(at for at in step if new in {h.name for h in emitted.listing.used(at)}), old, new
+    raise AssertionError("the net is meant to work in place somewhere")
 
 
-def test_work_in_place_must_be_elementwise() -> None:
-    assert elementwise(GOOD, "r0", "w0")
-    assert not elementwise(GOOD.replace("r0 + i0 * 63", "r0 + i0 * 62"), "r0", "w0"), "other rows"
-    assert not elementwise(GOOD.replace("p0[i]", "p0[i * 2]"), "r0", "w0"), "other elements"
-    assert not elementwise(GOOD.replace("p1[0]", "p0[0]"), "r0", "w0"), "one element for all"
-    lines = GOOD.splitlines()
-    lines[4], lines[5] = lines[5], lines[4]
-    assert not elementwise("\n".join(lines), "r0", "w0"), "written before it is read"
-    flat = "    for (int i = lo; i < hi; i++) {\n        const float v0 = r0[i];\n        w0[i] = v1;\n    }\n"
-    assert elementwise(flat, "r0", "w0") and not elementwise(flat, "r1", "w0")
+def with_view(call: Call, index: int, change: Callable[[View], View]) -> Call:
+    """With another view of one operand of its loop: writes first, then reads."""
+    loop = call.loop
+    assert loop is not None
+    views = [*loop.writes, *loop.reads]
+    views[index] = change(views[index])
+    count = len(loop.writes)
+    return replace(call, loop=replace(loop, writes=tuple(views[:count]), reads=tuple(views[count:])))
 
 
-FOUR = """\
-    int i = lo;
-    for (; i < hi - 3; i += 4) {
-        const float v0_0 = r0[i];
-        const float v0_1 = r0[i + 1];
-        const float v0_2 = r0[i + 2];
-        const float v0_3 = r0[i + 3];
-        w0[i] = v1_0;
-        w0[i + 1] = v1_1;
-        w0[i + 2] = v1_2;
-        w0[i + 3] = v1_3;
-    }
-    for (; i < hi; i++) {
-        const float v0 = r0[i];
-        w0[i] = v1;
-    }
-"""
+def test_work_in_place_must_be_elementwise(emitted: Emitted) -> None:
+    """The same bytes in a loop that reads other elements than it writes are refused."""
+    at, old, new = shared_by(emitted)
+    ((call,),) = emitted.listing.operations[at].calls
+    pointers = [a.home.name if isinstance(a, Pointer) else "" for _, a in call.arguments]
+    source, target = pointers.index(old), pointers.index(new)
+    further = list(call.arguments)
+    further[source] = ("", Pointer(cast(Pointer, further[source][1]).home, 1))
+    twice = list(call.arguments)
+    twice[target] = twice[source]
+    mistakes = [
+        replace(call, arguments=tuple(further)),
+        replace(call, arguments=tuple(twice)),
+        replace(call, loop=None),
+        with_view(call, source, lambda v: replace(v, strides=tuple(2 * s for s in v.strides))),
+        with_view(call, source, lambda v: replace(v, strides=(0,) * len(v.strides))),
+    ]
+    operation = emitted.listing.operations[at]
+    assert in_place(operation, old, new)
+    assert not any(in_place(replace(operation, calls=((mistake,),)), old, new) for mistake in mistakes)
+    assert "both use byte" in wrong(changed(emitted, at, calls=((mistakes[0],),)))
 
 
-def test_four_elements_at_a_time_are_read_before_they_are_written() -> None:
-    assert elementwise(FOUR, "r0", "w0")
-    lines = FOUR.splitlines()
-    lines[5], lines[6] = lines[6], lines[5]
-    assert not elementwise("\n".join(lines), "r0", "w0"), "the last is read after the first is written"
-    assert not elementwise(FOUR.replace("i += 4", "i += 2"), "r0", "w0"), "elements that were written before"
-    assert not elementwise(FOUR.replace("w0[i + 2]", "w0[i + 1]"), "r0", "w0"), "one element twice"
-    assert not elementwise(FOUR.replace("r0[i + 2]", "r0[i + 4]"), "r0", "w0"), "of the next four"
-    assert not elementwise(FOUR.replace("for (; i < hi; i++)", "for (int i = lo; i < hi; i++)"), "r0", "w0"), "again"
-
-
-def test_sharing_without_a_loop_is_an_overlap(emitted: Emitted) -> None:
-    """Where a tensor follows another in place, the same bytes in a loop that shifts them are refused."""
-    shared = [b for b in emitted.plan["buffers"] if b["aliases"]]
-    assert shared, "the net is meant to work in place somewhere"
-    shifted = re.sub(r"(\br\d+)\[i\]", r"\1[i + 1]", re.sub(r"(\bp\d+)\[i\]", r"\1[i + 1]", emitted.loops))
-    assert "both use byte" in wrong(replace(emitted, loops=shifted))
+def test_a_reduction_in_place_is_refused(emitted: Emitted) -> None:
+    at, old, new = shared_by(emitted)
+    operation = emitted.listing.operations[at]
+    assert in_place(operation, old, new)
+    ((call,),) = operation.calls
+    assert call.loop is not None and isinstance(call.loop.kind, Loop)
+    folding = replace(call.loop.kind, reductions=(Reduction("sum", 0, DType.F32),))
+    assert not in_place(replace(operation, calls=((replace(call, loop=replace(call.loop, kind=folding)),),)), old, new)
 
 
 @pytest.fixture(scope="module")
@@ -182,19 +193,18 @@ def streamed(tmp_path_factory: pytest.TempPathFactory) -> Emitted:
     net = nn.Sequential(nn.Linear(60, 90), nn.Tanh(), nn.Linear(90, 110), nn.Tanh(), nn.Linear(110, 30))
     data = [(torch.randn(2, 60), torch.randn(2, 30))]
     folder = tmp_path_factory.mktemp("streamed") / "net"
-    deploy(net, *data[0], data=data, loss=nn.MSELoss(), l1="20k", l2="2M", cores=3, steps=1, out=folder)
-    return Emitted.read(folder)
-
-
-EARLY_SOURCE = re.compile(r"(early_(\d+)\[\d+\] = \{\s*\{\{\(char \*\))(.*?)(, TILE\()")
+    return emitted_by(
+        deploy(net, *data[0], data=data, loss=nn.MSELoss(), l1="20k", l2="2M", cores=3, steps=1, out=folder)
+    )
 
 
 def hosts(emitted: Emitted) -> list[tuple[int, int, str]]:
-    """Operations that start the first tile of another, that one, and the source of the first stream."""
+    """Operations that start the first tile of another, that one, and the source of its first early stream."""
+    listing = emitted.listing
     return [
-        (at, int(found[2]), found[3])
-        for at, text in enumerate(emitted.statements)
-        for found in EARLY_SOURCE.finditer(text)
+        (at, listing.positions[name], next(s.home.name for s in listing.tiles_of(name).streams if s.early and s.home))
+        for at, operation in enumerate(listing.operations)
+        for name in operation.starts
     ]
 
 
@@ -203,52 +213,47 @@ def test_what_comes_early_is_not_written_meanwhile(streamed: Emitted) -> None:
     assert len(hosts(streamed)) >= 3
     names = {t["c_name"]: n for n, t in streamed.plan["tensors"].items()}
     for host, guest, source in hosts(streamed):
-        name = re.sub(r".*[ .]", "", source.rstrip(")"))
         for at in range(host, guest):
             ops = [dict(op) for op in streamed.plan["ops"]]
-            ops[at]["writes"] = [*ops[at]["writes"], names[name]]
+            ops[at]["writes"] = [*ops[at]["writes"], names[source]]
             planted = replace(streamed, plan={**streamed.plan, "ops": ops})
-            assert f"operation {at} writes {name}, which comes early for operation {guest}" in wrong(planted)
+            assert f"operation {at} writes {source}, which comes early for operation {guest}" in wrong(planted)
 
 
 def test_what_comes_early_shares_no_byte_with_what_is_written(streamed: Emitted) -> None:
     """The host's result moved to where the source lies."""
     tensors = streamed.plan["tensors"]
     for host, guest, source in hosts(streamed):
-        name = re.sub(r".*[ .]", "", source.rstrip(")"))
-        level, begin = streamed.places[name]
+        place = streamed.listing.places[source]
         result = tensors[streamed.plan["ops"][host]["writes"][0]]["c_name"]
-        moved = re.sub(rf"(OFFSET_{result} = )\d+(, /\* )\w+", rf"\g<1>{begin + 16}\g<2>{level}", streamed.header)
-        found = wrong(replace(streamed, header=moved))
-        assert f"operation {host} writes {name}, which comes early for operation {guest}" in found
+        found = wrong(moved(streamed, result, offset=place.offset + 16, level=place.level))
+        assert f"operation {host} writes {source}, which comes early for operation {guest}" in found
 
 
-def test_a_tile_that_comes_early_is_awaited(streamed: Emitted) -> None:
+def test_a_tile_that_comes_early_is_started_once(streamed: Emitted) -> None:
     host, guest, _ = hosts(streamed)[0]
-    flagged = re.compile(rf"(LANES\({guest}\), PLAN_CORES, )(\d+)\}}")
-    forgotten = flagged.sub(r"\g<1>0}", streamed.net)
-    assert f"operation {guest}: stream" in wrong(replace(streamed, net=forgotten))
-    text = streamed.statements[host]
-    table = re.search(rf"TL_CONST static const tl_early early_{guest}\[.*?\n\s*\}};", text, re.DOTALL)
-    assert table is not None
-    assert f"operation {guest}: stream" in wrong(replace(streamed, net=streamed.net.replace(table[0], "")))
+    starts = streamed.listing.operations[host].starts
+    for others in ((), starts * 2):
+        assert f"operation {guest}: stream" in wrong(changed(streamed, host, starts=others))
 
 
 def test_no_function_ends_with_a_tile_on_its_way(streamed: Emitted) -> None:
     host, guest, _ = hosts(streamed)[-1]
-    end = f"    next({guest - 1});\n"
-    cut = streamed.net.replace(end, end + "}\n\nstatic void other(void)\n{\n")
-    assert host < guest
-    assert f"starts transfers of operation {guest} and ends before it" in wrong(replace(streamed, net=cut))
+    functions = (range(guest), range(guest, len(streamed.listing.operations)))
+    planted = replace(streamed, listing=replace(streamed.listing, functions=functions))
+    assert f"operation {host} starts transfers of operation {guest}, which does not run behind it" in wrong(planted)
 
 
 def test_a_tile_outside_of_its_buffers_is_caught(streamed: Emitted) -> None:
-    row = re.compile(r"\{\{(\d+), (\d+), 1, 1, (\d), ([01])\}, ")
-    longer = row.sub(lambda m: f"{{{{{m[1]}, {int(m[2]) + 4096}, 1, 1, {m[3]}, {m[4]}}}, ", streamed.net)
-    further = row.sub(lambda m: f"{{{{{m[1]}, {m[2]}, 1, 1, 2, {m[4]}}}, ", streamed.net)
-    for planted in (longer, further):
-        assert planted != streamed.net
-        assert "outside of its buffers" in wrong(replace(streamed, net=planted))
-    apart = re.sub(r"SECOND\(\d+, \d+\)", "48", streamed.net)
-    assert apart != streamed.net
-    assert "outside of its buffers" in wrong(replace(streamed, net=apart))
+    tiled = [(at, o.tiles) for at, o in enumerate(streamed.listing.operations) if o.tiles is not None]
+    for at, tiles in tiled:
+        for k, s in enumerate(tiles.streams):
+            further = [replace(s.way.moves[0], row_bytes=s.way.moves[0].row_bytes + 4096), *s.way.moves[1:]]
+            wide = [replace(m, buffer=7 if m.buffer else 0) for m in s.way.moves]
+            mistakes = [replace(s, way=replace(s.way, moves=tuple(further)))]
+            if any(m.buffer for m in s.way.moves):
+                mistakes += [replace(s, way=replace(s.way, moves=tuple(wide))), replace(s, second=1)]
+            for mistake in mistakes:
+                streams = (*tiles.streams[:k], mistake, *tiles.streams[k + 1 :])
+                planted = changed(streamed, at, tiles=replace(tiles, streams=streams))
+                assert f"of stream {k}: outside of its buffers" in wrong(planted)

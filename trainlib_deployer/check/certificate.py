@@ -1,13 +1,13 @@
-"""The certificate, checked against what was written: net.c says who is used when, plan.h says where it lies.
+"""The certificate: the memory plan, checked against what the C says.
 
-Lifetimes, overlaps, peak and lower bound are computed again from the text of the project. Nothing here shares code or
-data with the planner; tensor sizes, and which operands an operation writes, come from the program in plan.json.
+The listing (emit/listing.py), from which the C is written, says who is used when and where it lies. Lifetimes,
+overlaps, peak and lower bound are computed again from it. Nothing here shares code or data with the planner; tensor
+sizes, and which operands an operation writes, come from the program in plan.json.
 """
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -16,31 +16,16 @@ from typing import Any
 
 import numpy as np
 
-from trainlib_deployer.check.early import too_early, without_early
-from trainlib_deployer.check.streams import MOVE, ROW, outside
-from trainlib_deployer.plan.elementwise import elementwise, parameter_name
+from trainlib_deployer.check.early import too_early
+from trainlib_deployer.check.in_place import in_place
+from trainlib_deployer.check.streams import outside
+from trainlib_deployer.emit.listing import Listing
 
 GROUND = 16  # bytes that every buffer begins at, whatever a plan claims: stacks and C's own objects need it
-OFFSET = re.compile(r"^    OFFSET_(\w+) = (\d+), /\* (\w+) ", re.MULTILINE)
-DEFINE = re.compile(r"^#define PLAN_(\w+) (\d+)", re.MULTILINE)
-NEXT = re.compile(r"^    next\((\d+)\);$", re.MULTILINE)
-USE = re.compile(r"\b[A-Z][A-Z0-9_]*\((L\d),\s+(\w+)\)")
-ARGUMENT = re.compile(r",(?![^()]*\))")  # a comma outside of parentheses
-STREAM = re.compile(r"\{\(char \*\)(.*?), TILE\(")
-BUFFER = re.compile(r"\b(SCRATCH|TILE|SECOND|LANES)\((\w+)(?:,\s+(\d+))?\)")
-TRACE = re.compile(r"^ *TRACE\(.*$", re.MULTILINE)
-COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
-LOOP_CALL = re.compile(r"\b(loop\d+_\w+)\(([^;]*)\);")
-LOOP_BODY = re.compile(r"^void (loop\d+_\w+)\((.*?)\)\n\{\n(.*?)^\}", re.DOTALL | re.MULTILINE)
 
 
 class CertificateError(RuntimeError):
     """The planner or the writer of C is wrong: never the user's mistake."""
-
-
-def c_name(name: str) -> str:
-    """Of what is not a tensor: scratch, stacks, buffers."""
-    return re.sub(r"\W", "_", name)
 
 
 @dataclass(frozen=True)
@@ -65,60 +50,37 @@ class Level:
 
 @dataclass(frozen=True)
 class Emitted:
-    """The texts of a project."""
+    """What the C of a project is written from, and plan.json."""
 
-    net: str
-    header: str
-    loops: str
+    listing: Listing
     plan: Mapping[str, Any]
 
     @staticmethod
-    def read(folder: Path) -> Emitted:
-        net, header, loops = ((folder / name).read_text() for name in ("net.c", "plan.h", "loops.c"))
-        return Emitted(net, header, loops, json.loads((folder / "plan.json").read_text()))
+    def read(folder: Path, listing: Listing) -> Emitted:
+        return Emitted(listing, json.loads((folder / "plan.json").read_text()))
 
     @cached_property
-    def places(self) -> dict[str, tuple[str, int]]:
-        """C name to level and offset."""
-        return {name: (level, int(offset)) for name, offset, level in OFFSET.findall(self.header)}
+    def tensors(self) -> set[str]:
+        """Their C names."""
+        return {t["c_name"] for t in self.plan["tensors"].values()}
 
     @cached_property
     def sizes(self) -> dict[str, int]:
-        """C name to bytes: of tensors from their shapes, of everything else as asked for."""
-        other = {c_name(b["name"]): int(b["size"]) for b in self.plan["buffers"]}
+        """C name to bytes: of tensors from their shapes, of everything else as planned."""
+        other = {name: place.size for name, place in self.listing.places.items()}
         return other | {t["c_name"]: int(t["bytes"]) for t in self.plan["tensors"].values()}
-
-    @cached_property
-    def statements(self) -> list[str]:
-        """The C of every operation, in order."""
-        parts = NEXT.split(self.net)
-        positions = [int(p) for p in parts[1::2]]
-        if positions != list(range(len(positions))):
-            raise CertificateError("the operations of net.c are not numbered in order")
-        return [COMMENT.sub("", TRACE.sub("", part.rpartition("\n{\n")[2])) for part in parts[:-1:2]]
-
-    @cached_property
-    def functions(self) -> dict[str, tuple[list[str], str]]:
-        """Generated loops: parameters and body."""
-        return {name: (re.split(r",\s+", args), body) for name, args, body in LOOP_BODY.findall(self.loops)}
-
-    def used(self, text: str) -> Iterator[str]:
-        yield from (name for _, name in USE.findall(text) if name in self.places)
-        for macro, position, number in BUFFER.findall(text):
-            yield "_".join(filter(None, (macro.lower(), position, number)))
 
     def astray(self) -> list[str]:
         """Pointers into another level than the one where the plan puts the tensor."""
-        uses = sorted({(name, level) for level, name in USE.findall(self.net) if name in self.places})
-        return [
-            f"{n}: used in {level}, planned in {self.places[n][0]}" for n, level in uses if self.places[n][0] != level
-        ]
+        places, step = self.listing.places, range(len(self.listing.operations))
+        uses = {h for at in step for h in self.listing.used(at)} | {*self.listing.kept}
+        wrong = sorted((h.name, h.level) for h in uses if places[h.name].level != h.level)
+        return [f"{name}: used in {level}, planned in {places[name].level}" for name, level in wrong]
 
 
-def check_folder(folder: Path) -> dict[str, Level]:
+def check_folder(folder: Path, listing: Listing) -> dict[str, Level]:
     """Raises CertificateError unless the plan holds; notes in plan.json that it was checked."""
-    emitted = Emitted.read(folder)
-    found, wrong = check(emitted)
+    found, wrong = check(Emitted.read(folder, listing))
     if wrong:
         raise CertificateError("the memory plan does not hold:\n  " + "\n  ".join(wrong[:20]))
     path = folder / "plan.json"
@@ -132,7 +94,7 @@ def check(emitted: Emitted) -> tuple[dict[str, Level], list[str]]:
     stretches = lifetimes(emitted, wrong)
     partners: dict[str, str] = {}
     for first, second in clashes(stretches):
-        if in_place(emitted, first, second):
+        if follows(emitted, first, second):
             partners[second.name] = first.name
         else:
             at = max(first.birth, second.birth)
@@ -140,8 +102,8 @@ def check(emitted: Emitted) -> tuple[dict[str, Level], list[str]]:
                 f"operation {at}: {first.name} and {second.name} both use byte {max(first.begin, second.begin)}"
             )
     wrong += short_lives(emitted, stretches)
-    wrong += too_early(emitted.net, emitted.statements, emitted.plan, emitted.places)
-    wrong += outside(emitted.statements, emitted.sizes)
+    wrong += too_early(emitted.listing, emitted.plan)
+    wrong += outside(emitted.listing, emitted.sizes)
     levels = {name: figures(name, stretches, partners) for name in emitted.plan["levels"]}
     for name, level in levels.items():
         wrong += compare(name, level, emitted)
@@ -150,43 +112,39 @@ def check(emitted: Emitted) -> tuple[dict[str, Level], list[str]]:
 
 def lifetimes(emitted: Emitted, wrong: list[str]) -> list[Stretch]:
     """First to last operation that mentions each; what the interface hands out lives to the end of the step."""
-    end = max(len(emitted.statements), 1)
+    listing, end = emitted.listing, max(len(emitted.listing.operations), 1)
     spans: dict[str, tuple[int, int]] = {}
-    for at, text in enumerate(emitted.statements):
-        for name in emitted.used(text):
-            spans[name] = (spans.get(name, (at, at))[0], at + 1)
-    for name in emitted.used(NEXT.split(emitted.net)[-1]):
-        if name in spans:
-            spans[name] = (spans[name][0], end)
+    for at in range(len(listing.operations)):
+        for home in listing.used(at):
+            spans[home.name] = (spans.get(home.name, (at, at))[0], at + 1)
+    for home in listing.kept:
+        if home.name in spans:
+            spans[home.name] = (spans[home.name][0], end)
     wrong += unwritten(emitted, spans)
     spans |= {t["c_name"]: (0, end) for t in emitted.plan["tensors"].values() if t["persistent"]}
-    for b in emitted.plan["buffers"]:  # stacks and the like: what no statement names
-        if b["name"] not in emitted.plan["tensors"]:
-            spans.setdefault(c_name(b["name"]), (b["birth"], b["death"]))
+    for name, place in listing.places.items():  # stacks and the like: what no operation names
+        if name not in emitted.tensors:
+            spans.setdefault(name, (place.birth, place.death))
     found, alignment = [], int(emitted.plan["target"]["alignment"])
     if alignment <= 0 or alignment % GROUND:
         raise CertificateError(f"an alignment of {alignment} bytes: at least {GROUND}, and multiples of it, are needed")
     for name, (birth, death) in spans.items():
-        level, begin = emitted.places[name]
+        place = listing.places[name]
         size = -(-emitted.sizes[name] // alignment) * alignment
-        found.append(Stretch(name, level, begin, begin + size, birth, death))
-        if begin % alignment:
-            wrong.append(f"{name}: offset {begin} is not a multiple of {alignment}")
+        found.append(Stretch(name, place.level, place.offset, place.offset + size, birth, death))
+        if place.offset % alignment:
+            wrong.append(f"{name}: offset {place.offset} is not a multiple of {alignment}")
     return found
 
 
 def short_lives(emitted: Emitted, stretches: list[Stretch]) -> list[str]:
     """Buffers that are used before or after the plan says, whether or not another one is in the way."""
-    tensors = emitted.plan["tensors"]
-    claims: dict[str, tuple[int, int]] = {}
-    for b in emitted.plan["buffers"]:
-        for name in (b["name"], *b["aliases"]):
-            claims[tensors[name]["c_name"] if name in tensors else c_name(name)] = b["birth"], b["death"]
     wrong = []
     for s in stretches:
-        birth, death = claims.get(s.name, (s.death, s.birth))
-        if not birth <= s.birth < s.death <= death:
-            wrong.append(f"{s.name}: used in operations {s.birth} to {s.death - 1}, planned for {birth} to {death - 1}")
+        claim = emitted.listing.places[s.name]
+        if not claim.birth <= s.birth < s.death <= claim.death:
+            planned = f"planned for {claim.birth} to {claim.death - 1}"
+            wrong.append(f"{s.name}: used in operations {s.birth} to {s.death - 1}, {planned}")
     return wrong
 
 
@@ -214,45 +172,12 @@ def clashes(stretches: list[Stretch]) -> Iterator[tuple[Stretch, Stretch]]:
             yield row, rows[i + 1 + j]
 
 
-def in_place(emitted: Emitted, old: Stretch, new: Stretch) -> bool:
-    """True when one generated loop reads the last of `old` and writes the first of `new`, element by element."""
+def follows(emitted: Emitted, old: Stretch, new: Stretch) -> bool:
+    """True when one operation reads the last of `old` and writes the first of `new` over it, element by element."""
     if old.death - 1 != new.birth or (old.begin, old.end) != (new.begin, new.end):
         return False
-    text = " ".join(without_early(emitted.statements[new.birth]).split())  # long names wrap lines
-    if "tl_tiles_open" in text:
-        if emitted.plan["ops"][new.birth]["kind"] != "map":
-            return False
-        if any(s.name in emitted.used(home) for home in STREAM.findall(text) for s in (old, new)):
-            return same_windows(emitted, old, new)
-    calls = LOOP_CALL.findall(text)  # of a tiled operation there may be several; what lives in L1 is named in each
-    return bool(calls) and all(in_place_call(emitted, old, new, *call) for call in calls)
-
-
-def in_place_call(emitted: Emitted, old: Stretch, new: Stretch, function: str, given: str) -> bool:
-    """One call of a generated loop: what it reads of `old` it writes over with `new`."""
-    if function not in emitted.functions:
-        return False
-    parameters, body = emitted.functions[function]
-    arguments = [" ".join(a.split()) for a in ARGUMENT.split(given)]
-    places = dict(zip(parameters, arguments, strict=True))
-    writes = [p for p, a in places.items() if new.name in emitted.used(a)]
-    reads = [p for p, a in places.items() if old.name in emitted.used(a)]
-    if len(writes) != 1 or not reads or any(not p.startswith("const ") for p in reads):
-        return False
-    target = parameter_name(writes[0])
-    same_start = all(places[p].partition(")")[2] == places[writes[0]].partition(")")[2] for p in reads)
-    return same_start and all(elementwise(body, parameter_name(p), target) for p in reads)
-
-
-def same_windows(emitted: Emitted, old: Stretch, new: Stretch) -> bool:
-    """Tile by tile the bytes that are read are those that are written afterwards."""
-    text = " ".join(without_early(emitted.statements[new.birth]).split())
-    streams = [list(emitted.used(home)) for home in STREAM.findall(text)]
-    before, after = ([k for k, names in enumerate(streams) if s.name in names] for s in (old, new))
-    table = text.partition(" tl_part parts")[2].partition("};")[0]
-    rows = [MOVE.findall(row) for row in ROW.findall(table)]
-    windows = [[m.rsplit(", ", 2)[0] for m in row] for row in rows if len(row) == len(streams)]
-    return len(after) == 1 and bool(before and windows) and all(w[b] == w[after[0]] for w in windows for b in before)
+    tensors = emitted.tensors
+    return {old.name, new.name} <= tensors and in_place(emitted.listing.operations[new.birth], old.name, new.name)
 
 
 def figures(level: str, stretches: list[Stretch], partners: Mapping[str, str]) -> Level:
@@ -274,16 +199,13 @@ def figures(level: str, stretches: list[Stretch], partners: Mapping[str, str]) -
 
 
 def compare(name: str, level: Level, emitted: Emitted) -> list[str]:
-    """What the header promises and the compiler asserts, against what was found."""
-    defined = {key: int(value) for key, value in DEFINE.findall(emitted.header)}
+    """What the plan claims and the compiler asserts, against what was found."""
+    claim = emitted.plan["levels"][name]
     wrong = []
-    if defined.get(f"{name}_USED") != level.peak:
-        wrong.append(
-            f"{name}: {defined.get(f'{name}_USED')} bytes planned, but the highest byte in use ends at {level.peak}"
-        )
-    if defined.get(f"{name}_LOWER_BOUND") != level.lower_bound:
-        claimed = defined.get(f"{name}_LOWER_BOUND")
-        wrong.append(f"{name}: lower bound {claimed}, but {level.lower_bound} bytes are in use at once")
-    if level.peak > int(emitted.plan["levels"][name]["size"]):
+    if claim["used"] != level.peak:
+        wrong.append(f"{name}: {claim['used']} bytes planned, but the highest byte in use ends at {level.peak}")
+    if claim["lower_bound"] != level.lower_bound:
+        wrong.append(f"{name}: lower bound {claim['lower_bound']}, but {level.lower_bound} bytes are in use at once")
+    if level.peak > int(claim["size"]):
         wrong.append(f"{name}: {level.peak} bytes do not fit")
     return wrong

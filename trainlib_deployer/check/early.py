@@ -1,70 +1,45 @@
-"""Tiles that come early, checked in the text of net.c: their source is finished, and the same function awaits them."""
+"""Tiles that come early: their source is finished, and the function that starts them awaits them."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-EARLY = re.compile(r"TL_CONST static const tl_early early_(\d+)\[\d+\] = \{(.*?)\n\s*\};", re.DOTALL)
-SOURCE = re.compile(r"\{\{\(char \*\)(.*?), TILE\((\d+), (\d+)\)")
-NAME = re.compile(r"\(L\d, (\w+)\)|\bnet_l\d\.(\w+)")
-FUNCTION = re.compile(
-    r"^static (?:__attribute__\(\(noinline\)\) )?void (\w+)\(void\)\n\{\n(.*?)^\}", re.DOTALL | re.MULTILINE
-)
-STARTED = re.compile(r"tl_tiles_early\(LANES\((\d+)\)")
-OPENED = re.compile(r"const tl_tiles t = \{[^}]*LANES\((\d+)\),\s+\w+,\s+(\d+)\}")
+from trainlib_deployer.emit.listing import Listing
 
 
-def without_early(statement: str) -> str:
-    """An operation's own streams only."""
-    return EARLY.sub("", statement)
-
-
-def too_early(
-    net: str, statements: Sequence[str], plan: Mapping[str, Any], places: Mapping[str, tuple[str, int]]
-) -> list[str]:
+def too_early(listing: Listing, plan: Mapping[str, Any]) -> Iterator[str]:
     """Sources that an operation between the start and the tile's own writes, in words; transfers left under way."""
-    wrong = left_under_way(net)
-    started, flagged = set[tuple[str, str]](), set[tuple[str, str]]()
+    function = {at: number for number, found in enumerate(listing.functions) for at in found}
     sizes = {t["c_name"]: int(t["bytes"]) for t in plan["tensors"].values()}
-    for host, statement in enumerate(statements):
-        for guest, mask in OPENED.findall(statement):
-            flagged |= {(guest, str(k)) for k in range(int(mask).bit_length()) if int(mask) >> k & 1}
-        for guest, table in EARLY.findall(statement):
-            for name, *stream in sources(table):
-                started.add((stream[0], stream[1]))
-                at = next((p for p in range(host, int(guest)) if name in written(plan, p, name, places, sizes)), None)
+    started: list[tuple[int, int]] = []
+    for host, operation in enumerate(listing.operations):
+        for name in operation.starts:
+            guest = listing.positions[name]
+            if guest <= host or function.get(guest) != function.get(host):
+                yield f"operation {host} starts transfers of operation {guest}, which does not run behind it"
+            for number, s in enumerate(listing.tiles_of(name).streams):
+                if not s.early or s.home is None:
+                    continue
+                started.append((guest, number))
+                source = s.home.name
+                at = next((p for p in range(host, guest) if source in written(plan, p, source, listing, sizes)), None)
                 if at is not None:
-                    wrong.append(f"operation {at} writes {name}, which comes early for operation {guest}")
-    return wrong + [f"operation {k}: stream {s} is not started where it is expected" for k, s in started ^ flagged]
+                    yield f"operation {at} writes {source}, which comes early for operation {guest}"
+    tiled = [(at, o.tiles.streams) for at, o in enumerate(listing.operations) if o.tiles is not None]
+    awaited = [(at, number) for at, streams in tiled for number, s in enumerate(streams) if s.early]
+    for at, number in sorted({*started, *awaited}):
+        if (started.count((at, number)), awaited.count((at, number))) != (1, 1):
+            yield f"operation {at}: stream {number} is not started where it is expected"
 
 
-def sources(table: str) -> Iterator[tuple[str, str, str]]:
-    """C names of tensors, and the operations and numbers of the streams that they come by."""
-    text = " ".join(table.split())
-    for expression, position, stream in SOURCE.findall(text):
-        yield from (("".join(found), position, stream) for found in NAME.findall(expression))
-
-
-def written(
-    plan: Mapping[str, Any], at: int, name: str, places: Mapping[str, tuple[str, int]], sizes: Mapping[str, int]
-) -> set[str]:
+def written(plan: Mapping[str, Any], at: int, name: str, listing: Listing, sizes: Mapping[str, int]) -> set[str]:
     """C names of what an operation writes; `name` among them where it shares bytes with that."""
     out = {plan["tensors"][t]["c_name"] for t in plan["ops"][at]["writes"]}
-    level, begin = places[name]
-    for other in tuple(out):
-        other_level, other_begin = places.get(other, ("", 0))
-        if level == other_level and begin < other_begin + sizes[other] and other_begin < begin + sizes[name]:
+    own = listing.places[name]
+    for other in tuple(out & listing.places.keys()):
+        place = listing.places[other]
+        apart = place.level != own.level or own.offset >= place.offset + sizes[other]
+        if not apart and place.offset < own.offset + sizes[name]:
             out.add(name)
     return out
-
-
-def left_under_way(net: str) -> list[str]:
-    """Transfers that the function which starts them does not await, or that nobody starts."""
-    wrong = []
-    for function, body in FUNCTION.findall(net):
-        opened = {position for position, _ in OPENED.findall(body)}
-        ahead = set(STARTED.findall(body)) - opened
-        wrong += [f"{function} starts transfers of operation {k} and ends before it" for k in ahead]
-    return wrong

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import prod
+from zlib import crc32
 
 from trainlib_deployer.emit.folds import fold
 from trainlib_deployer.emit.loop_text import Text, instructions, loads, of_record, stores, times
-from trainlib_deployer.emit.names import identifier
+from trainlib_deployer.emit.names import operation_identifier
 from trainlib_deployer.emit.rows import Pointer, Row, innermost
-from trainlib_deployer.program.ir import Op, Shape, View
+from trainlib_deployer.program.ir import Shape, View
 from trainlib_deployer.program.loop import Loop
 
 FEW_ROWS = 64  # up to so many rows a team may share badly
@@ -18,25 +19,21 @@ LONG_ROW = 32  # elements; shorter rows are not cut
 
 @dataclass
 class LoopLibrary:
-    """The loop functions of one project; equal bodies are written once."""
+    """The loop functions of one project; equal ones are written once, under a name that their text decides."""
 
-    functions: dict[str, str] = field(default_factory=dict)  # text without its name -> name
-    order: list[tuple[str, str, tuple[str, ...]]] = field(default_factory=list)  # name, text, first user's operations
+    found: dict[str, str] = field(default_factory=dict)  # name -> text
 
-    def function(self, op: Op) -> str:
-        """The name of the C function for this loop."""
-        kind = op.kind
-        assert isinstance(kind, Loop)
-        text = body_text(kind, op.reads, op.writes)
-        name = self.functions.get(text)
-        if name is None:
-            name = f"loop{len(self.order)}_{identifier(op.function or kind.name)}"
-            self.functions[text] = name
-            self.order.append((name, text.replace("@NAME@", name), op.fused or (op.name,)))
+    def function(self, kind: Loop, reads: tuple[View, ...], writes: tuple[View, ...], what: str) -> str:
+        """The name of the C function for this loop, which is a part of `what`."""
+        text = body_text(kind, reads, writes)
+        name = f"loop_{operation_identifier(what)}_{crc32(text.encode()):08x}"
+        whole = text.replace("@NAME@", name)
+        assert self.found.setdefault(name, whole) == whole, f"two loops are called {name}"
         return name
 
-    def source(self) -> list[tuple[str, str, tuple[str, ...]]]:
-        return self.order
+    def source(self) -> list[tuple[str, str]]:
+        """Names and texts: a further loop moves none of the others."""
+        return sorted(self.found.items())
 
 
 def flat(kind: Loop, reads: tuple[View, ...], writes: tuple[View, ...]) -> bool:

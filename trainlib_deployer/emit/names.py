@@ -34,6 +34,11 @@ def identifier(name: str) -> str:
     return clean
 
 
+def operation_identifier(name: str) -> str:
+    """What follows op_ in the name of an operation's function."""
+    return identifier(re.sub(r"[^A-Za-z0-9]+", "_", name).strip("_"))
+
+
 def output_identifier(name: str) -> str:
     """What follows net_ in the name of the function that returns an output."""
     clean = identifier(name)

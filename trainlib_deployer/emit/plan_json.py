@@ -6,7 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from trainlib_deployer.emit.calls import Addresses
+from trainlib_deployer.emit.addresses import Addresses
 from trainlib_deployer.emit.trace import Trace
 from trainlib_deployer.plan.early import early_moved, moved_at
 from trainlib_deployer.plan.plan import Buffer, Plan

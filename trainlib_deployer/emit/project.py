@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from golden.sketch import Key, Sketch
-from trainlib_deployer.emit.calls import Addresses, call_lines
+from trainlib_deployer.emit.addresses import Addresses
 from trainlib_deployer.emit.initial import (
     REFERENCE,
     SKETCH,
@@ -25,13 +24,22 @@ from trainlib_deployer.emit.initial import (
     string_lines,
 )
 from trainlib_deployer.emit.library import copy_library
+from trainlib_deployer.emit.listed import listed
+from trainlib_deployer.emit.listing import Listing
 from trainlib_deployer.emit.loops import LoopLibrary
-from trainlib_deployer.emit.names import another, comment, identifier, literal, output_identifier
+from trainlib_deployer.emit.names import (
+    another,
+    comment,
+    literal,
+    output_identifier,
+    unique_identifiers,
+)
+from trainlib_deployer.emit.operation_text import body_text, table_text
 from trainlib_deployer.emit.plan_json import plan_json
 from trainlib_deployer.emit.poison import poison_context
 from trainlib_deployer.emit.render import rendered
 from trainlib_deployer.emit.report import report
-from trainlib_deployer.emit.tiles import hosting_lines, tiled_lines
+from trainlib_deployer.emit.tables import Tables
 from trainlib_deployer.emit.trace import Trace, traces
 from trainlib_deployer.kernels.row import Row
 from trainlib_deployer.machine.machine import Machine
@@ -40,7 +48,6 @@ from trainlib_deployer.plan.plan import Buffer, Plan
 from trainlib_deployer.plan.rows import rows_called
 from trainlib_deployer.plan.tiles import LANE_BYTES
 from trainlib_deployer.program.ir import LEARNING_RATE, STEP, DType, Op, Role, Tensor, View
-from trainlib_deployer.program.segments import segments
 from trainlib_deployer.state.image import image_bytes
 from trainlib_deployer.state.layout import Layout
 from trainlib_deployer.user.model import UserModel
@@ -94,6 +101,10 @@ class Project:
         return LoopLibrary()
 
     @cached_property
+    def listing(self) -> Listing:
+        return listed(self.plan, self.at, self.library)
+
+    @cached_property
     def rows(self) -> list[Row]:
         return rows_called(self.plan)
 
@@ -127,7 +138,8 @@ class Project:
 
     def context(self) -> dict[str, Any]:
         program = self.plan.program
-        segments = self.segments()
+        tables = Tables()
+        operations = self.operations(tables)
         arguments = self.arguments()
         levels = [self.level(name) for name in self.plan.levels]
         names = self.at.names
@@ -149,8 +161,9 @@ class Project:
             "recorded": max((t.numel for t in program.of_role(Role.RECORDED)), default=0),
             "headers": sorted({r.header for r in self.rows} | ({"tl_stream.h"} if self.plan.tilings else set())),
             "prototypes": sorted(r.prototype for r in self.rows),
-            "segments": segments,
-            "operation_count": len(program.ops),
+            "operations": operations,
+            "functions": functions(self.listing),
+            "tables": tables.text(),
             "loops": [loop_entry(*entry) for entry in self.library.source()],
             "step_parameters": signature,
             "forward_parameters": inputs,
@@ -165,7 +178,7 @@ class Project:
             "dropout": KEY in program.tensors,
             "learning_rates": [literal(r, DType.F32) for r in self.user.rates],
             "persistent_traces": [self.trace_entry(t) for t in self.traces_after.get(None, ())],
-            "traces": self.traces,
+            "traces": [self.trace_entry(t) for t in self.traces],
             "trace_names": [string_lines(f"{t.kind} {t.name}") for t in self.traces],
             "reference_steps": reference_steps(self.references),
             "references": self.data.add(self.sketches(), name=REFERENCE),
@@ -214,21 +227,7 @@ class Project:
         }
 
     def offsets(self) -> list[dict[str, Any]]:
-        out = []
-        for b in self.plan.buffers:
-            for name in (b.name, *b.aliases):
-                clean = self.at.names.get(name) or identifier(name)
-                out.append(
-                    {
-                        "name": clean,
-                        "level": b.level,
-                        "offset": b.offset,
-                        "size": b.size,
-                        "birth": b.birth,
-                        "death": b.death,
-                    }
-                )
-        return out
+        return [{"name": name, **asdict(place)} for name, place in self.listing.places.items()]
 
     def arguments(self) -> list[dict[str, Any]]:
         """Inputs, then targets: the parameters of net_train_step."""
@@ -281,33 +280,41 @@ class Project:
         tensors = self.plan.program.tensors
         return references(self.references, [(t.kind, t.name, tensors[t.tensor].dtype) for t in self.traces])
 
+    @cached_property
+    def tags(self) -> dict[str, str]:
+        """Names of the numbers of recorded tensors."""
+        return unique_identifiers(f"{t.kind} {t.name}" for t in self.traces)
+
     def trace_entry(self, trace: Trace) -> dict[str, Any]:
         t = self.plan.program.tensors[trace.tensor]
-        pointer = self.at.pointer(View.whole(t))
-        return {"id": trace.id, "comment": comment(trace.name), "pointer": pointer, "bytes": t.nbytes}
-
-    def segments(self) -> list[dict[str, Any]]:
-        found = segments(self.plan.program)
-        return [{"name": name, "ops": [self.op_entry(i) for i in positions]} for name, positions in found.items()]
-
-    def op_entry(self, position: int) -> dict[str, Any]:
-        op = self.plan.program.ops[position]
         return {
-            "position": position,
-            "title": string_lines(op.name),
-            "comment": comment(describe(op)),
-            "label": describe(op).partition("; ")[0],
-            "macs": op.kind.macs() or 0,
-            "call": wrapped(self.lines(op, position)),
-            "traces": [self.trace_entry(t) for t in self.traces_after.get(position, ())],
+            "tag": f"TRACE_{self.tags[f'{trace.kind} {trace.name}']}",
+            "comment": comment(trace.name),
+            "pointer": self.at.pointer(View.whole(t)),
+            "bytes": t.nbytes,
         }
 
-    def lines(self, op: Op, position: int) -> str:
-        tiling = self.plan.tilings.get(position)
-        early = {guest: self.plan.tilings[guest] for guest in self.plan.guests.get(position, ())}
-        if tiling is None:
-            return hosting_lines(call_lines(op, position, self.at, self.library), early, self.at)
-        return tiled_lines(op, tiling, position, self.at, self.library, early)
+    def operations(self, tables: Tables) -> list[dict[str, Any]]:
+        """A table of streams stands before the first function that uses it."""
+        written = set[str]()
+        out = []
+        for position, (op, listed_op) in enumerate(zip(self.plan.program.ops, self.listing.operations, strict=True)):
+            guests = [self.listing.operations[self.listing.positions[n]] for n in listed_op.starts]
+            fresh = [o for o in (listed_op, *guests) if o.tiles is not None and o.name not in written]
+            written.update(o.name for o in fresh)
+            out.append(
+                {
+                    "name": listed_op.name,
+                    "title": string_lines(op.name),
+                    "comment": comment(describe(op)),
+                    "label": describe(op).partition("; ")[0],
+                    "macs": op.kind.macs() or 0,
+                    "tables": ["\n".join(table_text(o, tables)) for o in fresh],
+                    "lines": body_text(listed_op, guests, tables),
+                    "traces": [self.trace_entry(t) for t in self.traces_after.get(position, ())],
+                }
+            )
+        return out
 
 
 def described(t: Tensor) -> dict[str, Any]:
@@ -338,22 +345,14 @@ def c_alignment(target: Machine) -> int:
     return target.alignment & -target.alignment
 
 
-def loop_entry(name: str, text: str, users: tuple[str, ...]) -> dict[str, str]:
-    prototype = text.split("\n{", 1)[0]
-    return {"name": name, "text": text, "prototype": prototype, "comment": comment(", ".join(users))}
+def loop_entry(name: str, text: str) -> dict[str, str]:
+    return {"name": name, "text": text, "prototype": text.split("\n{", 1)[0]}
 
 
-BREAK = re.compile(r"(?<!\(L\d)(?<!&t), ")  # between arguments, not inside F32(L1, x)
-
-
-def wrapped(call: str, indent: str = "    ", width: int = 112) -> str:
-    """Indent a call's lines and break the long ones between fields."""
-    out: list[str] = []
-    for line in call.splitlines():
-        text = indent + line
-        deeper = " " * (len(text) - len(text.lstrip()) + 4)
-        while len(text) > width and (breaks := [m.start() for m in BREAK.finditer(text, len(deeper), width)]):
-            out.append(text[: breaks[-1] + 1])
-            text = deeper + text[breaks[-1] + 2 :]
-        out.append(text)
-    return "\n".join(out)
+def functions(listing: Listing) -> list[dict[str, Any]]:
+    """The parts of a step."""
+    names = ("forward", "loss", "backward", "update")
+    return [
+        {"name": name, "operations": [listing.operations[at].name for at in found]}
+        for name, found in zip(names, listing.functions, strict=False)
+    ]

@@ -1,0 +1,133 @@
+"""From the plan to the listing: what was decided, in the names of C. Nothing is decided here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from trainlib_deployer.emit.addresses import Addresses
+from trainlib_deployer.emit.listing import (
+    Argument,
+    Call,
+    Home,
+    Listing,
+    Move,
+    Operation,
+    Place,
+    Pointer,
+    Recorded,
+    Stream,
+    Tile,
+    Tiles,
+    Way,
+)
+from trainlib_deployer.emit.loops import LoopLibrary, flat
+from trainlib_deployer.kernels.row import Row
+from trainlib_deployer.plan import tiles as planned
+from trainlib_deployer.plan.early import first_bytes
+from trainlib_deployer.plan.links import Link, links
+from trainlib_deployer.plan.plan import Plan
+from trainlib_deployer.plan.tiles import Tiling
+from trainlib_deployer.program.call import Operand
+from trainlib_deployer.program.ir import Op, Part, View
+from trainlib_deployer.program.loop import Loop
+from trainlib_deployer.program.segments import segments
+
+TOKEN, SCRATCH = "@", "@scratch"  # what a row is handed in place of pointers
+
+
+def listed(plan: Plan, at: Addresses, library: LoopLibrary) -> Listing:
+    lister = Lister(at, library, plan.target.cores)
+    operations = []
+    for position, op in enumerate(plan.program.ops):
+        starts = tuple(at.operations[g] for g in plan.guests.get(position, ()))
+        operations.append(lister.operation(op, position, plan.tilings.get(position), starts))
+    results = [plan.program.loss, *(tensor for _, tensor in plan.program.outputs)]
+    functions = tuple(segments(plan.program).values())
+    return Listing(dict(places(plan, at)), tuple(operations), functions, tuple(at.home(t) for t in results))
+
+
+def places(plan: Plan, at: Addresses) -> Iterator[tuple[str, Place]]:
+    for b in plan.buffers:
+        for name in (b.name, *b.aliases):
+            yield at.name(name), Place(b.level, b.offset, b.size, b.birth, b.death)
+
+
+@dataclass(frozen=True)
+class Lister:
+    """`cores` is the team that rows are chosen for."""
+
+    at: Addresses
+    library: LoopLibrary
+    cores: int
+
+    def operation(self, op: Op, position: int, tiling: Tiling | None, starts: tuple[str, ...] = ()) -> Operation:
+        known: dict[int, tuple[Call, ...]] = {}  # equal tiles are one object
+        calls = []
+        for tile in links(op, tiling, self.cores):
+            if id(tile) not in known:
+                known[id(tile)] = tuple(self.call(op, position, link) for link in tile)
+            calls.append(known[id(tile)])
+        tiles = None if tiling is None else self.tiles(tiling, position)
+        return Operation(self.at.operations[position], tiles, starts, tuple(calls))
+
+    def call(self, op: Op, position: int, link: Link) -> Call:
+        part, reads = link.part, len(link.part.reads)
+        views = (*part.reads, *part.writes)
+        given = [self.argument(v, s) for v, s in zip(views, link.slots, strict=True)]
+        if isinstance(part.kind, Loop):
+            return self.loop_call(op.function or part.kind.name, part.kind, part, [*given[reads:], *given[:reads]])
+        assert link.row is not None, f"{part.kind} is neither a loop nor has it a kernel"
+        tokens = [Operand(f"{TOKEN}{i}", v) for i, v in enumerate(views)]
+        home = self.at.scratch(position)
+        known: dict[str, Argument] = {f"{TOKEN}{i}": a for i, a in enumerate(given)}
+        known[SCRATCH] = 0 if home is None else Pointer(home)
+        return Call(link.row.symbol, link.row.struct, tuple(fields(link.row, part, tokens, known)))
+
+    def loop_call(self, what: str, kind: Loop, part: Part, given: list[Argument]) -> Call:
+        name = self.library.function(kind, part.reads, part.writes, what)
+        if flat(kind, part.reads, part.writes):
+            given.append(kind.extents[0])
+        return Call(name, "", tuple(("", a) for a in given), part)
+
+    def argument(self, view: View, slot: int | None) -> Argument:
+        if slot is not None:
+            return Tile(slot)
+        if self.at.recorded(view.tensor):
+            return Recorded(view.offset)
+        return Pointer(self.at.home(view.tensor), view.offset)
+
+    def tiles(self, tiling: Tiling, position: int) -> Tiles:
+        streams = tuple(self.stream(tiling, k, position) for k in range(len(tiling.streams)))
+        leaving = [s.leaves for s in streams]
+        assert leaving == sorted(leaving), "what leaves comes last"
+        return Tiles(self.at.lanes(position), tiling.ahead, streams)
+
+    def stream(self, tiling: Tiling, number: int, position: int) -> Stream:
+        s = tiling.streams[number]
+        place = number if s.shares is None else s.shares
+        owner = tiling.streams[place]
+        apart = owner.early and first_bytes(owner) < owner.nbytes
+        second: int | Home = s.size if s.buffers > 1 else 0
+        if apart:
+            second = self.at.buffer(position, place, "second")
+        home = self.at.home(s.tensor) if any(m.moves for m in s.moves) else None
+        return Stream(home, self.at.buffer(position, place), second, s.writes, s.early, way(s))
+
+
+def way(s: planned.Stream) -> Way:
+    first = s.moves[0].window
+    pitch = next((m.window.pitch for m in s.moves if m.window.rows > 1), first.pitch)
+    plane_pitch = next((m.window.plane_pitch for m in s.moves if m.window.planes > 1), first.plane_pitch)
+    moves = (
+        Move(m.window.offset, m.window.row_bytes, m.window.rows, m.window.planes, m.buffer, m.moves) for m in s.moves
+    )
+    return Way(pitch, plane_pitch, tuple(moves))
+
+
+def fields(row: Row, part: Part, tokens: list[Operand], known: dict[str, Argument]) -> Iterator[tuple[str, Argument]]:
+    """Of the row's struct, with what the tokens stand for."""
+    reads = len(part.reads)
+    for name, value in row.call(part.kind, tokens[:reads], tokens[reads:], SCRATCH).fields:
+        number = isinstance(value, int) or value.lstrip("-").isdigit()
+        yield name, int(value) if number else known.get(str(value), value)

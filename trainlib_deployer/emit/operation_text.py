@@ -1,0 +1,146 @@
+"""An operation of the listing as C: the table of its streams, and its function."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from trainlib_deployer.emit.listing import Argument, Call, Home, Operation, Pointer, Recorded, Stream, Tile, Tiles
+from trainlib_deployer.emit.tables import Tables
+
+Calls = tuple[Call, ...]
+MOST_RUNS = 3  # of a number that stands in the code
+
+
+@dataclass
+class Columns:
+    """Numbers that differ from tile to tile; the others stand where they are used."""
+
+    tiles: int
+    found: list[list[int]] = field(default_factory=list)
+
+    def expression(self, numbers: Sequence[int]) -> int | str:
+        """Of one number, given for each tile; a table, which all cores read in L2, only where it changes often."""
+        ends = [k for k in range(1, len(numbers)) if numbers[k] != numbers[k - 1]]
+        if not ends:
+            return numbers[0]
+        if len(ends) < MOST_RUNS:
+            return f"({''.join(f't.tile < {k} ? {numbers[k - 1]} : ' for k in ends)}{numbers[-1]})"
+        column = list(numbers)
+        if column not in self.found:
+            self.found.append(column)
+        return f"v[{self.found.index(column)}]"
+
+    def declaration(self, tables: Tables) -> list[str]:
+        if not self.found:
+            return []
+        c_type, name = tables.numbers(list(zip(*self.found, strict=True)))
+        return [f"    const {c_type} *v = {name}[t.tile];"]
+
+
+def table_text(operation: Operation, tables: Tables) -> list[str]:
+    """Its streams."""
+    if operation.tiles is None:
+        return []
+    rows = [f"    {stream_text(s, tables)}," for s in operation.tiles.streams]
+    return [f"TL_CONST static const tl_stream streams_{operation.name}[] = {{", *rows, "};"]
+
+
+def shape_text(operation: Operation, tiles: Tiles) -> str:
+    """What all tiles have in common."""
+    reads = sum(not s.leaves for s in tiles.streams)
+    text = f".tiles = {len(operation.calls)}, .reads = {reads}, .count = {len(tiles.streams)}"
+    early = f", .early = {mask(tiles):#x}" if mask(tiles) else ""
+    return f"{text}, .ahead = {int(tiles.ahead)}, .cores = PLAN_CORES{early}"
+
+
+def mask(tiles: Tiles) -> int:
+    """A bit for each stream that comes early."""
+    return sum(s.early << k for k, s in enumerate(tiles.streams))
+
+
+def stream_text(s: Stream, tables: Tables) -> str:
+    home = f"(char *){s.home.text}" if s.home else "0"
+    second = s.second.text if isinstance(s.second, Home) else s.second
+    return f"{{{home}, {s.buffer.text}, {second}, &{tables.way(s.way)}}}"
+
+
+def body_text(operation: Operation, guests: Sequence[Operation], tables: Tables) -> list[str]:
+    """The statements of its function; it starts the first tiles of its guests."""
+    starts = [early_text(g) for g in guests]
+    columns = Columns(len(operation.calls))
+    kinds = list(dict.fromkeys(shape(calls) for calls in operation.calls))
+    if len(kinds) == 1:
+        work = statements(operation.calls, columns)
+    else:
+        which = [kinds.index(shape(calls)) for calls in operation.calls]
+        work = list(choice(operation.calls, which, columns))
+    if operation.tiles is None:
+        return [*starts, *work]
+    name = operation.name
+    lines = [f"const tl_shape shape = {{{shape_text(operation, operation.tiles)}}};", "tl_tiles t;"]
+    lines += [f"OPEN(&t, streams_{name}, LANES({name}), shape);", *starts, "while (NEXT(&t)) {"]
+    return [*lines, *columns.declaration(tables), *(f"    {line}" for line in work), "}"]
+
+
+def early_text(guest: Operation) -> str:
+    assert guest.tiles is not None
+    return f"EARLY(streams_{guest.name}, LANES({guest.name}), {mask(guest.tiles):#x}, PLAN_CORES);"
+
+
+def choice(tiles: Sequence[Calls], which: list[int], columns: Columns) -> Iterator[str]:
+    """Where tiles call different things, a test between them."""
+    yield f"const int kind = {columns.expression(which)};"
+    last = max(which)
+    for kind in range(last + 1):
+        yield "} else {" if kind == last else f"{'} else ' if kind else ''}if (kind == {kind}) {{"
+        yield from (f"    {line}" for line in statements(only(tiles, which, kind), columns))
+    yield "}"
+
+
+def only(tiles: Sequence[Calls], which: list[int], kind: int) -> list[Calls]:
+    """The tiles of one kind; in place of others the one before, so that few numbers change."""
+    known, out = tiles[which.index(kind)], []
+    for calls, its in zip(tiles, which, strict=True):
+        known = calls if its == kind else known
+        out.append(known)
+    return out
+
+
+def shape(calls: Calls) -> object:
+    """Everything but the numbers."""
+    return tuple((c.function, tuple((name, blank(a)) for name, a in c.arguments)) for c in calls)
+
+
+def blank(a: Argument) -> object:
+    if isinstance(a, Pointer):
+        return a.home
+    return type(a) if isinstance(a, int | Recorded) else a
+
+
+def statements(tiles: Sequence[Calls], columns: Columns) -> list[str]:
+    """The calls of every tile, which differ in numbers alone, in one text."""
+    lines: list[str] = []
+    for i, call in enumerate(tiles[0]):
+        names = [name for name, _ in call.arguments]
+        values = [value([calls[i].arguments[k][1] for calls in tiles], columns) for k in range(len(names))]
+        lines += ["tl_barrier();"] if i else []
+        if call.struct:
+            fields = ", ".join(f".{name} = {v}" for name, v in zip(names, values, strict=True) if v != 0)
+            lines += [f"const {call.struct} a = {{{fields}}};", f"{call.function}(&a);"]
+        else:
+            lines.append(f"{call.function}({', '.join(map(str, values))});")
+    return lines
+
+
+def value(of_tiles: Sequence[Argument], columns: Columns) -> int | str:
+    """One argument, given for each tile: a number, or an expression."""
+    first = of_tiles[0]
+    if isinstance(first, Pointer):
+        offset = columns.expression([a.offset for a in of_tiles if isinstance(a, Pointer)])
+        return f"{first.home.text} + {offset}" if offset else first.home.text
+    if isinstance(first, Recorded):
+        return f"RECORDED({columns.expression([a.offset for a in of_tiles if isinstance(a, Recorded)])})"
+    if isinstance(first, Tile):
+        return f"AT({first.stream})"
+    return columns.expression([a for a in of_tiles if isinstance(a, int)]) if isinstance(first, int) else first
