@@ -3,6 +3,8 @@
 A tensor passes when |c - r| / |r| <= max(4 |f - r| / |r|, 1e-6) in the L2 norm, where c is what C computed, r the
 float64 reference and f PyTorch's own float32 result. |r| counts as no less than 1e-3 of the largest norm of its kind
 in that step. Where several results are given that rounding may make (golden.rounding), the one furthest from r counts.
+States of an optimizer that are squares of gradients, or the larger one of two, may be off by what a gradient's own
+tolerance makes of them.
 
 Elements that are infinite or NaN in one of PyTorch's own float32 results, or in r, have no distance. There the
 program may hold anything if PyTorch's float32 is not finite either; what float64 and float32 agree is infinite, it
@@ -11,7 +13,7 @@ must hold as well.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -24,6 +26,12 @@ FLOOR = 1e-6  # fp32: differences below this are rounding
 SLACK = 4.0  # how much worse than PyTorch's own float32 is still rounding
 TRIFLE = 0.005  # half of a relative mistake that is to be seen: errors may make up for the other half
 AMISS = 50.0  # so much less than rounding may do, PyTorch's own float32 run is off by chance
+# What a gradient's error makes of an optimizer's state where shrunken errors do not show it: the larger one of two sizes,
+# and squares.
+PASSED_ON: dict[str, Callable[[float], float]] = {
+    "exp_inf": lambda error: error,
+    **dict.fromkeys(("exp_avg_sq", "max_exp_avg_sq", "square_avg", "sum"), lambda error: error**2),
+}
 SMALL = 1e-3  # a norm below this part of the largest of its kind counts as this much
 
 
@@ -130,6 +138,7 @@ def compare(
     floors = norm_floors(exact, singles)
     when = {k: i for i, k in enumerate(layers)}
     verdicts, missing = [], []
+    reach: dict[str, float] = {}  # how far rounding may move a gradient, in any step so far
     for key in sorted(exact, key=lambda k: (k[0], when.get(k[1:], len(when)))):
         step, kind, name = key
         reference = exact[key]
@@ -143,6 +152,12 @@ def compare(
         norm = max(size, floors[step, kind])
         error = distance(found, reference, norm, where)
         tolerance = tolerance_of([distance(o, reference, norm, where) for o in own])
+        if kind == "gradient":
+            reach[name] = max(reach.get(name, 0.0), tolerance * norm)
+        elif kind == "state" and norm:
+            of, _, label = name.rpartition(".")
+            if of in reach and label in PASSED_ON:
+                tolerance = max(tolerance, PASSED_ON[label](reach[of]) / norm)
         rest = beyond(found, reference, own, where)
         passed = error <= tolerance and np.isfinite(error) and rest.passed and (may_diverge or not rest.diverged)
         compared = reference.size - rest.skipped
