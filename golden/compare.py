@@ -26,8 +26,8 @@ FLOOR = 1e-6  # fp32: differences below this are rounding
 SLACK = 4.0  # how much worse than PyTorch's own float32 is still rounding
 TRIFLE = 0.005  # half of a relative mistake that is to be seen: errors may make up for the other half
 AMISS = 50.0  # so much less than rounding may do, PyTorch's own float32 run is off by chance
-# What a gradient's error makes of an optimizer's state where shrunken errors do not show it: the larger one of two sizes,
-# and squares.
+# What a gradient's error makes of an optimizer's state where shrunken errors do not show it: the larger one of two
+# sizes, and squares.
 PASSED_ON: dict[str, Callable[[float], float]] = {
     "exp_inf": lambda error: error,
     **dict.fromkeys(("exp_avg_sq", "max_exp_avg_sq", "square_avg", "sum"), lambda error: error**2),

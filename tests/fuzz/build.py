@@ -16,7 +16,6 @@ from trainlib_deployer.run.result import RunResult
 from trainlib_deployer.run.sections import check_sections
 
 FLAGS = ("-std=gnu99", "-g", "-ffp-contract=off", "-fno-math-errno", "-Wall", "-Wextra", "-Werror", "-pthread")
-MADE = ("main.c", "net.c", "loops.c", "weights.c", "data.c")  # new in every project; the kernels are not
 TIMEOUT = 60.0
 
 
@@ -70,7 +69,7 @@ class CachedHost:
         defines += ["-DNET_POISON"] if self.poison else []
         sanitizer = [f"-fsanitize={self.sanitize}", "-fno-sanitize-recover=all"] if self.sanitize else ["-fno-pie"]
         objects = []
-        for name in MADE:
+        for name in sorted(path.name for path in folder.glob("*.c")):  # new in every project; the kernels are not
             objects.append(out / f"{Path(name).stem}.o")
             compile_c(folder, name, objects[-1], [*defines, *sanitizer, "-O0" if name == "data.c" else "-O1"])
         objects += [self.kept(folder, f"kernels/{p.name}", sanitizer) for p in sorted(folder.glob("kernels/*.c"))]
