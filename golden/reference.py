@@ -19,9 +19,10 @@ from torch import nn
 from torch.utils import _pytree as pytree
 
 from golden.borrow import borrowed, uncompiled
-from golden.masks import Masks, keep
+from golden.drawing import Drawing
 from golden.optimizers import make_optimizer, make_scheduler
 from golden.precision import InOrder, Precise, cast, new_tensors_in, one_thread, saved_tensors
+from golden.random_numbers import Numbers
 from golden.rounding import otherwise
 from golden.snapshot import Snapshot
 from golden.task import Task
@@ -71,7 +72,7 @@ def trained(
         before = {n: Before.of(b) for n, b in module.named_buffers() if b.shape == shapes.get(n)}
         if first:
             module.zero_grad(set_to_none=True)  # also of what no optimizer updates
-        with Masks(lambda shape, q, call, step=step: keep(shape, q, call, step)):  # type: ignore[misc]
+        with Drawing(Numbers(step)):
             given, wanted = (copy.deepcopy(cast(v, dtype)) for v in (inputs, target))  # a forward may change its input
             with saved_tensors(task.saved if dtype is torch.float32 else "", module, (given, wanted), noise):
                 output = module(*given)

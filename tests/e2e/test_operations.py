@@ -14,7 +14,7 @@ import torch
 from torch import nn
 from torch.utils import _pytree as pytree
 
-from tests.e2e import spectral_cases
+from tests.e2e import random_cases, spectral_cases
 from tests.e2e.operation_cases import CASES, Case, by_group
 from tests.suites.subjects import weighted
 from trainlib_deployer.api import Deployment, deploy
@@ -22,7 +22,7 @@ from trainlib_deployer.check.verify import read_plan
 from trainlib_deployer.program.expr import C_FORM
 from trainlib_deployer.run.record import read_record
 
-assert spectral_cases, "it adds to the table"
+assert random_cases and spectral_cases, "they add to the table"
 torch.set_num_threads(1)
 A_PROJECT = 36  # cases that share one project
 

@@ -94,16 +94,14 @@ CASES = {
     "determinant": Case("return torch.linalg.det(h)  # here", "'linalg_det'", shape="6, 6", remedy="register_buffer"),
     "fractional pooling": Case(
         "return self.p(h)  # here",
-        "draws random numbers",
+        "'fractional_max_pool2d' in layer",
         "self.p = nn.FractionalMaxPool2d(2, output_size=2)",
         IMAGE,
         "inner.p",
     ),
     "double": Case("return h.double().sin().float()  # here", "float64", remedy="stay in float32"),
     "half": Case("return h.half().float()  # here", "float16", remedy="stay in float32"),
-    "rand": Case("return h * torch.rand(3, 6)  # here", "'rand'", remedy="pass them in as another input"),
-    "randn_like": Case("return h + torch.randn_like(h)  # here", "'randn_like'", remedy="another input"),
-    "multinomial": Case("return h * torch.multinomial(h.exp(), 1)  # here", "'multinomial'", remedy="another input"),
+    "poisson": Case("return h * torch.poisson(h.exp())  # here", "'poisson'", remedy="pass them in as another input"),
     "numpy": Case(
         "import numpy as np\nreturn h * torch.from_numpy(np.sin(h.detach().numpy()))  # here",
         "numpy",

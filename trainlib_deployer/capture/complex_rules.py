@@ -29,9 +29,9 @@ PARTWISE = (
     *(aten.scatter_add, aten.diagonal_scatter, aten.new_zeros, aten.zeros_like, aten.new_empty, aten.empty_like),
     *(aten.reflection_pad1d, aten.replication_pad1d, aten.reflection_pad2d, aten.replication_pad2d, aten.as_strided),
     *(aten.reflection_pad1d_backward, aten.replication_pad1d_backward, aten.scatter, aten.index_copy, aten.take),
-    *(aten._unsafe_index, aten._unsafe_index_put, aten.narrow, aten.diag_embed, aten.expand_copy),
-    *(aten.replication_pad2d_backward, aten.reflection_pad2d_backward, aten.unsafe_split, aten.diagonal_copy),
-    *(aten.put, aten.view_copy),
+    *(aten._unsafe_index, aten._unsafe_index_put, aten.narrow, aten.diag_embed),
+    *(aten.replication_pad2d_backward, aten.reflection_pad2d_backward, aten.unsafe_split),
+    aten.put,
 )  # fmt: skip
 SAME = (aten.resolve_conj.default, aten.resolve_neg.default)
 
@@ -272,11 +272,6 @@ def vector_norm(x: Pair, *args: Any, **kwargs: Any) -> Tensor:
 @rule(aten.mm.default, aten.bmm.default, aten.mv.default, aten.dot.default)
 def product(x: Any, y: Any) -> Pair:
     return multiplied(Pair.of(x), Pair.of(y), torch.matmul)
-
-
-@rule(aten.addbmm.default)
-def addbmm(init: Any, x: Any, y: Any, beta: Any = 1, alpha: Any = 1) -> Pair:
-    return Pair.of(init) * Pair.of(beta) + product(x, y).map(lambda p: p.sum(0)) * Pair.of(alpha)
 
 
 @rule(aten.vdot.default)

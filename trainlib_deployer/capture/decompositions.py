@@ -18,10 +18,10 @@ THEIRS = (
     "celu channel_shuffle count_nonzero deg2rad diag_embed diagonal_copy diagonal_scatter dist expand_copy eye fill "
     "frac glu glu_backward hardshrink heaviside index_add index_copy index_fill isin isneginf isposinf ldexp "
     "linalg_cross logaddexp logaddexp2 logit logit_backward multi_margin_loss multilabel_margin_loss_forward "
-    "mvlgamma nan_to_num nansum narrow_copy native_dropout_backward norm permute_copy rad2deg renorm rot90 sinc "
-    "soft_margin_loss soft_margin_loss_backward softshrink special_entr special_ndtr special_xlog1py "
-    "split_with_sizes_copy squeeze_copy std_mean t_copy take trace transpose_copy tril triu unbind_copy unfold_copy "
-    "unsqueeze_copy view_copy xlogy zero"
+    "mvlgamma nan_to_num nansum narrow_copy native_dropout_backward norm permute_copy rad2deg renorm rot90 "
+    "rrelu_with_noise_backward sinc soft_margin_loss soft_margin_loss_backward softshrink special_entr special_ndtr "
+    "special_xlog1py split_with_sizes_copy squeeze_copy std_mean t_copy take trace transpose_copy tril triu "
+    "unbind_copy unfold_copy unsqueeze_copy view_copy xlogy zero"
 )
 
 

@@ -11,9 +11,10 @@ import torch
 from torch import nn
 
 from golden.borrow import uncompiled
-from golden.masks import Masks, keep
+from golden.drawing import Drawing
 from golden.optimizers import make_optimizer
 from golden.precision import InOrder, one_thread
+from golden.random_numbers import Numbers
 from golden.reference import named_outputs
 from golden.snapshot import Snapshot
 from trainlib_deployer.capture.trace import mkldnn_off
@@ -80,7 +81,7 @@ def advance(user: UserModel, count: int) -> tuple[EagerStep, ...]:
 def step(user: UserModel, number: int, parameters: Mapping[str, nn.Parameter]) -> dict[tuple[str, str], torch.Tensor]:
     """Forward, loss and backward of one sample."""
     inputs, target = user.samples[number % len(user.samples)]
-    with Masks(lambda shape, q, call: keep(shape, q, call, number)):
+    with Drawing(Numbers(number)):
         output = user.module(*cloned(inputs))
         loss = user.loss(output, cloned(target))
         loss.backward()

@@ -1,7 +1,5 @@
-"""Dropout masks in the captured graph: their scale becomes part of them, and the backward computes them again.
-
-Stored, a mask would take as much memory as the activation that it is applied to.
-"""
+"""Random numbers in the captured graph: the scale of a dropout mask becomes part of it, and the backward computes them
+again. Stored, a mask would take as much memory as the activation that it is applied to."""
 
 from __future__ import annotations
 
@@ -10,10 +8,9 @@ from typing import Any
 import torch
 from torch import fx
 
-from trainlib_deployer.ops import dropout
+from trainlib_deployer.ops.random import KEEP, UNIFORM
 
 aten = torch.ops.aten
-KEEP = dropout.KEEP
 POINTWISE = {
     aten.add.Scalar,
     aten.add.Tensor,
@@ -59,11 +56,11 @@ def fold_scale(node: fx.Node) -> None:
 
 
 def masks_and_what_follows(graph: fx.GraphModule) -> set[fx.Node]:
-    """Masks and what pointwise operations make of nothing but them."""
+    """Numbers and what pointwise operations make of nothing but them."""
     found: set[fx.Node] = set()
     for node in graph.graph.nodes:
         inputs = node.all_input_nodes
-        if node.target is KEEP or (node.target in POINTWISE and inputs and all(n in found for n in inputs)):
+        if node.target in (KEEP, UNIFORM) or (node.target in POINTWISE and inputs and all(n in found for n in inputs)):
             found.add(node)
     return found
 

@@ -19,7 +19,7 @@ from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from golden.borrow import uncompiled
-from golden.masks import Masks
+from golden.drawing import Drawing
 from golden.reference import named_outputs
 from trainlib_deployer.capture import remedies
 from trainlib_deployer.capture.batch_counts import batch_counts, counted_by
@@ -32,7 +32,7 @@ from trainlib_deployer.capture.trace import functional, trace
 from trainlib_deployer.capture.user_line import user_line_of_error
 from trainlib_deployer.capture.without_complex import without_complex
 from trainlib_deployer.errors import DeployError, Unsupported
-from trainlib_deployer.ops.dropout import keep as keep_op
+from trainlib_deployer.ops.random import TracedNumbers
 from trainlib_deployer.user.model import UserModel
 
 
@@ -97,9 +97,8 @@ class Step:
         given = dict(zip([s.kind + s.name for s in self.slots], values, strict=True))
         inputs = rebuilt(self.user.inputs, iter([v for k, v in given.items() if k.startswith("inputinput")]))
         target = rebuilt(self.user.target, iter([v for k, v in given.items() if k.startswith("targettarget")]))
-        masks = Masks(lambda shape, q, call: keep_op(values[-1], list(shape), q, call, 1.0))
         self.beginning.snapshot.put(held)  # not functional_call, which puts back wrong what has two names
-        with masks, counted_by(values[-1], self.counts):
+        with Drawing(TracedNumbers(values[-1])), counted_by(values[-1], self.counts):
             results = self.run(inputs, target, leaves)
         return [*results, *self.replaced(held)]
 

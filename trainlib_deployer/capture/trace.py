@@ -20,7 +20,7 @@ aten = torch.ops.aten
 
 
 def trace(function: Callable[..., Any], values: list[torch.Tensor], table: Any = None) -> fx.GraphModule:
-    with annotations_of_nodes.preserve_node_meta(), mkldnn_off(), masks_unread(), sdpa_kernel([SDPBackend.MATH]):
+    with annotations_of_nodes.preserve_node_meta(), mkldnn_off(), values_unread(), sdpa_kernel([SDPBackend.MATH]):
         return make_fx(function, table, tracing_mode="fake", _allow_non_fake_inputs=True)(*values)
 
 
@@ -34,9 +34,13 @@ def mkldnn_off() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def masks_unread() -> Iterator[None]:
-    """nn.Transformer reads its masks to find out whether they are causal: a hint, without which they are just added."""
-    with mock.patch.object(nn.modules.transformer, "_detect_is_causal_mask", lambda mask, is_causal, size: False):
+def values_unread() -> Iterator[None]:
+    """nn.Transformer reads its masks to find out whether they are causal: a hint, without which they are just added.
+    A distribution reads its parameters to find out whether they make sense."""
+    with (
+        mock.patch.object(nn.modules.transformer, "_detect_is_causal_mask", lambda mask, is_causal, size: False),
+        mock.patch.object(torch.distributions.Distribution, "_validate_args", False),
+    ):
         yield
 
 

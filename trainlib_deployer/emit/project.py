@@ -43,7 +43,7 @@ from trainlib_deployer.emit.tables import Tables
 from trainlib_deployer.emit.trace import Trace, traces
 from trainlib_deployer.kernels.row import Row
 from trainlib_deployer.machine.machine import Machine
-from trainlib_deployer.ops.dropout import KEY
+from trainlib_deployer.ops.random import KEY
 from trainlib_deployer.plan.plan import Buffer, Plan
 from trainlib_deployer.plan.rows import rows_called
 from trainlib_deployer.plan.tiles import LANE_BYTES
@@ -175,7 +175,7 @@ class Project:
             "samples": self.samples,
             "steps": self.steps,
             "accumulate": self.accumulate,
-            "dropout": KEY in program.tensors,
+            "draws": KEY in program.tensors,
             "learning_rates": [literal(r, DType.F32) for r in self.user.rates],
             "persistent_traces": [self.trace_entry(t) for t in self.traces_after.get(None, ())],
             "traces": [self.trace_entry(t) for t in self.traces],

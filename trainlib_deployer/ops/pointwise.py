@@ -551,7 +551,7 @@ def full_like(b: Builder, like: View, value: float, **_: Any) -> View:
     return b.fill(like.shape, value, result_dtype(b))
 
 
-@covers(aten.zeros_like.default, aten.new_zeros.default, aten.zeros.default, aten._efficientzerotensor.default)
+@covers(aten.zeros_like.default, aten.new_zeros.default, aten.zeros.default)
 def zeros(b: Builder, *_: Any, **__: Any) -> View:
     return b.fill(tuple(b.meta.shape), 0, result_dtype(b))
 

@@ -1,4 +1,4 @@
-"""Dropout masks: a hash of (step, call, element) decides, so a mask is computed again wherever it is needed.
+"""Random numbers: hashes of (step, call, element), so that they are computed again wherever they are needed.
 
 The element's number is the sum of small tables, one a dimension: idx = sum of table[i_d] * stride_d. Every dimension
 that is longer than a table is seen as two.
@@ -6,27 +6,30 @@ that is longer than a table is seen as two.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from math import isqrt
 from typing import Any
 
 import numpy as np
 import torch
 
-from golden import masks
+from golden import random_numbers
+from golden.random_numbers import Numbers
 from trainlib_deployer.ops.build import Builder
 from trainlib_deployer.ops.registry import covers
 from trainlib_deployer.program.expr import Expr, apply, select
 from trainlib_deployer.program.ir import DType, Role, Shape, Tensor, View, row_major
 
-TABLE = "dropout.index"
+TABLE = "random.index"
 LONGEST = 64  # entries of the table, unless a dimension is longer and prime
-KEY = "dropout key"
+KEY = "random key"
 
 
 @torch.library.custom_op("trainlib::keep", mutates_args=())
 def keep(step: torch.Tensor, shape: list[int], probability: float, call: int, value: float) -> torch.Tensor:
     """`value` with this probability, else 0."""
-    return masks.keep(shape, probability, call, int(step)) * torch.tensor(value)
+    return Numbers(int(step)).keep(shape, probability, call) * torch.tensor(value)
 
 
 @keep.register_fake
@@ -34,15 +37,70 @@ def _(step: torch.Tensor, shape: list[int], probability: float, call: int, value
     return torch.empty(shape, dtype=torch.float32)
 
 
+@torch.library.custom_op("trainlib::uniform", mutates_args=())
+def uniform(step: torch.Tensor, shape: list[int], call: int) -> torch.Tensor:
+    return Numbers(int(step)).uniform(shape, call).to(torch.float32)
+
+
+@uniform.register_fake
+def _(step: torch.Tensor, shape: list[int], call: int) -> torch.Tensor:
+    return torch.empty(shape, dtype=torch.float32)
+
+
+@torch.library.custom_op("trainlib::integers", mutates_args=())
+def integers(step: torch.Tensor, shape: list[int], call: int) -> torch.Tensor:
+    return Numbers(int(step)).integers(shape, call)
+
+
+@integers.register_fake
+def _(step: torch.Tensor, shape: list[int], call: int) -> torch.Tensor:
+    return torch.empty(shape, dtype=torch.int64)
+
+
 KEEP = torch.ops.trainlib.keep.default
+UNIFORM = torch.ops.trainlib.uniform.default
+INTEGERS = torch.ops.trainlib.integers.default
+
+
+@dataclass(frozen=True)
+class TracedNumbers:
+    """Those of the step whose number is a tensor of the graph."""
+
+    step: torch.Tensor
+
+    def keep(self, shape: Sequence[int], probability: float, call: int) -> torch.Tensor:
+        return KEEP(self.step, list(shape), probability, call, 1.0)  # type: ignore[no-any-return]
+
+    def uniform(self, shape: Sequence[int], call: int) -> torch.Tensor:
+        return UNIFORM(self.step, list(shape), call)  # type: ignore[no-any-return]
+
+    def integers(self, shape: Sequence[int], call: int) -> torch.Tensor:
+        return INTEGERS(self.step, list(shape), call)  # type: ignore[no-any-return]
 
 
 @covers(KEEP)
 def lower_keep(b: Builder, step: View, shape: list[int], probability: float, call: int, value: float) -> View:
-    """Instructions on 32-bit numbers, the same as golden.masks.keep."""
+    """A value where the upper 24 bits of a hash lie below the probability, else 0."""
+    bound = int(probability * 2**24)
+    return hashed(b, step, shape, call, lambda w: select(word("shr", w, 8) < bound, value, 0.0), DType.F32)
+
+
+@covers(UNIFORM)
+def lower_uniform(b: Builder, step: View, shape: list[int], call: int) -> View:
+    """Odd multiples of 2^-24 between 0 and 1."""
+    return hashed(b, step, shape, call, lambda w: apply("or", [word("shr", w, 8), 1]).float() * 2.0**-24, DType.F32)
+
+
+@covers(INTEGERS)
+def lower_integers(b: Builder, step: View, shape: list[int], call: int) -> View:
+    """31 bits."""
+    return hashed(b, step, shape, call, lambda w: word("shr", w, 1), DType.I32)
+
+
+def hashed(b: Builder, step: View, shape: list[int], call: int, result: Callable[[Expr], Expr], dtype: DType) -> View:
+    """What becomes of the words of golden.random_numbers.Numbers: the same instructions on 32 bits."""
     fine = tuple(f for e in shape for f in factors(e))
     stream = mixed(call + 1)
-    bound = int(probability * 2**24)
     steps = [s for s, e in zip(row_major(fine), fine, strict=True) if e > 1]
     tables = [table(b, fine, d) for d, e in enumerate(fine) if e > 1]
 
@@ -52,10 +110,9 @@ def lower_keep(b: Builder, step: View, shape: list[int], probability: float, cal
             term = word("umul", part.cast(DType.I32), stride) if stride > 1 else part.cast(DType.I32)
             element = term if element is None else word("uadd", element, term)
         start = word("uadd", key, stream)
-        x = mix(start if element is None else apply("xor", [element, start]))
-        return select(word("shr", x, 8) < bound, value, 0.0)
+        return result(mix(start if element is None else apply("xor", [element, start])))
 
-    made = b.map(body, step_key(b, step), *tables, dtype=DType.F32, shape=fine, suffix="mask")
+    made = b.map(body, step_key(b, step), *tables, dtype=dtype, shape=fine, suffix="random")
     return b.reshape(made, shape)
 
 
@@ -68,7 +125,7 @@ def factors(extent: int) -> Shape:
 
 
 def table(b: Builder, shape: Shape, dim: int) -> View:
-    """0, 1, 2, ... along one dimension; all dropouts share the numbers."""
+    """0, 1, 2, ... along one dimension; all share the numbers."""
     known = b.program.tensors.get(TABLE)
     extent = shape[dim]
     if known is None or known.numel < extent:
@@ -95,7 +152,7 @@ def mix(x: Expr) -> Expr:
 
 
 def mixed(value: int) -> int:
-    return int(masks.mix(torch.tensor(value)))
+    return int(random_numbers.mix(torch.tensor(value)))
 
 
 def word(op: str, x: Expr, y: Any) -> Expr:

@@ -1,4 +1,4 @@
-"""Dropout in training mode: the program draws the masks that the reference draws, in every step others."""
+"""Dropout in training mode, and numbers as such: the program draws what the reference draws, in every step anew."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from torch import nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
-from golden import masks
+from golden.drawing import Drawing
+from golden.random_numbers import Numbers
 from trainlib_deployer.api import Deployment, deploy
 
 
@@ -54,7 +55,7 @@ def test_all_kinds(project: Path) -> None:
     again = deployed.verify(cores=3)
     assert {k: v.tobytes() for k, v in again.computed.items()} == {k: v.tobytes() for k, v in result.computed.items()}
     source = (project / "net.c").read_text()
-    assert "Dropout is as in the next training step" in (project / "net.h").read_text()
+    assert "random numbers are as in the next training step" in (project / "net.h").read_text()
     # a mistake: the wrong probability in one loop, then a mask that is the same in every step
     loops = (project / "loops.c").read_text()
     bound = str(int(0.75 * 2**24))
@@ -91,7 +92,7 @@ def test_recomputation(project: Path) -> None:
     weight = net.block[0].weight
     gradients: list[torch.Tensor] = []
     for y in (lambda: net(x), lambda: net.last(net.drop(net.block(x)))):
-        with masks.Masks(lambda shape, q, call: masks.keep(shape, q, call, 4)):
+        with Drawing(Numbers(4)):
             gradients += torch.autograd.grad(y().sum(), [weight])  # type: ignore[no-untyped-call,arg-type]
     assert torch.equal(gradients[0], gradients[1])
 
@@ -99,7 +100,7 @@ def test_recomputation(project: Path) -> None:
 def test_masks_are_random() -> None:
     """The share of ones, and no relation between steps, calls and neighbours."""
     for q in (0.1, 0.5, 0.85):
-        drawn = [masks.keep((101, 211), q, call, step).double().flatten() for call in (0, 1) for step in (0, 1, 2)]
+        drawn = [Numbers(step).keep((101, 211), q, call).double().flatten() for call in (0, 1) for step in (0, 1, 2)]
         spread = (q * (1 - q) / drawn[0].numel()) ** 0.5
         for mask in drawn:
             assert abs(float(mask.mean()) - q) < 4 * spread
@@ -110,8 +111,8 @@ def test_masks_are_random() -> None:
 
 def test_evaluation_mode_has_no_masks(project: Path) -> None:
     deployed = dropped(Recomputed().eval(), project, (2, 9))
-    assert not [n for n in deployed.plan.program.tensors if n.startswith("dropout")]
-    assert "Dropout is as in" not in (project / "net.h").read_text()
+    assert not [n for n in deployed.plan.program.tensors if n.startswith("random")]
+    assert "random numbers are as in" not in (project / "net.h").read_text()
 
 
 SHAPES = [(1,), (67,), (2, 134, 1), (5, 1, 3), (3, 4096)]
@@ -132,4 +133,26 @@ def test_every_shape(project: Path) -> None:
     x = torch.randn(1)
     deployed = deploy(EveryShape(), x, -x, loss=nn.MSELoss(), out=project, l1="1M", steps=2)
     deployed.verify().raise_if_failed()
-    assert deployed.plan.program.tensors["dropout.index"].numel == 67
+    assert deployed.plan.program.tensors["random.index"].numel == 67
+
+
+class Bare(nn.Module):
+    """The numbers themselves."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gain = nn.Parameter(torch.ones(1))
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return x * self.gain, torch.rand(3, 67), torch.randint(0, 2**31 - 1, (134,))
+
+
+def test_the_same_bits(project: Path) -> None:
+    x = torch.randn(1)
+    deployed = deploy(Bare(), x, -x, loss=lambda y, target: (y[0] - target).square().sum(), out=project, steps=2)
+    computed = deployed.verify().computed
+    for step in range(2):
+        numbers = Numbers(step)
+        drawn = (numbers.uniform((3, 67), 0).float(), numbers.integers((134,), 1) % (2**31 - 1))
+        for i, wanted in enumerate(drawn):
+            assert computed[step, "output", f"output{i + 1}"].ravel().tolist() == wanted.flatten().tolist()
