@@ -28,7 +28,8 @@ def sources(*rooms: str) -> Iterator[tuple[str, ast.Module]]:
 def figures() -> set[float]:
     """Of the chip that was measured."""
     link, costs = PULP_OPEN.link, PULP_OPEN.costs
-    records = [astuple(r) for r in (costs.panel, costs.product, costs.conv, costs.loop, costs.tile, link)]
+    panels = (costs.panel, costs.forward, costs.input_gradient, costs.weight_gradient)
+    records = [astuple(r) for r in (*panels, costs.product, costs.conv, costs.loop, costs.tile, link)]
     found = {float(v) for r in records for v in r} | {float(PULP_OPEN.outer.load), float(PULP_OPEN.team.stack)}
     return found - PLAIN
 

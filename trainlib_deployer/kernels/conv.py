@@ -125,7 +125,7 @@ def one_panel(kind: Conv, cores: int) -> int:
 def forward_cycles(kind: Conv, cores: int, costs: Costs) -> float:
     s = kind.shape
     team = working(kind.team, cores)
-    return panel_cycles(s.groups, s.co, s.n * s.ho * s.wo, s.ci * s.kh * s.kw, team, costs.panel)
+    return panel_cycles(s.groups, s.co, s.n * s.ho * s.wo, s.ci * s.kh * s.kw, team, costs.forward)
 
 
 def input_cycles(kind: Conv, cores: int, costs: Costs) -> float:
@@ -134,7 +134,7 @@ def input_cycles(kind: Conv, cores: int, costs: Costs) -> float:
     terms = s.co * s.kh * s.kw // (s.stride[0] * s.stride[1]) + 1
     step = kind.most_rows if kind.most_rows < PACKED_ROWS else max(s.ci, 1)
     passes = [min(step, s.ci - row) for row in range(0, s.ci, step)]
-    work = sum(panel_cycles(s.groups, rows, s.n * s.h * s.w, terms, team, costs.panel) for rows in passes)
+    work = sum(panel_cycles(s.groups, rows, s.n * s.h * s.w, terms, team, costs.input_gradient) for rows in passes)
     work *= costs.conv.scattered if max(s.stride) > 1 else 1.0
     packing = costs.conv.packed_weight * s.groups * s.co * s.ci * s.kh * s.kw / cores
     return work + packing + len(passes) * s.groups * (costs.conv.packed_block * -(-terms // BLOCK))
@@ -143,7 +143,7 @@ def input_cycles(kind: Conv, cores: int, costs: Costs) -> float:
 def weight_cycles(kind: Conv, cores: int, costs: Costs) -> float:
     s = kind.shape
     team = working(kind.team, cores)
-    return panel_cycles(s.groups, s.co, s.ci * s.kh * s.kw, s.n * s.ho * s.wo, team, costs.panel)
+    return panel_cycles(s.groups, s.co, s.ci * s.kh * s.kw, s.n * s.ho * s.wo, team, costs.weight_gradient)
 
 
 def row(folder: str, name: str, **more: Any) -> Row:

@@ -85,7 +85,10 @@ class Costs:
     """Everything that estimates are made of, but for memories and links."""
 
     measured: Measured
-    panel: PanelCosts
+    panel: PanelCosts  # of matrix products
+    forward: PanelCosts  # of convolutions
+    input_gradient: PanelCosts
+    weight_gradient: PanelCosts
     product: ProductCosts
     conv: ConvCosts
     loop: LoopCosts

@@ -1,4 +1,6 @@
-/* The micro-kernels: 16 multiply-adds for 8 loads, with everything in the 28 registers that a core has. */
+/* The micro-kernels: 16 multiply-adds for 8 loads, with everything in the 28 registers that a core has. A multiply-add
+ * stands between any two other instructions: cores that share a float unit then give way to each other, however far one
+ * is ahead (docs/decisions/speed.md). */
 #include "tl_tile.h"
 
 #define TL_ROWS(what) what(0) what(1) what(2) what(3)
@@ -7,39 +9,68 @@
 #define TL_LOAD(i) c##i##0 = t[4 * i], c##i##1 = t[4 * i + 1], c##i##2 = t[4 * i + 2], c##i##3 = t[4 * i + 3];
 #define TL_SAVE(i) t[4 * i] = c##i##0, t[4 * i + 1] = c##i##1, t[4 * i + 2] = c##i##2, t[4 * i + 3] = c##i##3;
 
-#define TL_ROW(w, i)                                                                                                   \
-    {                                                                                                                  \
-        const float left = w;                                                                                          \
-        c##i##0 = __builtin_fmaf(left, x0, c##i##0);                                                                   \
-        c##i##1 = __builtin_fmaf(left, x1, c##i##1);                                                                   \
-        c##i##2 = __builtin_fmaf(left, x2, c##i##2);                                                                   \
-        c##i##3 = __builtin_fmaf(left, x3, c##i##3);                                                                   \
-    }
+/* The compiler computes a value here, not earlier or later. */
+#if defined(__riscv_zfinx)
+#define TL_HERE(value) __asm__ volatile("" : "+r"(value));
+#define TL_ADDRESS_HERE(p) __asm__ volatile("" : "+r"(p));
+#elif defined(__riscv_flen)
+#define TL_HERE(value) __asm__ volatile("" : "+f"(value));
+#define TL_ADDRESS_HERE(p) __asm__ volatile("" : "+r"(p));
+#else
+#define TL_HERE(value)
+#define TL_ADDRESS_HERE(p)
+#endif
 
-#define TL_STEP(w0, w1, w2, w3)                                                                                        \
-    {                                                                                                                  \
-        const float x0 = b[0], x1 = b[1], x2 = b[2], x3 = b[3];                                                        \
-        TL_ROW(w0, 0)                                                                                                  \
-        TL_ROW(w1, 1)                                                                                                  \
-        TL_ROW(w2, 2)                                                                                                  \
-        TL_ROW(w3, 3)                                                                                                  \
-        b += b_k;                                                                                                      \
-        TL_ONE_POINTER(b)                                                                                              \
-    }
+/* clang-format off */
+#define TL_FMA(i, j) c##i##j = __builtin_fmaf(w##i, x##j, c##i##j); TL_HERE(c##i##j)
+#define TL_GET(value, from) value = from; TL_HERE(value)
+#define TL_POINT(p, to) p = to; TL_ADDRESS_HERE(p)
+#define TL_FOUR(i) TL_FMA(i, 0) TL_FMA(i, 1) TL_FMA(i, 2) TL_FMA(i, 3)
+#define TL_IF(more, what) if (more) { what }
 
-/* Adds the finished block to rows of contiguous outputs, or to columns. */
+/* One term. `more`, a literal: the first operands of the next one are loaded on the way. */
+#define TL_TERM_OF_PANEL(more)                                                                                         \
+    TL_FMA(0, 0) TL_GET(w2, a[2])                                                                                      \
+    TL_FMA(1, 0) TL_GET(w3, a[3])                                                                                      \
+    TL_FMA(2, 0) TL_GET(x1, b[1])                                                                                      \
+    TL_FMA(3, 0)                                                                                                       \
+    TL_FMA(0, 1) TL_GET(x2, b[2])                                                                                      \
+    TL_FMA(1, 1)                                                                                                       \
+    TL_FMA(2, 1) TL_IF(more, TL_POINT(a, a + a_k))                                                                     \
+    TL_FMA(3, 1)                                                                                                       \
+    TL_FMA(0, 2) TL_GET(x3, b[3])                                                                                      \
+    TL_FMA(1, 2) TL_IF(more, TL_POINT(b, b + b_k))                                                                     \
+    TL_FMA(2, 2)                                                                                                       \
+    TL_FMA(3, 2) TL_IF(more, TL_GET(x0, b[0]))                                                                         \
+    TL_FMA(0, 3) TL_IF(more, TL_GET(w0, a[0]))                                                                         \
+    TL_FMA(1, 3) TL_IF(more, TL_GET(w1, a[1]))                                                                         \
+    TL_FMA(2, 3) TL_IF(more, TL_POINT(left, left - 1))                                                                 \
+    TL_FMA(3, 3)
+
+/* The same for four rows that are `step` elements apart. */
+#define TL_TERM_OF_ROWS(more)                                                                                          \
+    TL_FMA(0, 0) TL_GET(x1, b[1])                                                                                      \
+    TL_FMA(1, 0) TL_POINT(at, a + step)                                                                                \
+    TL_FMA(0, 1) TL_POINT(at, at + step)                                                                               \
+    TL_FMA(1, 1) TL_GET(w2, *at)                                                                                       \
+    TL_FMA(2, 0) TL_POINT(at, at + step)                                                                               \
+    TL_FMA(2, 1) TL_GET(w3, *at)                                                                                       \
+    TL_FMA(3, 0) TL_GET(x2, b[2])                                                                                      \
+    TL_FMA(3, 1) TL_IF(more, TL_POINT(a, a + 1))                                                                       \
+    TL_FMA(0, 2) TL_GET(x3, b[3])                                                                                      \
+    TL_FMA(1, 2) TL_IF(more, TL_POINT(b, b + b_k))                                                                     \
+    TL_FMA(2, 2) TL_IF(more, TL_POINT(left, left - 1))                                                                 \
+    TL_FMA(3, 2) TL_IF(more, TL_GET(x0, b[0]))                                                                         \
+    TL_FMA(0, 3) TL_IF(more, TL_GET(w0, *a))                                                                           \
+    TL_FMA(1, 3) TL_IF(more, TL_POINT(at, a + step))                                                                   \
+    TL_FMA(2, 3) TL_IF(more, TL_GET(w1, *at))                                                                          \
+    TL_FMA(3, 3)
+/* clang-format on */
+
+/* Overwrites rows of contiguous outputs, or adds the finished block to them. */
 #define TL_SET_ROW(i)                                                                                                  \
     q[0] = 0.0f + c##i##0, q[1] = 0.0f + c##i##1, q[2] = 0.0f + c##i##2, q[3] = 0.0f + c##i##3, q += c_m;
 #define TL_ADD_ROW(i) q[0] += c##i##0, q[1] += c##i##1, q[2] += c##i##2, q[3] += c##i##3, q += c_m;
-#define TL_ADD_COLUMN(j)                                                                                               \
-    {                                                                                                                  \
-        float *to = q + out->c_n[j];                                                                                   \
-        const float *from = base.at + base.n[j];                                                                       \
-        *to = *from + c0##j, to += c_m, from += base.m;                                                                \
-        *to = *from + c1##j, to += c_m, from += base.m;                                                                \
-        *to = *from + c2##j, to += c_m, from += base.m;                                                                \
-        *to = *from + c3##j;                                                                                           \
-    }
 
 /* What a block is added to: the output, init, or zero. */
 typedef struct {
@@ -59,12 +90,42 @@ static start start_of(const tl_panel_out *out, int row)
     return (start){&zero, 0, nowhere};
 }
 
-static __attribute__((noinline)) void store_part(const tl_panel_out *out, int row)
+#define TL_STORE_ROW(j)                                                                                                \
+    {                                                                                                                  \
+        const float *from = base.at + base.n[j];                                                                       \
+        float *to = q + out->c_n[j];                                                                                   \
+        *to = *from + t[j], to += c_m, from += base.m;                                                                 \
+        *to = *from + t[4 + j], to += c_m, from += base.m;                                                             \
+        *to = *from + t[8 + j], to += c_m, from += base.m;                                                             \
+        *to = *from + t[12 + j];                                                                                       \
+    }
+
+/* Adds out->tile to the rows and columns of the output that there are. */
+static __attribute__((noinline)) void store(const tl_panel_out *out, int row)
 {
     const start base = start_of(out, row);
+    const float *t = out->tile;
+    const int c_m = out->c_m;
+    float *q = out->c + row * c_m;
+    if (row + 4 <= out->row_end && out->cols == 4) {
+        TL_ROWS(TL_STORE_ROW)
+        return;
+    }
     for (int i = 0; i < 4 && row + i < out->row_end; ++i)
         for (int j = 0; j < out->cols; ++j)
-            out->c[(row + i) * out->c_m + out->c_n[j]] = base.at[i * base.m + base.n[j]] + out->tile[4 * i + j];
+            q[i * c_m + out->c_n[j]] = base.at[i * base.m + base.n[j]] + t[4 * i + j];
+}
+
+/* What becomes of whole tiles: they overwrite dense rows, or are added to them; anything else; they are continued. */
+enum { TL_SET, TL_ADD, TL_STORE, TL_PAUSE };
+
+static inline int end_of(const tl_panel_out *out)
+{
+    if (out->pause)
+        return TL_PAUSE;
+    if (!out->dense || out->cols < 4 || (out->first && out->init))
+        return TL_STORE;
+    return out->first ? TL_SET : TL_ADD;
 }
 
 #define TL_BEGIN                                                                                                       \
@@ -74,57 +135,37 @@ static __attribute__((noinline)) void store_part(const tl_panel_out *out, int ro
         TL_ROWS(TL_LOAD)                                                                                               \
     }
 
-#define TL_END                                                                                                         \
-    float *q = out->c + row * out->c_m;                                                                                \
-    const int c_m = out->c_m;                                                                                          \
-    if (out->pause || row + 4 > out->row_end || out->cols < 4) {                                                       \
+#define TL_END(end)                                                                                                    \
+    if (end <= TL_ADD) {                                                                                               \
+        const int c_m = out->c_m;                                                                                      \
+        float *q = out->c + row * c_m + out->c_n[0];                                                                   \
+        if (end == TL_SET) {                                                                                           \
+            TL_ROWS(TL_SET_ROW)                                                                                        \
+        } else {                                                                                                       \
+            TL_ROWS(TL_ADD_ROW)                                                                                        \
+        }                                                                                                              \
+    } else {                                                                                                           \
         float *t = out->tile;                                                                                          \
         TL_ROWS(TL_SAVE)                                                                                               \
-        if (!out->pause)                                                                                               \
-            store_part(out, row);                                                                                      \
-    } else if (out->dense && !out->first) {                                                                            \
-        q += out->c_n[0];                                                                                              \
-        TL_ROWS(TL_ADD_ROW)                                                                                            \
-    } else if (out->dense && !out->init) {                                                                             \
-        q += out->c_n[0];                                                                                              \
-        TL_ROWS(TL_SET_ROW)                                                                                            \
-    } else {                                                                                                           \
-        const start base = start_of(out, row);                                                                         \
-        TL_ROWS(TL_ADD_COLUMN)                                                                                         \
+        if (end == TL_STORE)                                                                                           \
+            store(out, row);                                                                                           \
     }
 
-/* One term of four rows that are `step` elements apart. */
-#define TL_STEP_ROWS(i)                                                                                                \
-    {                                                                                                                  \
-        const float x0 = b[0], x1 = b[1], x2 = b[2], x3 = b[3], *at = a;                                               \
-        TL_ROW(at[i], 0)                                                                                               \
-        at += step;                                                                                                    \
-        TL_ONE_POINTER(at)                                                                                             \
-        TL_ROW(at[i], 1)                                                                                               \
-        at += step;                                                                                                    \
-        TL_ONE_POINTER(at)                                                                                             \
-        TL_ROW(at[i], 2)                                                                                               \
-        at += step;                                                                                                    \
-        TL_ONE_POINTER(at)                                                                                             \
-        TL_ROW(at[i], 3)                                                                                               \
-        b += b_k;                                                                                                      \
-        TL_ONE_POINTER(b)                                                                                              \
-    }
-
-static inline __attribute__((always_inline)) void whole_rows(const tl_panel_out *out, int row, const float *a, int step,
-                                                             const float *b, int b_k, int kc)
+static inline __attribute__((always_inline)) void whole_rows(const tl_panel_out *out, int row, int end, const float *a,
+                                                             int step, const float *b, int b_k, int kc)
 {
     TL_BEGIN
-    for (; kc >= 4; kc -= 4) {
-        TL_STEP_ROWS(0)
-        TL_STEP_ROWS(1)
-        TL_STEP_ROWS(2)
-        TL_STEP_ROWS(3)
-        a += 4;
+    if (kc > 0) {
+        const float *at;
+        float w0 = *a, w1 = a[step], w2, w3, x0 = b[0], x1, x2, x3;
+        int left = kc - 1;
+        TL_ADDRESS_HERE(left)
+        while (left != 0) {
+            TL_TERM_OF_ROWS(1)
+        }
+        TL_TERM_OF_ROWS(0)
     }
-    for (; kc > 0; --kc, ++a)
-        TL_STEP_ROWS(0)
-    TL_END
+    TL_END(end)
 }
 
 /* The last rows, fewer than four: those that are missing repeat the last one. */
@@ -134,18 +175,36 @@ static __attribute__((noinline)) void last_rows(const tl_panel_out *out, int row
     const int rows = out->row_end - row;
     const float *a0 = a, *a1 = rows > 1 ? a0 + a_m : a0, *a2 = rows > 2 ? a1 + a_m : a1;
     TL_BEGIN
-    for (; kc > 0; --kc) {
-        TL_STEP(*a0, *a1, *a2, *a2)
-        ++a0, ++a1, ++a2;
+    for (; kc > 0; --kc, b += b_k) {
+        const float w0 = *a0++, w1 = *a1++, w2 = *a2++, w3 = w2, x0 = b[0], x1 = b[1], x2 = b[2], x3 = b[3];
+        TL_ROWS(TL_FOUR)
     }
-    TL_END
+    TL_END((out->pause ? TL_PAUSE : TL_STORE))
 }
 
-static __attribute__((noinline)) void all_rows(const tl_panel_out *out, const float *a, int a_m, const float *b,
-                                               int b_k, int kc)
+/* Two functions each for packed panels and others: a step that is known needs no register. */
+static __attribute__((noinline)) void rows_packed(const tl_panel_out *out, const float *a, int a_m, const float *b,
+                                                  int kc)
 {
+    const int end = end_of(out);
     for (int row = out->row; row + 4 <= out->row_end; row += 4, a += 4 * a_m)
-        whole_rows(out, row, a, a_m, b, b_k, kc);
+        whole_rows(out, row, end, a, a_m, b, 4, kc);
+}
+
+static __attribute__((noinline)) void rows_apart(const tl_panel_out *out, const float *a, int a_m, const float *b,
+                                                 int b_k, int kc)
+{
+    const int end = end_of(out);
+    for (int row = out->row; row + 4 <= out->row_end; row += 4, a += 4 * a_m)
+        whole_rows(out, row, end, a, a_m, b, b_k, kc);
+}
+
+static void all_rows(const tl_panel_out *out, const float *a, int a_m, const float *b, int b_k, int kc)
+{
+    if (b_k == 4)
+        rows_packed(out, a, a_m, b, kc);
+    else
+        rows_apart(out, a, a_m, b, b_k, kc);
 }
 
 static __attribute__((noinline)) void all_and_last_rows(const tl_panel_out *out, const float *a, int a_m,
@@ -168,24 +227,21 @@ void tl_tile_rows(const tl_panel_out *out, const float *a, int a_m, const float 
 static inline __attribute__((always_inline)) void panel_body(const tl_panel_out *out, const float *first, int a_tile,
                                                              int a_k, const float *panel, int b_k, int terms)
 {
+    const int whole = end_of(out), part = out->pause ? TL_PAUSE : TL_STORE;
     for (int row = out->row; row < out->row_end; row += 4, first += a_tile) {
+        const int end = row + 4 <= out->row_end ? whole : part;
         const float *a = first, *b = panel;
-        int kc = terms;
         TL_BEGIN
-        for (; kc >= 4; kc -= 4) {
-            TL_STEP(a[0], a[1], a[2], a[3])
-            a += a_k;
-            TL_STEP(a[0], a[1], a[2], a[3])
-            a += a_k;
-            TL_STEP(a[0], a[1], a[2], a[3])
-            a += a_k;
-            TL_STEP(a[0], a[1], a[2], a[3])
-            a += a_k;
-            TL_ONE_POINTER(a)
+        if (terms > 0) {
+            float w0 = a[0], w1 = a[1], w2, w3, x0 = b[0], x1, x2, x3;
+            int left = terms - 1;
+            TL_ADDRESS_HERE(left)
+            while (left != 0) {
+                TL_TERM_OF_PANEL(1)
+            }
+            TL_TERM_OF_PANEL(0)
         }
-        for (; kc > 0; --kc, a += a_k)
-            TL_STEP(a[0], a[1], a[2], a[3])
-        TL_END
+        TL_END(end)
     }
 }
 
