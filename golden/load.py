@@ -17,6 +17,7 @@ from torch import nn
 from torch.utils import _pytree as pytree
 
 from golden.borrow import unwrapped
+from golden.script import compiled, found_loss
 from golden.task import Task
 
 
@@ -66,17 +67,29 @@ def optimizer_class(given: Any, module: nn.Module) -> type[torch.optim.Optimizer
 def from_file(path: Path, attribute: str) -> dict[str, Any]:
     """The model, and the loss, optimizer and scheduler (None: not given) of the user's file."""
     location = importlib.util.spec_from_file_location("net", path)
-    assert location is not None and location.loader is not None
+    assert location is not None
     file = importlib.util.module_from_spec(location)
     sys.modules["net"] = file
-    with importable(path.parent):
+    with importable(path.parent), own_arguments(path):
         seed()
-        location.loader.exec_module(file)
+        code, _ = compiled(path.read_bytes(), str(path), [attribute])
+        exec(code, file.__dict__)
         found = getattr(file, attribute)
         if not isinstance(found, nn.Module):
             seed()
             found = found()
-    return {"module": unwrapped(found), **{k: getattr(file, k, None) for k in ("loss", "optimizer", "scheduler")}}
+    _, loss = found_loss(vars(file))
+    return {"module": unwrapped(found), "loss": loss, **{k: getattr(file, k, None) for k in ("optimizer", "scheduler")}}
+
+
+@contextlib.contextmanager
+def own_arguments(path: Path) -> Iterator[None]:
+    """The file is called without arguments, whatever this program was given."""
+    before, sys.argv = sys.argv, [str(path)]
+    try:
+        yield
+    finally:
+        sys.argv = before
 
 
 def seed() -> None:

@@ -101,6 +101,11 @@ def given_samples(parts: Parts, notes: list[str]) -> list[Sample]:
             example = Example(parts.example_input, parts.example_target, parts.input_shape)
             return from_data(parts.data, example, parts.count, notes)
     inputs = sampling.example_inputs(parts.example_input, parts.input_shape, parts.where)
+    known_loss = parts.loss is None or isinstance(parts.loss, nn.CrossEntropyLoss)
+    if parts.example_target is None and parts.example_input is None and known_loss:
+        made = made_up_target(plain_module(parts.module, []), inputs, notes)
+        if made is not None:
+            return [(inputs, made)]
     if parts.example_target is None:
         raise UsageError(
             f"{parts.where} has no 'example_target' and no 'data': there is nothing to train towards",
@@ -111,6 +116,20 @@ def given_samples(parts: Parts, notes: list[str]) -> list[Sample]:
         old = sampling.checked_inputs(parts.example_input)
         target = sampling.rebatch(target, old[0], inputs[0])
     return [(inputs, target)]
+
+
+def made_up_target(module: nn.Module, inputs: tuple[Any, ...], notes: list[str]) -> torch.Tensor | None:
+    """Where only the shape of the input is known, of what the network returns for it."""
+    materialize(module, inputs)
+    with Snapshot(module).undone(), torch.no_grad(), user_code("the model fails on --input"):
+        output = module(*sampling.cloned(inputs))
+    if not isinstance(output, torch.Tensor) or not output.is_floating_point():
+        return None
+    if output.dim() == 2 and output.shape[1] > 1:
+        notes.append(f"example_target: random labels of {output.shape[1]} classes, as none is given")
+        return torch.randint(output.shape[1], output.shape[:1])
+    notes.append("example_target: random numbers like the output, as none is given")
+    return torch.randn(output.shape)
 
 
 # ---- the module

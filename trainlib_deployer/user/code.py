@@ -12,7 +12,7 @@ import re
 import sys
 import sysconfig
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -20,6 +20,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from golden.load import own_arguments
+from golden.script import compiled
 from trainlib_deployer.errors import DeployError, UsageError
 from trainlib_deployer.program.ir import Source
 
@@ -27,6 +29,7 @@ LIBRARIES = [Path(sysconfig.get_path(kind)) for kind in ("stdlib", "purelib", "p
 NOT_THE_USERS = tuple(str(p.resolve()) for p in (Path(torch.__file__).parent, Path(__file__).parents[1], *LIBRARIES))
 LONGEST_MESSAGE = 600
 MAIN = "__trainlib_deploy__"  # marks the user's file among their modules
+NOT_RUN = "__trainlib_deploy_not_run__"  # lines of it that were left out
 _helpers: set[str] = set()  # modules that earlier user files brought along
 
 
@@ -133,8 +136,9 @@ def helpers(directory: Path) -> list[Path]:
     return sorted(Path(str(m.__file__)).resolve() for m in list(sys.modules.values()) if is_helper(m, directory))
 
 
-def import_file(path: Path) -> ModuleType:
-    """The user's file as a module, registered under its stem or, where that is taken, the stem with a number."""
+def import_file(path: Path, wanted: Iterable[str] = ()) -> ModuleType:
+    """The user's file as a module, registered under its stem or, where that is taken, the stem with a number. Training
+    that it does is left out, unless it makes one of the `wanted` names."""
     name, count = path.stem, 1
     while name in sys.modules:
         count += 1
@@ -148,8 +152,9 @@ def import_file(path: Path) -> ModuleType:
     sys.modules[name] = module
     seed()
     try:
-        with user_code(f"{path.name} cannot be imported"):
-            code = compile(read_source(path), str(path), "exec", dont_inherit=True)
+        with user_code(f"{path.name} cannot be imported"), own_arguments(path):
+            code, skipped = compiled(read_source(path), str(path), wanted)
+            setattr(module, NOT_RUN, skipped)
             exec(code, module.__dict__)
     except BaseException:
         sys.modules.pop(name, None)

@@ -11,10 +11,13 @@ from types import ModuleType
 from typing import Any
 
 from torch import nn
+from torch.utils.data import DataLoader
 
+from golden.script import DATA, found_loss
 from trainlib_deployer.errors import UsageError
 from trainlib_deployer.user.assemble import Parts, assemble
-from trainlib_deployer.user.code import a_type, helpers, import_file, importable, seed, user_code
+from trainlib_deployer.user.code import NOT_RUN, a_type, helpers, import_file, importable, seed, user_code
+from trainlib_deployer.user.hidden import hidden_model
 from trainlib_deployer.user.model import UserModel
 from trainlib_deployer.user.optimizer_state import with_stored_state
 from trainlib_deployer.user.weights import load_weights
@@ -43,18 +46,20 @@ def load_file(
     """The model with `count` samples, enough for so many `updates`."""
     path, name = split_spec(spec)
     with importable(path.parent):
-        file = import_file(path)
         attribute = name or "model"
+        file = import_file(path, [attribute])
         module = make_module(file, path, attribute, explicit=name is not None)
-        notes = load_weights(module, weights, may_miss) if weights is not None else []
+        (loss_name, loss), (data_name, data) = found_loss(vars(file)), found_data(vars(file))
+        notes = notes_on(path, getattr(file, NOT_RUN), loss_name, data_name)
+        notes += load_weights(module, weights, may_miss) if weights is not None else []
         parts = Parts(
             name=identifier(path.stem if attribute == "model" else attribute),
             module=module,
             example_input=getattr(file, "example_input", None),
             example_target=getattr(file, "example_target", None),
-            loss=getattr(file, "loss", None),
+            loss=loss,
             optimizer=getattr(file, "optimizer", None),
-            data=getattr(file, "data", None),
+            data=data,
             input_shape=input_shape,
             count=count,
             where=path.name,
@@ -67,10 +72,25 @@ def load_file(
             helpers=tuple(helpers(path.parent)),
         )
         user = assemble(parts)
+        user = replace(user, notes=(*notes, *user.notes))
         if weights is None:
             return user
         optimizer, more = with_stored_state(user.optimizer, weights, user.module)
-        return replace(user, optimizer=optimizer, notes=(*notes, *user.notes, *more))
+        return replace(user, optimizer=optimizer, notes=(*user.notes, *more))
+
+
+def notes_on(path: Path, lines: list[int], loss: str, data: str) -> list[str]:
+    """What was understood of a script that was not written for this tool."""
+    notes = [f"{path.name}:{line} is not run, as it trains or needs what training gives" for line in lines]
+    notes += [f"loss: '{loss}' of {path.name}"] if loss != "loss" else []
+    return notes + ([f"data: '{data}' of {path.name}"] if data != "data" else [])
+
+
+def found_data(names: dict[str, Any]) -> tuple[str, Any]:
+    """What a file's data is called, and the data."""
+    if names.get("data") is not None:
+        return "data", names["data"]
+    return next(((n, names[n]) for n in DATA if isinstance(names.get(n), DataLoader)), ("data", None))
 
 
 def split_spec(spec: str) -> tuple[Path, str | None]:
@@ -151,10 +171,14 @@ def required_arguments(function: Any) -> list[str]:
 
 
 def missing_model(file: ModuleType, path: Path, attribute: str, explicit: bool) -> UsageError:
+    if not explicit and not any(isinstance(v, nn.Module) for n, v in vars(file).items() if n != "loss"):
+        hidden = hidden_model(path)
+        if hidden is not None:
+            return hidden
     choices = modules_of(file)
     head = f"{path.name} has no '{attribute}'"
     if choices:
-        close = (difflib.get_close_matches(attribute, choices, 1) or choices[:1])[0]
+        close = (difflib.get_close_matches(attribute, choices, 1) or [outermost(file, choices)])[0]
         return UsageError(
             f"{head}; the modules in it are: {', '.join(choices)}", remedy=f"use --model {path.name}:{close}"
         )
@@ -176,6 +200,14 @@ def modules_of(file: ModuleType) -> list[str]:
             or (isinstance(value, type) and issubclass(value, nn.Module) and value.__module__ == file.__name__)
         )
     ]
+
+
+def outermost(file: ModuleType, names: list[str]) -> str:
+    """The network rather than one of its parts: the last that no other one makes."""
+    made = {n: getattr(getattr(file, n), "__init__", None) for n in names if isinstance(getattr(file, n), type)}
+    parts = {used for init in made.values() for used in getattr(getattr(init, "__code__", None), "co_names", ())}
+    alone = [n for n in names if n not in parts]
+    return (alone or names)[-1]
 
 
 def is_of(value: Any, file: ModuleType) -> bool:
