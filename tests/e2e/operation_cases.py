@@ -1078,3 +1078,42 @@ case(
 )
 case("rare", "an output without elements", lambda x: (x, x[:0]), (5,))
 case("rare", "dimensions of a number", lambda x: x.transpose(0, -1).unfold(0, 1, 1) * 2, ())
+
+# ---- small matrices
+
+
+def solid(*shape: int) -> Leaf:
+    """Far from singular, and not symmetric."""
+    return normal(shape) + 2.0 * math.sqrt(shape[-1]) * torch.eye(shape[-1])
+
+
+SQUARE = (2, 5, 5)
+cases(
+    "matrices",
+    {
+        "inverse": torch.linalg.inv,
+        "determinant": torch.linalg.det,
+        "logarithm of the determinant": torch.linalg.slogdet,
+        "Cholesky": lambda a: torch.linalg.cholesky(a @ a.mT),
+        "Cholesky, upper": lambda a: torch.linalg.cholesky(a @ a.mT, upper=True),
+        "LU": torch.linalg.lu,
+        "matrix exponential": lambda a: torch.linalg.matrix_exp(a * 0.3),
+        "negative power": lambda a: torch.linalg.matrix_power(a, -2),
+    },
+    solid(*SQUARE),
+)
+case("matrices", "rows are exchanged", torch.linalg.inv, solid(7, 7).flip(0))
+case("matrices", "solve", torch.linalg.solve, solid(*SQUARE), (2, 5, 3))
+case("matrices", "solve for a vector", torch.linalg.solve, solid(3, 3), (3,))
+case("matrices", "solve from the right", lambda a, b: torch.linalg.solve(a, b, left=False), solid(*SQUARE), (3, 5))
+case(
+    "matrices",
+    "triangle",
+    lambda a, b: torch.linalg.solve_triangular(a, b, upper=True, left=False, unitriangular=True),
+    solid(*SQUARE),
+    (2, 3, 5),
+)
+case("matrices", "QR, tall", lambda a: torch.linalg.qr(a), (2, 7, 3))
+case("matrices", "QR, wide", lambda a: torch.linalg.qr(a, mode="complete"), (3, 5))
+case("rare", "strides", lambda x: torch.as_strided(x, (3, 4), (2, 1), 1), (3, 5))
+case("rare", "diagonal_scatter", lambda x, y: torch.diagonal_scatter(x, y, 1, 0, 2), (3, 2, 5), (2, 3))

@@ -65,6 +65,7 @@ class Case:
 VALUES = "depends on the values in a tensor"
 DECIDE = "torch.where"
 IMAGE = "2, 2, 6, 6"
+LARGE = "h.repeat(6, 6) + 9 * torch.eye(36)"
 
 CASES = {
     "if": Case("if h.sum() > 0:  # here\n    return h\nreturn -h", VALUES, layer="", remedy=DECIDE),
@@ -89,9 +90,11 @@ CASES = {
         remedy="x.real and x.imag",
     ),
     "sparse": Case("s = x.to_sparse()  # here\nreturn torch.sparse.mm(s, h.t())", "'to_sparse'", remedy="dense"),
-    "inverse": Case("return torch.linalg.inv(h)  # here", "'linalg_inv'", shape="6, 6", remedy="register_buffer"),
+    "inverse": Case(f"return torch.linalg.inv({LARGE})  # here", "'linalg_inv'", shape="6, 6", remedy="up to 32 rows"),
     "svd": Case("return torch.linalg.svd(h)[1]  # here", "'linalg_svd'", remedy="register_buffer"),
-    "determinant": Case("return torch.linalg.det(h)  # here", "'linalg_det'", shape="6, 6", remedy="register_buffer"),
+    "determinant": Case(
+        f"return torch.linalg.det({LARGE})  # here", "'linalg_det'", shape="6, 6", remedy="up to 32 rows"
+    ),
     "fractional pooling": Case(
         "return self.p(h)  # here",
         "'fractional_max_pool2d' in layer",

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch._decomp import get_decompositions
+
+from trainlib_deployer.capture.decompositions_linalg import TABLE as LINALG
 
 aten = torch.ops.aten
 Tensor = torch.Tensor
@@ -15,7 +17,7 @@ OURS: dict[Any, Callable[..., Any]] = {}
 
 THEIRS = (
     "_unsafe_masked_index _unsafe_masked_index_put_accumulate addmv addr alias_copy aminmax block_diag bucketize "
-    "celu channel_shuffle count_nonzero deg2rad diag_embed diagonal_copy diagonal_scatter dist expand_copy eye fill "
+    "celu channel_shuffle count_nonzero deg2rad diag_embed diagonal_copy dist expand_copy eye fill "
     "frac glu glu_backward hardshrink heaviside index_add index_copy index_fill isin isneginf isposinf ldexp "
     "linalg_cross logaddexp logaddexp2 logit logit_backward multi_margin_loss multilabel_margin_loss_forward "
     "mvlgamma nan_to_num nansum narrow_copy native_dropout_backward norm permute_copy rad2deg renorm rot90 "
@@ -60,6 +62,49 @@ def round_decimals(x: Tensor, decimals: int) -> Tensor:
 @made_of(aten.addbmm.default)
 def addbmm(x: Tensor, first: Tensor, second: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     return beta * x + alpha * torch.bmm(first, second).sum(0)
+
+
+@made_of(aten.as_strided.default)
+def as_strided(x: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None) -> Any:
+    """Elements of what lies in order, by where they are."""
+    if not in_order(x):
+        return NotImplemented
+    return x.flatten()[places(size, stride, storage_offset).flatten()].reshape(tuple(size))
+
+
+@made_of(aten.as_strided_copy.default)
+def as_strided_copy(x: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None) -> Any:
+    return as_strided(x, size, stride, storage_offset)
+
+
+@made_of(aten.as_strided_scatter.default)
+def as_strided_scatter(
+    x: Tensor, source: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
+) -> Any:
+    if not in_order(x):
+        return NotImplemented
+    where = places(size, stride, storage_offset)
+    return x.flatten().scatter(0, where.flatten(), source.flatten()).reshape(x.shape)
+
+
+@made_of(aten.diagonal_scatter.default)
+def diagonal_scatter(x: Tensor, source: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
+    strides = [math.prod(x.shape[d + 1 :]) for d in range(x.dim())]
+    kept = [d for d in range(x.dim()) if d not in (dim1 % x.dim(), dim2 % x.dim())]
+    along = [*(strides[d] for d in kept), strides[dim1] + strides[dim2]]
+    where = places(source.shape, along, max(offset, 0) * strides[dim2] + max(-offset, 0) * strides[dim1])
+    return x.flatten().scatter(0, where.flatten(), source.flatten()).reshape(x.shape)
+
+
+def in_order(x: Tensor) -> bool:
+    return x.is_contiguous() and not x.storage_offset()
+
+
+def places(size: Sequence[int], stride: Sequence[int], offset: int | None) -> Tensor:
+    where = torch.full((), offset or 0)
+    for extent, step in zip(size, stride, strict=True):
+        where = where.unsqueeze(-1) + torch.arange(extent) * step
+    return where
 
 
 @made_of(aten.masked_scatter.default)
@@ -124,4 +169,6 @@ def logcumsumexp(x: Tensor, dim: int) -> Tensor:
     return running(x, dim, lambda old, new: (torch.logaddexp(old, new),), x)[0]
 
 
-DECOMPOSED: dict[Any, Callable[..., Any]] = get_decompositions([getattr(aten, n) for n in THEIRS.split()]) | OURS
+DECOMPOSED: dict[Any, Callable[..., Any]] = (
+    get_decompositions([getattr(aten, n) for n in THEIRS.split()]) | OURS | LINALG
+)

@@ -18,6 +18,7 @@ ORDER = (
     "use amax, amin or a sum instead; if the order is needed only to rank results, return the scores and do it outside"
 )
 DECOMPOSED = f"{CONSTANT} if it does not depend on the input; else solve by a fixed number of matrix products"
+LARGE_MATRIX = f"matrices of up to 32 rows and columns are taken apart; for larger ones {DECOMPOSED}"
 COMPLEX = "calculate with x.real and x.imag, or with x.abs() and x.angle()"
 DENSE = "keep the tensor dense, with zeros where the sparse one has nothing"
 CONV3D = "call it as torch.conv3d or torch.conv_transpose3d, which are taken apart into planes"
@@ -53,15 +54,15 @@ REMEDIES: dict[str, str] = {
     "histogram": COUNTS,
     "bucketize": COUNTS,
     "searchsorted": COUNTS,
-    "det": DECOMPOSED,
-    "logdet": DECOMPOSED,
-    "slogdet": DECOMPOSED,
-    "inverse": DECOMPOSED,
+    "det": LARGE_MATRIX,
+    "logdet": LARGE_MATRIX,
+    "slogdet": LARGE_MATRIX,
+    "inverse": LARGE_MATRIX,
     "pinverse": DECOMPOSED,
-    "cholesky": DECOMPOSED,
+    "cholesky": LARGE_MATRIX,
     "svd": DECOMPOSED,
-    "qr": DECOMPOSED,
-    "matrix_exp": DECOMPOSED,
+    "qr": LARGE_MATRIX,
+    "matrix_exp": LARGE_MATRIX,
     "to_sparse": DENSE,
     "sparse_mm": DENSE,
     "lgamma": CONSTANT,
@@ -80,6 +81,7 @@ REMEDIES: dict[str, str] = {
 }
 
 FAMILIES = {
+    **{f"linalg_{n}": LARGE_MATRIX for n in ("inv", "det", "slogdet", "solve", "cholesky", "lu", "qr", "matrix_exp")},
     "linalg_": DECOMPOSED,
     "_linalg": DECOMPOSED,
     "special_": CONSTANT,
