@@ -1,7 +1,9 @@
 /* Variables whose contents lie in a file: as text, ten million numbers take a compiler minutes and gigabytes.
  *
- *   TL_CONTENTS(type, name, TL_DATA_L2, ".incbin \"file\", start, bytes\n" TL_ZERO(bytes) ...)   a variable
- *   TL_TABLE(name, ".incbin ...")                                                                a constant one
+ *   TL_CONTENTS(type, name, TL_DATA_L2, TL_PART("file", bytes) TL_ZERO(bytes) ...)   a variable
+ *   TL_TABLE(name, TL_PART("file", bytes) ...)                                       a constant one
+ *
+ * The parts of a file come one behind the other; a source takes them from one file.
  *
  * Assemblers look for the file where the compiler looks for headers (-I), and in the directory they run in. `.incbin` is
  * spelled out: so compiler caches notice that the object depends on more than the source. */
@@ -17,10 +19,15 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the files hold the le
 #if defined(__APPLE__)
 #define TL_KIND(name)
 #define TL_SIZE(name)
+#define TL_TAKEN "Ltaken" /* bytes of the file, so far */
 #else
 #define TL_KIND(name) ".type " TL_SYMBOL(name) ", %object\n"
 #define TL_SIZE(name) ".size " TL_SYMBOL(name) ", . - " TL_SYMBOL(name) "\n"
+#define TL_TAKEN ".Ltaken"
 #endif
+__asm__(".set " TL_TAKEN ", 0\n");
+#define TL_PART(file, bytes)                                                                                           \
+    ".incbin \"" file "\", " TL_TAKEN ", " #bytes "\n.set " TL_TAKEN ", " TL_TAKEN " + " #bytes "\n"
 #define TL_ZERO(bytes) ".zero " #bytes "\n"
 #define TL_AS(name, place, contents)                                                                                   \
     __asm__(".pushsection " place "\n.globl " TL_SYMBOL(name) "\n" TL_KIND(name) ".balign 16\n" TL_SYMBOL(             \

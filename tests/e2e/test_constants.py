@@ -68,5 +68,5 @@ def test_generated_loops_load_no_constants(project: Path, tmp_path: Path) -> Non
     assert "tl_lit(0.999f)" in source and "0.5f" in source and "tl_lit(0.5f)" not in source
     includes = [project, project / "kernels", string_h(tmp_path, project / "kernels")]
     text = assembly("clang, floats in integer registers", project / "loops.c", includes, tmp_path / "loops.s")
-    assert "loop0_" in text
+    assert "loop_" in text
     assert not IN_MEMORY.findall(text)

@@ -44,7 +44,7 @@ class Binary:
         self.parts.append(flat)
         if name:
             self.places[name] = start
-        return [*head, rf'".incbin \"{self.name}\", {start}, {flat.nbytes}\n"']
+        return [*head, f'TL_PART("{self.name}", {flat.nbytes})']
 
     def write(self, folder: Path) -> None:
         with (folder / self.name).open("wb") as file:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from trainlib_deployer.emit.names import comment
+from trainlib_deployer.emit.addresses import Addresses
 from trainlib_deployer.plan.plan import Buffer, Plan
 
 
-def poison_levels(plan: Plan) -> list[dict[str, Any]]:
+def poison_levels(plan: Plan, at: Addresses) -> list[dict[str, Any]]:
     """Per level what comes and goes in its arena; levels without such buffers are left out."""
     out = []
     for level in plan.levels.values():
         found = [b for b in plan.buffers if b.level == level.name and comes_and_goes(plan, b)]
         if found:
-            lifetimes = [entry(plan, b, level.persistent) for b in sorted(found, key=lambda b: (b.offset, b.birth))]
+            lifetimes = sorted((entry(plan, b, at) for b in found), key=lambda life: str(life["name"]))
             out.append({"name": level.name, "arena": f"arena_{level.name.lower()}", "lifetimes": lifetimes})
     return out
 
@@ -24,18 +24,18 @@ def comes_and_goes(plan: Plan, b: Buffer) -> bool:
     return b.role != "stack" and b.size > 0 and not (tensor is not None and tensor.role.persistent)
 
 
-def entry(plan: Plan, b: Buffer, persistent: int) -> dict[str, Any]:
-    return {
-        "name": comment(b.name),
-        "offset": b.offset - persistent,
-        "size": plan.target.aligned(b.size),
-        "birth": b.birth,
-        "death": b.death,
-    }
+def entry(plan: Plan, b: Buffer, at: Addresses) -> dict[str, Any]:
+    birth, death = (position(k, at) for k in (b.birth, b.death))
+    return {"name": at.name(b.name), "size": plan.target.aligned(b.size), "birth": birth, "death": death}
 
 
-def poison_context(plan: Plan) -> dict[str, Any]:
-    levels = poison_levels(plan)
+def position(k: int, at: Addresses) -> str:
+    """The name of an operation's number."""
+    return f"AT_{at.operations[k]}" if k < len(at.operations) else "PLAN_OPERATIONS"
+
+
+def poison_context(plan: Plan, at: Addresses) -> dict[str, Any]:
+    levels = poison_levels(plan, at)
     arenas = [level["arena"] for level in levels]
     return {
         "poison": levels,

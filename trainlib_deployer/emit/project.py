@@ -140,7 +140,7 @@ class Project:
         program = self.plan.program
         tables = Tables()
         operations = self.operations(tables)
-        arguments = self.arguments()
+        arguments = self.arguments
         levels = [self.level(name) for name in self.plan.levels]
         names = self.at.names
         signature = ", ".join(f"const {a['c_type']} *{a['name']}" for a in arguments)
@@ -157,7 +157,7 @@ class Project:
             "c_alignment": c_alignment(self.plan.target),
             "offsets": self.offsets(),
             "arguments": arguments,
-            "outputs": self.outputs(),
+            "outputs": self.outputs,
             "recorded": max((t.numel for t in program.of_role(Role.RECORDED)), default=0),
             "headers": sorted({r.header for r in self.rows} | ({"tl_stream.h"} if self.plan.tilings else set())),
             "prototypes": sorted(r.prototype for r in self.rows),
@@ -184,7 +184,7 @@ class Project:
             "references": self.data.add(self.sketches(), name=REFERENCE),
             "sketch_bytes": SKETCH.itemsize,
             "plan": self.plan,
-            **poison_context(self.plan),
+            **poison_context(self.plan, self.at),
         }
 
     @property
@@ -229,6 +229,7 @@ class Project:
     def offsets(self) -> list[dict[str, Any]]:
         return [{"name": name, **asdict(place)} for name, place in self.listing.places.items()]
 
+    @cached_property
     def arguments(self) -> list[dict[str, Any]]:
         """Inputs, then targets: the parameters of net_train_step."""
         program = self.plan.program
@@ -249,9 +250,10 @@ class Project:
             )
         return out
 
+    @cached_property
     def outputs(self) -> list[dict[str, Any]]:
         """Functions that return them; names of macros beside those of the arguments."""
-        functions, sizes = set[str](), {a["size_macro"] for a in self.arguments()}
+        functions, sizes = set[str](), {a["size_macro"] for a in self.arguments}
         out = []
         for name, tensor in self.plan.program.outputs:
             t = self.plan.program.tensors[tensor]
@@ -268,7 +270,7 @@ class Project:
         tensors = self.plan.program
         given = [(t.name, t.role.value, t) for t in tensors.of_role(Role.INPUT, Role.TARGET)]
         got = [(name, tensors.tensors[tensor]) for name, tensor in tensors.outputs]
-        functions = [f"net_{o['name']}" for o in self.outputs()]
+        functions = [f"net_{o['name']}" for o in self.outputs]
         return {
             "arguments": [{"name": n, "role": role, **shaped(t)} for n, role, t in given],
             "outputs": [{"name": n, "function": f, **shaped(t)} for f, (n, t) in zip(functions, got, strict=True)],

@@ -1,0 +1,85 @@
+"""A layer inserted into resnet8 changes its own lines of C, its neighbours' operands, and figures in plan.h."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from tests.e2e.conftest import example
+from trainlib_deployer.api import Deployment, deploy
+from trainlib_deployer.emit.addresses import operation_names
+
+HEAD = re.compile(r"\b(?:op|streams)_(\w+?)(?:\(void\)|\[\] = \{)$")
+FIGURES = {"plan.h", "poison.h"}  # where and when things lie
+REFERENCES = 'TL_PART("data.bin"'  # all of them in one piece
+
+
+class Longer(nn.Module):
+    """The example with a layer between its last two blocks."""
+
+    def __init__(self, extra: nn.Module) -> None:
+        super().__init__()
+        for name, child in example("resnet8").module.named_children():
+            setattr(self, name, child)
+        self.extra = extra
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.relu(self.bn(self.conv(x)))
+        x = self.stack3(self.extra(self.stack2(self.stack1(x))))
+        out: torch.Tensor = self.fc(self.pool(x).flatten(1))
+        return out
+
+
+def deployed(extra: nn.Module, folder: Path) -> Deployment:
+    net = Longer(extra)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.02, momentum=0.9)
+    data = [(torch.randn(1, 3, 32, 32), torch.tensor([3]))]
+    options = {"l1": "64k", "l2": "2M", "target": "pulp-open", "name": "net"}
+    return deploy(
+        net, *data[0], data=data, loss=nn.CrossEntropyLoss(), optimizer=optimizer, steps=1, out=folder, **options
+    )
+
+
+def neighbours(made: Deployment, layer: str) -> tuple[set[str], set[str]]:
+    """C names of the operations that share what comes and goes with the layer's own, and of those whose first transfers
+    these start; and their layers."""
+    ops, known = made.plan.program.ops, made.plan.program.tensors
+    tensors = [{v.tensor for v in (*op.reads, *op.writes) if not known[v.tensor].role.persistent} for op in ops]
+    touched = set().union(*(t for op, t in zip(ops, tensors, strict=True) if op.layer == layer))
+    found = {at for at, t in enumerate(tensors) if t & touched}
+    found |= {guest for at in found for guest in made.plan.guests.get(at, ())}
+    names = operation_names(ops)
+    return {names[at] for at in found}, {ops[at].layer for at in found}
+
+
+def removed(before: list[str], after: list[str]) -> Iterator[tuple[str, str]]:
+    """Lines that are there no more, each with the operation that it belonged to."""
+    matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
+    for tag, lo, hi, _, _ in matcher.get_opcodes():
+        for at in range(lo, hi if tag != "equal" else lo):
+            heads = (HEAD.search(line) for line in reversed(before[: at + 1]))
+            yield before[at], next((h[1] for h in heads if h), "")
+
+
+def test_other_lines_stay(tmp_path: Path) -> None:
+    deployed(nn.Identity(), tmp_path / "short")
+    long = deployed(nn.Conv2d(32, 32, 1), tmp_path / "long")
+    names, layers = neighbours(long, "extra")
+    assert len(names) < 20
+    moved = {}
+    sources = sorted(p for p in (tmp_path / "long").iterdir() if p.suffix in (".c", ".h") and p.name not in FIGURES)
+    for path in sources:
+        before, after = ((tmp_path / which / path.name).read_text().splitlines() for which in ("short", "long"))
+        lost = [
+            (operation, line)
+            for line, operation in removed(before, after)
+            if operation not in names and not any(f'"{layer}: ' in line for layer in layers) and REFERENCES not in line
+        ]
+        moved |= {path.name: lost} if lost else {}
+        assert path.name in ("data.h", "net.h", "weights.h") or before != after
+    assert not moved
