@@ -228,10 +228,14 @@ def norm_where(values: Array, where: Array | None) -> float:
 
 
 def norm_floors(exact: Mapping[Key, Array], singles: Sequence[Mapping[Key, Array]]) -> dict[tuple[int, str], float]:
+    return floors_of({k: norm_where(v, finite_everywhere(v, [s[k] for s in singles])) for k, v in exact.items()})
+
+
+def floors_of(norms: Mapping[Key, float]) -> dict[tuple[int, str], float]:
+    """What the norm of a tensor of each kind and step counts as at the least."""
     largest: dict[tuple[int, str], float] = {}
-    for (step, kind, name), values in exact.items():
-        where = finite_everywhere(values, [s[step, kind, name] for s in singles])
-        largest[step, kind] = max(largest.get((step, kind), 0.0), norm_where(values, where))
+    for (step, kind, _), norm in norms.items():
+        largest[step, kind] = max(largest.get((step, kind), 0.0), norm)
     tiny = float(np.finfo(np.float32).tiny)
     return {key: max(SMALL * norm, tiny) for key, norm in largest.items()}
 

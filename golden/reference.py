@@ -23,6 +23,7 @@ from golden.drawing import Drawing
 from golden.optimizers import make_optimizer, make_scheduler
 from golden.precision import InOrder, Precise, cast, new_tensors_in, one_thread, saved_tensors
 from golden.random_numbers import Numbers
+from golden.record import Kept, Record
 from golden.rounding import otherwise
 from golden.snapshot import Snapshot
 from golden.task import Task
@@ -35,6 +36,20 @@ COUNTERS = ("step", "num_batches_tracked", "mu_product", "eta", "mu")  # functio
 def run(
     task: Task, steps: int, dtype: torch.dtype, noise: int = 0, resume: Mapping[Key, Array] | None = None
 ) -> dict[Key, Array]:
+    """Everything that `steps` training steps compute, tensor by tensor."""
+    record = Kept()
+    train(task, steps, dtype, record, noise, resume)
+    return record
+
+
+def train(
+    task: Task,
+    steps: int,
+    dtype: torch.dtype,
+    record: Record,
+    noise: int = 0,
+    resume: Mapping[Key, Array] | None = None,
+) -> None:
     """Train the module, which gets back what it holds now, on `steps` samples and record everything a step computes.
 
     With `accumulate`, a step is one backward pass, and the gradient is what has been accumulated after it. The recorded
@@ -52,18 +67,17 @@ def run(
             stack.enter_context(otherwise(noise, dtype))
         for mode in modes:
             stack.enter_context(mode)
-        return trained(task, steps, dtype, noise, resume)
+        training(task, steps, dtype, record, noise, resume)
 
 
-def trained(
-    task: Task, steps: int, dtype: torch.dtype, noise: int, resume: Mapping[Key, Array] | None
-) -> dict[Key, Array]:
+def training(
+    task: Task, steps: int, dtype: torch.dtype, record: Record, noise: int, resume: Mapping[Key, Array] | None
+) -> None:
     module = task.module
     parameters = dict(module.named_parameters())
     optimizer = make_optimizer(task.optimizer, task.groups, task.defaults, parameters, task.state)
     scheduler = make_scheduler(task.scheduler, optimizer)
     shapes = {n: b.shape for n, b in module.named_buffers()}
-    record: dict[Key, Array] = {}
     for step in range(steps):
         first, last = step % task.accumulate == 0, (step + 1) % task.accumulate == 0
         if resume is not None and step:
@@ -88,7 +102,6 @@ def trained(
         if last:
             update(task, parameters, optimizer, scheduler)
         record_state(record, step, module, optimizer, before, by_value=dtype is torch.float64 and not noise)
-    return record
 
 
 def update(task: Task, parameters: Mapping[str, nn.Parameter], optimizer: torch.optim.Optimizer, schedule: Any) -> None:
@@ -120,7 +133,7 @@ class Before:
 
 
 def record_state(
-    record: dict[Key, Array],
+    record: Record,
     step: int,
     module: nn.Module,
     optimizer: torch.optim.Optimizer,
@@ -178,7 +191,7 @@ def named_outputs(output: Any) -> list[tuple[str, torch.Tensor]]:
 
 
 def array(value: torch.Tensor | None) -> Array:
-    """Complex numbers as pairs."""
+    """Complex numbers as pairs. Where it can be, this is the tensor's own memory."""
     assert value is not None
     plain = torch.view_as_real(value.resolve_conj()) if value.is_complex() else value
-    return np.array(plain.detach().numpy(force=True), copy=True)
+    return np.asarray(plain.detach().numpy(force=True))

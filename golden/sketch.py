@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from golden import compare
+from golden.record import Apart
 
 Array = np.ndarray[Any, Any]
 Key = tuple[int, str, str]
@@ -51,22 +52,22 @@ def signs(count: int, start: int = 0) -> Array:
     return 1 - 2 * bits.astype(np.int64)
 
 
-def signed_sums(fixed: Array, start: int) -> Array:
-    """Of the elements from `start` on, as many as fit a cache; below 2^53, floats are exact, and faster."""
-    part = fixed[start : start + AT_ONCE]
-    return (part.astype(np.float64) @ signs(len(part), start).astype(np.float64)).astype(np.int64)
+def signed_sums(values: Array, exponent: int, start: int) -> Array:
+    """In fixed point, of the elements from `start` on, as many as fit a cache; below 2^53, floats are exact, and
+    faster."""
+    part = np.trunc(values[start : start + AT_ONCE] * 2.0**exponent)
+    return (part @ signs(len(part), start).astype(np.float64)).astype(np.int64)
 
 
 def sketch(exact: Array, tolerance: float, norm: float) -> Sketch:
     """Of one tensor. A program passes whose tensor lies within `tolerance` of `norm` of it."""
     flat = compare.flat(exact)
-    largest = float(np.abs(flat).max(initial=0.0))
+    largest = max(float(flat.max(initial=0.0)), -float(flat.min(initial=0.0)))
     if not largest < BEYOND:
         return UNCHECKED
     scale = max(largest, norm / max(len(flat), 1) ** 0.5, 1e-30)
     exponent = int(np.clip(BITS - np.ceil(np.log2(scale)), -100, 100))
-    fixed = np.trunc(flat * 2.0**exponent).astype(np.int64)
-    sums = sum((signed_sums(fixed, at) for at in range(0, len(fixed), AT_ONCE)), np.zeros(SUMS, np.int64))
+    sums = sum((signed_sums(flat, exponent, at) for at in range(0, len(flat), AT_ONCE)), np.zeros(SUMS, np.int64))
     reach = SLACK * min(tolerance, VAGUE) * norm * 2.0**exponent + len(flat) ** 0.5
     limit = SUMS * reach**2 if tolerance <= VAGUE else -1.0
     return Sketch(tuple(int(s) for s in sums), exponent, limit)
@@ -75,13 +76,22 @@ def sketch(exact: Array, tolerance: float, norm: float) -> Sketch:
 def sketches(exact: Mapping[Key, Array], singles: Sequence[Mapping[Key, Array]]) -> dict[Key, Sketch]:
     """Of every floating-point tensor of a run, each with the tolerance that compare would grant. What is not finite
     throughout, in float64 or in PyTorch's own float32, a program does not judge."""
-    floors = compare.norm_floors(exact, singles)
+    return sketches_within(exact, [Apart.of(s, exact) for s in singles])
+
+
+def sketches_within(exact: Mapping[Key, Array], others: Sequence[Apart]) -> dict[Key, Sketch]:
+    """The same where only distances are known of PyTorch's float32 runs."""
+    norms, diverged = dict[Key, float](), set[Key]()
+    for key, reference in exact.items():
+        finite = [f for other in others if (f := other.finite[key]) is not None]
+        norms[key] = compare.norm_where(reference, np.logical_and.reduce(finite) if finite else None)
+        diverged |= {key} if finite else set()
+    floors = compare.floors_of(norms)
     out: dict[Key, Sketch] = {}
     for key, reference in exact.items():
-        if compare.finite_everywhere(reference, [s[key] for s in singles]) is not None:
+        if key in diverged:
             out[key] = UNCHECKED
             continue
-        norm = max(float(np.linalg.norm(compare.flat(reference))), floors[key[0], key[1]])
-        apart = [compare.distance(s[key], reference, norm) for s in singles]
-        out[key] = sketch(reference, compare.tolerance_of(apart), norm)
+        norm = max(norms[key], floors[key[0], key[1]])
+        out[key] = sketch(reference, compare.tolerance_of([o.distance[key] / norm for o in others]), norm)
     return out

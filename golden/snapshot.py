@@ -75,6 +75,14 @@ class Snapshot:
         for undo in self.undo:
             undo()
 
+    def value(self, t: torch.Tensor) -> torch.Tensor:
+        """What a tensor of these held, in the bytes that are remembered: not to be written to."""
+        values = self.bytes.get(t.untyped_storage()._cdata) if plain_tensor(t) else None
+        if values is None or t.is_conj() or t.is_neg():
+            return t.detach().clone()
+        place = (t.storage_offset(), t.shape, t.stride())
+        return torch.empty(0, dtype=t.dtype).set_(values.untyped_storage(), *place)
+
     def put(self, others: Mapping[int, torch.Tensor]) -> None:
         """Another tensor wherever one of these ids is held."""
         for old, new in others.items():

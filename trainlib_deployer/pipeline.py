@@ -67,6 +67,8 @@ def deploy_user_model(user: UserModel, options: Options, say: Say = lambda line:
     planned = with_saved(program, options, say)
     say("training in PyTorch, for the program's own check")
     check_golden_model(task_of(user, options.accumulate), eager)
+    batches = counters(eager[-1])
+    del eager  # as large as the network, several times
     with user_code("training in PyTorch fails", REMEDY):
         references = reference_sketches(
             task_of(user, options.accumulate, planned.saved.used), options.steps * options.accumulate
@@ -77,7 +79,7 @@ def deploy_user_model(user: UserModel, options: Options, say: Say = lambda line:
         project.write(folder)
         check_folder(folder, project.listing)
         used = planned.saved.used
-        write_model_files(user, folder / "model", options.steps, options.accumulate, used, counters(eager[-1]))
+        write_model_files(user, folder / "model", options.steps, options.accumulate, used, batches)
         write_golden_model(folder / "golden")
     return Deployed(planned, options.out)
 

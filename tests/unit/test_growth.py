@@ -70,8 +70,9 @@ def project(user: UserModel, captured: Captured, folder: Path) -> None:
     assert len(planned.tilings) > len(planned.program.ops) // 3
     references: dict[Key, Sketch] = {(0, t.kind, t.name): UNCHECKED for t in traces(planned.program)}
     folder.mkdir()
-    Project(user, planned, 1, references).write(folder)
-    check_folder(folder)
+    written = Project(user, planned, 1, references)
+    written.write(folder)
+    check_folder(folder, written.listing)
 
 
 def lines_of(work: Callable[[], None]) -> Counter[CodeType]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from math import isnan
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,7 @@ from torch.utils import _pytree as pytree
 
 from golden import reference
 from golden.precision import InOrder, one_thread
+from golden.record import Array, Key
 from golden.task import Task
 from trainlib_deployer.capture import remedies
 from trainlib_deployer.capture.eager import FIRST_STEPS, EagerStep, first_steps
@@ -23,6 +26,7 @@ from trainlib_deployer.errors import Unsupported
 from trainlib_deployer.user.model import UserModel
 
 TINY = 1e-6  # what float32 may differ by in a step of ordinary size
+AT_ONCE = 1 << 18  # elements that are compared: in double precision they take several times their bytes
 AGREEMENT = 1e-3  # of the largest gradient: both are float32, in another order of summation
 Results = Mapping[tuple[str, str], torch.Tensor]
 
@@ -97,26 +101,53 @@ def expected(captured: Captured, step: EagerStep) -> dict[tuple[str, str], torch
 
 
 def first_difference(computed: Results, wanted: Results) -> str | None:
-    largest: dict[str, float] = {}
-    for (kind, _), value in wanted.items():
-        largest[kind] = max(largest.get(kind, 0.0), top(value))
+    check = Comparison(wanted)
     for key, value in computed.items():
-        if key in wanted and value.shape == wanted[key].shape:
-            error = apart(value, wanted[key])
-            if not error <= AGREEMENT * largest[key[0]] + TINY:
-                return f"{key[0]} '{key[1]}' (by {error:.3g})"
-    lost = next((key for key in wanted if key not in computed), None)
-    return None if lost is None else f"{lost[0]} '{lost[1]}', which forward changes"
+        check.add(key, value)
+    return check.fault
+
+
+class Comparison:
+    """Of what was computed, result by result, with what PyTorch computes."""
+
+    def __init__(self, wanted: Results) -> None:
+        self.wanted = wanted
+        self.found: set[tuple[str, str]] = set()
+        self.first: str | None = None
+        self.largest: dict[str, float] = {}
+        for (kind, _), value in wanted.items():
+            self.largest[kind] = max(self.largest.get(kind, 0.0), top(value))
+
+    def add(self, key: tuple[str, str], value: torch.Tensor) -> None:
+        self.found.add(key)
+        if self.first is None and key in self.wanted and value.shape == self.wanted[key].shape:
+            error = apart(value, self.wanted[key])
+            if not error <= AGREEMENT * self.largest[key[0]] + TINY:
+                self.first = f"{key[0]} '{key[1]}' (by {error:.3g})"
+
+    @property
+    def fault(self) -> str | None:
+        """The first result that is too far off, or is not there."""
+        lost = next((key for key in self.wanted if key not in self.found), None)
+        return self.first or (f"{lost[0]} '{lost[1]}', which forward changes" if lost is not None else None)
 
 
 def top(value: torch.Tensor) -> float:
     """The largest finite element."""
-    return float(value.detach().double().abs().nan_to_num(0.0, 0.0).max()) if value.numel() else 0.0
+    return max((float(p.double().abs().nan_to_num(0.0, 0.0).max()) for p in parts(value) if p.numel()), default=0.0)
 
 
 def apart(found: torch.Tensor, reference: torch.Tensor) -> float:
     """The largest difference; the same infinity, or NaN in both, is none."""
-    x, y = found.detach().double(), reference.detach().double()
+    errors = [part_apart(x.double(), y.double()) for x, y in zip(parts(found), parts(reference), strict=True)]
+    return float("nan") if any(isnan(e) for e in errors) else max(errors, default=0.0)
+
+
+def parts(value: torch.Tensor) -> Sequence[torch.Tensor]:
+    return torch.split(value.detach().flatten(), AT_ONCE)
+
+
+def part_apart(x: torch.Tensor, y: torch.Tensor) -> float:
     different = ~((x == y) | (x.isnan() & y.isnan()))
     return float((x - y)[different].abs().max()) if different.any() else 0.0
 
@@ -130,15 +161,36 @@ def check_golden_model(task: Task, steps: Sequence[EagerStep]) -> None:
         for number in range(count - 1)
         for name, _ in task.module.named_parameters()
     }  # a network may turn a difference in the last bit into another step altogether
+    record = Compared([Comparison(in_a_step_of(task, step.results)) for step in steps[:count]])
     with mkldnn_off():
-        record = reference.run(task, count, torch.float32, resume=reached)
-    for number in range(count):
-        found = {k[1:]: torch.from_numpy(np.asarray(v)) for k, v in record.items() if k[0] == number}
-        wanted = {k: v for k, v in steps[number].results.items() if k[0] != "parameter"}
-        scale = {k: v / task.accumulate if k[0] == "gradient" else v for k, v in wanted.items()}
-        computed = {k: v for k, v in found.items() if k in scale}
-        fault = first_difference(computed, scale)
-        if fault is not None:
+        reference.train(task, count, torch.float32, record, resume=reached)
+    for number, comparison in enumerate(record.steps):
+        if comparison.fault is not None:
             raise Unsupported(
-                f"the golden model and eager PyTorch disagree on {fault} in step {number + 1}", remedy=remedies.STATE
+                f"the golden model and eager PyTorch disagree on {comparison.fault} in step {number + 1}",
+                remedy=remedies.STATE,
             )
+
+
+def in_a_step_of(task: Task, results: Results) -> Results:
+    """What a backward pass of the task computes, of which several may make an update."""
+    share = task.accumulate
+    wanted = {k: v for k, v in results.items() if k[0] != "parameter"}
+    return {k: v / share if k[0] == "gradient" and share > 1 else v for k, v in wanted.items()}
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A record of which nothing is kept but how it compares."""
+
+    steps: Sequence[Comparison]
+    seen: set[Key] = field(default_factory=set)
+
+    def __setitem__(self, key: Key, values: Array) -> None:
+        self.seen.add(key)
+        comparison = self.steps[key[0]]
+        if key[1:] in comparison.wanted:
+            comparison.add((key[1], key[2]), torch.from_numpy(np.asarray(values)))
+
+    def __contains__(self, key: object) -> bool:
+        return key in self.seen

@@ -28,7 +28,8 @@ REMEDY = "it is plain PyTorch that fails, after an update: a smaller learning ra
 
 @dataclass(frozen=True)
 class EagerStep:
-    """What the model held before and after a step, by name, and what the step computed, by kind and name."""
+    """What the model held before and after a step, by name, and what the step computed, by kind and name. The last of
+    several steps is without its update."""
 
     before: Mapping[str, torch.Tensor]
     after: Mapping[str, torch.Tensor]
@@ -52,11 +53,11 @@ def differ(a: torch.Tensor, b: torch.Tensor) -> bool:
 
 def first_steps(user: UserModel, count: int = FIRST_STEPS) -> tuple[EagerStep, ...]:
     with user.start.undone():
-        return advance(user, count)
+        return advance(user, count, update=False)
 
 
-def advance(user: UserModel, count: int) -> tuple[EagerStep, ...]:
-    """Train so many steps and leave the model as it is then."""
+def advance(user: UserModel, count: int, update: bool) -> tuple[EagerStep, ...]:
+    """Train so many steps and leave the model as it is then; the last one with its update only where that is wanted."""
     parameters = trainable(user.module)
     spec = user.optimizer
     groups = [(dict(g.hyper), g.names) for g in spec.groups]
@@ -64,15 +65,17 @@ def advance(user: UserModel, count: int) -> tuple[EagerStep, ...]:
     optimizer = make_optimizer(spec.own or spec.kind, groups, dict(spec.defaults), named, spec.state)
     steps: list[EagerStep] = []
     with one_thread(), uncompiled(), mkldnn_off(), InOrder(), torch.enable_grad():
-        before = held(user)
+        before, now = held(user, user.start)
         for number in range(count):
             user.module.zero_grad(set_to_none=True)
             with user_code(f"training fails in step {number + 1}", REMEDY):
                 results = step(user, number, parameters)
-            changed = {n: t for n, t in held(user).items() if n in named and differ(t, before[n])}
-            with contextlib.suppress(Exception):  # what is wrong with the user's optimizer is said when it is traced
-                optimizer.step()
-            after = held(user)
+            after, now = held(user, now)
+            changed = {n: t for n, t in after.items() if n in named and differ(t, before[n])}
+            if update or number + 1 < count:
+                with contextlib.suppress(Exception):  # what is wrong with it is said when it is traced
+                    optimizer.step()
+                after, now = held(user, now)
             steps.append(EagerStep(before, after, results | {("parameter", n): t for n, t in changed.items()}))
             before = after
     return tuple(steps)
@@ -90,19 +93,20 @@ def step(user: UserModel, number: int, parameters: Mapping[str, nn.Parameter]) -
     return found | {("gradient", n): p.grad.detach() for n, p in parameters.items() if p.grad is not None}
 
 
-def held(user: UserModel) -> dict[str, torch.Tensor]:
-    """Copies of parameters, buffers and all other tensors that are found in attributes of the model, by name."""
+def held(user: UserModel, like: Snapshot) -> tuple[dict[str, torch.Tensor], Snapshot]:
+    """Parameters, buffers and all other tensors that are found in attributes of the model, by name, as they are now;
+    what is as it was in another snapshot takes no memory."""
     module = user.module
+    now = Snapshot(module, like=like, skip=[p.grad for p in module.parameters() if p.grad is not None])
     own = {**dict(module.named_parameters()), **dict(module.named_buffers())}
     known = {id(t) for t in own.values()}
-    places = [p[0] for i, p in Snapshot(module, like=user.start).places.items() if i not in known]
-    others = {place.path: place.held() for place in places}
-    return {n: t.detach().clone() for n, t in {**others, **own}.items()}
+    others = {p[0].path: p[0].held() for i, p in now.places.items() if i not in known}
+    return {n: now.value(t) for n, t in {**others, **own}.items()}, now
 
 
 @contextlib.contextmanager
 def after_first_step(user: UserModel) -> Iterator[Snapshot]:
     """The model as it is after its first step, for the time being."""
     with user.start.undone():
-        advance(user, 1)
+        advance(user, 1, update=True)
         yield Snapshot(user.module, user.loss, like=user.start)

@@ -13,6 +13,7 @@ import torch
 
 from golden import compare, reference, rounding, sketch
 from golden.load import load_task
+from golden.record import Apart, Spilled
 from golden.task import Task
 from trainlib_deployer.errors import UsageError, VerificationFailed
 from trainlib_deployer.frames import frame
@@ -183,9 +184,12 @@ def task_of(user: UserModel, accumulate: int, saved: str = "fp32") -> Task:
 
 def reference_sketches(task: Task, steps: int) -> dict[Key, sketch.Sketch]:
     """What goes into a project so that it can judge itself."""
-    exact = reference.run(task, steps, torch.float64)
-    singles = [reference.run(task, steps, torch.float32, noise=seed) for seed in range(3)]
-    return sketch.sketches(exact, singles)
+    exact = Spilled()
+    reference.train(task, steps, torch.float64, exact)
+    others = [Apart(exact) for _ in range(3)]
+    for seed, other in enumerate(others):
+        reference.train(task, steps, torch.float32, other, noise=seed)
+    return sketch.sketches_within(exact, others)
 
 
 @dataclass(frozen=True)

@@ -75,7 +75,7 @@ def persistent(b: Builder, slot: Slot) -> View:
     dtype = HANDED_OVER.get(value.dtype, wide) if role in (Role.INPUT, Role.TARGET) else wide
     tensor = Tensor(b.fresh(slot.name, exact=True), tuple(value.shape), dtype, role, slot.name.rpartition(".")[0])
     b.program.tensors[tensor.name] = tensor
-    b.program.values[tensor.name] = value.contiguous().numpy().astype(dtype.numpy_name)
+    b.program.values[tensor.name] = value.contiguous().numpy().astype(dtype.numpy_name, copy=False)
     view = View.whole(tensor)
     return view if dtype is wide else b.map(lambda v: v, view, dtype=wide, suffix=f"{tensor.name}.wide")
 
