@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from trainlib_deployer.errors import UsageError
 
-MANIFEST = ".trainlib-deploy"  # the sorted list of files written; what is not on it is the user's
+MANIFEST = ".trainlib-deploy"  # the sorted list of files written, with hashes; what is not on it is the user's
 MADE_LATER = ("build", "BUILD", "golden.npz", "__pycache__")  # what running the project leaves at its top
 TOOL = "trainlib-deploy"
 
@@ -51,6 +52,14 @@ def check_replaceable(out: Path) -> None:
         raise UsageError(
             f"{out} exists and was not written by trainlib-deploy: nothing was changed",
             remedy="choose another folder with --out, or empty this one",
+        )
+    changed = edited_files(out)
+    if changed:
+        more = f" and {len(changed) - 3} more" if len(changed) > 3 else ""
+        raise UsageError(
+            f"{out}: {', '.join(changed[:3])}{more} changed since trainlib-deploy wrote it; nothing was overwritten",
+            remedy="move it elsewhere (make host MAIN=FILE takes a main program from anywhere) and delete it there, "
+            "or choose another folder with --out",
         )
     foreign = foreign_files(out)
     if foreign:
@@ -93,8 +102,32 @@ def read_plan(folder: Path) -> dict[str, Any]:
 
 def foreign_files(folder: Path) -> list[str]:
     """Files in the folder that neither the manifest lists nor a run leaves behind."""
-    ours = set((folder / MANIFEST).read_text().splitlines()) | {MANIFEST}
+    ours = {*manifest(folder), MANIFEST}
     return [name for name in files_of(folder) if name not in ours and not made_later(name)]
+
+
+def edited_files(folder: Path) -> list[str]:
+    """Files that are ours by name, and somebody else's by contents."""
+    known = manifest(folder).items()
+    return [n for n, digest in known if digest and (folder / n).is_file() and digest_of(folder / n) != digest]
+
+
+def manifest(folder: Path) -> dict[str, str]:
+    """File to hash; without one where an older version wrote it."""
+    lines = (folder / MANIFEST).read_text().splitlines()
+    return {name: digest for name, _, digest in (line.partition("\t") for line in lines)}
+
+
+def note_written(folder: Path, names: Iterable[str]) -> None:
+    """These files of a folder are as we wrote them, from now on."""
+    known = manifest(folder) if (folder / MANIFEST).is_file() else {}
+    known |= {name: digest_of(folder / name) if (folder / name).is_file() else "" for name in names}
+    (folder / MANIFEST).write_text("".join(f"{n}\t{digest}\n" for n, digest in sorted(known.items())))
+
+
+def digest_of(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()[:16]
 
 
 def made_later(name: str) -> bool:
@@ -129,7 +162,7 @@ def replaced_folder(out: Path, force: bool = False) -> Iterator[Path]:
         fresh = work / "new"
         fresh.mkdir()
         yield fresh
-        (fresh / MANIFEST).write_text("".join(f"{name}\n" for name in files_of(fresh)))
+        note_written(fresh, files_of(fresh))
         check_replaceable(out)
         swap(fresh, place, work / "old")
     finally:

@@ -11,7 +11,7 @@
     .endr
     .endm
 
-    .section .text.start, "ax", @progbits
+    .section .boot, "ax", @progbits
     .globl _start
 _start:
     li    t0, 8                     /* mie.MSIE: an interrupt ends wfi; mstatus.MIE stays 0, so it never traps */

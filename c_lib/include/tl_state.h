@@ -7,6 +7,9 @@
 #define TL_STATE_H
 #include <stddef.h>
 #include <stdint.h>
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum { TL_STATE_HEADER = 24, TL_STATE_TRAILER = 8, TL_STATE_PAGE = 32 }; /* bytes; the page is that of net_save */
 
@@ -72,4 +75,7 @@ void tl_state_demand(int fault, const char *what); /* ends the program unless th
 
 /* A fault in words. */
 const char *tl_state_words(int fault);
+#ifdef __cplusplus
+}
+#endif
 #endif

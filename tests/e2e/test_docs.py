@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 import torch
 
+from tests.e2e.test_firmware import EXPECTED
+
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 torch.set_num_threads(1)
 
@@ -35,3 +37,7 @@ def test_stepping_from_python(
     module = types.SimpleNamespace(log=logged.__setitem__)
     names["OnChip"](names["deployment"]).on_train_batch_start(None, module, names["batches"][0], 0)
     assert 0 < logged["loss on the chip"] < 2
+
+
+def test_the_firmware_page_shows_what_the_example_prints() -> None:
+    assert f"```\n{EXPECTED}```" in (DOCS / "firmware.md").read_text()

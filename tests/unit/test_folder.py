@@ -37,8 +37,9 @@ def refuses(out: Path, phrase: str) -> None:
 
 def test_new_folder_with_parents(tmp_path: Path) -> None:
     write(tmp_path / "a" / "b" / "out")
-    manifest = "kernels/mm.c\nnet.c\nplan.json\n"
-    assert snapshot(tmp_path / "a" / "b") == {f"out/{n}": t for n, t in {**OURS, MANIFEST: manifest}.items()}
+    files = snapshot(tmp_path / "a" / "b" / "out")
+    listed = [line.split("\t")[0] for line in files.pop(MANIFEST).splitlines()]
+    assert files == OURS and listed == ["kernels/mm.c", "net.c", "plan.json"]
     assert [p.name for p in (tmp_path / "a" / "b").iterdir()] == ["out"]
 
 
@@ -60,11 +61,26 @@ def test_ours_is_replaced_as_a_whole(tmp_path: Path) -> None:
     for made in ("build/host/net.o", "golden.npz", "__pycache__/x.pyc", "model/__pycache__/net.pyc", "BUILD/x"):
         (out / made).parent.mkdir(exist_ok=True, parents=True)
         (out / made).write_text("made by a run")
-    (out / "net.c").write_text("edited")
     write(out)
     assert set(snapshot(out)) == {*OURS, MANIFEST}
     assert (out / "net.c").read_text() == "int x;\n"
     assert [p.name for p in tmp_path.iterdir()] == ["out"]
+
+
+def test_what_somebody_changed_is_not_overwritten(tmp_path: Path) -> None:
+    """A main program that was edited in place; put back, or taken away, it is in nobody's way."""
+    out = tmp_path / "out"
+    write(out)
+    (out / "net.c").write_text("int y;\n")
+    refuses(out, "net.c changed since trainlib-deploy wrote it")
+    (out / "net.c").write_text(OURS["net.c"])
+    write(out)
+    (out / "net.c").unlink()
+    write(out)
+    (out / MANIFEST).write_text("".join(f"{n}\n" for n in OURS))  # as older versions wrote it
+    (out / "net.c").write_text("int y;\n")
+    write(out)
+    assert (out / "net.c").read_text() == OURS["net.c"]
 
 
 @pytest.mark.parametrize("foreign", ["notes.txt", "kernels/mine.c", ".hidden", "build.txt", "mine/deep/file"])

@@ -14,8 +14,13 @@ from trainlib_deployer.program.ir import DType
 KEYWORDS = frozenset(
     """auto break case char const continue default do double else enum extern float for goto if inline int long register
     restrict return short signed sizeof static struct switch typedef union unsigned void volatile while asm typeof
-    linux unix i386 errno offsetof""".split()
-)
+    linux unix i386 errno offsetof
+    alignas alignof and and_eq bitand bitor bool catch char16_t char32_t char8_t class co_await co_return
+    co_yield compl concept const_cast consteval constexpr constinit decltype delete dynamic_cast explicit export
+    false friend mutable namespace new noexcept not not_eq nullptr operator or or_eq private protected public
+    reinterpret_cast requires static_assert static_cast template this thread_local throw true try typeid
+    typename using virtual wchar_t xor xor_eq""".split()
+)  # of C and C++
 # What a parameter of net_train_step must not hide, and what data_ begins otherwise.
 USED = frozenset("memcpy learning_rate run names reference operations".split())
 MACROS = re.compile(r"(PLAN|NET|DATA|OFFSET|TL)_.*|L[12]|[FI]32|U16|U8|[A-Z0-9_]{4,}|_[A-Z_].*")

@@ -19,6 +19,7 @@ from trainlib_deployer.check.verify import reference_sketches
 from trainlib_deployer.emit.initial import REFERENCE, SKETCH, Binary, Kept, contents, references
 from trainlib_deployer.emit.render import rendered
 from trainlib_deployer.errors import UsageError
+from trainlib_deployer.folder import edited_files, note_written
 from trainlib_deployer.program.ir import DType
 from trainlib_deployer.state.image import Values
 from trainlib_deployer.state.trained import Known, State, values_of
@@ -34,6 +35,11 @@ def put_weights(folder: Path, path: Path, may_miss: tuple[str, ...] = ()) -> lis
     if WEIGHTS not in known.plan.get("stored", {}):
         raise UsageError(
             f"{folder} was written by an older version", remedy="deploy the model again with --weights FILE"
+        )
+    edited = [n for n in edited_files(folder) if n in (WEIGHTS, "weights.c", DATA)]
+    if edited:
+        raise UsageError(
+            f"{folder / edited[0]} changed since trainlib-deploy wrote it", remedy="deploy the model again"
         )
     state, notes = matched(known.weights, path, may_miss)
     values = initial_values(known) | values_of(known, state)
@@ -124,6 +130,7 @@ def replace_files(folder: Path, files: Mapping[str, bytes]) -> None:
             new.write_bytes(content)
         for place, new in fresh.items():
             new.replace(place)
+        note_written(folder, files)
     except OSError as err:
         raise UsageError(f"cannot write {folder}: {err.strerror or err}") from err
     finally:
