@@ -14,7 +14,10 @@ from trainlib_deployer.program.cuts import working
 if TYPE_CHECKING:
     from trainlib_deployer.ops.conv import Conv
 
+LONG = (5, 7)  # taps of a kernel row, for which there are kernels of their own
 TAPS = 3  # neighbours of a kernel row that a weight gradient adds up together
+MOST_TAPS = 64  # of an input gradient of stride 2
+MOST_PLANE = 1024  # elements of a plane with its padding, of which every core has a copy
 MOST_PARTS = 512  # blocks whose sums are kept
 
 
@@ -40,6 +43,45 @@ def three_by_three(kind: Conv, _cores: int, stride: int) -> bool:
         rows = min(s.ho, s.pad[0] + s.h)
         before = s.pad[0] + s.h - rows
     return before <= 2 and rows + before >= 2
+
+
+def fours(count: int) -> int:
+    return -(-count // 4) * 4
+
+
+def plane(kind: Conv) -> int:
+    """Elements of a copied plane, or of all images' for a weight gradient: what the outputs read, four at a time."""
+    s = kind.shape
+    if kind.direction == "bw_x" and s.stride == (2, 2):
+        rows, columns = (
+            (n - 1 + p) // 2 + (k - 1 - p) // 2 + 1 for n, p, k in zip((s.h, s.w), s.pad, (s.kh, s.kw), strict=True)
+        )
+        return rows * (columns + 3)
+    if kind.direction == "bw_x":
+        return (s.h - 1 + s.kh) * (fours(s.w) - 1 + s.kw)
+    images, width = (s.n, s.wo) if kind.direction == "bw_w" else (1, fours(s.wo))
+    return images * ((s.ho - 1) * s.stride[0] + s.kh) * ((width - 1) * s.stride[1] + s.kw)
+
+
+def copied(kind: Conv, _cores: int, taps: int, stride: int) -> bool:
+    """Kernels of so many taps a row, with one term a tap."""
+    s = kind.shape
+    alike = (s.kw, s.dilation, s.stride) == (taps, (1, 1), (stride, stride))
+    if not depthwise(kind) or not alike or plane(kind) > MOST_PLANE:
+        return False
+    if kind.direction == "bw_w":
+        return True
+    terms = s.ci if kind.direction == "fw" else s.co
+    return terms == 1 and s.kh * s.kw <= BLOCK and not kind.accumulate
+
+
+def quartered(kind: Conv, cores: int) -> bool:
+    s = kind.shape
+    return s.kw <= 8 and s.kh * s.kw <= MOST_TAPS and copied(kind, cores, s.kw, 2)
+
+
+def planes(kind: Conv, cores: int) -> int:
+    return 4 * working(kind.team, cores) * plane(kind)
 
 
 def strips(kind: Conv) -> int:
@@ -110,6 +152,22 @@ def channel_cycles(kind: Conv, cores: int, costs: Costs) -> float:
     return c.depthwise + share * plane
 
 
+def plane_cycles(kind: Conv, cores: int, costs: Costs) -> float:
+    s = kind.shape
+    if kind.direction == "bw_w":
+        share = -(-channels(kind) * s.kh // cores) / (channels(kind) * s.kh)
+    else:
+        lines = s.n * s.groups * (s.co * s.ho if kind.direction == "fw" else s.ci * s.h)
+        share = -(-lines // cores) / lines
+    return costs.conv.depthwise + share * s.macs() * plane_mac(kind, costs)
+
+
+def plane_mac(kind: Conv, costs: Costs) -> float:
+    if kind.shape.stride[0] == 1:
+        return costs.conv.depthwise_plane_mac
+    return costs.conv.depthwise_class_mac if kind.direction == "bw_x" else costs.conv.depthwise_sparse_mac
+
+
 def any_cycles(kind: Conv, cores: int, costs: Costs) -> float:
     """By rows of single planes; weight gradients by planes."""
     s = kind.shape
@@ -122,6 +180,9 @@ columns = partial(single, cycles=column_cycles, split="columns of channels", gra
 lines = partial(single, cycles=any_cycles, split="rows of channels", grain=Grain(1, 4, BLOCK))
 strip = partial(single, cycles=any_cycles, split="taps of channels", grain=Grain(1, TAPS, BLOCK))
 split_strip = partial(strip, split="blocks of taps of channels", scratch=sums_of_strips)
+on_copy = partial(single, cycles=plane_cycles, scratch=planes)
+plane_rows = partial(on_copy, split="rows of channels", grain=Grain(1, 4, BLOCK))
+plane_strip = partial(on_copy, split="kernel rows of channels", grain=Grain(1, 7, BLOCK))
 channel = partial(single, cycles=channel_cycles, split="channels", grain=Grain(3, TAPS, BLOCK))
 split_channel = partial(channel, split="blocks of channels", scratch=sums_of_channels)
 
@@ -129,13 +190,19 @@ split_channel = partial(channel, split="blocks of channels", scratch=sums_of_cha
 DEPTHWISE = (
     columns("fw_depthwise_3x3", takes=partial(three_by_three, stride=1)),
     columns("fw_depthwise_3x3_s2", takes=partial(three_by_three, stride=2)),
+    *(plane_rows(f"fw_depthwise_{n}", takes=partial(copied, taps=n, stride=1)) for n in LONG),
+    *(plane_rows(f"fw_depthwise_{n}_s2", takes=partial(copied, taps=n, stride=2)) for n in LONG),
     lines("fw_depthwise", takes=any_kernel),
     columns("bw_x_depthwise_3x3", takes=partial(three_by_three, stride=1)),
+    *(plane_rows(f"bw_x_depthwise_{n}", takes=partial(copied, taps=n, stride=1)) for n in LONG),
+    plane_rows("bw_x_depthwise_s2", takes=quartered),
     lines("bw_x_depthwise", takes=any_kernel),
     channel("bw_w_depthwise_3x3", takes=partial(whole_channels, stride=1)),
     channel("bw_w_depthwise_3x3_s2", takes=partial(whole_channels, stride=2)),
     split_channel("bw_w_depthwise_3x3_split", takes=partial(split_channels, stride=1)),
     split_channel("bw_w_depthwise_3x3_s2_split", takes=partial(split_channels, stride=2)),
+    *(plane_strip(f"bw_w_depthwise_{n}", takes=partial(copied, taps=n, stride=1)) for n in LONG),
+    *(plane_strip(f"bw_w_depthwise_{n}_s2", takes=partial(copied, taps=n, stride=2)) for n in LONG),
     strip("bw_w_depthwise", takes=whole_strips),
     split_strip("bw_w_depthwise_split", takes=split_strips),
 )

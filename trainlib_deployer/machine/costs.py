@@ -55,6 +55,9 @@ class ConvCosts:
     depthwise_output: float  # ... and each of them
     depthwise_row: float  # gradient of 3 x 3 weights: a row of one plane
     depthwise_term: float  # ... and each output in it
+    depthwise_plane_mac: float  # on a copied plane, stride 1
+    depthwise_sparse_mac: float  # ... stride 2
+    depthwise_class_mac: float  # ... and its input gradient
     depthwise_mac: float  # any kernel
     scattered: float  # times the panels' cycles where columns are gathered one by one
     packed_weight: float

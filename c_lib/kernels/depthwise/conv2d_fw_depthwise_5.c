@@ -1,0 +1,7 @@
+/* Depthwise convolution with 5 taps a row. */
+#include "tl_plane.h"
+
+void tl_conv2d_fw_depthwise_5_f32(const tl_conv2d *a)
+{
+    tl_plane_fw(a, 5, 1);
+}
