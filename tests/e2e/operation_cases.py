@@ -1117,3 +1117,49 @@ case("matrices", "QR, tall", lambda a: torch.linalg.qr(a), (2, 7, 3))
 case("matrices", "QR, wide", lambda a: torch.linalg.qr(a, mode="complete"), (3, 5))
 case("rare", "strides", lambda x: torch.as_strided(x, (3, 4), (2, 1), 1), (3, 5))
 case("rare", "diagonal_scatter", lambda x, y: torch.diagonal_scatter(x, y, 1, 0, 2), (3, 2, 5), (2, 3))
+
+
+# ---- into places, by rank
+
+for how in ("sum", "prod", "mean", "amax", "amin"):
+    for whole in (True, False):
+        case(
+            "into places",
+            f"scatter_reduce {how} {whole}",
+            lambda x, i, s, how=how, whole=whole: x.scatter_reduce(1, i, s, how, include_self=whole),
+            positive(3, 5, 2),
+            integers((2, 7, 2), 5),
+            positive(2, 7, 2),
+        )
+for how in ("prod", "mean", "amax", "amin"):
+    case(
+        "into places",
+        f"index_reduce {how}",
+        lambda x, i, s, how=how: x.index_reduce(0, i, s, how, include_self=False),
+        positive(5, 3),
+        integers((7,), 5),
+        positive(7, 3),
+    )
+case("by rank", "kthvalue", lambda x: torch.kthvalue(x, 3, 0, keepdim=True), spread(7, 3))
+case("by rank", "nanmedian", lambda x, m: torch.nanmedian(x.masked_fill(m, math.nan), 1)[0], spread(3, 11), mask(3, 11))
+case(
+    "by rank", "take and put", lambda x, i, s: x.put(i, s, accumulate=True).take(i - 5), (3, 5), integers((4,), 5), (4,)
+)
+case("by rank", "combinations", lambda x: torch.combinations(x, 3), (5,))
+case("by rank", "cov", lambda x, w: torch.cov(x, aweights=w), (3, 7), positive(7))
+case("by rank", "corrcoef", torch.corrcoef, (3, 7))
+module(
+    "by rank",
+    "EmbeddingBag",
+    nn.EmbeddingBag(7, 3, mode="max", padding_idx=2),
+    integers((11,), 7),
+    fixed(torch.tensor([0, 4, 4, 9])),
+)
+module(
+    "by rank",
+    "mean of a bag",
+    nn.EmbeddingBag(7, 3, include_last_offset=True),
+    integers((11,), 7),
+    fixed(torch.tensor([0, 4, 11])),
+)
+case("losses", "multi_margin_loss of one sample", lambda x: F.multi_margin_loss(x, torch.tensor(2)), (5,))

@@ -65,7 +65,7 @@ class Case:
 VALUES = "depends on the values in a tensor"
 DECIDE = "torch.where"
 IMAGE = "2, 2, 6, 6"
-LARGE = "h.repeat(6, 6) + 9 * torch.eye(36)"
+LARGE = "0.1 * h.repeat(6, 6) + torch.eye(36)"
 
 CASES = {
     "if": Case("if h.sum() > 0:  # here\n    return h\nreturn -h", VALUES, layer="", remedy=DECIDE),

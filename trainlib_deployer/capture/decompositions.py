@@ -10,6 +10,7 @@ import torch
 from torch._decomp import get_decompositions
 
 from trainlib_deployer.capture.decompositions_linalg import TABLE as LINALG
+from trainlib_deployer.capture.decompositions_reduce import TABLE as REDUCE
 
 aten = torch.ops.aten
 Tensor = torch.Tensor
@@ -170,5 +171,5 @@ def logcumsumexp(x: Tensor, dim: int) -> Tensor:
 
 
 DECOMPOSED: dict[Any, Callable[..., Any]] = (
-    get_decompositions([getattr(aten, n) for n in THEIRS.split()]) | OURS | LINALG
+    get_decompositions([getattr(aten, n) for n in THEIRS.split()]) | OURS | LINALG | REDUCE
 )

@@ -14,7 +14,7 @@ from trainlib_deployer.capture.assigned_data import REWRITES as ASSIGNED_DATA
 from trainlib_deployer.capture.batch_counts import Share
 from trainlib_deployer.capture.recurrent import REWRITES as RECURRENT
 from trainlib_deployer.capture.rewrites_norm import REWRITES as NORM
-from trainlib_deployer.capture.rewrites_norm import shorten
+from trainlib_deployer.capture.rewrites_selection import REWRITES as SELECTION
 from trainlib_deployer.capture.rewrites_spectral import REWRITES as SPECTRAL
 from trainlib_deployer.capture.rewrites_vision import REWRITES as VISION
 from trainlib_deployer.capture.rewrites_volume import REWRITES as VOLUME
@@ -182,42 +182,6 @@ def vdot(x: Tensor, y: Tensor) -> Any:
     return (x * y).sum()
 
 
-def median(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
-    """The lower one of the two in the middle."""
-    if dim is None:
-        return x.flatten().sort()[0].select(0, (x.numel() - 1) // 2)
-    if not x.dim():
-        only = x.unsqueeze(0).sort(0)
-        return torch.return_types.median((only[0].squeeze(0), only[1].squeeze(0)))
-    middle = (x.shape[dim] - 1) // 2
-    values, indices = (v.narrow(dim, middle, 1) for v in x.sort(dim))
-    return torch.return_types.median((values, indices) if keepdim else (values.squeeze(dim), indices.squeeze(dim)))
-
-
-def embedding_bag(
-    tokens: Tensor,
-    weight: Tensor,
-    offsets: Tensor | None = None,
-    max_norm: float | None = None,
-    norm_type: float = 2,
-    scale_grad_by_freq: bool = False,
-    mode: str = "mean",
-    sparse: bool = False,
-    per_sample_weights: Tensor | None = None,
-    include_last_offset: bool = False,
-    padding_idx: int | None = None,
-) -> Any:
-    """Bags of equal size: an embedding, then a reduction."""
-    if tokens.dim() != 2 or offsets is not None or padding_idx is not None:
-        return NotImplemented
-    if max_norm is not None:
-        shorten(weight, tokens, max_norm, norm_type)
-    rows = F.embedding(tokens, weight, scale_grad_by_freq=scale_grad_by_freq)
-    if per_sample_weights is not None:
-        rows = rows * per_sample_weights.unsqueeze(-1)
-    return rows.sum(1) if mode == "sum" else rows.mean(1) if mode == "mean" else rows.max(1)[0]
-
-
 # ---- losses
 
 
@@ -257,7 +221,9 @@ def multi_margin_loss(
 ) -> Any:
     """sum over the other classes of max(0, margin - x[target] + x[i])^p / classes."""
     if x.dim() != 2:
-        return NotImplemented
+        x, target = x.reshape(1, -1), target.reshape(1)
+        loss = multi_margin_loss(x, target, p, margin, weight, reduction=reduction)
+        return loss.reshape(())
     hinge = (margin - x.gather(1, target.unsqueeze(1)) + x).clamp(min=0)
     loss = hinge if p == 1 else hinge * hinge
     if weight is not None:
@@ -275,7 +241,8 @@ def multilabel_margin_loss(
 ) -> Any:
     """sum over labels j before the first -1 and classes i that are no label of max(0, 1 - x[j] + x[i]) / classes."""
     if x.dim() != 2:
-        return NotImplemented
+        x, target = x.reshape(1, -1), target.reshape(1, -1)
+        return multilabel_margin_loss(x, target, reduction=reduction).reshape(())
     counts = (target >= 0).float().cumprod(1)
     labels = target.clamp(min=0)
     free = torch.zeros_like(x).scatter_add(1, labels, counts) == 0
@@ -297,9 +264,6 @@ REWRITES: dict[Any, Callable[..., Any]] = {
     torch.pdist: pdist,
     F.pdist: pdist,
     torch.vdot: vdot,
-    torch.median: median,
-    Tensor.median: median,
-    F.embedding_bag: embedding_bag,
     F.gaussian_nll_loss: gaussian_nll_loss,
     F.multi_margin_loss: multi_margin_loss,
     F.multilabel_margin_loss: multilabel_margin_loss,
@@ -307,6 +271,7 @@ REWRITES: dict[Any, Callable[..., Any]] = {
     **NORM,
     **RECURRENT,
     **SPECTRAL,
+    **SELECTION,
     **VISION,
     **VOLUME,
     **WINDOWS,

@@ -8,6 +8,8 @@ from collections import defaultdict
 
 from trainlib_deployer import pipeline
 from trainlib_deployer.capture import complex_rules, remedies
+from trainlib_deployer.capture.decompositions import DECOMPOSED
+from trainlib_deployer.capture.rewrites import REWRITES
 from trainlib_deployer.ops.optim import OPTIMIZERS
 from trainlib_deployer.ops.registry import FAMILY, RULES
 
@@ -27,6 +29,10 @@ COMPLEX = """\
 Inside of a network, as pairs of real tensors. Inputs, targets and parameters are real: `torch.view_as_complex` makes
 complex numbers of them. Fourier transforms are done in stages where the length has factors."""
 
+APART = """\
+Traced as other operations than PyTorch's own: what these are made of is above. Matrices of linear algebra have up to 32
+rows and columns."""
+
 TAIL = """
 ## What to write instead
 
@@ -41,7 +47,7 @@ says what to write instead.
 def document() -> str:
     """The whole page."""
     families = sorted(set(FAMILY.values()))
-    sections = "".join(map(family_section, families)) + complex_section() + optimizer_section()
+    sections = "".join(map(family_section, families)) + apart_section() + complex_section() + optimizer_section()
     return HEAD + sections + TAIL + remedy_rows()
 
 
@@ -92,6 +98,14 @@ def escaped(text: str) -> str:
     return text.replace("|", "\\|").replace("<", "&lt;").replace("*", "\\*")
 
 
+def apart_section() -> str:
+    """By name alone, functions as well as ATen's operations; what has a rule of its own is listed there."""
+    known = {split_name(target)[0] for target in RULES}
+    names = {split_name(target)[0].strip("_") for target in (*DECOMPOSED, *REWRITES)} - known
+    listed = ", ".join(f"`{n}`" for n in sorted(names) if n)
+    return f"\n## Taken apart\n\n{APART}\n\n{listed}\n"
+
+
 def complex_section() -> str:
     """What is done to pairs is listed by name alone."""
     names = {split_name(target)[0] for target in complex_rules.RULES} | {p.__name__ for p in complex_rules.PARTWISE}
@@ -105,7 +119,7 @@ def optimizer_section() -> str:
 
 
 def remedy_rows() -> str:
-    known = {split_name(target)[0] for target in RULES}
+    known = {split_name(target)[0] for target in (*RULES, *DECOMPOSED)}
     rows = sorted((n, text) for n, text in remedies.REMEDIES.items() if n not in known and not n.startswith("_"))
     return "".join(f"| `{name}` | {escaped(text)} |\n" for name, text in rows)
 

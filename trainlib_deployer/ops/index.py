@@ -289,15 +289,6 @@ def scatter_value(b: Builder, x: View, dim: int, places: View, value: float) -> 
     return scattered(b, x, dim, places, b.fill((), value, b.dtype(x)).expanded(places.shape), replace=True)
 
 
-@covers(aten.scatter_reduce.two)
-def scatter_reduce(
-    b: Builder, x: View, dim: int, places: View, source: View, reduce: str, *, include_self: bool = True
-) -> View:
-    if reduce != "sum" or not include_self:
-        raise Unsupported(f"scatter_reduce with reduce='{reduce}', include_self={include_self}", source=b.where.source)
-    return scattered(b, x, dim, places, source, replace=False)
-
-
 # ---- embedding
 
 

@@ -1,0 +1,65 @@
+"""Reductions into places, and selections by rank."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+aten = torch.ops.aten
+Tensor = torch.Tensor
+START = {"amax": -math.inf, "amin": math.inf, "prod": 1.0}
+
+
+def scatter_reduce(
+    x: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True
+) -> Any:
+    """Sums by adding; extremes and products among all that go to one place."""
+    if not x.dim():
+        x, index, source = x.reshape(1), index.reshape(1), source.reshape(1)
+        found: Tensor = scatter_reduce(x, 0, index, source, reduce, include_self=include_self)
+        return found.reshape(())
+    source = source[tuple(slice(n) for n in index.shape)]
+    if not include_self:
+        touched = torch.zeros_like(x).scatter_add(dim, index, torch.ones_like(source)) > 0
+        kept, x = x, x.masked_fill(touched, START.get(reduce, 0.0))
+    if reduce == "sum":
+        return x.scatter_add(dim, index, source)
+    if reduce == "mean":
+        first = torch.ones_like(x) if include_self else (~touched).to(x.dtype)
+        return x.scatter_add(dim, index, source) / first.scatter_add(dim, index, torch.ones_like(source))
+    if not include_self:
+        return torch.where(touched, gathered(x, dim, index, source, reduce), kept)
+    return gathered(x, dim, index, source, reduce)
+
+
+def gathered(x: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str) -> Tensor:
+    """Every place looks at all elements: [..., places, elements] along the last dimensions."""
+    part = x[tuple(slice(n if d != dim % x.dim() else None) for d, n in enumerate(index.shape))]
+    at, given, own = (v.movedim(dim, -1) for v in (index, source, part))
+    here = at.unsqueeze(-2) == torch.arange(own.shape[-1]).unsqueeze(-1)
+    all_given = torch.where(here, given.unsqueeze(-2), START[reduce])
+    together = torch.cat([own.unsqueeze(-1), all_given], -1)
+    done: Tensor = getattr(together, reduce)(-1)
+    done = done.movedim(-1, dim)
+    for d, n in enumerate(part.shape):
+        if n < x.shape[d]:
+            done = torch.cat([done, x.narrow(d, n, x.shape[d] - n)[tuple(slice(m) for m in done.shape[:d])]], d)
+    return done
+
+
+def index_reduce(x: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True) -> Any:
+    """Whole slices, each to its place."""
+    if not source.dim():
+        return scatter_reduce(x, 0, index.reshape(()), source, reduce, include_self=include_self)
+    shape = [1] * source.dim()
+    shape[dim] = -1
+    return scatter_reduce(x, dim, index.reshape(shape).expand(source.shape), source, reduce, include_self=include_self)
+
+
+TABLE: dict[Any, Callable[..., Any]] = {
+    aten.scatter_reduce.two: scatter_reduce,
+    aten.index_reduce.default: index_reduce,
+}

@@ -1,0 +1,138 @@
+"""Elements by rank or place, bags of rows, and how rows vary together."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.nn import functional as F
+
+Tensor = torch.Tensor
+
+
+def median(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
+    """The lower one of the two in the middle."""
+    if dim is None:
+        return x.flatten().sort()[0].select(0, (x.numel() - 1) // 2)
+    if not x.dim():
+        only = x.unsqueeze(0).sort(0)
+        return torch.return_types.median((only[0].squeeze(0), only[1].squeeze(0)))
+    middle = (x.shape[dim] - 1) // 2
+    values, indices = (v.narrow(dim, middle, 1) for v in x.sort(dim))
+    return torch.return_types.median((values, indices) if keepdim else (values.squeeze(dim), indices.squeeze(dim)))
+
+
+def nanmedian(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
+    """Of the numbers among them, which sorting puts first."""
+    if dim is None or not x.dim():
+        values, indices = nanmedian(x.flatten(), 0)
+        return values if dim is None else torch.return_types.nanmedian((values, indices))
+    numbers = (~x.isnan()).sum(dim, keepdim=True)
+    ordered, order = x.sort(dim)
+    middle = (numbers - 1).clamp(min=0) // 2
+    value, place = ordered.gather(dim, middle), order.gather(dim, middle)
+    return torch.return_types.nanmedian((value, place) if keepdim else (value.squeeze(dim), place.squeeze(dim)))
+
+
+def kthvalue(x: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Any:
+    if not x.dim():
+        return torch.return_types.kthvalue((x.clone(), torch.zeros_like(x, dtype=torch.int64)))
+    value, place = (v.narrow(dim, k - 1, 1) for v in x.sort(dim))
+    return torch.return_types.kthvalue((value, place) if keepdim else (value.squeeze(dim), place.squeeze(dim)))
+
+
+def take(x: Tensor, index: Tensor) -> Tensor:
+    return x.flatten().gather(0, index.flatten() % x.numel()).reshape(index.shape)
+
+
+def put(x: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
+    places, flat = index.flatten() % x.numel(), x.flatten()
+    put_into = flat.scatter_add if accumulate else flat.scatter
+    return put_into(0, places, source.flatten()).reshape(x.shape)
+
+
+def combinations(x: Tensor, r: int = 2, with_replacement: bool = False) -> Any:
+    """Rows of r elements each."""
+    choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
+    places = list(choose(range(len(x)), r))
+    if not r or not places:
+        return NotImplemented
+    return x[torch.tensor(places)]
+
+
+def cov(x: Tensor, *, correction: int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None) -> Tensor:
+    """Of rows, over columns that may count more or less."""
+    rows = x.reshape(1, -1) if x.dim() < 2 else x
+    weights = torch.ones(rows.shape[1]) if fweights is None else fweights.to(x.dtype)
+    if aweights is not None:
+        weights = weights * aweights
+    total = weights.sum()
+    among = total - correction * ((weights * aweights).sum() / total if aweights is not None else 1)
+    apart = rows - (rows * weights).sum(1, keepdim=True) / total
+    found = (apart * weights) @ apart.mT / among.clamp(min=0)
+    return found.reshape(()) if x.dim() < 2 else found
+
+
+def corrcoef(x: Tensor) -> Tensor:
+    found = cov(x)
+    if x.dim() < 2:
+        return found / found
+    spread = found.diagonal().sqrt()
+    return (found / spread.unsqueeze(1) / spread).clamp(-1, 1)
+
+
+def embedding_bag(
+    tokens: Tensor,
+    weight: Tensor,
+    offsets: Tensor | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2,
+    scale_grad_by_freq: bool = False,
+    mode: str = "mean",
+    sparse: bool = False,
+    per_sample_weights: Tensor | None = None,
+    include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> Any:
+    """An embedding, then a reduction over those tokens that are in a bag."""
+    if max_norm is not None:
+        return NotImplemented
+    rows = F.embedding(tokens, weight, scale_grad_by_freq=scale_grad_by_freq)
+    if per_sample_weights is not None:
+        rows = rows * per_sample_weights.unsqueeze(-1)
+    counted = torch.ones_like(tokens, dtype=torch.bool) if padding_idx is None else tokens != padding_idx % len(weight)
+    if offsets is None:
+        inside = counted
+    else:
+        bag = (torch.arange(len(tokens)).unsqueeze(-1) >= offsets).sum(1) - 1
+        bags = len(offsets) - include_last_offset  # what begins at the last offset is in none
+        inside = (torch.arange(bags).unsqueeze(-1) == bag) & counted
+        rows = rows.expand(bags, *rows.shape)
+    many = inside.sum(-1, keepdim=True)
+    if mode == "max":
+        largest = rows.masked_fill(~inside.unsqueeze(-1), float("-inf")).max(-2)[0]
+        return largest.masked_fill(many == 0, 0.0)
+    total = (rows * inside.unsqueeze(-1)).sum(-2)
+    return total if mode == "sum" else total / many.clamp(min=1)
+
+
+REWRITES: dict[Any, Callable[..., Any]] = {
+    torch.median: median,
+    Tensor.median: median,
+    torch.nanmedian: nanmedian,
+    Tensor.nanmedian: nanmedian,
+    torch.kthvalue: kthvalue,
+    Tensor.kthvalue: kthvalue,
+    torch.take: take,
+    Tensor.take: take,
+    torch.put: put,
+    Tensor.put: put,
+    torch.combinations: combinations,
+    torch.cov: cov,
+    Tensor.cov: cov,
+    torch.corrcoef: corrcoef,
+    Tensor.corrcoef: corrcoef,
+    F.embedding_bag: embedding_bag,
+}
