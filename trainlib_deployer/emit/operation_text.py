@@ -16,7 +16,6 @@ MOST_RUNS = 3  # of a number that stands in the code
 class Columns:
     """Numbers that differ from tile to tile; the others stand where they are used."""
 
-    tiles: int
     found: list[list[int]] = field(default_factory=list)
 
     def expression(self, numbers: Sequence[int]) -> int | str:
@@ -68,7 +67,7 @@ def stream_text(s: Stream, tables: Tables) -> str:
 def body_text(operation: Operation, guests: Sequence[Operation], tables: Tables) -> list[str]:
     """The statements of its function; it starts the first tiles of its guests."""
     starts = [early_text(g) for g in guests]
-    columns = Columns(len(operation.calls))
+    columns = Columns()
     kinds = list(dict.fromkeys(shape(calls) for calls in operation.calls))
     if len(kinds) == 1:
         work = statements(operation.calls, columns)

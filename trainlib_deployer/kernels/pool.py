@@ -17,7 +17,7 @@ def max_fields(kind: MaxPool, reads: list[Operand], writes: list[Operand], _scra
     x, y, tap = (reads[0], *writes) if kind.direction == "fw" else (writes[0], *reads)
     out: list[tuple[str, str | int]] = [("x", x.pointer), ("y", y.pointer), ("tap", tap.pointer)]
     out += [("tap_bytes", kind.tap.size), *shape_fields(kind.shape)]
-    return [*out, ("xp", pitch(x.view)), ("yp", pitch(y.view)), ("tp", pitch(tap.view))]
+    return [*out, *pitch("xp", x.view), *pitch("yp", y.view), *pitch("tp", tap.view)]
 
 
 def average_fields(kind: AvgPool, reads: list[Operand], writes: list[Operand], _scratch: str) -> Fields:
@@ -28,7 +28,7 @@ def average_fields(kind: AvgPool, reads: list[Operand], writes: list[Operand], _
     elif not kind.shape.adaptive:
         (h0, h1), (w0, w1) = counted(kind, 0), counted(kind, 1)
         out += [("count_h0", h0), ("count_h1", h1), ("count_w0", w0), ("count_w1", w1)]
-    return [*out, ("xp", pitch(x.view)), ("yp", pitch(y.view))]
+    return [*out, *pitch("xp", x.view), *pitch("yp", y.view)]
 
 
 def shape_fields(s: PoolShape) -> list[tuple[str, str | int]]:
@@ -40,8 +40,8 @@ def shape_fields(s: PoolShape) -> list[tuple[str, str | int]]:
     return [*out, ("dil_h", s.dilation[0]), ("dil_w", s.dilation[1])]
 
 
-def pitch(view: View) -> str:
-    return f"{{{view.strides[0]}, {view.strides[1]}}}"
+def pitch(name: str, view: View) -> list[tuple[str, int]]:
+    return [(f"{name}.{axis}", s) for axis, s in zip(("plane", "row"), view.strides, strict=False)]
 
 
 def counted(kind: AvgPool, dim: int) -> tuple[int, int]:
