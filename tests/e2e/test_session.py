@@ -146,3 +146,27 @@ def test_state_dicts_that_do_not_fit(made: tuple[Deployment, Net, list[Any]]) ->
             deployment.load_state_dict(wrong)
     with pytest.raises(UsageError, match="stacks for 1 to 4"):
         Session(deployment.folder, cores=5)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_label_that_is_no_class_is_no_silent_loss(weighted: bool, tmp_path: Path) -> None:
+    """Of a whole batch the loss is NaN; what is learned comes from the other labels. Ignored ones are still ignored."""
+    torch.manual_seed(5)
+    model = nn.Conv1d(2, 3, 1)
+    rule = nn.CrossEntropyLoss(weight=torch.tensor([0.5, 1.0, 2.0]) if weighted else None)
+    x, y = torch.randn(1, 2, 5), torch.randint(3, (1, 5))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    made = deploy(model, x, y, loss=rule, optimizer=optimizer, cores=2, l1="64k", steps=1, out=tmp_path / "p")
+    before = made.state_dict()
+    for wrong in (3, 7, -1, -3, 10**6):
+        made.reset()
+        assert torch.tensor(made.step(x, torch.full((1, 5), wrong))).isnan()
+        assert all(torch.equal(v, before[n]) for n, v in made.state_dict().items()), wrong
+        some = y.clone()
+        some[0, 2] = wrong
+        assert torch.tensor(made.step(x, some)).isnan()
+        after = made.state_dict()
+        assert all(v.isfinite().all() and not torch.equal(v, before[n]) for n, v in after.items())
+    made.reset()
+    y[0, 2] = -100
+    assert made.step(x, y) == pytest.approx(rule(model(x), y).item(), rel=1e-5)

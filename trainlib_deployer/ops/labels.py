@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import nan
+
 import torch
 
 from trainlib_deployer.ops.build import Builder
@@ -25,9 +27,10 @@ def rows_shape(shape: Shape) -> Shape:
 @covers(aten.nll_loss_forward.default, aten.nll_loss2d_forward.default)
 def nll_loss(b: Builder, x: View, target: View, weight: View | None, reduction: int, ignore: int) -> tuple[View, View]:
     """-w[t] * x[t], and the sum of the weights that counted."""
-    outer, _, inner = rows_shape(x.shape)
+    outer, extent, inner = rows_shape(x.shape)
     labels = b.reshape(b.contiguous(target), (outer, 1, inner))
     chosen = take(b, as_rows(b, x), labels, ignore, "chosen")
+    chosen = b.map(lambda x, t: select(t.equals(ignore), x, of_classes(t, extent, x, nan)), chosen, labels)
     w = class_weights(b, weight, labels, ignore)
     if reduction == 0:
         loss = b.map(lambda x, w: -(x * w), chosen, w)
@@ -40,6 +43,11 @@ def nll_loss(b: Builder, x: View, target: View, weight: View | None, reduction: 
         "sum", (), chosen, w, body=lambda x, w: (x * w, w), post=lambda s, t, *_: finish(s, t), suffixes=("", "weights")
     )
     return loss, total
+
+
+def of_classes(t: Expr, extent: int, here: Operand, elsewhere: Operand) -> Operand:
+    """PyTorch stops at a label that is no class. A step cannot stop: its loss is NaN, and it learns nothing from it."""
+    return select(t < 0, elsewhere, select(t < extent, here, elsewhere))
 
 
 def class_weights(b: Builder, weight: View | None, labels: View, ignore: int) -> View:
@@ -64,6 +72,7 @@ def nll_loss_backward(
     outer, extent, inner = rows_shape(x.shape)
     labels = b.reshape(b.contiguous(target), (outer, 1, inner))
     w = class_weights(b, weight, labels, ignore)
+    w = b.map(lambda w, t: of_classes(t, extent, w, 0.0), w, labels)
     slope = b.reshape(g, (outer, 1, inner)) if reduction == 0 else b.reshape(g, (1, 1, 1))
 
     def value(g: Expr, w: Expr, *total: Expr) -> Operand:
