@@ -6,6 +6,7 @@ Groups of one channel on either side, or nearly, have kernels of their own (kern
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from trainlib_deployer.program.ir import View
 
 if TYPE_CHECKING:
     from trainlib_deployer.ops.conv import Conv
+    from trainlib_deployer.ops.conv_shape import ConvShape
 
 SLACK = 2 * 8 * 4 * 4  # bytes around a panel, for 3 x 3 kernels that a block cuts
 PACKED_ROWS = 16  # channels whose weights an input gradient packs at a time
@@ -29,8 +31,17 @@ def operands(kind: Conv, reads: Sequence[Any], writes: Sequence[Any]) -> dict[st
     return dict(zip(NAMES[kind.direction], (*reads[:2], writes[0]), strict=True))
 
 
+def as_one_row(s: ConvShape, x: View, y: View) -> ConvShape:
+    """The pixels of a dense plane are neighbours, whatever row they are in, where a kernel has one tap."""
+    alone = (s.kh, s.kw, s.stride, s.pad, s.h, s.w) == (1, 1, (1, 1), (0, 0), s.ho, s.wo)
+    if s.h > 1 and alone and x.strides[2] == y.strides[2] == s.w:
+        return replace(s, h=1, w=s.h * s.w, ho=1, wo=s.h * s.w)
+    return s
+
+
 def fields(kind: Conv, reads: list[Operand], writes: list[Operand], scratch: str) -> Fields:
-    named, s = operands(kind, reads, writes), kind.shape
+    named = operands(kind, reads, writes)
+    s = as_one_row(kind.shape, named["x"].view, named["y"].view)
     out: list[tuple[str, str | int]] = [(n, named[n].pointer) for n in ("x", "w", "y")]
     if kind.bias:
         out.append(("bias", reads[2].pointer))

@@ -1,71 +1,12 @@
-/* The micro-kernels: 16 multiply-adds for 8 loads, with everything in the 28 registers that a core has. A multiply-add
- * stands between any two other instructions: cores that share a float unit then give way to each other, however far one
- * is ahead (docs/decisions/speed.md). */
+/* The micro-kernels: 16 multiply-adds for 8 loads, with everything in the 28 registers that a core has. */
 #include "tl_tile.h"
+#include "tl_terms.h"
 
 #define TL_ROWS(what) what(0) what(1) what(2) what(3)
 
 #define TL_DECLARE(i) float c##i##0 = 0.0f, c##i##1 = 0.0f, c##i##2 = 0.0f, c##i##3 = 0.0f;
 #define TL_LOAD(i) c##i##0 = t[4 * i], c##i##1 = t[4 * i + 1], c##i##2 = t[4 * i + 2], c##i##3 = t[4 * i + 3];
 #define TL_SAVE(i) t[4 * i] = c##i##0, t[4 * i + 1] = c##i##1, t[4 * i + 2] = c##i##2, t[4 * i + 3] = c##i##3;
-
-/* The compiler computes a value here, not earlier or later. */
-#if defined(__riscv_zfinx)
-#define TL_HERE(value) __asm__ volatile("" : "+r"(value));
-#define TL_ADDRESS_HERE(p) __asm__ volatile("" : "+r"(p));
-#elif defined(__riscv_flen)
-#define TL_HERE(value) __asm__ volatile("" : "+f"(value));
-#define TL_ADDRESS_HERE(p) __asm__ volatile("" : "+r"(p));
-#else
-#define TL_HERE(value)
-#define TL_ADDRESS_HERE(p)
-#endif
-
-/* clang-format off */
-#define TL_FMA(i, j) c##i##j = __builtin_fmaf(w##i, x##j, c##i##j); TL_HERE(c##i##j)
-#define TL_GET(value, from) value = from; TL_HERE(value)
-#define TL_POINT(p, to) p = to; TL_ADDRESS_HERE(p)
-#define TL_FOUR(i) TL_FMA(i, 0) TL_FMA(i, 1) TL_FMA(i, 2) TL_FMA(i, 3)
-#define TL_IF(more, what) if (more) { what }
-
-/* One term. `more`, a literal: the first operands of the next one are loaded on the way. */
-#define TL_TERM_OF_PANEL(more)                                                                                         \
-    TL_FMA(0, 0) TL_GET(w2, a[2])                                                                                      \
-    TL_FMA(1, 0) TL_GET(w3, a[3])                                                                                      \
-    TL_FMA(2, 0) TL_GET(x1, b[1])                                                                                      \
-    TL_FMA(3, 0)                                                                                                       \
-    TL_FMA(0, 1) TL_GET(x2, b[2])                                                                                      \
-    TL_FMA(1, 1)                                                                                                       \
-    TL_FMA(2, 1) TL_IF(more, TL_POINT(a, a + a_k))                                                                     \
-    TL_FMA(3, 1)                                                                                                       \
-    TL_FMA(0, 2) TL_GET(x3, b[3])                                                                                      \
-    TL_FMA(1, 2) TL_IF(more, TL_POINT(b, b + b_k))                                                                     \
-    TL_FMA(2, 2)                                                                                                       \
-    TL_FMA(3, 2) TL_IF(more, TL_GET(x0, b[0]))                                                                         \
-    TL_FMA(0, 3) TL_IF(more, TL_GET(w0, a[0]))                                                                         \
-    TL_FMA(1, 3) TL_IF(more, TL_GET(w1, a[1]))                                                                         \
-    TL_FMA(2, 3) TL_IF(more, TL_POINT(left, left - 1))                                                                 \
-    TL_FMA(3, 3)
-
-/* The same for four rows that are `step` elements apart. */
-#define TL_TERM_OF_ROWS(more)                                                                                          \
-    TL_FMA(0, 0) TL_GET(x1, b[1])                                                                                      \
-    TL_FMA(1, 0) TL_POINT(at, a + step)                                                                                \
-    TL_FMA(0, 1) TL_POINT(at, at + step)                                                                               \
-    TL_FMA(1, 1) TL_GET(w2, *at)                                                                                       \
-    TL_FMA(2, 0) TL_POINT(at, at + step)                                                                               \
-    TL_FMA(2, 1) TL_GET(w3, *at)                                                                                       \
-    TL_FMA(3, 0) TL_GET(x2, b[2])                                                                                      \
-    TL_FMA(3, 1) TL_IF(more, TL_POINT(a, a + 1))                                                                       \
-    TL_FMA(0, 2) TL_GET(x3, b[3])                                                                                      \
-    TL_FMA(1, 2) TL_IF(more, TL_POINT(b, b + b_k))                                                                     \
-    TL_FMA(2, 2) TL_IF(more, TL_POINT(left, left - 1))                                                                 \
-    TL_FMA(3, 2) TL_IF(more, TL_GET(x0, b[0]))                                                                         \
-    TL_FMA(0, 3) TL_IF(more, TL_GET(w0, *a))                                                                           \
-    TL_FMA(1, 3) TL_IF(more, TL_POINT(at, a + step))                                                                   \
-    TL_FMA(2, 3) TL_IF(more, TL_GET(w1, *at))                                                                          \
-    TL_FMA(3, 3)
-/* clang-format on */
 
 /* Overwrites rows of contiguous outputs, or adds the finished block to them. */
 #define TL_SET_ROW(i)                                                                                                  \
@@ -151,8 +92,9 @@ static inline int end_of(const tl_panel_out *out)
             store(out, row);                                                                                           \
     }
 
+/* packed, a literal: b_k is 4. */
 static inline __attribute__((always_inline)) void whole_rows(const tl_panel_out *out, int row, int end, const float *a,
-                                                             int step, const float *b, int b_k, int kc)
+                                                             int step, const float *b, int b_k, int kc, int packed)
 {
     TL_BEGIN
     if (kc > 0) {
@@ -160,10 +102,18 @@ static inline __attribute__((always_inline)) void whole_rows(const tl_panel_out 
         float w0 = *a, w1 = a[step], w2, w3, x0 = b[0], x1, x2, x3;
         int left = kc - 1;
         TL_ADDRESS_HERE(left)
-        while (left != 0) {
-            TL_TERM_OF_ROWS(1)
+        if (packed) {
+            x1 = b[1];
+            while (left != 0) {
+                TL_TERM_OF_ROWS(1)
+            }
+            TL_TERM_OF_ROWS(0)
+        } else {
+            while (left != 0) {
+                TL_TERM_OF_ROWS_APART(1)
+            }
+            TL_TERM_OF_ROWS_APART(0)
         }
-        TL_TERM_OF_ROWS(0)
     }
     TL_END(end)
 }
@@ -188,7 +138,7 @@ static __attribute__((noinline)) void rows_packed(const tl_panel_out *out, const
 {
     const int end = end_of(out);
     for (int row = out->row; row + 4 <= out->row_end; row += 4, a += 4 * a_m)
-        whole_rows(out, row, end, a, a_m, b, 4, kc);
+        whole_rows(out, row, end, a, a_m, b, 4, kc, 1);
 }
 
 static __attribute__((noinline)) void rows_apart(const tl_panel_out *out, const float *a, int a_m, const float *b,
@@ -196,7 +146,7 @@ static __attribute__((noinline)) void rows_apart(const tl_panel_out *out, const 
 {
     const int end = end_of(out);
     for (int row = out->row; row + 4 <= out->row_end; row += 4, a += 4 * a_m)
-        whole_rows(out, row, end, a, a_m, b, b_k, kc);
+        whole_rows(out, row, end, a, a_m, b, b_k, kc, 0);
 }
 
 static void all_rows(const tl_panel_out *out, const float *a, int a_m, const float *b, int b_k, int kc)
