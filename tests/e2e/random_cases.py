@@ -39,3 +39,5 @@ cases(
 case("random", "rrelu", lambda x: F.rrelu(x, 0.1, 0.4, training=True), spread(3, 5))
 case("random", "rrelu_inplace", lambda x: F.rrelu(x * 2, training=True, inplace=True), spread(3, 5))
 module("random", "feature_alpha_dropout", nn.FeatureAlphaDropout(0.4), (3, 4, 2))
+case("random", "fractional", lambda x: F.fractional_max_pool2d(x, (2, 3), (3, 4), return_indices=True), (2, 3, 7, 9))
+module("random", "fractional_volume", nn.FractionalMaxPool3d(2, output_ratio=0.6), (2, 5, 6, 7))

@@ -95,13 +95,6 @@ CASES = {
     "determinant": Case(
         f"return torch.linalg.det({LARGE})  # here", "'linalg_det'", shape="6, 6", remedy="up to 32 rows"
     ),
-    "fractional pooling": Case(
-        "return self.p(h)  # here",
-        "'fractional_max_pool2d' in layer",
-        "self.p = nn.FractionalMaxPool2d(2, output_size=2)",
-        IMAGE,
-        "inner.p",
-    ),
     "double": Case("return h.double().sin().float()  # here", "float64", remedy="stay in float32"),
     "half": Case("return h.half().float()  # here", "float16", remedy="stay in float32"),
     "poisson": Case("return h * torch.poisson(h.exp())  # here", "'poisson'", remedy="pass them in as another input"),
@@ -177,8 +170,8 @@ from torch import nn
 
 model = nn.Sequential(
     nn.Conv2d(2, 3, 3),
-    nn.Unflatten(1, (1, 3)),
-    nn.FractionalMaxPool3d(2, output_size=1),  # here
+    nn.ReLU(),
+    nn.CrossMapLRN2d(2),  # here
     nn.Flatten(),
 )
 loss = lambda y, target: y.pow(2).mean()
@@ -189,15 +182,15 @@ example_target = torch.zeros(1)
 
 def test_layer_of_a_sequential_is_shown_where_it_is_made(tmp_path: Path) -> None:
     message = refused(SEQUENTIAL, tmp_path).stderr
-    assert "'fractional_max_pool3d' in layer '2'" in message
-    assert f"net.py:{line_of(SEQUENTIAL, '# here')}:  nn.FractionalMaxPool3d(2, output_size=1)," in message
+    assert "'resize_as' in layer '2'" in message
+    assert f"net.py:{line_of(SEQUENTIAL, '# here')}:  nn.CrossMapLRN2d(2)," in message
 
 
 def test_one_of_several_layers_of_a_class_is_shown_where_it_is_made(tmp_path: Path) -> None:
-    first, second = "nn.FractionalMaxPool3d(1, (2, 3, 4))", "nn.FractionalMaxPool3d((1, 2, 1), 1)"
-    text = SEQUENTIAL.replace("nn.FractionalMaxPool3d(2, output_size=1)", f"{first},\n    {second}")
+    first, second = "nn.CrossMapLRN2d(2, 0.1)", "nn.CrossMapLRN2d(3)"
+    text = SEQUENTIAL.replace("nn.CrossMapLRN2d(2)", f"{first},\n    {second}")
     message = refused(text, tmp_path).stderr
-    assert "'fractional_max_pool3d' in layer '2'" in message
+    assert "'resize_as' in layer '2'" in message
     assert f"net.py:{line_of(text, '# here') - 1}:  {first}," in message
 
 

@@ -17,6 +17,8 @@ import torch
 from torch.nn.parameter import is_lazy
 from torch.utils import _pytree as pytree
 
+from golden.drawing import Drawing
+from golden.random_numbers import Numbers
 from tests.suites.subjects import LEARNING_RATE, Branch, DoesNotApply, Subject, side_by_side
 from trainlib_deployer.api import Deployment, deploy
 from trainlib_deployer.check.verify import Verification
@@ -129,14 +131,13 @@ def norm(values: Array) -> float:
 
 
 def draws_numbers(module: torch.nn.Module, subject: Subject) -> bool:
-    """Do two runs differ?"""
+    """Do two steps differ, though nothing is learned? PyTorch's table of operators seeds its generator anew."""
     losses = []
-    for seed in (1, 2):
+    for step in range(8):
         again = copy.deepcopy(module)
-        with torch.random.fork_rng():
-            torch.manual_seed(seed)
+        with torch.random.fork_rng(), Drawing(Numbers(step)):
             losses.append(float(subject.loss(again(*copy.deepcopy(subject.data[0][0])), subject.data[0][1])))
-    return losses[0] != losses[1]
+    return len(set(losses)) > 1
 
 
 def eager(

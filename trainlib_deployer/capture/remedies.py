@@ -35,7 +35,6 @@ FLOAT32 = "stay in float32: leave out .double(), .half() and dtype="
 SCALED = "train in float32 and quantise after training"
 
 REMEDIES: dict[str, str] = {
-    "fractional_max_pool2d": "use MaxPool2d or AdaptiveMaxPool2d",
     "grid_sample": "use mode='bilinear' and padding_mode='zeros' or 'border'",
     "interpolate": "use mode='nearest' with a whole scale factor, or ConvTranspose2d",
     "ctc_loss": "use CrossEntropyLoss over aligned labels",
