@@ -10,7 +10,7 @@ void tl_conv_pack(const tl_gather *g, const float *w, int row0, int tiles, int k
 typedef void (*tl_conv_class)(const tl_gather *g, int group, int groups, int row0, int tiles, int k0, int k1,
                               float *own, const float *shared);
 
-/* Room for packed weights comes after the cores' own. A class without taps holds nothing but the bias. */
+/* Room for packed weights comes after the cores' own. */
 TL_SHARE void tl_conv_run_packed(const tl_gather *g, int kernel_taps, tl_conv_class share)
 {
     const int terms = g->chans * g->y.taps * g->x.taps, floats = tl_conv_own(kernel_taps);
@@ -18,9 +18,7 @@ TL_SHARE void tl_conv_run_packed(const tl_gather *g, int kernel_taps, tl_conv_cl
     if (g->n * g->y.count * g->x.count == 0)
         return;
     if (terms == 0) {
-        for (int group = 0; group < g->groups; ++group)
-            for (int row = 0; row < g->rows; row += g->packed_rows)
-                share(g, group, 1, row, (tl_min(g->packed_rows, g->rows - row) + 3) / 4, 0, 0, own, shared);
+        tl_conv_fill(g);
         return;
     }
     for (int group = 0; group < g->groups; ++group) {

@@ -4,7 +4,9 @@
 static __attribute__((noinline)) void share(const tl_gather *g)
 {
     const int terms = g->chans * g->y.taps * g->x.taps;
-    if (g->n * g->y.count * g->x.count > 0)
+    if (terms == 0)
+        tl_conv_fill(g);
+    else if (g->n * g->y.count * g->x.count > 0)
         tl_conv_share(g, 0, g->groups, 0, g->rows / 4, 0, terms, (float *)g->scratch + tl_core_id() * tl_conv_own(1),
                       NULL, TL_CLASSES, TL_COLUMNS);
 }

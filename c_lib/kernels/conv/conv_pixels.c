@@ -1,6 +1,8 @@
 /* Where the pixels of a panel read, and their inputs packed term by term. */
 #include "tl_pixels.h"
 
+enum { FEW = 4 }; /* taps that need no table */
+
 /* The entries of taps first .. first + TL_KC - 1, beginning anew after the last tap. */
 static void build_part(const tl_gather *g, tl_pixels *px, int first)
 {
@@ -36,12 +38,14 @@ static void build_masked(const tl_gather *g, const tl_pixels *px)
 void tl_pixels_table(const tl_gather *g, tl_pixels *px)
 {
     const int last_y = (g->y.taps - 1) * g->y.tap_in, last_x = (g->x.taps - 1) * g->x.tap_in, cols = px->out.cols;
+    const int taps = g->y.taps * g->x.taps;
     int full;
-    if (g->y.taps * g->x.taps == 0 || g->y.taps * g->x.taps > TL_KC)
+    px->full = taps > 1 && taps <= FEW ? 0 : px->full;
+    if (taps == 0 || taps > TL_KC || (taps > 1 && taps <= FEW))
         return;
     full = cols == 4 && (tl_inside(px->col, 0, g->x.extent, 4) & tl_inside(px->col, last_x, g->x.extent, 4) &
                          tl_inside(px->row, 0, g->y.extent, 4) & tl_inside(px->row, last_y, g->y.extent, 4)) == 15;
-    if (!full || !px->full)
+    if (taps > FEW && (!full || !px->full))
         build_masked(g, px);
     px->full = full;
 }
@@ -110,11 +114,44 @@ static void gather_neighbours(const float *in, const int *table, int count, floa
     }
 }
 
+/* Few taps: one after the other through all channels of the block, by an address for each pixel. What is outside is one
+ * zero, and stays where it is. */
+static __attribute__((noinline)) void gather_few(const tl_gather *g, const tl_pixels *px, const float *in, int k,
+                                                 int kc)
+{
+    const float zero = 0.0f; /* on the stack: constants lie in L2 */
+    const int taps = g->y.taps * g->x.taps;
+    for (int tap = 0, ty = 0, tx = 0; tap < taps; ++tap) {
+        const int dy = ty * g->y.tap_in, dx = tx * g->x.tap_in;
+        const int first = k > tap ? (k - tap + taps - 1) / taps : 0;
+        int count = (k + kc - tap + taps - 1) / taps - first, step[4];
+        const float *from[4];
+        float *dst = px->pack + 4 * (first * taps + tap - k);
+        for (int j = 0; j < 4; ++j) {
+            const int inside = j < px->out.cols && (unsigned)(px->row[j] + dy) < (unsigned)g->y.extent &&
+                               (unsigned)(px->col[j] + dx) < (unsigned)g->x.extent;
+            from[j] = inside ? in + px->at[j] + dy * g->in_p.h + dx + first * g->in_p.c : &zero;
+            step[j] = inside ? g->in_p.c : 0;
+        }
+        const float *p0 = from[0], *p1 = from[1], *p2 = from[2], *p3 = from[3];
+        for (; count > 0; --count, dst += 4 * taps) {
+            dst[0] = *p0, dst[1] = *p1, dst[2] = *p2, dst[3] = *p3;
+            p0 += step[0], p1 += step[1], p2 += step[2], p3 += step[3];
+        }
+        if (++tx == g->x.taps)
+            tx = 0, ++ty;
+    }
+}
+
 /* The inputs of terms k .. k + kc - 1 of the flat index (channel, ty, tx). */
 void tl_pixels_gather(const tl_gather *g, tl_pixels *px, const float *in, int k, int kc)
 {
     const int taps = g->y.taps * g->x.taps, c = k / taps;
     float *dst = px->pack;
+    if (taps <= FEW) {
+        gather_few(g, px, in, k, kc);
+        return;
+    }
     in += c * g->in_p.c;
     if (taps > TL_KC)
         build_part(g, px, k - c * taps);
