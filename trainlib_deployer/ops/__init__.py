@@ -1,6 +1,7 @@
 """Operations, one file per family; importing this package fills the registry."""
 
 from trainlib_deployer.ops import (
+    activations,
     conv,
     index,
     labels,
@@ -20,6 +21,7 @@ from trainlib_deployer.ops import (
 )
 
 __all__ = [
+    "activations",
     "conv",
     "index",
     "labels",
