@@ -22,6 +22,16 @@ def cast(value: Any, dtype: torch.dtype) -> Any:
     return pytree.tree_map(lambda v: in_precision(v, dtype) if isinstance(v, torch.Tensor) else v, value)
 
 
+def as_real(t: torch.Tensor) -> torch.Tensor:
+    """Complex numbers as pairs, in a last dimension of two."""
+    return torch.view_as_real(t.resolve_conj()) if t.is_complex() else t
+
+
+def shaped_like(t: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    """Numbers in the shape of another tensor; pairs become complex where that is."""
+    return torch.view_as_complex(t.reshape(*other.shape, 2)) if other.is_complex() else t.reshape(other.shape)
+
+
 def in_precision(t: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     return t.to(dtype) if t.is_floating_point() else t.to(dtype.to_complex()) if t.is_complex() else t
 

@@ -21,7 +21,7 @@ from torch.utils import _pytree as pytree
 from golden.borrow import borrowed, uncompiled
 from golden.drawing import Drawing
 from golden.optimizers import make_optimizer, make_scheduler
-from golden.precision import InOrder, Precise, cast, new_tensors_in, one_thread, saved_tensors
+from golden.precision import InOrder, Precise, as_real, cast, new_tensors_in, one_thread, saved_tensors, shaped_like
 from golden.random_numbers import Numbers
 from golden.record import Kept, Record
 from golden.rounding import otherwise
@@ -166,7 +166,7 @@ def take_over(module: nn.Module, optimizer: torch.optim.Optimizer, state: Mappin
 
     def load(target: torch.Tensor, *key: str) -> None:
         if key in state:
-            target.copy_(torch.from_numpy(np.array(state[key[0], key[1]])).reshape(target.shape))
+            target.copy_(shaped_like(torch.from_numpy(np.array(state[key[0], key[1]])), target))
 
     with torch.no_grad():
         for name, p in module.named_parameters():
@@ -193,5 +193,4 @@ def named_outputs(output: Any) -> list[tuple[str, torch.Tensor]]:
 def array(value: torch.Tensor | None) -> Array:
     """Complex numbers as pairs. Where it can be, this is the tensor's own memory."""
     assert value is not None
-    plain = torch.view_as_real(value.resolve_conj()) if value.is_complex() else value
-    return np.asarray(plain.detach().numpy(force=True))
+    return np.asarray(as_real(value).detach().numpy(force=True))

@@ -32,7 +32,7 @@ def type_fault(dtype: torch.dtype) -> tuple[str, str] | None:
     if dtype in CALCULATED:
         return None
     if dtype.is_complex:
-        remedy = "complex numbers are not deployed: split them into .real and .imag"
+        remedy = "hand over torch.view_as_real(x), and begin with torch.view_as_complex"
     else:
         remedy = "convert it: .float()" if dtype.is_floating_point else "convert it: .int()"
     return f"is {type_name(dtype)}; float32, bool or an integer type up to int64 is needed", remedy

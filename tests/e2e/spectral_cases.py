@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import torch
+from torch import nn
 
-from tests.e2e.operation_cases import case, cases, fixed, integers
+from tests.e2e.operation_cases import case, cases, fixed, integers, module
 
 fft = torch.fft
 
@@ -66,3 +67,24 @@ def written(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     z[:, 1] = y[:, 0]
     z[0] *= 1j
     return z
+
+
+class SpectralConvolution(nn.Module):
+    """A Fourier neural operator's: complex weights, a complex buffer, and one that forward changes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(2, 3, 4, dtype=torch.complex64))
+        self.register_buffer("turn", torch.polar(torch.ones(4), torch.arange(4) * 0.3))
+        self.register_buffer("mean", torch.zeros(4, dtype=torch.complex64))
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        spectrum = fft.rfft(x)
+        low = torch.einsum("bim,iom->bom", spectrum[..., :4] * self.turn, self.weight)
+        self.mean.mul_(0.5).add_(low.detach().mean((0, 1)))
+        out = torch.zeros(len(x), 3, spectrum.shape[-1], dtype=low.dtype)
+        out[..., :4] = low
+        return fft.irfft(out, n=x.shape[-1]), pairs(self.mean * self.weight)
+
+
+module("spectral", "operator", SpectralConvolution(), (2, 2, 9))

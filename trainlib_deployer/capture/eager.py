@@ -13,7 +13,7 @@ from torch import nn
 from golden.borrow import uncompiled
 from golden.drawing import Drawing
 from golden.optimizers import make_optimizer
-from golden.precision import InOrder, one_thread
+from golden.precision import InOrder, as_real, one_thread
 from golden.random_numbers import Numbers
 from golden.reference import named_outputs
 from golden.snapshot import Snapshot
@@ -89,8 +89,8 @@ def step(user: UserModel, number: int, parameters: Mapping[str, nn.Parameter]) -
         loss = user.loss(output, cloned(target))
         loss.backward()
     found = {("loss", "loss"): loss.detach()}
-    found |= {("output", n): v.detach().clone() for n, v in named_outputs(output) if v.numel()}
-    return found | {("gradient", n): p.grad.detach() for n, p in parameters.items() if p.grad is not None}
+    found |= {("output", n): as_real(v.detach()).clone() for n, v in named_outputs(output) if v.numel()}
+    return found | {("gradient", n): as_real(p.grad.detach()) for n, p in parameters.items() if p.grad is not None}
 
 
 def held(user: UserModel, like: Snapshot) -> tuple[dict[str, torch.Tensor], Snapshot]:
@@ -101,7 +101,7 @@ def held(user: UserModel, like: Snapshot) -> tuple[dict[str, torch.Tensor], Snap
     own = {**dict(module.named_parameters()), **dict(module.named_buffers())}
     known = {id(t) for t in own.values()}
     others = {p[0].path: p[0].held() for i, p in now.places.items() if i not in known}
-    return {n: now.value(t) for n, t in {**others, **own}.items()}, now
+    return {n: as_real(now.value(t)) for n, t in {**others, **own}.items()}, now
 
 
 @contextlib.contextmanager

@@ -10,6 +10,7 @@ import torch
 from torch import fx
 from torch.utils import _pytree as pytree
 
+from golden.precision import as_real
 from golden.snapshot import Snapshot
 from trainlib_deployer.capture.namer import WithLoss
 from trainlib_deployer.program.ir import STEP
@@ -18,7 +19,7 @@ from trainlib_deployer.user.model import UserModel
 
 @dataclass(frozen=True)
 class Slot:
-    """A placeholder of the graph."""
+    """A placeholder of the graph; for a complex tensor, pairs of real numbers."""
 
     kind: str  # parameter, buffer, input, target, constant, scalar
     name: str
@@ -70,15 +71,15 @@ def slots_of(user: UserModel, whole: WithLoss, beginning: Beginning) -> list[Slo
         short = name.removeprefix("net.")
         own = name.startswith("net.")
         trainable = own and p.requires_grad and p.numel() > 0
-        value = beginning.value(short, p) if own else p.detach()
+        value = beginning.value(short, as_real(p)) if own else as_real(p.detach())
         slots.append(Slot("parameter" if own else "constant", short, trainable, value, p))
     for name, b in whole.named_buffers():
         short = name.removeprefix("net.")
         if not name.startswith("net."):
-            slots.append(Slot("constant", short, False, b.detach(), b))
+            slots.append(Slot("constant", short, False, as_real(b.detach()), b))
         elif short not in beginning.reshaped:
-            slots.append(Slot("buffer", short, False, beginning.value(short, b), b))
-    slots += [Slot("buffer", n, False, beginning.value(n, t), t) for n, t in beginning.attributes().items()]
+            slots.append(Slot("buffer", short, False, beginning.value(short, as_real(b)), b))
+    slots += [Slot("buffer", n, False, beginning.value(n, as_real(t)), t) for n, t in beginning.attributes().items()]
     slots += [Slot("input", n, False, v) for n, v in numbered("input", tensors_in(user.inputs))]
     slots += [Slot("target", n, False, v) for n, v in numbered("target", tensors_in(user.target))]
     slots.append(Slot("scalar", STEP, False, torch.zeros((), dtype=torch.int32)))

@@ -20,6 +20,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from golden.borrow import uncompiled
 from golden.drawing import Drawing
+from golden.precision import as_real
 from golden.reference import named_outputs
 from trainlib_deployer.capture import remedies
 from trainlib_deployer.capture.batch_counts import batch_counts, counted_by
@@ -104,6 +105,8 @@ class Step:
 
     def leaf(self, slot: Slot, value: torch.Tensor) -> torch.Tensor:
         """What the module holds instead of its own."""
+        if slot.held is not None and slot.held.is_complex():
+            value = torch.view_as_complex(value)
         if not isinstance(slot.held, nn.Parameter):
             return value
         return value.detach().requires_grad_() if slot.trainable else value.detach()
@@ -115,12 +118,12 @@ class Step:
             now = self.beginning.snapshot.places[id(slot.held)][0].held()
             if now is held[id(slot.held)] or not isinstance(now, torch.Tensor):
                 continue
-            if now.shape != slot.value.shape:
+            if as_real(now).shape != slot.value.shape:
                 raise Unsupported(f"forward changes the shape of '{slot.name}' in every step", remedy=remedies.STATE)
             if slot.kind == "constant":
                 raise Unsupported(f"the loss replaces its tensor '{slot.name}'", remedy=remedies.STATE)
             if slot.kind == "buffer" and not slot.name.endswith("num_batches_tracked"):
-                found.append(now.detach().clone())  # of itself even where two buffers change places
+                found.append(as_real(now.detach()).clone())  # of itself even where two buffers change places
                 self.outputs += (Out("buffer", slot.name),)
         return found
 
@@ -143,7 +146,7 @@ class Step:
             *(Out("output", n) for n, _ in shown),
             *(Out("gradient", n) for n, _ in gradients),
         )
-        return [loss.detach(), *(v.detach() for _, v in shown), *(g for _, g in gradients)]
+        return [loss.detach(), *(as_real(v.detach()) for _, v in shown), *(as_real(g) for _, g in gradients)]
 
 
 def explained(error: Exception) -> DeployError:

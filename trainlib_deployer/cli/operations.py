@@ -26,8 +26,9 @@ and booleans of up to 32 bits. Every shape is known before the run.
 """
 
 COMPLEX = """\
-Inside of a network, as pairs of real tensors. Inputs, targets and parameters are real: `torch.view_as_complex` makes
-complex numbers of them. Fourier transforms are done in stages where the length has factors."""
+As pairs of real tensors: in a network, in its parameters, buffers and outputs. Inputs and targets are real;
+`torch.view_as_complex` makes complex numbers of them. Fourier transforms are done in stages where the length has
+factors."""
 
 APART = """\
 Traced as other operations than PyTorch's own: what these are made of is above. Matrices of linear algebra have up to 32

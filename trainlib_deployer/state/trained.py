@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 from golden.load import load_task
+from golden.precision import as_real, shaped_like
 from trainlib_deployer.errors import UsageError
 from trainlib_deployer.folder import read_plan
 from trainlib_deployer.program.ir import STEP
@@ -75,7 +76,7 @@ def module_state(known: Known, values: Values) -> State:
         if value is None or not isinstance(deployed, torch.Tensor):
             found[name] = deployed
         else:
-            found[name] = torch.from_numpy(np.array(value)).to(deployed.dtype).reshape(deployed.shape)
+            found[name] = shaped_like(torch.from_numpy(np.array(value)).to(as_real(deployed).dtype), deployed)
     for name, a_step in known.spec["counters"].items():
         if name in found:
             found[name] = found[name] + a_step * int(values[STEP])
@@ -99,7 +100,7 @@ def values_of(known: Known, state: Mapping[str, torch.Tensor], steps: int = 0) -
             raise UsageError(f"'{key}' is {there} in the state dict and {here} in the program")
         if name in sizes:
             counted = value - known.spec["counters"].get(key, 0) * steps
-            found[name] = counted.numpy().astype(sizes[name].numpy).reshape(sizes[name].shape)
+            found[name] = as_real(counted).numpy().astype(sizes[name].numpy).reshape(sizes[name].shape)
     return found
 
 
@@ -122,6 +123,9 @@ def optimizer_state(known: Known, values: Values) -> dict[str, Any]:
     """For optimizer.load_state_dict. Which entries there are, an optimizer of the same class says after a step."""
     groups = [(tupled(g["settings"]), g["names"]) for g in known.spec["groups"]]
     shapes = {n: known.weights[n].shape for _, names in groups for n in names}
+    complex_one = next((n for n in shapes if known.weights[n].is_complex()), None)
+    if complex_one is not None:
+        raise UsageError(f"'{complex_one}' is complex: the state of its optimizer stays in the program")
     done = updates(known, values)
     trained = [n for n in shapes if n in known.trained] if done else []
     optimizer, parameters = after_a_step(known.optimizer_class, groups, tupled(known.spec["defaults"]), shapes, trained)

@@ -13,6 +13,7 @@ from torch.nn.parameter import is_lazy
 from torch.utils import _pytree as pytree
 
 from golden.borrow import uncompiled, unwrapped
+from golden.precision import as_real
 from golden.snapshot import Snapshot
 from trainlib_deployer.errors import Unsupported, UsageError
 from trainlib_deployer.torch_types import value_fault
@@ -163,11 +164,11 @@ def check_parameters(module: nn.Module) -> None:
     for kind, name, value in tensors_of(module):
         if value.device.type != "cpu":
             raise UsageError(f"{kind} '{name}' is on the device '{value.device}'", remedy="move the model: model.cpu()")
-        if (value.is_floating_point() or value.is_complex()) and value.dtype is not torch.float32:
+        if (value.is_floating_point() or value.is_complex()) and as_real(value).dtype is not torch.float32:
             raise UsageError(
                 f"{kind} '{name}' is {type_name(value)}; float32 is needed", remedy="convert the model: model.float()"
             )
-        fault = None if torch.nn.parameter.is_lazy(value) else value_fault(value)
+        fault = None if torch.nn.parameter.is_lazy(value) else value_fault(as_real(value))
         if fault is not None:
             raise UsageError(f"{kind} '{name}' {fault[0]}", remedy=fault[1])
 
