@@ -1,6 +1,5 @@
-/* Products of one term whose rows are contiguous in c, b and init: each core takes a contiguous range of elements. */
-#include "tl_tile.h"
-#include "tl_matmul.h"
+/* Products of one term whose rows are contiguous in c, b and init. */
+#include "tl_outer.h"
 #include "tl_promise.h"
 
 /* c[i] = base[i] + left * right[i] */
@@ -27,7 +26,6 @@ static void set_row(float *c, const float *right, float left, int count)
         *c++ = __builtin_fmaf(left, *right++, 0.0f);
 }
 
-/* Columns n .. n + count - 1 of one row. */
 static void outer_row(const tl_matmul *p, int b, int m, int n, int count)
 {
     const float left = p->a[b * p->a_b + m * p->a_m], *right = p->b + b * p->b_b + n;
@@ -42,16 +40,6 @@ static void outer_row(const tl_matmul *p, int b, int m, int n, int count)
 
 void tl_matmul_outer_f32(const tl_matmul *p)
 {
-    int lo, hi;
     TL_PROMISE(p->k == 1 && p->c_n == 1 && p->b_n == 1 && (p->accumulate || !p->init || p->i_n == 1));
-    tl_split(p->batch * p->m * p->n, 4, &lo, &hi);
-    if (lo == hi)
-        return;
-    int row = lo / p->n, n = lo - row * p->n, b = row / p->m, m = row - b * p->m;
-    for (int count; lo < hi; lo += count, n = 0) {
-        count = tl_min(p->n - n, hi - lo);
-        outer_row(p, b, m, n, count);
-        if (++m == p->m)
-            m = 0, ++b;
-    }
+    tl_outer(p, outer_row);
 }

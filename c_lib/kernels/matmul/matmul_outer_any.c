@@ -1,7 +1,6 @@
-/* Products of one term, however their operands lie: each core takes a contiguous range of elements. */
-#include "tl_dot.h"
+/* Products of one term, however their operands lie. */
+#include "tl_outer.h"
 
-/* Columns n .. n + count - 1 of one row. */
 static void outer_row(const tl_matmul *p, int b, int m, int n, int count)
 {
     const float left = p->a[b * p->a_b + m * p->a_m], *right = p->b + b * p->b_b + n * p->b_n;
@@ -12,16 +11,6 @@ static void outer_row(const tl_matmul *p, int b, int m, int n, int count)
 
 void tl_matmul_outer_any_f32(const tl_matmul *p)
 {
-    int lo, hi;
     TL_PROMISE(p->k == 1);
-    tl_split(p->batch * p->m * p->n, 4, &lo, &hi);
-    if (lo == hi)
-        return;
-    int row = lo / p->n, n = lo - row * p->n, b = row / p->m, m = row - b * p->m;
-    for (int count; lo < hi; lo += count, n = 0) {
-        count = tl_min(p->n - n, hi - lo);
-        outer_row(p, b, m, n, count);
-        if (++m == p->m)
-            m = 0, ++b;
-    }
+    tl_outer(p, outer_row);
 }
