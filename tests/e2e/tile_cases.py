@@ -127,8 +127,8 @@ def any_tiling(known: Prospects, op: Op, capacity: int, rng: random.Random) -> T
 
 def adds_up(known: Prospects, index: int) -> bool:
     """Does the second tile add to the results of the first?"""
-    kind = cast(Splittable, known.job.kind)
-    return accumulates(kind.part(known.cuts[index][2][1], known.job.reads, known.job.writes))
+    kind = cast(Splittable, known.job.work.kind)
+    return accumulates(kind.part(known.cuts[index][2][1], known.job.work.reads, known.job.work.writes))
 
 
 def accumulates(part: Part) -> bool:

@@ -23,7 +23,7 @@ from trainlib_deployer.emit.project import Project
 from trainlib_deployer.emit.trace import traces
 from trainlib_deployer.machine.targets import resolve
 from trainlib_deployer.ops.lower import lower
-from trainlib_deployer.plan.best_tiling import prospects
+from trainlib_deployer.plan.best_tiling import cuttings, prospects
 from trainlib_deployer.plan.build import plan
 from trainlib_deployer.user.assemble import Parts, assemble
 from trainlib_deployer.user.model import UserModel
@@ -94,13 +94,16 @@ def lines_of(work: Callable[[], None]) -> Counter[CodeType]:
 
 def test_work_grows_with_the_operations_and_no_faster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.modules["trainlib_deployer.passes.reorder"], "ATTEMPTS", 0)  # so many, however large
-    counts = []
+    counts, shapes = [], []
     for blocks in (BLOCKS, 2 * BLOCKS):
         user = network(blocks)
         captured, _ = captured_and_checked(user)
         prospects.cache_clear()
+        cuttings.cache_clear()
         counts.append(lines_of(lambda u=user, c=captured, n=blocks: project(u, c, tmp_path / str(n))))  # type: ignore[misc]
+        shapes.append(cuttings.cache_info().misses)
     small, large = counts
+    assert shapes[1] < 1.2 * shapes[0], "layers of one shape are cut once"
     assert len(small) > 500 and sum(small.values()) > 100_000
     fast = {
         f"{code.co_qualname}, {code.co_filename}:{code.co_firstlineno}": large[code] / max(small[code], 1)

@@ -7,7 +7,7 @@ import pytest
 from trainlib_deployer.machine.targets import resolve
 from trainlib_deployer.ops.conv import Conv
 from trainlib_deployer.ops.conv_shape import ConvShape
-from trainlib_deployer.plan.tiles import Room, Stream, Tiling, glance, least_bytes, tiled
+from trainlib_deployer.plan.tiles import Room, Stream, Tiles, Tiling, glance, least_bytes, tiled
 from trainlib_deployer.plan.window import Window, alike
 from trainlib_deployer.program.cuts import MOST_TILES, even_ranges, ranges
 from trainlib_deployer.program.expr import Instr
@@ -34,7 +34,7 @@ def tilings(program: Program, op: Op) -> list[Tiling]:
     for cuts in kind.cuts():
         if 1 < len(cuts) <= MOST_TILES:
             parts: tuple[Part, ...] = tuple(kind.part(c, op.reads, op.writes) for c in cuts)
-            found.append(tiled(program, parts, Room(frozenset(), 1 << 20, resolve(cores=2)), True))
+            found.append(tiled(program, Tiles.of(program, parts), Room(frozenset(), 1 << 20, resolve(cores=2)), True))
     return [t for t in found if t is not None]
 
 
@@ -91,7 +91,7 @@ ROOM = Room(frozenset(), 1 << 20, resolve(cores=2))
 
 def test_what_is_updated_in_place_comes_and_leaves_in_the_same_three_buffers() -> None:
     program, parts = updates(rows_of("w"), rows_of("g"), written=rows_of("w"), rows=2)
-    found = tiled(program, parts, ROOM, True)
+    found = tiled(program, Tiles.of(program, parts), ROOM, True)
     assert found is not None
     assert found.of_operand == (0, 1, 2)
     old, gradient, new = found.streams
@@ -105,7 +105,7 @@ def test_what_is_updated_in_place_comes_and_leaves_in_the_same_three_buffers() -
 
 def test_one_tile_has_one_buffer_for_both_ways() -> None:
     program, parts = updates(rows_of("w"), rows_of("g"), written=rows_of("w"), rows=ROWS)
-    found = tiled(program, parts, ROOM, True)
+    found = tiled(program, Tiles.of(program, parts), ROOM, True)
     assert found is not None
     assert (
         found.nbytes
@@ -117,7 +117,7 @@ def test_one_tile_has_one_buffer_for_both_ways() -> None:
 def test_one_after_the_other_results_have_a_buffer_of_their_own() -> None:
     """What the next tile reads would else come while this one leaves."""
     program, parts = updates(rows_of("w"), rows_of("g"), written=rows_of("w"), rows=2)
-    found = tiled(program, parts, ROOM, False)
+    found = tiled(program, Tiles.of(program, parts), ROOM, False)
     assert found is not None
     assert [(s.shares, s.buffers) for s in found.streams] == [(None, 1)] * 3
 
@@ -125,11 +125,11 @@ def test_one_after_the_other_results_have_a_buffer_of_their_own() -> None:
 @pytest.mark.parametrize("read", [rows_of("w", 1), View("w", (ROWS, COLUMNS), (COLUMNS, 2))])
 def test_other_elements_of_what_is_written_are_another_stream(read: View) -> None:
     program, parts = updates(read, rows_of("g"), written=rows_of("w"), rows=2)
-    found = tiled(program, parts, ROOM, True)
+    found = tiled(program, Tiles.of(program, parts), ROOM, True)
     assert found is not None
     assert [s.shares for s in found.streams] == [None] * 3
     twice = updates(rows_of("w"), rows_of("w", ROWS), written=rows_of("w"), rows=2)
-    found = tiled(*twice, ROOM, True)
+    found = tiled(twice[0], Tiles.of(*twice), ROOM, True)
     assert found is not None
     assert [s.shares for s in found.streams] == [None] * 3
 

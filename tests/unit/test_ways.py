@@ -10,11 +10,11 @@ from trainlib_deployer.machine.targets import resolve
 from trainlib_deployer.ops.conv import Conv
 from trainlib_deployer.ops.conv_shape import ConvShape
 from trainlib_deployer.ops.matmul import MatMul
-from trainlib_deployer.plan.best_tiling import best_tiling
+from trainlib_deployer.plan.best_tiling import Job, best_tiling, prospects
 from trainlib_deployer.plan.cycles import work_cycles
 from trainlib_deployer.plan.strategies import in_half
 from trainlib_deployer.plan.tiles import Room
-from trainlib_deployer.plan.ways import fastest, leanest_way
+from trainlib_deployer.plan.ways import fastest, leanest_way, may_fit
 from trainlib_deployer.program.ir import DType, Kind, Op, Program, Role, Tensor, View
 
 SHAPE = ConvShape(1, 1, 10, 13, 47, 15, 24, 8, 3, 3, (2, 2), (1, 1), (1, 1))
@@ -84,6 +84,21 @@ def test_tiles_of_a_smaller_team(kind: Conv | MatMul) -> None:
         assert tiling.cycles >= sum(work_cycles(part, MACHINE) for part in tiling.parts)
         found += len(kinds) > 1
     assert found >= CORES - 1
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda k: f"{k.name} {k.macs()}")
+def test_what_cannot_fit_is_refused_before_it_is_cut(kind: Conv | MatMul) -> None:
+    """Fault: an operation that no tiles make small enough was met behind all that had been worked out before it."""
+    program, op = operation(kind)
+    least = leanest_way(op, CORES).kind.scratch(CORES)
+    verdicts = []
+    for capacity in (16, least // 2, least - 1, least, 2 * least, 1 << 20):
+        room = Room(frozenset(), capacity, MACHINE)
+        prospects.cache_clear()
+        verdicts.append(may_fit(program, op, room))
+        assert not any(prospects(Job.of(program, replace(op, kind=k), room)).known for k in (kind, *kind.leaner(CORES)))
+        assert verdicts[-1] or fastest(program, op, room) is None
+    assert verdicts[0] is False and verdicts[3:] == [True] * 3
 
 
 def lean(kind: Kind) -> tuple[int, int]:

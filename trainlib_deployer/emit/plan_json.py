@@ -135,7 +135,7 @@ def op_json(index: int, op: Op, plan: Plan) -> dict[str, Any]:
         "kernels": kernels,
         "cycles": round(op_cycles(plan, index)),  # estimated, of the slowest core
         "macs": op.kind.macs(),
-        "tiles": len(tiling.parts) if tiling else 1,
+        "tiles": tiling.count if tiling else 1,
         "moved": moved_at(plan, index),
         "early": early_json(tiling) if tiling and tiling.host is not None else None,
         "reads": [v.tensor for v in op.reads],

@@ -160,11 +160,17 @@ def forward(kind: Cuttable, cut: Cut, reads: tuple[View, ...], writes: tuple[Vie
     read, pad = rows_read(s, cut.rows)
     outputs = channels_of(cut, cut.channels, s.co)
     shape = replace(
-        s, n=span(cut.samples), groups=span(cut.groups), co=span(cut.channels), h=span(read), ho=span(cut.rows)
+        s,
+        n=span(cut.samples),
+        groups=span(cut.groups),
+        co=span(cut.channels),
+        h=span(read),
+        ho=span(cut.rows),
+        pad=(pad, s.pad[1]),
     )
     windows = (image(x, cut, (0, s.ci), s.ci, read), w.sliced(0, *outputs), *(v.sliced(0, *outputs) for v in bias))
     out = image(writes[0], cut, cut.channels, s.co, cut.rows)
-    return Part(kind.tile(replace(shape, pad=(pad, s.pad[1]))), windows, (out,))
+    return Part(kind.tile(shape), windows, (out,))
 
 
 def input_gradient(kind: Cuttable, cut: Cut, reads: tuple[View, ...], writes: tuple[View, ...]) -> Part:
@@ -173,7 +179,13 @@ def input_gradient(kind: Cuttable, cut: Cut, reads: tuple[View, ...], writes: tu
     reached, pad = rows_reached(s, cut.rows)
     outputs = channels_of(cut, (0, s.co), s.co)
     shape = replace(
-        s, n=span(cut.samples), groups=span(cut.groups), ci=span(cut.channels), h=span(cut.rows), ho=span(reached)
+        s,
+        n=span(cut.samples),
+        groups=span(cut.groups),
+        ci=span(cut.channels),
+        h=span(cut.rows),
+        ho=span(reached),
+        pad=(pad, s.pad[1]),
     )
     written = channels_of(cut, cut.channels, s.ci)
     windows = (
@@ -182,7 +194,7 @@ def input_gradient(kind: Cuttable, cut: Cut, reads: tuple[View, ...], writes: tu
         *(v.sliced(0, *written) for v in bias),
     )
     out = image(writes[0], cut, cut.channels, s.ci, cut.rows)
-    return Part(kind.tile(replace(shape, pad=(pad, s.pad[1]))), windows, (out,))
+    return Part(kind.tile(shape), windows, (out,))
 
 
 def weight_gradient(kind: Cuttable, cut: Cut, reads: tuple[View, ...], writes: tuple[View, ...]) -> Part:

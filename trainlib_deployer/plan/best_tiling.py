@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, cast
 
 from trainlib_deployer.plan.cycles import direct_cycles, is_chain
-from trainlib_deployer.plan.tiles import Glance, Room, Tiling, glance, least_bytes, tiled
+from trainlib_deployer.plan.tiles import Glance, Room, Tiles, Tiling, glance, least_bytes, tiled
 from trainlib_deployer.program.cuts import MOST_TILES
 from trainlib_deployer.program.ir import Kind, Op, Part, Program, Splittable, Tensor, View, renamed
 
@@ -21,13 +21,20 @@ REMEMBERED = 4096  # operations
 
 
 @dataclass(frozen=True)
-class Job:
-    """An operation as far as its tiles are concerned, but for the bytes that they may take. Tensors are numbered."""
+class Work:
+    """An operation as far as its tiles are concerned, wherever its operands live. Tensors are numbered."""
 
     kind: Kind
     reads: tuple[View, ...]
     writes: tuple[View, ...]
     tensors: tuple[Tensor, ...]
+
+
+@dataclass(frozen=True)
+class Job:
+    """Work on a machine, but for the bytes that tiles may take."""
+
+    work: Work
     room: Room  # of no capacity, with the operands that live in L1
 
     @staticmethod
@@ -37,7 +44,7 @@ class Job:
         known = ((numbers[n], program.tensors[n]) for n in numbers)
         tensors = tuple(Tensor(number, t.shape, t.dtype, t.role) for number, t in known)
         resident = frozenset(number for name, number in numbers.items() if name in room.resident)
-        return Job(op.kind, reads, writes, tensors, Room(resident, 0, room.machine))
+        return Job(Work(op.kind, reads, writes, tensors), Room(resident, 0, room.machine))
 
 
 def names_in(op: Op) -> tuple[str, ...]:
@@ -45,29 +52,51 @@ def names_in(op: Op) -> tuple[str, ...]:
     return tuple(dict.fromkeys(v.tensor for v in (*op.reads, *op.writes)))
 
 
+class Cutting:
+    """One way to cut an operation, whatever the machine and wherever its operands live."""
+
+    def __init__(self, work: Work, cuts: Sequence[Any], sizes: tuple[int, ...]) -> None:
+        self.kind, self.reads, self.writes = cast(Splittable, work.kind), work.reads, work.writes
+        self.cuts, self.sizes = cuts, sizes
+        self.first, self.second = (self.part(c) for c in cuts[:2])
+
+    def part(self, cut: Any) -> Part:
+        return self.kind.part(cut, self.reads, self.writes)
+
+    @cached_property
+    def tiles(self) -> Tiles:
+        return Tiles(tuple(self.part(c) for c in self.cuts), self.sizes)
+
+
+class Cuttings:
+    """All ways to cut an operation."""
+
+    def __init__(self, work: Work) -> None:
+        sizes = {t.name: t.dtype.size for t in work.tensors}
+        of_operands = tuple(sizes[v.tensor] for v in (*work.reads, *work.writes))
+        self.whole = Tiles((Part(work.kind, work.reads, work.writes),), of_operands)
+        found = cast(Splittable, work.kind).cuts() if hasattr(work.kind, "cuts") else ()
+        self.ways = [Cutting(work, cuts, of_operands) for cuts in found if 1 < len(cuts) <= MOST_TILES]
+
+
 class Prospects:
-    """The ways to cut an operation, whatever the room."""
+    """What the ways to cut an operation take on a machine, whatever the room."""
 
     def __init__(self, job: Job) -> None:
-        self.program = Program("", {t.name: t for t in job.tensors})
+        self.program = Program("", {t.name: t for t in job.work.tensors})
         self.job = job
-        self.whole = Part(job.kind, job.reads, job.writes)
+        self.cuttings = cuttings(job.work)
+        self.whole = self.cuttings.whole.parts[0]
         self.least = least_bytes(self.program, self.whole, job.room)
         self.cuts = list(self.glances())  # least bytes, a guess of the cycles, the cuts
         self.known: dict[tuple[int, bool], Tiling | None] = {}
         self.chosen: dict[int, Tiling | None] = {}  # by the capacity
-        self.made: dict[int, tuple[Part, ...]] = {}
 
     def glances(self) -> Iterator[tuple[int, Glance, Sequence[Any]]]:
         """Judged by the first two tiles."""
-        if not hasattr(self.job.kind, "cuts"):
-            return
-        kind = cast(Splittable, self.job.kind)
-        for cuts in kind.cuts():
-            if 1 < len(cuts) <= MOST_TILES:
-                first, second = (kind.part(c, self.job.reads, self.job.writes) for c in cuts[:2])
-                guess = glance(self.program, first, second, self.job.room).times(tiles_like(first, self.whole))
-                yield least_bytes(self.program, first, self.job.room), guess, cuts
+        for way in self.cuttings.ways:
+            guess = glance(self.program, way.first, way.second, self.job.room).times(tiles_like(way.first, self.whole))
+            yield least_bytes(self.program, way.first, self.job.room), guess, way.cuts
 
     def candidates(self, capacity: int) -> Iterator[int]:
         """The whole operation (-1), or the cuts that look best, of those that may fit."""
@@ -76,6 +105,11 @@ class Prospects:
         fitting = ((i, least, guess) for i, (least, guess, _) in enumerate(self.cuts) if least <= capacity)
         promising = [(guess.cycles(capacity - least), i) for i, least, guess in fitting]
         yield from (i for _, i in sorted(promising)[:LOOK_AT])
+
+    @property
+    def fewest(self) -> int:
+        """Bytes that some tiles may do with."""
+        return min((self.least, *(least for least, _, _ in self.cuts)))
 
     def cheapest(self, capacity: int) -> Tiling | None:
         """Of all ways that fit."""
@@ -91,16 +125,9 @@ class Prospects:
 
     def tiling(self, index: int, ahead: bool) -> Tiling | None:
         if (index, ahead) not in self.known:
-            self.known[index, ahead] = tiled(self.program, self.parts(index), self.job.room, ahead)
+            tiles = self.cuttings.ways[index].tiles if index >= 0 else self.cuttings.whole
+            self.known[index, ahead] = tiled(self.program, tiles, self.job.room, ahead)
         return self.known[index, ahead]
-
-    def parts(self, index: int) -> tuple[Part, ...]:
-        if index < 0:
-            return (self.whole,)
-        if index not in self.made:
-            kind = cast(Splittable, self.job.kind)
-            self.made[index] = tuple(kind.part(c, self.job.reads, self.job.writes) for c in self.cuts[index][2])
-        return self.made[index]
 
 
 def tiles_like(first: Part, whole: Part) -> float:
@@ -110,6 +137,7 @@ def tiles_like(first: Part, whole: Part) -> float:
     return max(whole.kind.macs() / max(first.kind.macs(), 1), total / max(written, 1))
 
 
+cuttings = lru_cache(maxsize=REMEMBERED)(Cuttings)
 prospects = lru_cache(maxsize=REMEMBERED)(Prospects)
 
 

@@ -29,11 +29,11 @@ def links(op: Op, tiling: Tiling | None, cores: int) -> list[tuple[Link, ...]]:
     if tiling is None:
         whole = Part(op.kind, op.reads, op.writes)
         return [(Link(whole, (None,) * (len(op.reads) + len(op.writes)), row_of(whole, cores)),)]
-    known: dict[Part, tuple[Link, ...]] = {}
-    for part in tiling.parts:
+    parts, known = tiling.parts, dict[Part, tuple[Link, ...]]()
+    for part in parts:
         if part not in known:
             known[part] = tuple(local(p, slots, cores) for p, slots in separate(part, tiling.of_operand))
-    return [known[part] for part in tiling.parts]
+    return [known[part] for part in parts]
 
 
 def separate(part: Part, slots: Slots) -> list[tuple[Part, Slots]]:

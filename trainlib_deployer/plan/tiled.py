@@ -19,7 +19,7 @@ from trainlib_deployer.plan.early import bring_early, first_bytes
 from trainlib_deployer.plan.layout import STACKS, Item, assembled, fits, one_level, persistent_items, tensor_items
 from trainlib_deployer.plan.plan import Plan
 from trainlib_deployer.plan.tiles import Room, Tiling
-from trainlib_deployer.plan.ways import Way, fastest
+from trainlib_deployer.plan.ways import Way, fastest, may_fit
 from trainlib_deployer.program.ir import Program, Role
 from trainlib_deployer.program.lifetimes import Lifetime
 
@@ -213,9 +213,12 @@ def occupied(items: Sequence[Item], here: frozenset[str], end: int, machine: Mac
 
 def settled(program: Program, here: frozenset[str], left: list[int], machine: Machine) -> list[Way] | None:
     """How each operation runs; None where one does not fit."""
+    rooms = [Room(here, capacity, machine) for capacity in left]
+    if not all(may_fit(program, op, room) for op, room in zip(program.ops, rooms, strict=False)):
+        return None
     out = []
-    for op, capacity in zip(program.ops, left, strict=False):
-        way = fastest(program, op, Room(here, capacity, machine))
+    for op, room in zip(program.ops, rooms, strict=False):
+        way = fastest(program, op, room)
         if way is None:
             return None
         out.append(way)

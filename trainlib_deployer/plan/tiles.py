@@ -48,6 +48,52 @@ class Stream:
         return self.size * self.buffers if self.shares is None else 0
 
 
+class Tiles:
+    """The parts of an operation, and what of them is the same wherever its operands live."""
+
+    def __init__(self, parts: tuple[Part, ...], sizes: tuple[int, ...]) -> None:
+        """`sizes` are the bytes of an element of each operand: reads, then writes."""
+        self.parts = parts
+        self.sizes = sizes
+        self.windows_of: dict[int, list[Window] | None] = {}
+        self.local_to: dict[tuple[bool, ...], tuple[Part, ...]] = {}
+
+    @staticmethod
+    def of(program: Program, parts: tuple[Part, ...]) -> Tiles:
+        return Tiles(parts, element_sizes(program, parts[0]))
+
+    def windows(self, operand: int) -> list[Window] | None:
+        """Of each part; None where one is too scattered for a transfer."""
+        if operand not in self.windows_of:
+            reads = len(self.parts[0].reads)
+            views = [p.reads[operand] if operand < reads else p.writes[operand - reads] for p in self.parts]
+            self.windows_of[operand] = alike(windows_of(views, self.sizes[operand]))
+        return self.windows_of[operand]
+
+    def local(self, streamed: tuple[bool, ...]) -> tuple[Part, ...]:
+        """With these operands as dense arrays; their offsets come from the stream."""
+        if streamed not in self.local_to:
+            windows = [self.windows(i) if far else None for i, far in enumerate(streamed)]
+            found = (localized(p, [None if w is None else w[k] for w in windows]) for k, p in enumerate(self.parts))
+            self.local_to[streamed] = tuple(found)
+        return self.local_to[streamed]
+
+    @cached_property
+    def updated(self) -> dict[int, int]:
+        return updated(self.parts)
+
+    @cached_property
+    def first_alike(self) -> list[int]:
+        """For each part the first of its kind and shapes: most are alike."""
+        first: dict[object, int] = {}
+        keys = ((p.kind, tuple(v.shape for v in (*p.reads, *p.writes))) for p in self.parts)
+        return [first.setdefault(key, k) for k, key in enumerate(keys)]
+
+
+def element_sizes(program: Program, part: Part) -> tuple[int, ...]:
+    return tuple(program.tensors[v.tensor].dtype.size for v in (*part.reads, *part.writes))
+
+
 @dataclass(frozen=True)
 class Cost:
     """Cycles, estimated: of the operation, of tiles beside their work, of its transfers, and of those not hidden."""
@@ -62,7 +108,7 @@ class Cost:
 class Tiling:
     """An operation in parts. Part k's operand i is stream `of_operand[i]`, or stays where it is (None)."""
 
-    numbered: tuple[Part, ...]  # as seen in L1; their tensors are numbers of `names`, if there are any
+    tiles: Tiles  # their tensors are numbers of `names`, if there are any
     streams: tuple[Stream, ...]
     of_operand: tuple[int | None, ...]  # reads, then writes
     scratch: int
@@ -78,11 +124,17 @@ class Tiling:
         return replace(self, streams=streams, names=names)
 
     @property
+    def count(self) -> int:
+        return len(self.tiles.parts)
+
+    @property
     def parts(self) -> tuple[Part, ...]:
+        """As seen in L1."""
+        local = self.tiles.local(tuple(slot is not None for slot in self.of_operand))
         if not self.names:
-            return self.numbered
+            return local
         names = {str(i): name for i, name in enumerate(self.names)}
-        return tuple(Part(p.kind, renamed(p.reads, names), renamed(p.writes, names)) for p in self.numbered)
+        return tuple(Part(p.kind, renamed(p.reads, names), renamed(p.writes, names)) for p in local)
 
     @property
     def cycles(self) -> float:
@@ -172,20 +224,20 @@ def aligned(size: int, alignment: int) -> int:
     return -(-size // alignment) * alignment
 
 
-def tiled(program: Program, parts: tuple[Part, ...], room: Room, ahead: bool) -> Tiling | None:
-    operands, machine = [(*p.reads, *p.writes) for p in parts], room.machine
-    reads, source = len(parts[0].reads), updated(parts) if ahead else {}
+def tiled(program: Program, tiles: Tiles, room: Room, ahead: bool) -> Tiling | None:
+    parts, machine = tiles.parts, room.machine
+    operands = (*parts[0].reads, *parts[0].writes)
+    reads, source = len(parts[0].reads), tiles.updated if ahead else {}
     streams: list[Stream] = []
     slots: list[int | None] = []
     by_operand: list[Sequence[Window | None]] = []
-    for i in range(len(operands[0])):
-        views = [o[i] for o in operands]
-        tensor = program.tensors[views[0].tensor]
+    for i, view in enumerate(operands):
+        tensor = program.tensors[view.tensor]
         if tensor.name in room.resident:
             slots.append(None)
             by_operand.append([None] * len(parts))
             continue
-        windows = alike(windows_of(views, tensor.dtype.size))
+        windows = tiles.windows(i)
         if windows is None:
             return None
         by_operand.append(windows)
@@ -200,13 +252,13 @@ def tiled(program: Program, parts: tuple[Part, ...], room: Room, ahead: bool) ->
         slots[at] = overwritten(parts[0].kind, slots[reads:], streams, by_operand[reads:])
         if slots[at] is None:
             slots[at] = len(streams)
-            streams.append(kept_inside(operands[0][at].tensor, by_operand[at], machine.alignment))
+            streams.append(kept_inside(operands[at].tensor, by_operand[at], machine.alignment))
     if len(streams) > machine.link.channels:
         return None
-    local = tuple(localized(p, [w[k] for w in by_operand]) for k, p in enumerate(parts))
-    scratch = max(p.kind.scratch(room.cores) for p in parts)
-    spent = cost(parts, streams, machine, ahead)
-    return Tiling(local, tuple(streams), tuple(slots), scratch, ahead, spent, machine.alignment)
+    different = [p for k, p in enumerate(parts) if tiles.first_alike[k] == k]
+    scratch = max(p.kind.scratch(room.cores) for p in different)
+    spent = cost(tiles, streams, machine, ahead)
+    return Tiling(tiles, tuple(streams), tuple(slots), scratch, ahead, spent, machine.alignment)
 
 
 def overwritten(
@@ -276,31 +328,26 @@ def kept_inside(tensor: str, windows: Sequence[Window | None], alignment: int) -
 
 
 def localized(part: Part, windows: list[Window | None]) -> Part:
-    """The part with its streamed operands as dense arrays; their offsets come from the stream."""
     views = [
         v if w is None else View(v.tensor, v.shape, w.dense)
         for v, w in zip((*part.reads, *part.writes), windows, strict=True)
     ]
-    return replace(part, reads=tuple(views[: len(part.reads)]), writes=tuple(views[len(part.reads) :]))
+    return Part(part.kind, tuple(views[: len(part.reads)]), tuple(views[len(part.reads) :]))
 
 
-def cost(parts: tuple[Part, ...], streams: list[Stream], machine: Machine, ahead: bool) -> Cost:
+def cost(tiles: Tiles, streams: list[Stream], machine: Machine, ahead: bool) -> Cost:
     """With two buffers, transfers hide behind the work of the part before; the first and the last do not."""
+    parts = tiles.parts
     transfer = [0.0] * len(parts)
     for s in streams:
         for k, m in enumerate(s.moves):
             if m.moves:
                 transfer[k] += transfer_cycles(m.window, machine.link)
-    known: dict[object, float] = {}
-    work = []
-    for p in parts:  # most tiles are alike
-        key = p.kind, tuple(v.shape for v in (*p.reads, *p.writes))
-        if key not in known:
-            known[key] = work_cycles(p, machine)
-        work.append(known[key])
-    tiles = machine.costs.tile.tile * len(parts)
-    bare = sum(work) + tiles
+    known = {k: work_cycles(parts[k], machine) for k in set(tiles.first_alike)}
+    work = [known[k] for k in tiles.first_alike]
+    around = machine.costs.tile.tile * len(parts)
+    bare = sum(work) + around
     exposed = sum(transfer)
     if ahead:
         exposed = transfer[0] + sum(max(t - w, 0.0) for w, t in zip(work, [*transfer[1:], 0.0], strict=True))
-    return Cost(bare + exposed, tiles, sum(transfer), exposed)
+    return Cost(bare + exposed, around, sum(transfer), exposed)

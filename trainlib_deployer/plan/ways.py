@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import cast
 
-from trainlib_deployer.plan.best_tiling import best_tiling
+from trainlib_deployer.plan.best_tiling import Job, best_tiling, prospects
 from trainlib_deployer.plan.cycles import is_chain, untiled_cycles, work_cycles
 from trainlib_deployer.plan.tiles import Room, Tiling
 from trainlib_deployer.program.ir import Frugal, Kind, Op, Part, Program
@@ -47,6 +47,21 @@ def way(program: Program, op: Op, room: Room) -> Way | None:
         return None
     far = [v for v in (*op.reads, *op.writes) if v.tensor not in room.resident]
     return Way(op, None, untiled_cycles(op, far, room.machine))
+
+
+def may_fit(program: Program, op: Op, room: Room) -> bool:
+    """False where no way does, found without looking at any in full."""
+    return any(
+        least(program, replace(op, kind=k), room) <= room.capacity for k in (op.kind, *leaner(op.kind, room.cores))
+    )
+
+
+def least(program: Program, op: Op, room: Room) -> int:
+    """Bytes of a way, or fewer."""
+    scratch = op.kind.scratch(room.cores)
+    if scratch <= room.capacity and not is_chain(op.kind):
+        return scratch
+    return prospects(Job.of(program, op, room)).fewest
 
 
 def leaner(kind: Kind, cores: int) -> Iterator[Kind]:

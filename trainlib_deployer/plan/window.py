@@ -64,10 +64,14 @@ def windows_of(views: Sequence[View], size: int) -> list[Window | None]:
             if key not in first:
                 first[key] = window(v, size)
             like = first[key]
-            made = like if like is None else replace(like, offset=v.offset * size)
+            made = like if like is None else moved(like, v.offset * size)
             known[v] = made if made is None else equal.setdefault(made, made)
         found.append(known[v])
     return found
+
+
+def moved(w: Window, offset: int) -> Window:
+    return Window(offset, w.row_bytes, w.rows, w.pitch, w.planes, w.plane_pitch, w.dense)
 
 
 def alike(windows: Sequence[Window | None]) -> list[Window] | None:
