@@ -111,3 +111,32 @@ def test_poison_changes_nothing(tmp_path: Path) -> None:
     Host().run(made.folder, 2, None, plain)
     Host(poison=True).run(made.folder, 2, None, poisoned)
     assert plain.read_bytes() == poisoned.read_bytes()
+
+
+def test_a_build_that_records_nothing(tmp_path: Path) -> None:
+    """Two uses of a layer: in each tile the place of what is recorded is all that a number of the tile is for."""
+    torch.manual_seed(0)
+    trunk = nn.Sequential(nn.Linear(64, 61), nn.Tanh())
+    made = deploy(
+        Twice(trunk),
+        torch.randn(1, 64),
+        torch.randn(1, 61),
+        loss=nn.MSELoss(),
+        cores=8,
+        l1="16k",
+        l2="1M",
+        optimizer=torch.optim.NAdam(trunk.parameters()),
+        steps=1,
+        out=tmp_path / "net",
+    )
+    assert recorded(made) and "RECORDED(v[0])" in (made.folder / "net.c").read_text()
+    assert made.step(torch.randn(1, 64), torch.randn(1, 61)) > 0
+
+
+class Twice(nn.Module):
+    def __init__(self, trunk: nn.Module) -> None:
+        super().__init__()
+        self.trunk = trunk
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.trunk(x) * self.trunk(x.flip(1))  # type: ignore[no-any-return]
