@@ -71,9 +71,9 @@ def test_stepping_from_python(
     names: dict[str, Any] = {}
     for block in blocks("python.md"):
         exec(block, names)
-    here, there, same, steps = capsys.readouterr().out.splitlines()
+    here, there, same, steps, frozen = capsys.readouterr().out.splitlines()
     assert abs(float(here) - float(there)) < 2e-3 and float(here) < 1.0
-    assert (same, steps) == ("True", "1 0")
+    assert (same, steps, frozen) == ("True", "1 0", "True")
     logged: dict[str, float] = {}
     module = types.SimpleNamespace(log=logged.__setitem__)
     names["OnChip"](names["deployment"]).on_train_batch_start(None, module, names["batches"][0], 0)

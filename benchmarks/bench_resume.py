@@ -1,0 +1,56 @@
+"""Every example: ten steps at once against k steps, a save in two slots, another life and the rest, for every k.
+
+    python -m benchmarks.bench_resume [examples/mlp.py ...]
+
+Prints the table of docs/benchmarks.md. States that are small enough are also cut off at every byte of a save.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from click.testing import CliRunner
+
+from trainlib_deployer.cli.main import cli
+
+ROOT = Path(__file__).resolve().parents[1]
+DRIVER = ROOT / "tests" / "e2e" / "resume_driver.c"
+FLAGS = ["-std=gnu99", "-O1", "-ffp-contract=off", "-fno-pie", "-no-pie", "-DPLAN_CORES=1"]
+
+
+def resumed(example: Path, folder: Path) -> str:
+    """What the driver says of an example."""
+    options = ["--model", str(example), "--cores", "8", "--l1", "64k", "--l2", "8M", "--out", str(folder)]
+    deployed = CliRunner().invoke(cli, options)
+    if deployed.exit_code:
+        return deployed.output
+    call = re.search(r"net_train_step\((.*?)\);", (folder / "main.c").read_text(), re.DOTALL)
+    assert call
+    step = re.sub(r"NET_LEARNING_RATES\[.*\]", "NET_LEARNING_RATE", " ".join(call[1].split()))
+    make = ["make", "-s", "-C", str(folder), "build/host/train", "TRACE=0", "CORES=1"]
+    subprocess.run(make, check=True)
+    objects = [str(p) for p in (folder / "build" / "host").rglob("*.o") if p.name != "main.o"]
+    includes = [f"-I{folder}", f"-I{folder / 'kernels'}", f"-DSTEP(sample)=net_train_step({step})"]
+    program = str(folder / "build" / "driver")
+    subprocess.run(["cc", *FLAGS, *includes, str(DRIVER), *objects, "-pthread", "-lm", "-o", program], check=True)
+    return subprocess.run([program], capture_output=True, text=True, check=False).stdout
+
+
+def main() -> None:
+    print("| network | bytes of the state | k from 0 to 10 |\n|---|---|---|")
+    for example in [Path(a) for a in sys.argv[1:]] or sorted((ROOT / "examples").glob("*.py")):
+        with tempfile.TemporaryDirectory() as place:
+            said = resumed(example, Path(place, "p"))
+        found = re.fullmatch(r"fine: 10 steps, (\d+) bytes\n", said)
+        print(
+            f"| {example.stem} | {int(found[1]):,} | the same bits |" if found else f"| {example.stem} | | {said} |",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()
