@@ -1163,3 +1163,25 @@ module(
     fixed(torch.tensor([0, 4, 11])),
 )
 case("losses", "multi_margin_loss of one sample", lambda x: F.multi_margin_loss(x, torch.tensor(2)), (5,))
+
+
+# ---- special functions
+
+beyond = torch.cat([uniform((9,), 0.3, 3.0), uniform((5,), 4.0, 20.0), torch.tensor([-0.3, -1.6, -3.7])])
+cases(
+    "special",
+    {
+        "lgamma": torch.lgamma,
+        "digamma": torch.digamma,
+        "i0": torch.i0,
+        "i0e": torch.special.i0e,
+        "i1": torch.special.i1,
+        "i1e": torch.special.i1e,
+        "erfcx": torch.special.erfcx,
+        "log_ndtr": torch.special.log_ndtr,
+    },
+    beyond,
+)
+case("special", "polygamma", lambda x: torch.polygamma(2, x), uniform((11,), 0.5, 6.0))
+case("special", "mvlgamma", lambda x: torch.mvlgamma(x, 3), uniform((11,), 2.0, 9.0))
+case("special", "log_ndtr below", torch.special.log_ndtr, uniform((11,), -30.0, 0.0))

@@ -11,6 +11,7 @@ from torch._decomp import get_decompositions
 
 from trainlib_deployer.capture.decompositions_linalg import TABLE as LINALG
 from trainlib_deployer.capture.decompositions_reduce import TABLE as REDUCE
+from trainlib_deployer.capture.decompositions_special import TABLE as SPECIAL
 
 aten = torch.ops.aten
 Tensor = torch.Tensor
@@ -171,5 +172,5 @@ def logcumsumexp(x: Tensor, dim: int) -> Tensor:
 
 
 DECOMPOSED: dict[Any, Callable[..., Any]] = (
-    get_decompositions([getattr(aten, n) for n in THEIRS.split()]) | OURS | LINALG | REDUCE
+    get_decompositions([getattr(aten, n) for n in THEIRS.split()]) | OURS | LINALG | REDUCE | SPECIAL
 )

@@ -62,8 +62,6 @@ REMEDIES: dict[str, str] = {
     "matrix_exp": LARGE_MATRIX,
     "to_sparse": DENSE,
     "sparse_mm": DENSE,
-    "lgamma": CONSTANT,
-    "digamma": CONSTANT,
     "arange": CONSTANT,
     "linspace": CONSTANT,
     "tril_indices": CONSTANT,
