@@ -14,44 +14,30 @@ int tl_pixels_near(const tl_gather *g, const tl_pixels *px)
            px->row[3] == px->row[0] && column >= -1 && column + 6 <= g->x.extent + 1;
 }
 
-/* One kernel row of a patch: six neighbours serve three taps. */
-static inline __attribute__((always_inline)) void patch_row(const float *p, int left, int right, int turned, float *dst)
-{
-    const float x0 = left ? 0.0f : p[0], x1 = p[1], x2 = p[2], x3 = p[3], x4 = p[4], x5 = right ? 0.0f : p[5];
-    float *first = turned ? dst + 8 : dst, *last = turned ? dst : dst + 8;
-    first[0] = x0, first[1] = x1, first[2] = x2, first[3] = x3;
-    dst[4] = x1, dst[5] = x2, dst[6] = x3, dst[7] = x4;
-    last[0] = x2, last[1] = x3, last[2] = x4, last[3] = x5;
-}
-
-/* Whole channels of a 3 x 3 patch; those that the block cuts spill over into the slack. */
-static inline __attribute__((always_inline)) void gather_near(const tl_gather *g, const tl_pixels *px, const float *in,
-                                                              int k, int kc, int turned)
-{
-    const int c = k / 9, column = patch_column(g, px), pitch = g->y.tap_in * g->in_p.h;
-    const int left = column<0, right = column + 6> g->x.extent, at = px->at[0] - px->col[0] + column;
-    int hit[3];
-    for (int ty = 0; ty < 3; ++ty)
-        hit[ty] = (unsigned)(px->row[0] + ty * g->y.tap_in) < (unsigned)g->y.extent;
-    in += c * g->in_p.c + at;
-    for (float *dst = px->pack - 4 * (k - 9 * c), *end = px->pack + 4 * kc; dst < end; in += g->in_p.c) {
-        const float *p = in;
-        for (int ty = 0; ty < 3; ++ty, p += pitch, dst += 12) {
-            if (hit[ty] && (left || right))
-                patch_row(p, left, right, turned, dst);
-            else if (hit[ty])
-                patch_row(p, 0, 0, turned, dst);
-            else
-                for (int i = 0; i < 12; i += 4)
-                    dst[i] = dst[i + 1] = dst[i + 2] = dst[i + 3] = 0.0f;
-        }
-    }
-}
-
+/* Whole channels of a 3 x 3 patch; those that the block cuts spill over into the slack. Kernel row by kernel row through
+ * all channels: six neighbours serve three taps. What is outside is zeros, and stays where it is. */
 void tl_pixels_gather_near(const tl_gather *g, const tl_pixels *px, const float *in, int k, int kc)
 {
-    if (g->x.tap_in < 0)
-        gather_near(g, px, in, k, kc, 1);
-    else
-        gather_near(g, px, in, k, kc, 0);
+    const float zeros[6] = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f}; /* on the stack: constants lie in L2 */
+    const int c = k / 9, channels = (k + kc + 8) / 9 - c, column = patch_column(g, px), step = g->in_p.c;
+    const int first = g->x.tap_in < 0 ? 8 : 0;
+    in += c * step + px->at[0] - px->col[0] + column;
+    for (int ty = 0, row = px->row[0]; ty < 3; ++ty, row += g->y.tap_in) {
+        const int inside = (unsigned)row < (unsigned)g->y.extent;
+        const int left = inside && column >= 0, right = inside && column + 6 <= g->x.extent;
+        const float *p = inside ? in + ty * g->y.tap_in * g->in_p.h : zeros;
+        const float *before = left ? p : zeros, *behind = right ? p + 5 : zeros;
+        const int m = inside ? step : 0, m_before = left ? step : 0, m_behind = right ? step : 0;
+        TL_ONE_POINTER(ty) /* not three copies of this loop: cores wait for each other's code */
+        float *d1 = px->pack - 4 * (k - 9 * c) + 12 * ty, *d0 = d1 + first, *d2 = d1 + 8 - first;
+        d1 += 4;
+        for (int more = channels; more > 0; --more) {
+            const float x0 = *before, x1 = p[1], x2 = p[2], x3 = p[3], x4 = p[4], x5 = *behind;
+            d0[0] = x0, d0[1] = x1, d0[2] = x2, d0[3] = x3;
+            d1[0] = x1, d1[1] = x2, d1[2] = x3, d1[3] = x4;
+            d2[0] = x2, d2[1] = x3, d2[2] = x4, d2[3] = x5;
+            p += m, before += m_before, behind += m_behind;
+            d0 += 36, d1 += 36, d2 += 36;
+        }
+    }
 }

@@ -55,6 +55,7 @@ void tl_pixels_locate(const tl_gather *g, int p, tl_pixels *px)
 {
     int x = p % g->x.count, y = p / g->x.count % g->y.count, n = p / g->x.count / g->y.count;
     for (int j = 0; j < 4; ++j) {
+        TL_ONE_POINTER(j) /* not four copies of this loop: cores wait for each other's code */
         px->row[j] = g->y.in0 + y * g->y.in_step;
         px->col[j] = g->x.in0 + x * g->x.in_step;
         px->at[j] = n * g->in_p.n + px->row[j] * g->in_p.h + px->col[j];
@@ -128,6 +129,7 @@ static __attribute__((noinline)) void gather_few(const tl_gather *g, const tl_pi
         const float *from[4];
         float *dst = px->pack + 4 * (first * taps + tap - k);
         for (int j = 0; j < 4; ++j) {
+            TL_ONE_POINTER(j)
             const int inside = j < px->out.cols && (unsigned)(px->row[j] + dy) < (unsigned)g->y.extent &&
                                (unsigned)(px->col[j] + dx) < (unsigned)g->x.extent;
             from[j] = inside ? in + px->at[j] + dy * g->in_p.h + dx + first * g->in_p.c : &zero;
