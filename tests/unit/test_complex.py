@@ -88,6 +88,16 @@ def test_long_transforms_take_few_products() -> None:
     assert products(prime) == 2 * 509 * 255 * 2
 
 
+def test_a_part_that_is_zero_or_not_read_costs_nothing() -> None:
+    """FNet's mixing: half of the first transform, and the real part of the second; the gradient is such a one too."""
+    x = torch.randn(2, 12, 20)
+    graph = real_graph(lambda x: torch.fft.fftn(x, dim=(1, 2)).real, x)
+    assert products(graph) == 2 * (2 * 12 * 20 * 2 * 11 + 2 * 11 * 12 * 12 * 2)
+    for dims in ((1,), (2, 1), (0, 1, 2)):
+        assert far(lambda x, dims=dims: torch.fft.fftn(x, dim=dims).real, torch.randn(3, 7, 36)) < 1e-6
+        assert far(lambda x, dims=dims: torch.fft.fftn(x, dim=dims).imag, torch.randn(3, 4, 5)) < 1e-6
+
+
 def test_arithmetic_at_zero_and_of_mixed_operands() -> None:
     torch.manual_seed(1)
     x, y = torch.randn(3, 2), torch.randn(5, 1)

@@ -94,6 +94,11 @@ def view_as_complex(x: Tensor) -> Pair:
     return Pair(x.select(-1, 0), x.select(-1, 1))
 
 
+def of_one_part(part: Tensor, which: int) -> Pair:
+    """A real part, or an imaginary one; the other is zero."""
+    return Pair(None, part) if which else Pair(part, None)
+
+
 @rule(aten.view_as_real.default)
 def view_as_real(x: Pair) -> Tensor:
     return torch.stack(x.parts(), -1)

@@ -42,9 +42,29 @@ def fft_c2r(x: Pair, dims: Sequence[int], normalization: int, last: int) -> Tens
 
 def real_c2c(x: Pair, dims: Sequence[int], normalization: int, forward: bool, last: int) -> Tensor:
     """The real part of the transform of x with zeros behind, up to the length `last`: the gradient of fft_r2c."""
+    if x.im is None:
+        return mirrored(x.re, dims, last, scale_of(x.re, dims, normalization, last))
     sign = -1 if forward else 1
     pruned = Fourier(last, sign, last, real=True, scale=scale_of(x.like, dims, normalization, last))
     return real_along(across(x, dims[:-1], sign), dims[-1], pruned)
+
+
+def real_r2c(x: Tensor, dims: Sequence[int], normalization: int) -> Tensor:
+    return mirrored(x, dims, x.shape[dims[-1]], scale_of(x, dims, normalization))
+
+
+def mirrored(x: Tensor, dims: Sequence[int], count: int, scale: float) -> Tensor:
+    """The real part of a transform of real numbers: its value at -k is that at k."""
+    *others, last = (d % x.dim() for d in dims)
+    how = Fourier(count, -1, count // 2 + 1, real=not others, scale=scale)
+    half = along(Pair(x, None), last, how)
+    if others:
+        extent = x.shape[others[0]]
+        half = along(across(half, others[1:], -1), others[0], Fourier(extent, -1, extent, real=True))
+    rest = half.like.narrow(last, 1, count - how.keep).flip([last, *others])
+    for d in others:
+        rest = rest.roll(1, d)
+    return torch.cat([half.like, rest], last)
 
 
 def across(x: Pair, dims: Sequence[int], sign: int) -> Pair:

@@ -8,23 +8,27 @@ import torch
 from torch import fx
 
 from trainlib_deployer.capture import remedies
-from trainlib_deployer.capture.complex_rules import REAL, NoRule, is_pair, leaves, rule, rule_for
+from trainlib_deployer.capture.complex_rules import REAL, NoRule, is_pair, leaves, of_one_part, rule, rule_for
 from trainlib_deployer.capture.decompositions import DECOMPOSED
-from trainlib_deployer.capture.fourier_rules import real_c2c
+from trainlib_deployer.capture.fourier_rules import real_c2c, real_r2c
 from trainlib_deployer.capture.namer import TAG
 from trainlib_deployer.capture.pair import Pair
 from trainlib_deployer.capture.trace import trace
 from trainlib_deployer.errors import Unsupported
 
 aten = torch.ops.aten
-rule(real_c2c)(real_c2c)
-MAKES_COMPLEX = (aten.view_as_complex.default, aten.complex.default, aten.polar.default, aten._fft_r2c.default)
+for function in (of_one_part, real_c2c, real_r2c):
+    rule(function)(function)
+MAKES_COMPLEX = (
+    *(aten.view_as_complex.default, aten.complex.default, aten.polar.default, aten._fft_r2c.default),
+    *(of_one_part, real_r2c),
+)
 
 
 def without_complex(graph: fx.GraphModule, values: list[torch.Tensor]) -> fx.GraphModule:
     if not any(makes_complex(n) for n in graph.graph.nodes):
         return graph
-    join_gradients(graph)
+    simplify(graph)
     return trace(lambda *args: InPairs(graph).run(*args), values, DECOMPOSED)
 
 
@@ -71,25 +75,44 @@ def is_tensor(value: Any) -> bool:
     return isinstance(value, torch.Tensor)
 
 
-def join_gradients(graph: fx.GraphModule) -> None:
-    """The gradient of a transform of real numbers is written as a transform of the full length, of which half of the
-    operand is zero and half of the result is not read."""
+def simplify(graph: fx.GraphModule) -> None:
+    """Say where a part is zero or nobody reads it. PyTorch writes the gradient of a transform of real numbers as one of
+    the full length, of which half of the operand is zero and half of the result is not read."""
     for node in list(graph.graph.nodes):
-        c2c = node.args[0].args[0] if is_real_part(node) else None
-        if not isinstance(c2c, fx.Node) or c2c.target is not aten._fft_c2c.default:
+        made = simplified(node)
+        if made is None:
             continue
-        x, dims, *how = c2c.args
-        last = c2c.meta["val"].shape[dims[-1]]
+        function, args = made
         with graph.graph.inserting_before(node):
-            made = graph.graph.call_function(real_c2c, (without_zeros(x, dims[-1]), dims, *how, last))
-        made.meta = dict(node.meta)
-        node.replace_all_uses_with(made)
+            other = graph.graph.call_function(function, args)
+        other.meta = dict(node.meta)
+        node.replace_all_uses_with(other)
     graph.graph.eliminate_dead_code()
     graph.recompile()
 
 
-def is_real_part(node: fx.Node) -> bool:
-    return node.target is aten.select.int and node.args[0].target is aten.view_as_real.default and node.args[2] == 0
+def simplified(node: fx.Node) -> tuple[Any, tuple[Any, ...]] | None:
+    """A function of pairs that does the same, and its arguments."""
+    source: Any = node.args[0] if node.args else None
+    if node.target is aten.view_as_complex.default and is_part(source, aten.select_backward.default, source):
+        return of_one_part, (source.args[0], source.args[3] % 2)
+    if not is_part(node, aten.select.int, source) or node.args[2] or source.target is not aten.view_as_real.default:
+        return None
+    transform = source.args[0]
+    if transform.target is aten._fft_c2c.default:
+        x, dims, *how = transform.args
+        return real_c2c, (without_zeros(x, dims[-1]), dims, *how, transform.meta["val"].shape[dims[-1]])
+    if transform.target is aten._fft_r2c.default and not transform.args[3]:
+        return real_r2c, transform.args[:3]
+    return None
+
+
+def is_part(node: Any, target: Any, whole: Any) -> bool:
+    """Does this choose along the last dimension, or is it the gradient of such a choice?"""
+    if not isinstance(node, fx.Node) or node.target is not target:
+        return False
+    dim, rank = node.args[-2], whole.meta["val"].dim()
+    return bool(dim % rank == rank - 1)
 
 
 def without_zeros(x: fx.Node, dim: int) -> fx.Node:
