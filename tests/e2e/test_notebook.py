@@ -115,6 +115,7 @@ def test_errors_show_the_line_of_the_cell(kind: str, alone: bool, shell: Any) ->
 MISTAKES = {
     "%trainlib_deploy": ("which module?", "--input"),
     "%trainlib_deploy net": ("there is nothing called 'net'", "run the cell"),
+    "%trainlib_deploy --help": ("--help", "trainlib-deploy --help"),
     "%trainlib_deploy net --corse 3": ("--corse", "trainlib-deploy --help"),
     "%trainlib_deploy net --cores 'two": ("No closing quotation", "trainlib-deploy --help"),
     f"%%trainlib_deploy {OPTIONS}\nmodel = (": ("cell", ""),

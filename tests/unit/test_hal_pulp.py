@@ -31,6 +31,7 @@ pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not 
 
 def build(folder: Path, hal: Path = HAL) -> Path:
     program = folder / "program"
+    (folder / "given.bin").write_text("four.")
     sources = [str(STUBS / "program.c"), str(STUBS / "pmsis.c"), str(HAL.with_name("pulp_files.c")), str(hal)]
     includes = [f"-I{STUBS}", f"-I{ROOT / 'c_lib' / 'include'}"]
     record = ['-DTL_RECORD_FILE="record.bin"']

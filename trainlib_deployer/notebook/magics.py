@@ -50,7 +50,9 @@ def command() -> click.Command:
     """The options of the command line, and the names of what the notebook holds."""
     shared = [p for p in cli.params if isinstance(p, click.Option) and p.name not in OF_A_FILE and not p.is_eager]
     held = [click.Option([f"--{n.replace('_', '-')}"], metavar="NAME", help="What it is called here.") for n in NAMES]
-    return click.Command("trainlib_deploy", params=[click.Argument(["name"], required=False), *shared, *held])
+    return click.Command(
+        "trainlib_deploy", params=[click.Argument(["name"], required=False), *shared, *held], add_help_option=False
+    )
 
 
 @dataclass

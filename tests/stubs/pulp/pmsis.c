@@ -195,17 +195,23 @@ uint32_t pi_perf_cl_read(int event)
 /* The simulator's file calls. */
 int semihost(int operation, const void *block)
 {
-    static FILE *file;
+    static FILE *files[2]; /* written, read */
     const uint32_t *words = block;
     if (operation == 1) {
-        demand(words[1] == 5 && strlen((char *)(uintptr_t)words[0]) == words[2], "open: mode or length of the name");
-        file = fopen((char *)(uintptr_t)words[0], "wb");
-        return file ? 7 : -1;
+        const int reads = words[1] == 1;
+        demand((reads || words[1] == 5) && strlen((char *)(uintptr_t)words[0]) == words[2],
+               "open: mode or length of the name");
+        files[reads] = fopen((char *)(uintptr_t)words[0], reads ? "rb" : "wb");
+        return files[reads] ? 7 + reads : -1;
+    }
+    if (operation == 6) {
+        demand(words[0] == 8, "read: handle");
+        return (int)(words[2] - fread((void *)(uintptr_t)words[1], 1, words[2], files[1]));
     }
     if (operation == 5) {
         demand(words[0] == 7, "write: handle");
-        return (int)(words[2] - fwrite((void *)(uintptr_t)words[1], 1, words[2], file));
+        return (int)(words[2] - fwrite((void *)(uintptr_t)words[1], 1, words[2], files[0]));
     }
-    demand(operation == 2 && (uintptr_t)block == 7, "close: handle");
-    return fclose(file);
+    demand(operation == 2 && ((uintptr_t)block == 7 || (uintptr_t)block == 8), "close: handle");
+    return fclose(files[(uintptr_t)block - 7]);
 }

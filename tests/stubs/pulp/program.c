@@ -91,6 +91,12 @@ int main(int argc, char **argv)
         transfer(0, 5, 8, in, 0);
         transfer(8, 0, 8, in, 0);
     }
+    static char text[5];
+    const int file = tl_file_open("given.bin", 0);
+    check(file >= 0 && !tl_file_read(file, text, 4) && !strcmp(text, "four"), "a file is read");
+    check(tl_file_read(file, text, 2), "its end is noticed");
+    tl_file_close(file);
+    check(tl_file_open("missing.bin", 0) < 0, "a file that is not there");
     if (argc > 1)
         tl_cluster_run(9, on_core, seen, stacks, 512);
     tl_record("defg", 4);
