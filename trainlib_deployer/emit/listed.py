@@ -66,17 +66,17 @@ class Lister:
         calls = []
         for tile in links(op, tiling, self.cores):
             if id(tile) not in known:
-                known[id(tile)] = tuple(self.call(op, position, link) for link in tile)
+                known[id(tile)] = tuple(self.call(position, link) for link in tile)
             calls.append(known[id(tile)])
         tiles = None if tiling is None else self.tiles(tiling, position)
         return Operation(self.at.operations[position], tiles, starts, tuple(calls))
 
-    def call(self, op: Op, position: int, link: Link) -> Call:
+    def call(self, position: int, link: Link) -> Call:
         part, reads = link.part, len(link.part.reads)
         views = (*part.reads, *part.writes)
         given = [self.argument(v, s) for v, s in zip(views, link.slots, strict=True)]
         if isinstance(part.kind, Loop):
-            return self.loop_call(op.function or part.kind.name, part.kind, part, [*given[reads:], *given[:reads]])
+            return self.loop_call(part.kind, part, [*given[reads:], *given[:reads]])
         assert link.row is not None, f"{part.kind} is neither a loop nor has it a kernel"
         tokens = [Operand(f"{TOKEN}{i}", v) for i, v in enumerate(views)]
         home = self.at.scratch(position)
@@ -84,8 +84,8 @@ class Lister:
         known[SCRATCH] = 0 if home is None else Pointer(home)
         return Call(link.row.symbol, link.row.struct, tuple(fields(link.row, part, tokens, known)))
 
-    def loop_call(self, what: str, kind: Loop, part: Part, given: list[Argument]) -> Call:
-        name = self.library.function(kind, part.reads, part.writes, what)
+    def loop_call(self, kind: Loop, part: Part, given: list[Argument]) -> Call:
+        name = self.library.function(kind, part.reads, part.writes)
         if flat(kind, part.reads, part.writes):
             given.append(kind.extents[0])
         return Call(name, "", tuple(("", a) for a in given), part)

@@ -8,7 +8,6 @@ from zlib import crc32
 
 from trainlib_deployer.emit.folds import fold
 from trainlib_deployer.emit.loop_text import Text, instructions, loads, of_record, stores, times
-from trainlib_deployer.emit.names import operation_identifier
 from trainlib_deployer.emit.rows import Pointer, Row, innermost
 from trainlib_deployer.program.ir import Shape, View
 from trainlib_deployer.program.loop import Loop
@@ -23,10 +22,10 @@ class LoopLibrary:
 
     found: dict[str, str] = field(default_factory=dict)  # name -> text
 
-    def function(self, kind: Loop, reads: tuple[View, ...], writes: tuple[View, ...], what: str) -> str:
-        """The name of the C function for this loop, which is a part of `what`."""
+    def function(self, kind: Loop, reads: tuple[View, ...], writes: tuple[View, ...]) -> str:
+        """The name of the C function for this loop."""
         text = body_text(kind, reads, writes)
-        name = f"loop_{operation_identifier(what)}_{crc32(text.encode()):08x}"
+        name = f"loop_{summary(kind)}_{crc32(text.encode()):08x}"
         whole = text.replace("@NAME@", name)
         assert self.found.setdefault(name, whole) == whole, f"two loops are called {name}"
         return name
@@ -34,6 +33,12 @@ class LoopLibrary:
     def source(self) -> list[tuple[str, str]]:
         """Names and texts: a further loop moves none of the others."""
         return sorted(self.found.items())
+
+
+def summary(kind: Loop) -> str:
+    """What it does last: `sum`, `mul_add`, `le_select`."""
+    steps = [s.op for s in (kind.reductions or kind.body)]
+    return "_".join(dict.fromkeys(steps[-2:])) or "copy"
 
 
 def flat(kind: Loop, reads: tuple[View, ...], writes: tuple[View, ...]) -> bool:
