@@ -101,8 +101,12 @@ def against_eager(untouched: torch.nn.Module, subject: Subject, found: Verificat
     if draws_numbers(untouched, subject):
         return
     start = {name: flat(p) for name, p in untouched.named_parameters()}
-    precise = eager(copy.deepcopy(untouched), subject, torch.float64)
+    in_double = copy.deepcopy(untouched)
     exact = eager(untouched, subject)
+    try:
+        precise = eager(in_double, subject, torch.float64)
+    except RuntimeError:  # it makes float32 tensors of its own: then nothing is known of its rounding
+        precise = exact
     computed = {key: flat(values) for key, values in found.computed.items() if key in exact}
     if not any(kind == "loss" for _, kind, _ in computed):
         raise VerificationFailed("the run recorded no loss to hold against eager PyTorch")
