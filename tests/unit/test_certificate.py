@@ -13,10 +13,10 @@ from torch import nn
 
 from trainlib_deployer.api import Deployment, deploy
 from trainlib_deployer.check.certificate import CertificateError, Emitted, check
-from trainlib_deployer.check.in_place import in_place
+from trainlib_deployer.check.in_place import in_place, same_ways
 from trainlib_deployer.emit.addresses import Addresses
 from trainlib_deployer.emit.listed import listed
-from trainlib_deployer.emit.listing import Call, Pointer
+from trainlib_deployer.emit.listing import Call, Home, Move, Pointer, Stream, Tiles, Way
 from trainlib_deployer.emit.loops import LoopLibrary
 from trainlib_deployer.plan import layout
 from trainlib_deployer.program.expr import Reduction
@@ -184,6 +184,20 @@ def test_a_reduction_in_place_is_refused(emitted: Emitted) -> None:
     assert call.loop is not None and isinstance(call.loop.kind, Loop)
     folding = replace(call.loop.kind, reductions=(Reduction("sum", 0, DType.F32),))
     assert not in_place(replace(operation, calls=((replace(call, loop=replace(call.loop, kind=folding)),),)), old, new)
+
+
+def test_tiles_in_place_are_the_same_bytes_and_each_its_own() -> None:
+    moves = tuple(Move(256 * k, 64, 3, 1, k % 2, True) for k in range(4))
+    way, home = Way(1024, 0, moves), [Home(name, "L2", "") for name in ("old", "new")]
+    read = Stream(home[0], Home("tile_a_0", "L1", ""), 192, False, False, way)
+    written = replace(read, home=home[1], buffer=Home("tile_a_1", "L1", ""), leaves=True)
+    tiles = Tiles(Home("lanes_a", "L1", ""), True, (read, written))
+    assert same_ways(tiles, "old", "new")
+    wider = replace(way, moves=tuple(replace(m, row_bytes=260) for m in moves))
+    for first, second in ((wider, wider), (way, wider), (way, replace(way, pitch=2048))):
+        streams = (replace(read, way=first), replace(written, way=second))
+        assert not same_ways(replace(tiles, streams=streams), "old", "new")
+    assert not same_ways(replace(tiles, streams=(replace(read, leaves=True), written)), "old", "new")
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 from trainlib_deployer.emit.listing import Call, Operation, Pointer, Tiles, Way
 from trainlib_deployer.program.loop import Loop
@@ -29,11 +30,27 @@ def same_ways(tiles: Tiles, old: str, new: str) -> bool:
     after = [s for s in tiles.streams if s.home and s.home.name == new]
     if len(after) != 1 or not before or not after[0].leaves or any(s.leaves for s in before):
         return False
-    return all(windows(s.way) == windows(after[0].way) for s in before)
+    own = windows(after[0].way)
+    return all(windows(s.way) == own for s in before) and disjoint(own)
 
 
-def windows(way: Way) -> object:
-    return way.pitch, way.plane_pitch, [(m.offset, m.row_bytes, m.rows, m.planes) for m in way.moves]
+def windows(way: Way) -> list[tuple[tuple[int, int], ...]]:
+    """Of each tile: where its rows begin and end, in bytes."""
+    return [
+        tuple(
+            (start, start + m.row_bytes)
+            for plane in range(m.planes)
+            for row in range(m.rows)
+            for start in [m.offset + plane * way.plane_pitch + row * way.pitch]
+        )
+        for m in way.moves
+    ]
+
+
+def disjoint(tiles: list[tuple[tuple[int, int], ...]]) -> bool:
+    """A tile that stays for the next one counts once."""
+    rows = sorted(row for tile in dict.fromkeys(tiles) for row in tile)
+    return all(end <= begin for (_, end), (begin, _) in pairwise(rows))
 
 
 @dataclass(frozen=True)
