@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from trainlib_deployer.advice.fit import batch_of, does_not_fit, dropped, frozen
 from trainlib_deployer.api import Deployment, deploy
 from trainlib_deployer.errors import DoesNotFit
 from trainlib_deployer.machine.targets import resolve
+from trainlib_deployer.plan import tiled
 from trainlib_deployer.plan.layout import INNER, OUTER, fits, layout, untiled
 
 BATCH, WIDE, NARROW = 6, 96, 20
@@ -45,6 +47,14 @@ def deployed(
         accumulate=accumulate,
         out=folder,
     )
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_chains() -> Iterator[None]:
+    """Operations of a plan then have the numbers of the message, which counts them before any joins another."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tiled, "with_chains", lambda setting: None)
+        yield
 
 
 @pytest.fixture(scope="module")
