@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
+
+from golden.mode import Mode
 
 aten = torch.ops.aten
 Tensor = torch.Tensor
@@ -25,7 +26,7 @@ class Source(Protocol):
     def integers(self, shape: Shape, call: int) -> Tensor: ...
 
 
-class Drawing(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class Drawing(Mode):
     """Takes the numbers from `source` wherever PyTorch would draw them.
 
     The number of the call is kept in PyTorch's generator, so that a forward that is computed again for the backward,
@@ -33,7 +34,7 @@ class Drawing(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """
 
     def __init__(self, source: Source) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self.source = source
 
     def __enter__(self) -> Any:

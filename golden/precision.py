@@ -9,7 +9,8 @@ from typing import Any
 import torch
 from torch import nn
 from torch.utils import _pytree as pytree
-from torch.utils._python_dispatch import TorchDispatchMode
+
+from golden.mode import Mode, leaves, mapped
 
 HALF_ROUNDING = 2.0**-13  # relative; less than 2^-12, so that what is a half already (ones, masks) stays
 
@@ -58,11 +59,11 @@ def one_thread() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-class Precise(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class Precise(Mode):
     """Where the user's forward asks for float32, as `mask.float()` does, it gets the precision of this run."""
 
     def __init__(self, dtype: torch.dtype) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self.dtype = dtype
         self.instead = {torch.float32: dtype, torch.complex64: dtype.to_complex()}
 
@@ -70,21 +71,22 @@ class Precise(TorchDispatchMode):  # type: ignore[no-untyped-call]
         asked = (kwargs := kwargs or {}).get("dtype")
         if asked in self.instead:
             kwargs = {**kwargs, "dtype": self.instead[asked]}
-        if self.dtype is not torch.float32 and any(is_of(v, self.dtype) for v in pytree.tree_leaves((args, kwargs))):
-            args, kwargs = cast((args, kwargs), self.dtype)  # constants that only the user's own function knows
+        if any(is_of(v, self.dtype) for v in leaves((*args, *kwargs.values()))):
+            args = mapped(self.cast, args)  # constants that only the user's own function knows
+            kwargs = {k: mapped(self.cast, v) for k, v in kwargs.items()}
         return func(*args, **kwargs)
+
+    def cast(self, value: Any) -> Any:
+        return in_precision(value, self.dtype) if isinstance(value, torch.Tensor) else value
 
 
 def is_of(value: Any, dtype: torch.dtype) -> bool:
     return isinstance(value, torch.Tensor) and value.dtype in (dtype, dtype.to_complex())
 
 
-class InOrder(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class InOrder(Mode):
     """PyTorch's gradient of batch and instance norm on the CPU is wrong, in float64 as well, where the gradient it is
     given lies in memory as [1, height, width, channels] and the input does not: here, both lie in order."""
-
-    def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func is torch.ops.aten.native_batch_norm_backward.default:

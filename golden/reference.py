@@ -60,7 +60,8 @@ def train(
 
     The float32 run is that of a user who saves as `task.saved` says; float64 stays exact.
     """
-    modes = (new_tensors_in(dtype), Precise(dtype), InOrder())
+    exact: list[Any] = [Precise(dtype)] if dtype is not torch.float32 else []
+    modes = (new_tensors_in(dtype), *exact, InOrder())
     with one_thread(), uncompiled(), contextlib.ExitStack() as stack:
         stack.enter_context(borrowed(task.start or Snapshot(task.module, task.loss), dtype))
         if noise:

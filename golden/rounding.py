@@ -27,8 +27,8 @@ import numpy as np
 import torch
 from torch._decomp import get_decompositions
 from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.utils import _pytree as pytree
-from torch.utils._python_dispatch import TorchDispatchMode
+
+from golden.mode import Mode, leaves, mapped
 
 Array = np.ndarray[Any, Any]
 Key = tuple[int, str, str]  # step, kind, name
@@ -102,11 +102,11 @@ def first_order(exact: Mapping[Key, Array], shaken: Mapping[Key, Array]) -> dict
     return {k: v + SHRUNK * (w - v) if w.dtype == np.float64 else w for k, (v, w) in found.items()}
 
 
-class Rounding(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class Rounding(Mode):
     """Everything that PyTorch computes in `dtype` while this is on carries rounding errors of the given seed."""
 
     def __init__(self, seed: int, dtype: torch.dtype) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self.dtype = dtype
         self.size, self.fewest = (ROUNDING / SHRUNK, 1) if dtype is torch.float64 else (ROUNDING * USUAL, FEWEST)
         self.chance = torch.Generator().manual_seed(seed)
@@ -121,7 +121,7 @@ class Rounding(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 return self.steps[func](*args, **kwargs)
         name = func._schema.name.partition("::")[2]
         moves = name in EXACT or torch.Tag.inplace_view in func.tags or torch.Tag.nondeterministic_seeded in func.tags
-        if moves or not self.rounded((args, kwargs)):
+        if moves or not any(map(self.is_rounded, leaves((*args, *kwargs.values())))):
             return func(*args, **kwargs)
         if func is aten.convolution_backward.default:
             return self.of_convolution(*args, **kwargs)
@@ -159,7 +159,7 @@ class Rounding(TorchDispatchMode):  # type: ignore[no-untyped-call]
         def change(v: Any) -> Any:
             return self.noisy(v, many) if self.is_rounded(v) else v
 
-        return pytree.tree_map(change, values)
+        return mapped(change, values)
 
     def noisy(self, v: torch.Tensor, many: int) -> torch.Tensor:
         """As far off as a sum of so many terms may be. Of a complex number each part is, by its absolute value."""
@@ -174,7 +174,7 @@ class Rounding(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return torch.where((v.contiguous().view(integers) & bits) == 0, v, found)
 
     def rounded(self, values: Any) -> list[torch.Tensor]:
-        return [v for v in pytree.tree_leaves(values) if self.is_rounded(v)]
+        return [v for v in leaves((values,)) if self.is_rounded(v)]
 
     def is_rounded(self, value: Any) -> bool:
         numbers = isinstance(value, torch.Tensor) and value.layout is torch.strided and not value.is_meta
