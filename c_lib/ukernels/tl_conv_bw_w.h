@@ -17,10 +17,16 @@ typedef struct {
     int lo, hi; /* outputs lo .. hi - 1 of a row are inside */
 } tl_column;
 
-tl_column tl_column_of(const tl_conv2d *a, int group, int index);
+/* The kernel columns index .. index + 3 of a group, and where their sums go; beyond the last one it is repeated. */
+void tl_columns_of(const tl_conv2d *a, int group, int index, tl_panel_out *out, tl_column *at);
 
-/* dst[4*i] = what outputs k .. k + kc - 1 meet. */
-void tl_column_pack(const tl_conv2d *a, const tl_column *at, int k, int kc, float *dst);
+/* An output. */
+typedef struct {
+    int n, oy, ox;
+} tl_output;
+
+/* dst[4*i] = what kc outputs from `from` on meet, which steps behind them. */
+void tl_column_pack(const tl_conv2d *a, const tl_column *at, tl_output *from, int kc, float *dst);
 
 /* Elements of dL/dy from output 0 of a plane to output k. */
 static inline int tl_output_at(const tl_conv2d *a, int k)
@@ -47,7 +53,7 @@ static inline void tl_multiply_runs(const tl_conv2d *a, const float *y, int whol
 /* Channel tiles first .. last - 1 of four kernel columns. dense, a literal: every block of dL/dy is contiguous. */
 TL_BW_W void tl_bw_w_panel(const tl_conv2d *a, int group, int index, int first, int last, float *pack, int dense)
 {
-    const int taps = a->kh * a->kw, terms = a->n * a->ho * a->wo;
+    const int terms = a->n * a->ho * a->wo;
     const int size = a->ho * a->wo, whole = a->yp.h == a->wo ? size : a->wo;
     const float *y = a->y + group * a->co * a->yp.c;
     float tile[16];
@@ -55,21 +61,20 @@ TL_BW_W void tl_bw_w_panel(const tl_conv2d *a, int group, int index, int first, 
     tl_column at[4];
     out.c = a->w + group * a->co * a->w_co, out.c_m = a->w_co, out.init = NULL;
     out.resume = out.pause = 0, out.tile = tile;
-    out.cols = tl_min(4, a->ci * taps - index);
-    for (int j = 0; j < 4; ++j) {
-        const int place = index + tl_min(j, out.cols - 1);
-        at[j] = tl_column_of(a, group, place);
-        out.c_n[j] = place / taps * a->w_ci + place % taps;
-    }
-    out.dense = out.c_n[3] == out.c_n[0] + 3;
+    tl_columns_of(a, group, index, &out, at);
+    tl_output from = {0, 0, 0};
     for (int k = 0; k < terms; k += TL_KC) {
-        const int kc = tl_min(TL_KC, terms - k);
-        for (int j = 0; j < 4; ++j)
-            tl_column_pack(a, &at[j], k, kc, pack + j);
+        const int kc = tl_min(TL_KC, terms - k), first_output = from.n * a->yp.n + from.oy * a->yp.h + from.ox;
+        tl_output behind = from;
+        for (int j = 0; j < 4; ++j) {
+            behind = from;
+            tl_column_pack(a, &at[j], &behind, kc, pack + j);
+        }
+        from = behind;
         out.first = k == 0 && !a->accumulate;
         out.row = 4 * first, out.row_end = tl_min(a->co, 4 * last);
         if (dense)
-            tl_tile_rows(&out, y + tl_output_at(a, k) + out.row * a->yp.c, a->yp.c, pack, 4, kc);
+            tl_tile_rows(&out, y + first_output + out.row * a->yp.c, a->yp.c, pack, 4, kc);
         else
             tl_multiply_runs(a, y, whole, out.row, out.row_end, pack, k, kc, &out);
     }

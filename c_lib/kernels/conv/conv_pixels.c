@@ -115,17 +115,23 @@ static void gather_neighbours(const float *in, const int *table, int count, floa
     }
 }
 
+/* The channel of a term where there are few taps, without a division. */
+static int channel_of(int term, int taps)
+{
+    return taps == 3 ? term / 3 : term >> (taps >> 1);
+}
+
 /* Few taps: one after the other through all channels of the block, by an address for each pixel. What is outside is one
  * zero, and stays where it is. */
 static __attribute__((noinline)) void gather_few(const tl_gather *g, const tl_pixels *px, const float *in, int k,
                                                  int kc)
 {
     const float zero = 0.0f; /* on the stack: constants lie in L2 */
-    const int taps = g->y.taps * g->x.taps;
+    const int taps = g->y.taps * g->x.taps, c0 = channel_of(k, taps), c1 = channel_of(k + kc, taps);
     for (int tap = 0, ty = 0, tx = 0; tap < taps; ++tap) {
         const int dy = ty * g->y.tap_in, dx = tx * g->x.tap_in;
-        const int first = k > tap ? (k - tap + taps - 1) / taps : 0;
-        int count = (k + kc - tap + taps - 1) / taps - first, step[4];
+        const int first = c0 + (tap < k - c0 * taps);
+        int count = c1 + (tap < k + kc - c1 * taps) - first, step[4];
         const float *from[4];
         float *dst = px->pack + 4 * (first * taps + tap - k);
         for (int j = 0; j < 4; ++j) {
@@ -148,12 +154,13 @@ static __attribute__((noinline)) void gather_few(const tl_gather *g, const tl_pi
 /* The inputs of terms k .. k + kc - 1 of the flat index (channel, ty, tx). */
 void tl_pixels_gather(const tl_gather *g, tl_pixels *px, const float *in, int k, int kc)
 {
-    const int taps = g->y.taps * g->x.taps, c = k / taps;
-    float *dst = px->pack;
+    const int taps = g->y.taps * g->x.taps;
     if (taps <= FEW) {
         gather_few(g, px, in, k, kc);
         return;
     }
+    const int c = k / taps;
+    float *dst = px->pack;
     in += c * g->in_p.c;
     if (taps > TL_KC)
         build_part(g, px, k - c * taps);
