@@ -128,7 +128,7 @@ CASES = {
         "'fake_quantize_per_tensor_affine'",
         remedy="quantise after training",
     ),
-    "lgamma": Case("return torch.lgamma(h.abs() + 1)  # here", "'lgamma'", remedy="register_buffer"),
+    "ndtri": Case("return torch.special.ndtri(h.sigmoid())  # here", "'special_ndtri'", remedy="register_buffer"),
 }
 
 
@@ -248,7 +248,9 @@ def test_hidden_state_is_refused(name: str, tmp_path: Path) -> None:
 
 
 def test_all_that_is_missing_is_named_at_once(tmp_path: Path) -> None:
-    forward = "        a = torch.lgamma(h.abs() + 1)  # here\n        b = torch.linalg.svdvals(h).sum()  # also\n"
+    forward = (
+        "        a = torch.special.ndtri(h.sigmoid())  # here\n        b = torch.linalg.svdvals(h).sum()  # also\n"
+    )
     text = NET.format(init="        pass", forward=forward + "        return a * b", shape="3, 6")
     message = refused(text, tmp_path).stderr
     assert f"net.py:{line_of(text, '# here')}:" in message
