@@ -88,7 +88,7 @@ NETWORKS: dict[str, Make] = {
     "timm EfficientNet lite": timm("tinynet_e", size=64),
     "timm GhostNet": timm("ghostnet_050", size=64),
     "timm MNASNet": timm("mnasnet_050", size=64),
-    "timm HardCoRe-NAS": timm("lcnet_050"),
+    "timm HardCoRe-NAS": timm("lcnet_050", size=64),
     "timm VoVNet": timm("ese_vovnet19b_slim_dw"),
     "transformers DINOv2": pretrained_kind("Dinov2", "ForImageClassification", mlp_ratio=2),
     "transformers ViT": pretrained_kind("ViT", "ForImageClassification"),
