@@ -107,7 +107,7 @@ NETWORKS: dict[str, Make] = {
         "PoolFormer", "ForImageClassification", hidden_sizes=[8, 12, 16, 20], depths=[1, 1, 1, 1], drop_path_rate=0.0
     ),
     "transformers ConvNeXt": pretrained_kind(
-        "ConvNext", "ForImageClassification", size=64, patch_size=4, hidden_sizes=[8, 12, 16, 20], depths=[1, 1, 1, 1]
+        "ConvNext", "ForImageClassification", size=64, patch_size=4, hidden_sizes=[8, 12], depths=[1, 1]
     ),
     "transformers ResNet": pretrained_kind(
         "ResNet", "ForImageClassification", embedding_size=8, hidden_sizes=[8, 12, 16, 20], depths=[1, 1, 1, 1]
