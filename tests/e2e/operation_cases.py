@@ -1102,6 +1102,8 @@ cases(
     },
     solid(*SQUARE),
 )
+case("matrices", "determinant that is zero", lambda a: a + torch.linalg.det(a * torch.eye(3)[:, [0, 1, 1]].mT), (3, 3))
+case("matrices", "QR of a triangle", lambda a: torch.linalg.qr(a.triu())[1], (4, 4))
 case("matrices", "rows are exchanged", torch.linalg.inv, solid(7, 7).flip(0))
 case("matrices", "solve", torch.linalg.solve, solid(*SQUARE), (2, 5, 3))
 case("matrices", "solve for a vector", torch.linalg.solve, solid(3, 3), (3,))

@@ -18,6 +18,10 @@ def number(x: torch.Tensor) -> torch.Tensor:
     return torch.view_as_complex(x.contiguous())
 
 
+case("spectral", "part_of_a_conjugate", lambda x: (number(x) * number(x).conj()).real + number(x).conj().imag, (5, 2))
+case("spectral", "flat_parts", lambda x: fft.fft2(number(x)).abs().reshape(2, -1), (2, 3, 5, 2))
+case("spectral", "nothing_of_it", lambda x: (number(x) * 0j + number(x)).abs(), (7, 2))
+
 # One product, two stages, a prime length, three stages; odd lengths have no middle.
 for n in (7, 36, 37, 45):
     case("spectral", f"rfft_{n}", lambda x: fft.rfft(x).abs(), (2, n))

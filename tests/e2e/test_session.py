@@ -26,9 +26,11 @@ class Net(nn.Module):
         self.table = nn.Embedding(11, 6)
         self.body = nn.Sequential(nn.Linear(5, 6), nn.BatchNorm1d(6), nn.ReLU(), nn.Dropout(0.3))
         self.head = nn.Linear(6, 3)
+        self.register_buffer("mask", torch.ones(6, dtype=torch.bool))
+        self.register_buffer("order", torch.arange(6))
 
     def forward(self, x: torch.Tensor, word: torch.Tensor) -> dict[str, torch.Tensor]:
-        y = self.body(x) + self.table(word)
+        y = (self.body(x) + self.table(word))[:, self.order] * self.mask
         return {"class": self.head(y), "code": y}
 
 
@@ -141,6 +143,7 @@ def test_state_dicts_that_do_not_fit(made: tuple[Deployment, Net, list[Any]]) ->
         ({n: v for n, v in state.items() if n != "head.bias"}, "lacks 'head.bias'"),
         ({**state, "more": torch.ones(1)}, "has no place in the program for 'more'"),
         ({**state, "head.bias": torch.ones(4)}, "'head.bias' is 4 in the state dict and 3 in the program"),
+        ({**state, "order": torch.arange(6) * 2**33}, "'order' has values that do not fit"),
     ):
         with pytest.raises(UsageError, match=words):
             deployment.load_state_dict(wrong)

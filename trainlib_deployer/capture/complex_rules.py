@@ -130,7 +130,7 @@ def to_copy(x: Any, dtype: torch.dtype | None = None, **_: Any) -> Any:
 def copy(into: Any, x: Any, *_: Any) -> Any:
     """What is written, in the shape of what it is written into."""
     if not is_pair(into):
-        return into.copy(x.parts()[0])
+        return aten.copy.default(into, x.parts()[0])
     return Pair.of(x).map(lambda p: p.expand_as(into.like))
 
 

@@ -63,7 +63,8 @@ def round_decimals(x: Tensor, decimals: int) -> Tensor:
 
 @made_of(aten.addbmm.default)
 def addbmm(x: Tensor, first: Tensor, second: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
-    return beta * x + alpha * torch.bmm(first, second).sum(0)
+    product = alpha * torch.bmm(first, second).sum(0)
+    return product if beta == 0 else beta * x + product
 
 
 @made_of(aten.as_strided.default)
@@ -114,6 +115,8 @@ def masked_scatter(x: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     """The elements of the source, one after the other, go where the mask is set."""
     shape = (x + mask).shape
     x, mask = x.expand(shape), mask.expand(shape)
+    if not source.numel():
+        return x.clone()
     turn = (mask.flatten().to(torch.int64).cumsum(0) - 1).clamp(min=0)
     return torch.where(mask, source.flatten()[turn].reshape(x.shape), x)
 
@@ -160,8 +163,13 @@ def running_extreme(wins: Callable[[Tensor, Tensor], Tensor]) -> Callable[..., A
     return made
 
 
-made_of(aten.cummax.default)(running_extreme(torch.gt))
-made_of(aten.cummin.default)(running_extreme(torch.lt))
+def or_nan(wins: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Tensor, Tensor], Tensor]:
+    """What is no number stays, like the largest."""
+    return lambda old, new: wins(old, new) | ((old != old) & (new == new))  # noqa: PLR0124
+
+
+made_of(aten.cummax.default)(running_extreme(or_nan(torch.gt)))
+made_of(aten.cummin.default)(running_extreme(or_nan(torch.lt)))
 
 
 @made_of(aten.logcumsumexp.default)

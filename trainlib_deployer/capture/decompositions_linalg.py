@@ -114,6 +114,11 @@ def identity(a: Tensor) -> Tensor:
 # ---- rows are exchanged
 
 
+def quotient(x: Tensor, y: Tensor) -> Tensor:
+    """Zero where nothing is divided: what a column of zeros leaves to do."""
+    return torch.where(y == 0, 0.0, x / torch.where(y == 0, 1.0, y))
+
+
 def exchanged(a: Tensor, j: int, other: Tensor) -> Tensor:
     """Rows j and `other`, of each matrix its own."""
     rows = torch.arange(a.shape[-2])
@@ -131,7 +136,7 @@ def lu_factor(a: Tensor, *, pivot: bool = True, check_errors: bool = False) -> t
         pivots.append(largest + 1)
         if pivot:
             a = exchanged(a, j, largest)
-        shares = a[..., j + 1 :, j : j + 1] / a[..., j : j + 1, j : j + 1]
+        shares = quotient(a[..., j + 1 :, j : j + 1], a[..., j : j + 1, j : j + 1])
         rest = a[..., j + 1 :, j + 1 :] - shares * a[..., j : j + 1, j + 1 :]
         below = torch.cat([a[..., j + 1 :, :j], shares, rest], -1)
         a = torch.cat([a[..., : j + 1, :], below], -2)
@@ -239,10 +244,12 @@ def qr(a: Tensor, mode: str = "reduced") -> tuple[Tensor, Tensor]:
     q = identity(a)
     for j in range(min(few, rows - 1)):
         column = a[..., j:, j : j + 1]
-        first = column.narrow(-2, 0, 1)
-        length = column.square().sum(-2, keepdim=True).sqrt()
-        v = torch.cat([first + torch.where(first < 0, -length, length), column[..., 1:, :]], -2)
-        v = F.pad(v / v.square().sum(-2, keepdim=True).sqrt(), [0, 0, j, 0])
+        first, below = column.narrow(-2, 0, 1), column[..., 1:, :]
+        rest = below.square().sum(-2, keepdim=True)
+        length = (first * first + rest).sqrt()
+        v = torch.cat([first + torch.where(first < 0, -length, length), below], -2)
+        v = torch.where(rest == 0, 0.0, quotient(v, v.square().sum(-2, keepdim=True).sqrt()))  # nothing to turn
+        v = F.pad(v, [0, 0, j, 0])
         a = a - 2 * v * (v.mT @ a)
         q = q - 2 * (q @ v) * v.mT
     if mode == "r":

@@ -17,6 +17,8 @@ def scatter_reduce(
     x: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True
 ) -> Any:
     """Sums by adding; extremes and products among all that go to one place."""
+    if not x.is_floating_point() and reduce != "sum":
+        return NotImplemented
     if not x.dim():
         x, index, source = x.reshape(1), index.reshape(1), source.reshape(1)
         found: Tensor = scatter_reduce(x, 0, index, source, reduce, include_self=include_self)
@@ -52,6 +54,8 @@ def gathered(x: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str) ->
 
 def index_reduce(x: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True) -> Any:
     """Whole slices, each to its place."""
+    if not x.is_floating_point():
+        return NotImplemented
     if not source.dim():
         return scatter_reduce(x, 0, index.reshape(()), source, reduce, include_self=include_self)
     shape = [1] * source.dim()

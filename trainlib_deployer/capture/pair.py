@@ -25,7 +25,7 @@ class Pair:
         if isinstance(value, Pair):
             return value
         if isinstance(value, complex):
-            return cls(value.real or None, value.imag or None)
+            return cls(value.real, value.imag or None)
         return cls(value, None)
 
     @property

@@ -180,7 +180,7 @@ def norm_of_difference(d: Tensor, p: float) -> Any:
 
 
 def vdot(x: Tensor, y: Tensor) -> Any:
-    return (x * y).sum()
+    return NotImplemented if x.is_complex() else (x * y).sum()
 
 
 # ---- losses

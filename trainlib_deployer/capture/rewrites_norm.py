@@ -46,8 +46,10 @@ def shorten(weight: Tensor, tokens: Tensor, max_norm: float, norm_type: float) -
         weight.copy_(torch.where(used, renorm(weight, norm_type, 0, max_norm), weight))
 
 
-def householder_product(input: Tensor, tau: Tensor) -> Tensor:
+def householder_product(input: Tensor, tau: Tensor) -> Any:
     """The first columns of H1 H2 ... with Hi = 1 - tau_i v_i v_i^T, v_i from below the diagonal of column i."""
+    if input.is_complex():
+        return NotImplemented
     rows, columns = input.shape[-2:]
     found = torch.eye(rows, columns).expand_as(input)
     vectors = input.tril(-1) + found

@@ -13,14 +13,16 @@ Tensor = torch.Tensor
 
 
 def median(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
-    """The lower one of the two in the middle."""
+    """The lower one of the two in the middle; one element that is no number suffices for none."""
     if dim is None:
-        return x.flatten().sort()[0].select(0, (x.numel() - 1) // 2)
+        return median(x.flatten(), 0)[0]
     if not x.dim():
         only = x.unsqueeze(0).sort(0)
         return torch.return_types.median((only[0].squeeze(0), only[1].squeeze(0)))
     middle = (x.shape[dim] - 1) // 2
     values, indices = (v.narrow(dim, middle, 1) for v in x.sort(dim))
+    if x.is_floating_point():
+        values = torch.where(x.isnan().any(dim, keepdim=True), torch.nan, values)
     return torch.return_types.median((values, indices) if keepdim else (values.squeeze(dim), indices.squeeze(dim)))
 
 
@@ -50,7 +52,8 @@ def take(x: Tensor, index: Tensor) -> Tensor:
 def put(x: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
     places, flat = index.flatten() % x.numel(), x.flatten()
     put_into = flat.scatter_add if accumulate else flat.scatter
-    return put_into(0, places, source.flatten()).reshape(x.shape)
+    found: Tensor = put_into(0, places, source.flatten())
+    return found.reshape(x.shape)
 
 
 def combinations(x: Tensor, r: int = 2, with_replacement: bool = False) -> Any:
@@ -62,8 +65,10 @@ def combinations(x: Tensor, r: int = 2, with_replacement: bool = False) -> Any:
     return x[torch.tensor(places)]
 
 
-def cov(x: Tensor, *, correction: int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None) -> Tensor:
+def cov(x: Tensor, *, correction: int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None) -> Any:
     """Of rows, over columns that may count more or less."""
+    if x.is_complex():
+        return NotImplemented
     rows = x.reshape(1, -1) if x.dim() < 2 else x
     weights = torch.ones(rows.shape[1]) if fweights is None else fweights.to(x.dtype)
     if aweights is not None:
@@ -75,7 +80,9 @@ def cov(x: Tensor, *, correction: int = 1, fweights: Tensor | None = None, aweig
     return found.reshape(()) if x.dim() < 2 else found
 
 
-def corrcoef(x: Tensor) -> Tensor:
+def corrcoef(x: Tensor) -> Any:
+    if x.is_complex():
+        return NotImplemented
     found = cov(x)
     if x.dim() < 2:
         return found / found

@@ -20,7 +20,8 @@ def pooled_with_indices(x: Tensor, dims: int, places: Sequence[Sequence[Sequence
     windows = [list(itertools.product(*choice)) for choice in itertools.product(*places)]
     widest = max(map(len, windows))
     table = [[flat_place(point, extents) for point in window] for window in windows]
-    read = torch.tensor([row + [NOWHERE] * (widest - len(row)) for row in table])
+    inside = [[place for place in row if place != NOWHERE] for row in table]  # the first of equal ones, of these
+    read = torch.tensor([row + [NOWHERE] * (widest - len(row)) for row in inside])
     values = x.flatten(-dims)[..., read.clamp(min=0)].masked_fill(read == NOWHERE, -math.inf)
     largest, which = values.max(-1)
     found = read.expand(values.shape).gather(-1, which.unsqueeze(-1)).squeeze(-1)

@@ -13,7 +13,7 @@ from trainlib_deployer.capture.decompositions import DECOMPOSED
 from trainlib_deployer.capture.fourier_rules import real_c2c, real_r2c
 from trainlib_deployer.capture.namer import TAG
 from trainlib_deployer.capture.pair import Pair
-from trainlib_deployer.capture.trace import trace
+from trainlib_deployer.capture.trace import VIEWS, trace
 from trainlib_deployer.errors import Unsupported
 
 aten = torch.ops.aten
@@ -61,8 +61,11 @@ class InPairs(fx.Interpreter):  # type: ignore[misc]
         return Pair(value.real, value.imag) if value.is_complex() else value
 
     def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
+        target = aten.reshape.default if target in VIEWS else target  # a part may have other strides than the pair
         given = leaves((args, kwargs))
         concerned = any(is_pair(v) or isinstance(v, complex) or v in REAL for v in given if not is_tensor(v))
+        if not concerned and target is aten._neg_view.default:
+            return -args[0]
         if not concerned and target not in MAKES_COMPLEX:
             return super().call_function(target, args, kwargs)
         rule = rule_for(target)

@@ -85,27 +85,38 @@ def module_state(known: Known, values: Values) -> State:
 
 def values_of(known: Known, state: Mapping[str, torch.Tensor], steps: int = 0) -> Values:
     """A module's state dict as the program has it after so many steps."""
+    weights, state = tensors(known.weights), tensors(state)
     sizes = {p.name: p for p in known.layout.pieces if p.role != "state"}
-    names = {known.spec["aliases"].get(n, n): n for n in known.weights}
-    missing = [n for n in known.weights if n not in state]
-    others = [n for n in state if n not in known.weights]
+    names = {known.spec["aliases"].get(n, n): n for n in weights}
+    missing = [n for n in weights if n not in state]
+    others = [n for n in state if n not in weights]
     if missing or others:
         verb = "lacks" if missing else "has no place in the program for"
         raise UsageError(f"the state dict {verb} '{(missing or others)[0]}'")
     found: Values = {}
     for name, key in names.items():
         value = state[key].detach().cpu()
-        if value.shape != known.weights[key].shape:
-            there, here = ("x".join(map(str, v.shape)) or "a scalar" for v in (value, known.weights[key]))
+        if value.shape != weights[key].shape:
+            there, here = ("x".join(map(str, v.shape)) or "a scalar" for v in (value, weights[key]))
             raise UsageError(f"'{key}' is {there} in the state dict and {here} in the program")
         if name in sizes:
-            counted = value - known.spec["counters"].get(key, 0) * steps
-            found[name] = as_real(counted).numpy().astype(sizes[name].numpy).reshape(sizes[name].shape)
+            counted = value - known.spec["counters"][key] * steps if key in known.spec["counters"] else value
+            given = as_real(counted).numpy()
+            found[name] = given.astype(sizes[name].numpy).reshape(sizes[name].shape)
+            if given.dtype.kind in "iu" and not np.array_equal(found[name].reshape(given.shape), given):
+                raise UsageError(f"'{key}' has values that do not fit the program's {sizes[name].numpy}")
     return found
 
 
+def tensors(state: Mapping[str, Any]) -> State:
+    """A module may keep more in its own."""
+    return {name: value for name, value in state.items() if isinstance(value, torch.Tensor)}
+
+
 def write_state(path: Path, state: State) -> None:
-    """In the format that the ending names."""
+    """In the format that the ending names; only .pt has a place for what is no tensor."""
+    if path.suffix in (".safetensors", ".npz"):
+        state = tensors(state)
     if path.suffix == ".safetensors":
         safetensors.write(path, state)
     elif path.suffix == ".npz":

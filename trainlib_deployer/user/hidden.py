@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,5 +62,5 @@ def looked_into(place: str, body: list[ast.stmt]) -> Hidden | None:
         return None
     own = made["model"][0]
     lines = [f"{role} = {ast.unparse(value)}" for role, (_, value) in made.items()]
-    lines = [line.replace(f"{own}.", "model.") if own != "model" else line for line in lines]
+    lines = [re.sub(rf"\b{own}\.", "model.", line) if own != "model" else line for line in lines]
     return Hidden(place, made["model"][1].lineno, tuple(lines))

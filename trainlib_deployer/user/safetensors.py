@@ -11,6 +11,8 @@ from typing import Any
 
 import torch
 
+from trainlib_deployer.errors import UsageError
+
 LENGTH = struct.Struct("<Q")
 LONGEST_HEADER = 100_000_000  # bytes, as the format says
 ALIGNMENT = 8  # of the data behind the header
@@ -69,6 +71,8 @@ def write(path: Path, tensors: Mapping[str, torch.Tensor]) -> None:
     chunks: list[bytes] = []
     at = 0
     for name, value in sorted(tensors.items()):
+        if value.dtype not in NAMES:
+            raise UsageError(f"'{name}' is {value.dtype}, which .safetensors has no name for", remedy="write .pt")
         raw = value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
         header[name] = {"dtype": NAMES[value.dtype], "shape": list(value.shape), "data_offsets": [at, at + len(raw)]}
         chunks.append(raw)
