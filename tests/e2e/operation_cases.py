@@ -1187,3 +1187,12 @@ cases(
 case("special", "polygamma", lambda x: torch.polygamma(2, x), uniform((11,), 0.5, 6.0))
 case("special", "mvlgamma", lambda x: torch.mvlgamma(x, 3), uniform((11,), 2.0, 9.0))
 case("special", "log_ndtr below", torch.special.log_ndtr, uniform((11,), -30.0, 0.0))
+case("rare", "sure of its class", lambda x: F.soft_margin_loss(x, torch.tensor([1.0, -1.0])), torch.tensor([5.3, -6.1]))
+case(
+    "rare",
+    "fixed statistics as results",
+    lambda x, m, v: torch.ops.aten._native_batch_norm_legit(x, None, None, m, v, False, 0.1, 1e-5)[0],
+    (3, 4, 5),
+    fixed(normal((4,))),
+    fixed(positive(4)),
+)

@@ -115,7 +115,7 @@ def masked_scatter(x: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     """The elements of the source, one after the other, go where the mask is set."""
     shape = (x + mask).shape
     x, mask = x.expand(shape), mask.expand(shape)
-    if not source.numel():
+    if isinstance(source.numel(), int) and not source.numel():  # it may depend on values
         return x.clone()
     turn = (mask.flatten().to(torch.int64).cumsum(0) - 1).clamp(min=0)
     return torch.where(mask, source.flatten()[turn].reshape(x.shape), x)
@@ -127,6 +127,13 @@ def masked_scatter_backward(gradient: Tensor, mask: Tensor, sizes: Any) -> Tenso
     turn = (mask.to(torch.int64).cumsum(0) - 1).clamp(min=0)
     flat = gradient.new_zeros(math.prod(sizes))
     return flat.scatter_add(0, turn, gradient.flatten() * mask).reshape(sizes)
+
+
+@made_of(aten.soft_margin_loss_backward.default)
+def soft_margin_loss_backward(gradient: Tensor, x: Tensor, target: Tensor, reduction: int) -> Tensor:
+    """Without the difference of a sigmoid and one."""
+    share = 1 / x.numel() if reduction == 1 else 1.0
+    return gradient * share * -target * torch.sigmoid(-target * x)
 
 
 # ---- running results

@@ -113,6 +113,8 @@ def problem(node: fx.Node, origin: Origin | None) -> tuple[str, str] | None:
         return f"{called(node, origin)} uses {large}: integers are kept in 32 bits, {LEAST} to {MOST}", remedies.LARGE
     if node.target is aten.convolution.default and len(values[0].shape) > 4:
         return f"{called(node, origin)} cannot be deployed: convolution has at most two dimensions", remedies.CONV3D
+    if node.target is aten.max_pool2d_with_indices_backward.default and not of_pooling(node.args[-1]):
+        return f"{called(node, origin)} is given positions that are no pooling's own", remedies.INDICES
     if uses_indices(node):
         return f"{called(node, origin)}: {INDICES}", remedies.INDICES
     return None
@@ -176,6 +178,13 @@ def large_numbers(node: fx.Node) -> Iterator[int]:
 
 
 FILLS = (aten.full.default, aten.full_like.default, aten.scalar_tensor.default)
+
+
+def of_pooling(indices: object) -> bool:
+    """Are these the second result of a pooling in the same graph?"""
+    if not isinstance(indices, fx.Node) or indices.args[1:] != (1,):
+        return False
+    return getattr(indices.args[0], "target", None) in WITH_INDICES
 
 
 def uses_indices(node: fx.Node) -> bool:

@@ -67,6 +67,10 @@ def channel_dims(x: View) -> list[int]:
 def batch_norm_train(b: Builder, x: View, weight: Maybe, bias: Maybe, *rest: Any) -> tuple[View, ...]:
     """y, mean, r, and with running statistics their new values: old + momentum * (batch's - old), variance unbiased."""
     running_mean, running_var = (rest[0], rest[1]) if isinstance(rest[0], View) else (None, None)
+    if running_mean is not None and running_var is not None and not rest[2]:
+        y, *_ = batch_norm_eval(b, x, weight, bias, running_mean, running_var, *rest[3:])
+        nothing = b.fill((0,), 0, b.dtype(x), "nothing")
+        return y, nothing, nothing, running_mean, running_var
     momentum, eps = float(rest[-2]), float(rest[-1])
     mean, var = moments(b, x, channel_dims(x))
     n = x.numel // x.shape[1]
