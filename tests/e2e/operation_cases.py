@@ -1030,6 +1030,8 @@ module("volumes", "AvgPool3d divided", nn.AvgPool3d(2, divisor_override=3), VOLU
 module("volumes", "LPPool3d", nn.LPPool3d(2, 2), positive(*VOLUME))
 module("volumes", "AdaptiveAvgPool3d", nn.AdaptiveAvgPool3d((3, None, 4)), VOLUME)
 module("volumes", "AdaptiveMaxPool3d", nn.AdaptiveMaxPool3d((3, 2, None)), spread(*VOLUME))
+module("volumes", "ReflectionPad3d", nn.ReflectionPad3d((1, 2, 3, 0, 2, 1)), VOLUME)
+module("volumes", "ReplicationPad3d of one sample", nn.ReplicationPad3d((1, 0, 2, 3, 1, 2)), VOLUME[1:])
 module("volumes", "trilinear", nn.Upsample(scale_factor=(1.5, 2.0, 0.7), mode="trilinear"), VOLUME)
 module("volumes", "trilinear aligned", nn.Upsample((7, 3, 8), mode="trilinear", align_corners=True), VOLUME)
 

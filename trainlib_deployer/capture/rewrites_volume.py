@@ -226,7 +226,16 @@ def interpolate(
     return by_planes(x, flat, deep)
 
 
+def pad(x: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Any:
+    """Pixels of each plane, then planes."""
+    if mode not in ("reflect", "replicate") or len(pad) != 6:
+        return NotImplemented
+    around, behind = list(pad[:4]), [0, 0, *pad[4:]]
+    return by_planes(x, lambda planes: F.pad(planes, around, mode), lambda columns: F.pad(columns, behind, mode))
+
+
 REWRITES: dict[Any, Callable[..., Any]] = {
+    F.pad: pad,
     torch.conv3d: conv3d,
     torch.conv_transpose3d: conv_transpose3d,
     torch.max_pool3d: max_pool3d,
