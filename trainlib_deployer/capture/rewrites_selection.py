@@ -27,14 +27,14 @@ def median(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
 
 
 def nanmedian(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
-    """Of the numbers among them, which sorting puts first."""
+    """Of the numbers among them, which come first."""
     if dim is None or not x.dim():
         values, indices = nanmedian(x.flatten(), 0)
         return values if dim is None else torch.return_types.nanmedian((values, indices))
     numbers = (~x.isnan()).sum(dim, keepdim=True)
-    ordered, order = x.sort(dim)
+    ordered, order = torch.where(x.isnan(), torch.inf, x).sort(dim)
     middle = (numbers - 1).clamp(min=0) // 2
-    value, place = ordered.gather(dim, middle), order.gather(dim, middle)
+    value, place = torch.where(numbers == 0, torch.nan, ordered.gather(dim, middle)), order.gather(dim, middle)
     return torch.return_types.nanmedian((value, place) if keepdim else (value.squeeze(dim), place.squeeze(dim)))
 
 
