@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import shutil
 import traceback
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from torch.nn.parameter import is_lazy
 from torch.utils import _pytree as pytree
 
 from golden.drawing import Drawing
+from golden.precision import new_tensors_in
 from golden.random_numbers import Numbers
 from tests.suites.subjects import LEARNING_RATE, Branch, DoesNotApply, Subject, side_by_side
 from trainlib_deployer.api import Deployment, deploy
@@ -99,7 +99,7 @@ def deployed(subject: Subject, folder: Path) -> Deployment:
 
 
 def against_eager(untouched: torch.nn.Module, subject: Subject, found: Verification) -> None:
-    """The losses, the first gradients and the last parameters and buffers, without any of our own code."""
+    """The losses, the first gradients and the last parameters and buffers, computed by plain PyTorch."""
     if draws_numbers(untouched, subject):
         return
     start = {name: flat(p) for name, p in untouched.named_parameters()}
@@ -158,7 +158,7 @@ def eager(
     module.to(dtype)
     parameters = {n: p for n, p in module.named_parameters() if p.requires_grad and p.numel()}
     optimizer = torch.optim.SGD(module.parameters(), lr=LEARNING_RATE)
-    with default_dtype(dtype):
+    with new_tensors_in(dtype):
         for step, sample in enumerate(subject.data):
             optimizer.zero_grad()
             inputs, target = pytree.tree_map_only(torch.Tensor, lambda t: copied(t, dtype), sample)
@@ -177,16 +177,6 @@ def eager(
 
 def copied(t: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     return t.to(dtype, copy=True) if t.is_floating_point() else t.clone()
-
-
-@contextlib.contextmanager
-def default_dtype(dtype: torch.dtype) -> Iterator[None]:
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(dtype)
-    try:
-        yield
-    finally:
-        torch.set_default_dtype(before)
 
 
 def attempt_all(name: str, branches: list[Branch], folder: Path) -> list[Outcome]:

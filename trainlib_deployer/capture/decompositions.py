@@ -23,7 +23,7 @@ THEIRS = (
     "frac glu glu_backward hardshrink heaviside index_add index_copy index_fill isin isneginf isposinf ldexp "
     "linalg_cross logaddexp logaddexp2 logit logit_backward multi_margin_loss multilabel_margin_loss_forward "
     "mvlgamma nan_to_num nansum narrow_copy native_dropout_backward norm permute_copy rad2deg renorm rot90 "
-    "rrelu_with_noise_backward sinc soft_margin_loss soft_margin_loss_backward softshrink special_entr special_ndtr "
+    "rrelu_with_noise_backward sinc soft_margin_loss softshrink special_entr special_ndtr "
     "special_xlog1py split_with_sizes_copy squeeze_copy std_mean t_copy take trace transpose_copy tril triu "
     "unbind_copy unfold_copy unsqueeze_copy view_copy xlogy zero"
 )
@@ -67,17 +67,12 @@ def addbmm(x: Tensor, first: Tensor, second: Tensor, *, beta: float = 1, alpha: 
     return product if beta == 0 else beta * x + product
 
 
-@made_of(aten.as_strided.default)
+@made_of(aten.as_strided.default, aten.as_strided_copy.default)
 def as_strided(x: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None) -> Any:
     """Elements of what lies in order, by where they are."""
     if not in_order(x):
         return NotImplemented
     return x.flatten()[places(size, stride, storage_offset).flatten()].reshape(tuple(size))
-
-
-@made_of(aten.as_strided_copy.default)
-def as_strided_copy(x: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None) -> Any:
-    return as_strided(x, size, stride, storage_offset)
 
 
 @made_of(aten.as_strided_scatter.default)
@@ -86,8 +81,7 @@ def as_strided_scatter(
 ) -> Any:
     if not in_order(x):
         return NotImplemented
-    where = places(size, stride, storage_offset)
-    return x.flatten().scatter(0, where.flatten(), source.flatten()).reshape(x.shape)
+    return put_at(x, source, places(size, stride, storage_offset))
 
 
 @made_of(aten.diagonal_scatter.default)
@@ -95,7 +89,12 @@ def diagonal_scatter(x: Tensor, source: Tensor, offset: int = 0, dim1: int = 0, 
     strides = [math.prod(x.shape[d + 1 :]) for d in range(x.dim())]
     kept = [d for d in range(x.dim()) if d not in (dim1 % x.dim(), dim2 % x.dim())]
     along = [*(strides[d] for d in kept), strides[dim1] + strides[dim2]]
-    where = places(source.shape, along, max(offset, 0) * strides[dim2] + max(-offset, 0) * strides[dim1])
+    first = max(offset, 0) * strides[dim2] + max(-offset, 0) * strides[dim1]
+    return put_at(x, source, places(source.shape, along, first))
+
+
+def put_at(x: Tensor, source: Tensor, where: Tensor) -> Tensor:
+    """The elements of the source at those places of the flat tensor."""
     return x.flatten().scatter(0, where.flatten(), source.flatten()).reshape(x.shape)
 
 
@@ -117,16 +116,19 @@ def masked_scatter(x: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     x, mask = x.expand(shape), mask.expand(shape)
     if isinstance(source.numel(), int) and not source.numel():  # it may depend on values
         return x.clone()
-    turn = (mask.flatten().to(torch.int64).cumsum(0) - 1).clamp(min=0)
-    return torch.where(mask, source.flatten()[turn].reshape(x.shape), x)
+    return torch.where(mask, source.flatten()[turn(mask.flatten())].reshape(x.shape), x)
 
 
 @made_of(aten.masked_scatter_backward.default)
 def masked_scatter_backward(gradient: Tensor, mask: Tensor, sizes: Any) -> Tensor:
     mask = mask.expand(gradient.shape).flatten()
-    turn = (mask.to(torch.int64).cumsum(0) - 1).clamp(min=0)
     flat = gradient.new_zeros(math.prod(sizes))
-    return flat.scatter_add(0, turn, gradient.flatten() * mask).reshape(sizes)
+    return flat.scatter_add(0, turn(mask), gradient.flatten() * mask).reshape(sizes)
+
+
+def turn(mask: Tensor) -> Tensor:
+    """Which element of the source goes to each place that the mask sets."""
+    return (mask.to(torch.int64).cumsum(0) - 1).clamp(min=0)
 
 
 @made_of(aten.soft_margin_loss_backward.default)

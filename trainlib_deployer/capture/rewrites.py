@@ -38,11 +38,9 @@ def batch_norm(
     """The variant whose new statistics become results when mutation is removed."""
     if not training:
         return NotImplemented
-    if running_mean is None or running_var is None:
-        return aten._native_batch_norm_legit.no_stats(x, weight, bias, True, momentum, eps)[0]
-    if isinstance(momentum, Share):
+    if isinstance(momentum, Share) and running_mean is not None and running_var is not None:
         return cumulative_batch_norm(x, (running_mean, running_var), weight, bias, momentum.value(), eps)
-    return aten._native_batch_norm_legit(x, weight, bias, running_mean, running_var, True, momentum, eps)[0]
+    return native_batch_norm(x, weight, bias, running_mean, running_var, True, momentum, eps)[0]
 
 
 def torch_batch_norm(
@@ -127,7 +125,7 @@ def binary_cross_entropy_with_logits(
     loss = (1 - y) * x + positive * tail
     if weight is not None:
         loss = loss * weight
-    return loss.mean() if reduction == "mean" else loss.sum() if reduction == "sum" else loss
+    return reduced(loss, reduction)
 
 
 def weight_norm(v: Tensor, g: Tensor, dim: int = 0) -> Any:

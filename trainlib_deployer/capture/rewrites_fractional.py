@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from torch.nn import functional as F
 
+from trainlib_deployer.capture.extents import per_dimension
+
 Tensor = torch.Tensor
 
 
@@ -23,12 +25,12 @@ def pooled(
 ) -> tuple[Tensor, Tensor]:
     """The largest of each window, and where in the image it was."""
     x = input if input.dim() == dims + 2 else input.unsqueeze(0)
-    kernel, extents = several(kernel_size, dims), x.shape[2:]
+    kernel, extents = per_dimension(kernel_size, dims), x.shape[2:]
     if output_size is None:
-        ratios = several(output_ratio, dims)
+        ratios = per_dimension(output_ratio, dims)
         sizes = [int(n * r) for n, r in zip(extents, ratios, strict=True)]
     else:
-        sizes = several(output_size, dims)
+        sizes = per_dimension(output_size, dims)
     samples = torch.rand(*x.shape[:2], dims) if _random_samples is None else _random_samples[: len(x)]
     if dims == 2:
         samples = samples.flip(-1)  # PyTorch's first one is for the columns
@@ -43,10 +45,6 @@ def pooled(
     values, which = found.max(-1)
     indices = windows(places.expand_as(x), sizes, kernel).gather(-1, which.unsqueeze(-1)).squeeze(-1)
     return (values, indices) if input.dim() == dims + 2 else (values.squeeze(0), indices.squeeze(0))
-
-
-def several(value: Any, dims: int) -> list[Any]:
-    return list(value) if isinstance(value, tuple | list) else [value] * dims
 
 
 def starts(sample: Tensor, extent: int, size: int, width: int) -> Tensor:

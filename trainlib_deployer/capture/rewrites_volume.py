@@ -9,14 +9,14 @@ from typing import Any
 import torch
 from torch.nn import functional as F
 
+from trainlib_deployer.capture.extents import per_dimension
+
 Tensor = torch.Tensor
 Three = Sequence[int]
 
 
 def triple(value: Any) -> list[Any]:
-    """One number for all three dimensions, or one each."""
-    values = [value] if isinstance(value, int | float) else list(value)
-    return values * 3 if len(values) == 1 else values
+    return per_dimension(value, 3)
 
 
 def batched(x: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:

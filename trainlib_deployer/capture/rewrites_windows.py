@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from torch.nn import functional as F
 
+from trainlib_deployer.capture.extents import per_dimension
+
 Tensor = torch.Tensor
 NOWHERE = -1
 
@@ -49,8 +51,8 @@ def max_pool_with_indices(dims: int) -> Callable[..., tuple[Tensor, Tensor]]:
         ceil_mode: bool = False,
         return_indices: bool = True,
     ) -> tuple[Tensor, Tensor]:
-        kernel, around, steps = (each(v, dims) for v in (kernel_size, padding, dilation))
-        strides = each(stride, dims) if stride else kernel
+        kernel, around, steps = (per_dimension(v, dims) for v in (kernel_size, padding, dilation))
+        strides = per_dimension(stride, dims) if stride else kernel
         settings = zip(x.shape[-dims:], kernel, strides, around, steps, strict=True)
         return pooled_with_indices(x, dims, [windows_along(*s, ceil_mode) for s in settings])
 
@@ -75,11 +77,6 @@ def adaptive_max_pool(dims: int) -> Callable[..., tuple[Tensor, Tensor]]:
     return rewritten
 
 
-def each(value: Any, dims: int) -> list[int]:
-    values = [value] if isinstance(value, int) else list(value)
-    return values * dims if len(values) == 1 else values
-
-
 def max_unpool(dims: int) -> Callable[..., Tensor]:
     def rewritten(
         x: Tensor,
@@ -89,8 +86,8 @@ def max_unpool(dims: int) -> Callable[..., Tensor]:
         padding: Any = 0,
         output_size: Sequence[int] | None = None,
     ) -> Tensor:
-        kernel, around = each(kernel_size, dims), each(padding, dims)
-        strides = each(stride, dims) if stride else kernel
+        kernel, around = per_dimension(kernel_size, dims), per_dimension(padding, dims)
+        strides = per_dimension(stride, dims) if stride else kernel
         size = [(n - 1) * s - 2 * p + k for n, s, p, k in zip(x.shape[-dims:], strides, around, kernel, strict=True)]
         if output_size is not None:
             size = list(output_size)[-dims:]
