@@ -102,6 +102,7 @@ def deploy(
     out: str | Path | None = None,
     steps: int = 5,
     accumulate: int = 1,
+    samples: int | None = None,
     saved: str = "fp32",
     clip_grad_norm: float | None = None,
     clip_grad_value: float | None = None,
@@ -110,7 +111,8 @@ def deploy(
     say: Say | None = None,
 ) -> Deployment:
     """Write the C project that trains `model`. Without a target: 8 cores, 64 kB of L1, 512 kB of L2. With
-    saved="fp16", what the forward pass keeps for the backward pass lies in memory in half precision."""
+    saved="fp16", what the forward pass keeps for the backward pass lies in memory in half precision. The program's own
+    run cycles over the first `samples` of `data`."""
     check_arguments(model, steps, accumulate)
     if saved not in SAVED:
         raise UsageError(f"saved is {saved!r}; it must be one of {', '.join(SAVED)}")
@@ -127,7 +129,8 @@ def deploy(
         optimizer=optimizer,
         data=data,
         input_shape=None,
-        count=steps * accumulate,
+        count=samples or steps * accumulate,
+        exactly=samples is not None,
         where="the call",
         scheduler=scheduler,
         clip_norm=clip_grad_norm,

@@ -79,7 +79,7 @@ def deploy_user_model(user: UserModel, options: Options, say: Say = lambda line:
         project.write(folder)
         check_folder(folder, project.listing)
         used = planned.saved.used
-        write_model_files(user, folder / "model", options.steps, options.accumulate, used, batches)
+        write_model_files(user, folder / "model", options.accumulate, used, batches)
         write_golden_model(folder / "golden")
     return Deployed(planned, options.out)
 

@@ -13,6 +13,7 @@ from torch import nn
 
 from trainlib_deployer.api import deploy
 from trainlib_deployer.check.verify import read_plan
+from trainlib_deployer.errors import UsageError
 from trainlib_deployer.state.image import decode
 from trainlib_deployer.state.layout import Layout
 
@@ -89,3 +90,17 @@ def test_new_contents_are_linked_anew(project: Path) -> None:
         (project / f"{name}.bin").touch()
         words = made()
         assert f"-o build/host/{name}.o" in words and f"-o build/host/{other}.o" not in words
+
+
+def test_samples_that_steps_cycle_over(tmp_path: Path) -> None:
+    """Fewer than steps, more than steps: program and reference take the same ones."""
+    torch.manual_seed(6)
+    model = nn.Sequential(nn.Linear(5, 3), nn.Tanh(), nn.Linear(3, 2))
+    data = [(torch.randn(4, 5), torch.randn(4, 2)) for _ in range(7)]
+    for samples, steps in ((3, 2), (2, 1)):
+        out = tmp_path / str(samples)
+        made = deploy(model, data=data, samples=samples, steps=steps, cores=2, l1="64k", out=out)
+        assert read_plan(out)["samples"] == {"count": samples, "bytes": samples * 4 * 7 * 4}
+        assert made.verify(steps=5).passed
+    with pytest.raises(UsageError, match="8 samples were asked for; data has 7, of 4x5 float32 each"):
+        deploy(model, data=data, samples=8, out=tmp_path / "more")

@@ -81,6 +81,8 @@ def print_summary(folder: object, plan: Mapping[str, Any]) -> None:
     if kept := Saved(**plan.get("saved", {})).sentence:
         print(kept)
     level_table(plan)
+    if known := plan.get("samples"):
+        print(f"beside it, {known['bytes']:,} bytes of data.bin for {known['count']:,} samples")
     l2 = plan["levels"].get("L2", {"size": 0})
     if l2["size"] and l2["headroom"] < MOST_CODE:
         print(

@@ -95,6 +95,12 @@ def usage_message(err: click.ClickException) -> str:
     "--steps", metavar="K", type=click.IntRange(min=1), default=5, help="Training steps of a verification.  [5]"
 )
 @click.option("--accumulate", metavar="N", type=click.IntRange(min=1), default=1, help="Samples an update.  [1]")
+@click.option(
+    "--samples",
+    metavar="N",
+    type=click.IntRange(min=1),
+    help="Bake the first N of data; steps cycle.  [as many as steps]",
+)
 @click.option("--dtype", type=click.Choice(DTYPES), default="fp32", help="Arithmetic.  [fp32]")
 @click.option("--saved", type=click.Choice(SAVED), default="fp32", help="Activations kept for the backward.  [fp32]")
 @click.option("--run", "run_on", type=click.Choice(BACKENDS), help="Then build, run and verify there.")
@@ -129,6 +135,7 @@ def deploy_command(
     may_miss: tuple[str, ...],
     steps: int,
     accumulate: int,
+    samples: int | None,
     dtype: str,
     saved: str,
     run_on: str | None,
@@ -151,7 +158,7 @@ def deploy_command(
     from trainlib_deployer import pipeline  # PyTorch takes seconds to import
     from trainlib_deployer.user import load_model as user_model  # PyTorch takes seconds to import
 
-    user = user_model.load(model, input_shape, weights, steps, accumulate, may_miss)
+    user = user_model.load(model, input_shape, weights, steps, accumulate, may_miss, samples)
     for line in user.notes:
         note(line)
     folder = out if out is not None else Path("generated") / user.name

@@ -102,10 +102,10 @@ def initial_values(plan: Plan, t: Tensor) -> Array:
     return np.asarray(plan.program.values[t.name]).astype(t.dtype.numpy_name, copy=False)
 
 
-def samples(user: UserModel, t: Tensor, index: int, count: int, binary: Binary) -> list[str]:
+def samples(user: UserModel, t: Tensor, index: int, binary: Binary) -> list[str]:
     """The values of an input or target over the samples of the verification run."""
     side = int(t.role is Role.TARGET)
-    values = [np.asarray(leaves(sample[side])[index].detach()) for sample in user.samples[:count]]
+    values = [np.asarray(leaves(sample[side])[index].detach()) for sample in user.samples]
     return binary.add(np.stack(values).astype(t.dtype.numpy_name, copy=False))
 
 

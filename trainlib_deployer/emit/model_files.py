@@ -18,7 +18,6 @@ from trainlib_deployer.user.model import UserModel
 def write_model_files(
     user: UserModel,
     folder: Path,
-    steps: int,
     accumulate: int = 1,
     saved: str = "fp32",
     counters: Mapping[str, int] | None = None,
@@ -33,7 +32,7 @@ def write_model_files(
     torch.save(user.module.state_dict(), folder / "weights.pt")
     if user.optimizer.state:
         torch.save({n: dict(s) for n, s in user.optimizer.state.items()}, folder / "optimizer.pt")
-    torch.save([(tuple(x), y) for x, y in user.samples[: steps * accumulate]], folder / "samples.pt")
+    torch.save([(tuple(x), y) for x, y in user.samples], folder / "samples.pt")
     pickled = pickle_module(user, folder / "module.pt") if user.source is None else False
     (folder / "spec.json").write_text(
         json.dumps(

@@ -132,6 +132,7 @@ class Project:
         copy_library(folder / "kernels", [r.source for r in self.rows], called)
         plan = plan_json(self.user, self.plan, self.traces, self.steps, self.accumulate)
         plan["interface"] = self.interface()
+        plan["samples"] = self.samples()
         plan["stored"] = {binary.name: binary.places for binary in (self.weights, self.data)}
         (folder / "plan.json").write_text(json.dumps(plan, indent=1) + "\n", encoding="utf-8")
         (folder / "report.html").write_text(report(plan), encoding="utf-8")
@@ -172,7 +173,7 @@ class Project:
             "learning_rate": literal(float(self.user.optimizer.groups[0].hyper["lr"]), DType.F32),
             "loss_pointer": self.at.pointer(View.whole(program.tensors[program.loss])),
             **self.state(),
-            "samples": self.samples,
+            "samples": len(self.user.samples),
             "steps": self.steps,
             "accumulate": self.accumulate,
             "draws": KEY in program.tensors,
@@ -186,10 +187,6 @@ class Project:
             "plan": self.plan,
             **poison_context(self.plan, self.at),
         }
-
-    @property
-    def samples(self) -> int:
-        return min(self.steps * self.accumulate, len(self.user.samples))
 
     def state(self) -> dict[str, Any]:
         layout = Layout.of_program(self.plan.program)
@@ -245,7 +242,7 @@ class Project:
                     **described(t),
                     "pointer": self.at.pointer(View.whole(t)),
                     "is_input": is_input,
-                    "contents": samples(self.user, t, program.of_role(t.role).index(t), self.samples, self.data),
+                    "contents": samples(self.user, t, program.of_role(t.role).index(t), self.data),
                 }
             )
         return out
@@ -277,6 +274,11 @@ class Project:
             "learning_rate": float(self.user.optimizer.groups[0].hyper["lr"]),
             "rates": list(self.user.rates),
         }
+
+    def samples(self) -> dict[str, int]:
+        """What data.bin holds of them, beside what is planned."""
+        each = sum(t.nbytes for t in self.plan.program.of_role(Role.INPUT, Role.TARGET))
+        return {"count": len(self.user.samples), "bytes": each * len(self.user.samples)}
 
     def sketches(self) -> Array:
         tensors = self.plan.program.tensors

@@ -147,7 +147,13 @@ def user_model(shell: Any, cell: str | None, path: Path, given: Mapping[str, Any
     spec = f"{path}:{given['name']}" if given["name"] else str(path)
     modules = set(sys.modules)
     user = load_model.load(
-        spec, given["input_shape"], given["weights"], given["steps"], given["accumulate"], given["may_miss"]
+        spec,
+        given["input_shape"],
+        given["weights"],
+        given["steps"],
+        given["accumulate"],
+        given["may_miss"],
+        given["samples"],
     )
     file = next(m for n, m in sys.modules.items() if n not in modules and getattr(m, "__file__", "") == str(path))
     shell.user_ns.update({n: v for n, v in vars(file).items() if n in defined})
@@ -188,7 +194,8 @@ def from_names(namespace: Mapping[str, Any], given: Mapping[str, Any]) -> UserMo
         optimizer=found.get("optimizer"),
         data=found.get("data"),
         input_shape=given["input_shape"],
-        count=given["steps"] * given["accumulate"],
+        count=given["samples"] or given["steps"] * given["accumulate"],
+        exactly=given["samples"] is not None,
         where="the notebook",
         scheduler=found.get("scheduler"),
         clip_norm=found.get("clip_grad_norm"),

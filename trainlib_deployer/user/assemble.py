@@ -38,7 +38,7 @@ class Parts:
     optimizer: Any
     data: Any
     input_shape: str | None
-    count: int  # how many samples are wanted
+    count: int  # how many samples are wanted; fewer serve, unless
     where: str  # what the user calls the place of all this, for messages
     source: Path | None = None
     attribute: str = "model"
@@ -47,6 +47,7 @@ class Parts:
     clip_value: Any = None
     updates: int = 5  # how many updates a verification makes
     helpers: tuple[Path, ...] = ()
+    exactly: bool = False  # so many were asked for
 
 
 def assemble(parts: Parts) -> UserModel:
@@ -100,7 +101,11 @@ def given_samples(parts: Parts, notes: list[str]) -> list[Sample]:
     if parts.data is not None:
         with user_code("data cannot be read"):
             example = Example(parts.example_input, parts.example_target, parts.input_shape)
-            return from_data(parts.data, example, parts.count, notes)
+            known = from_data(parts.data, example, parts.count, notes)
+        if parts.exactly and len(known) < parts.count:
+            there = f"data has {len(known)}, of {', '.join(map(sampling.describe, known[0][0]))} each"
+            raise UsageError(f"{parts.count} samples were asked for; {there}")
+        return known
     inputs = sampling.example_inputs(parts.example_input, parts.input_shape, parts.where)
     known_loss = parts.loss is None or isinstance(parts.loss, nn.CrossEntropyLoss)
     if parts.example_target is None and parts.example_input is None and known_loss:

@@ -30,9 +30,11 @@ def load(
     steps: int = 5,
     accumulate: int = 1,
     may_miss: tuple[str, ...] = (),
+    samples: int | None = None,
 ) -> UserModel:
-    """The model of `FILE[:NAME]`, checked, with the samples for `steps` steps."""
-    return load_file(spec, input_shape, weights, steps * accumulate, steps, may_miss)
+    """The model of `FILE[:NAME]`, checked, with the samples for `steps` steps, or exactly so many."""
+    count = samples or steps * accumulate
+    return load_file(spec, input_shape, weights, count, steps, may_miss, exactly=samples is not None)
 
 
 def load_file(
@@ -42,6 +44,7 @@ def load_file(
     count: int,
     updates: int | None = None,
     may_miss: tuple[str, ...] = (),
+    exactly: bool = False,
 ) -> UserModel:
     """The model with `count` samples, enough for so many `updates`."""
     path, name = split_spec(spec)
@@ -62,6 +65,7 @@ def load_file(
             data=data,
             input_shape=input_shape,
             count=count,
+            exactly=exactly,
             where=path.name,
             source=path,
             attribute=attribute,
