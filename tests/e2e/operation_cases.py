@@ -1198,3 +1198,30 @@ case(
     fixed(normal((4,))),
     fixed(positive(4)),
 )
+
+
+# ---- what is no number counts as the largest
+
+
+def with_gaps(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Of elements some of which are no numbers: values and places."""
+
+    def of(x: Leaf, gaps: Leaf) -> Any:
+        values, places = function(x.masked_fill(gaps, math.nan))
+        return values.nan_to_num(7.0), places.float() + x.sum()
+
+    return of
+
+
+cases(
+    "no number",
+    {
+        "sort": with_gaps(lambda x: torch.sort(x, 1)),
+        "sort downwards": with_gaps(lambda x: torch.sort(x, 1, descending=True)),
+        "topk": with_gaps(lambda x: torch.topk(x, 5, 1)),
+        "max": with_gaps(lambda x: torch.max(x, 1)),
+        "min": with_gaps(lambda x: torch.min(x, 0)),
+    },
+    spread(3, 11),
+    fixed(torch.arange(33).reshape(3, 11) % 9 == 4),
+)

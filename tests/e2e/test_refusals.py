@@ -10,6 +10,7 @@ import pytest
 import torch
 from click.testing import CliRunner, Result
 
+from trainlib_deployer.capture.decompositions import DECOMPOSED
 from trainlib_deployer.cli.main import cli
 
 torch.set_num_threads(1)
@@ -245,6 +246,14 @@ def test_hidden_state_is_refused(name: str, tmp_path: Path) -> None:
     message = refused(text, tmp_path).stderr
     assert "randomness or hidden state in forward" in message
     assert "register_buffer" in message
+
+
+def test_a_mistake_of_ours_is_not_called_the_users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(DECOMPOSED, torch.ops.aten.lgamma.default, lambda x: x.abs() + 0.1)
+    text = NET.format(init="        pass", forward="        return torch.lgamma(h.abs() + 1)", shape="3, 6")
+    message = refused(text, tmp_path).stderr
+    assert "loss 'loss'" in message and "in step 1, and PyTorch gives the same each time" in message
+    assert "hidden state" not in message and "not in your file" in message
 
 
 def test_all_that_is_missing_is_named_at_once(tmp_path: Path) -> None:

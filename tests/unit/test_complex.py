@@ -113,6 +113,31 @@ def test_arithmetic_at_zero_and_of_mixed_operands() -> None:
         assert all(torch.equal(a, b) for a, b in zip(found, step(function)(zero), strict=True))
 
 
+FAR_OUT = torch.tensor([[90.0, 1.0], [-90.0, 2.0], [-44.7, 0.3], [1e-5, 2e-5], [0.3, 1.6], [0.0, 0.0]])
+
+
+@pytest.mark.parametrize("name", ["tanh", "sigmoid"])
+def test_functions_far_out_and_near_zero(name: str) -> None:
+    """Where exp(x) overflows, and where nearly all of 1 - exp(-x) cancels."""
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return torch.view_as_real(getattr(torch, name)(torch.view_as_complex(x)))
+
+    (found, *_), exact = Dense(real_graph(function, FAR_OUT)).run(FAR_OUT), function(FAR_OUT.double())
+    assert torch.allclose(found.double(), exact, rtol=1e-6, atol=1e-38)
+
+
+def test_numbers_are_chosen_and_written_with_both_parts() -> None:
+    mask, places = torch.tensor([[True], [False], [True]]), torch.tensor([[0, 1], [1, 1]])
+
+    def chosen(x: torch.Tensor) -> torch.Tensor:
+        z = torch.view_as_complex(x)
+        written = z.scatter(0, places, 2.0) + z.scatter(1, places, 1.5 - 3j)
+        return torch.view_as_real(written * torch.where(mask, z, 4.0) + torch.where(mask, 1j, z[0]))
+
+    assert far(chosen, torch.randn(3, 2, 2)) < 1e-6
+
+
 def test_constants_are_complex_too() -> None:
     table = torch.polar(torch.ones(4), torch.arange(4.0))
 

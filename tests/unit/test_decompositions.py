@@ -64,6 +64,7 @@ SPECIAL = {
     "erfcx": (special.erfcx, torch.special.erfcx, -1.0),
     "log_ndtr": (special.log_ndtr, torch.special.log_ndtr, -30.0),
     "polygamma": (lambda x: special.polygamma(3, x), lambda x: torch.polygamma(3, x), 0.2),
+    "polygamma below": (lambda x: special.polygamma(2, x), lambda x: torch.polygamma(2, x), -25.0),
 }
 
 
@@ -75,3 +76,18 @@ def test_special_functions(name: str) -> None:
     exact = theirs(x.double())
     assert float((ours(x.double()) - exact).norm() / exact.norm()) < 2e-8
     assert float((ours(x).double() - exact).norm() / exact.norm()) < 2e-7
+
+
+BORDERS = torch.tensor([math.inf, -math.inf, NAN, 0.0, -1.0, -2.0, 90.0, -90.0])
+
+
+@pytest.mark.parametrize("name", ["lgamma", "digamma", "i0e", "i1e", "erfcx", "log_ndtr"])
+def test_special_functions_at_poles_and_infinities(name: str) -> None:
+    ours, theirs, _ = SPECIAL[name]
+    assert torch.allclose(ours(BORDERS), theirs(BORDERS), rtol=1e-5, equal_nan=True)
+
+
+def test_polygamma_at_poles() -> None:
+    poles = torch.tensor([0.0, -1.0, -12.0])
+    assert special.polygamma(1, poles).tolist() == [math.inf] * 3
+    assert special.polygamma(2, poles).tolist() == [-math.inf] * 3

@@ -52,13 +52,43 @@ def captured_and_checked(user: UserModel) -> tuple[Captured, tuple[EagerStep, ..
     check_deployable(user, later)
     if disagreement(user, later, first_steps(user, FIRST_STEPS + 1)) is None:
         return later, steps
-    raise Unsupported(
-        f"the captured graph and eager PyTorch disagree on {fault}; is there randomness or hidden state in forward?",
-        remedy=remedies.STATE,
+    raise explained(user, fault, steps[0])
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A result that the graph has otherwise than PyTorch, and the step."""
+
+    what: str
+    number: int
+
+    def __str__(self) -> str:
+        return f"{self.what} in step {self.number + 1}"
+
+
+def explained(user: UserModel, fault: Fault, first: EagerStep) -> Unsupported:
+    """Whose it is: PyTorch's own answers say so, another time from the same state, or in another step."""
+    own = first_difference(first_steps(user, 1)[0].results, first.results)
+    if own is not None:
+        return Unsupported(
+            f"PyTorch itself has another {own} each time that the first step runs from the same state: "
+            "there is randomness or hidden state in forward",
+            remedy=remedies.STATE,
+        )
+    if fault.number:
+        return Unsupported(
+            f"the captured graph is as eager PyTorch in the first step, and disagrees on {fault}: "
+            "there is randomness or hidden state in forward",
+            remedy=remedies.STATE,
+        )
+    return Unsupported(
+        f"the captured graph and eager PyTorch disagree on {fault}, and PyTorch gives the same each time: "
+        "an operation is taken apart wrongly, or rounding makes this result",
+        remedy=remedies.OURS,
     )
 
 
-def disagreement(user: UserModel, captured: Captured, steps: Sequence[EagerStep]) -> str | None:
+def disagreement(user: UserModel, captured: Captured, steps: Sequence[EagerStep]) -> Fault | None:
     """What the graph computes otherwise than PyTorch in one of its first steps, or leaves as it is."""
     for number, step in enumerate(steps):
         if not bool(torch.isfinite(step.results["loss", "loss"])):
@@ -71,7 +101,7 @@ def disagreement(user: UserModel, captured: Captured, steps: Sequence[EagerStep]
         computed = {(out.kind, out.name): v for out, v in zip(captured.outputs, found, strict=True)}
         fault = first_difference(computed, expected(captured, step))
         if fault is not None:
-            return f"{fault} in step {number + 1}"
+            return Fault(fault, number)
     return None
 
 

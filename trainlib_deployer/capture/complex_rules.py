@@ -17,15 +17,15 @@ REAL = {torch.complex64: torch.float32, torch.complex128: torch.float64}
 RULES: dict[Any, Callable[..., Any]] = {}
 Rule = TypeVar("Rule", bound=Callable[..., Any])
 
-# Moves, chooses or adds up: what happens to a complex tensor happens to its parts. Numbers among the operands are zeros
-# or positions; of two tensors, both are complex.
+# Moves, chooses or adds up: what happens to a complex tensor happens to its parts. Numbers among the operands are
+# positions; of two tensors, both are complex.
 PARTWISE = (
     *(aten.reshape, aten.view, aten._unsafe_view, aten.permute, aten.transpose, aten.t, aten.expand, aten.squeeze),
     *(aten.unsqueeze, aten.slice, aten.select, aten.index, aten.index_select, aten.gather, aten.clone, aten.alias),
     *(aten.contiguous, aten.detach, aten.lift_fresh_copy, aten.flip, aten.roll, aten.unfold, aten.slice_backward),
     *(aten.select_backward, aten.unfold_backward, aten.diagonal, aten.diagonal_backward, aten.repeat, aten.tril),
     *(aten.triu, aten.split, aten.split_with_sizes, aten.unbind, aten.chunk, aten.sum, aten.mean, aten.cumsum),
-    *(aten.cat, aten.stack, aten.where, aten.slice_scatter, aten.select_scatter, aten.index_put, aten.index_add),
+    *(aten.cat, aten.stack, aten.slice_scatter, aten.select_scatter, aten.index_put, aten.index_add),
     *(aten.scatter_add, aten.diagonal_scatter, aten.new_zeros, aten.zeros_like, aten.new_empty, aten.empty_like),
     *(aten.reflection_pad1d, aten.replication_pad1d, aten.reflection_pad2d, aten.replication_pad2d, aten.as_strided),
     *(aten.reflection_pad1d_backward, aten.replication_pad1d_backward, aten.scatter, aten.index_copy, aten.take),
@@ -174,6 +174,19 @@ def masked_fill(x: Any, mask: Tensor, value: Any) -> Pair:
     return Pair(*(p.masked_fill(mask, 0.0 if v is None else v) for p, v in ((re, value.re), (im, value.im))))
 
 
+@rule(aten.where.self, aten.where.ScalarSelf, aten.where.ScalarOther, aten.where.Scalar)
+def where(condition: Tensor, yes: Any, no: Any) -> Pair:
+    pairs = [Pair.of(v) for v in (yes, no)]
+    re, im = zip(*(p.parts() for p in pairs), strict=True)
+    real = all(p.im is None for p in pairs)
+    return Pair(torch.where(condition, *re), None if real else torch.where(condition, *im))
+
+
+@rule(aten.scatter.value)
+def scatter_value(x: Any, dim: int, places: Tensor, value: Any) -> Pair:
+    return Pair(*(p.scatter(dim, places, v) for p, v in zip(Pair.of(x).parts(), Pair.of(value).parts(), strict=True)))
+
+
 @rule(aten.constant_pad_nd.default)
 def constant_pad(x: Pair, pad: Sequence[int], value: Any = 0) -> Pair:
     value = Pair.of(value)
@@ -287,97 +300,3 @@ def vdot(x: Pair, y: Pair) -> Pair:
 @rule(aten.addmm.default, aten.baddbmm.default, aten.addmv.default)
 def addmm(init: Any, x: Any, y: Any, beta: Any = 1, alpha: Any = 1) -> Pair:
     return Pair.of(init) * Pair.of(beta) + product(x, y) * Pair.of(alpha)
-
-
-# ---- functions
-
-
-@rule(aten.exp.default)
-def exp(x: Pair) -> Pair:
-    re, im = x.parts()
-    return polar(torch.exp(re), im)
-
-
-@rule(aten.log.default)
-def log(x: Pair) -> Pair:
-    return Pair(torch.log(x.abs()), x.angle())
-
-
-@rule(aten.sqrt.default)
-def sqrt(x: Pair) -> Pair:
-    return polar(torch.sqrt(x.abs()), x.angle() * 0.5)
-
-
-@rule(aten.rsqrt.default)
-def rsqrt(x: Pair) -> Pair:
-    return polar(torch.rsqrt(x.abs()), x.angle() * -0.5)
-
-
-@rule(aten.square.default)
-def square(x: Pair) -> Pair:
-    return x * x
-
-
-@rule(aten.pow.Tensor_Scalar)
-def power(x: Pair, exponent: Any) -> Pair:
-    """Small whole powers are products."""
-    whole = not isinstance(exponent, complex) and float(exponent).is_integer() and 1 <= abs(exponent) <= MOST
-    if not whole:
-        return Pair(torch.ones_like(x.like), None) if exponent == 0 else exp(log(x) * exponent)
-    found = x
-    for _ in range(int(abs(exponent)) - 1):
-        found = found * x
-    return found if exponent > 0 else reciprocal(found)
-
-
-MOST = 4
-
-
-@rule(aten.pow.Tensor_Tensor, aten.pow.Scalar)
-def power_of(x: Any, y: Any) -> Pair:
-    base = Pair(torch.as_tensor(x), None) if isinstance(x, int | float) else Pair.of(x)
-    return exp(log(base) * y)
-
-
-@rule(aten.sinh.default)
-def sinh(x: Pair) -> Pair:
-    re, im = x.parts()
-    return Pair(torch.sinh(re) * torch.cos(im), torch.cosh(re) * torch.sin(im))
-
-
-@rule(aten.cosh.default)
-def cosh(x: Pair) -> Pair:
-    re, im = x.parts()
-    return Pair(torch.cosh(re) * torch.cos(im), torch.sinh(re) * torch.sin(im))
-
-
-@rule(aten.tanh.default)
-def tanh(x: Pair) -> Pair:
-    return sinh(x) / cosh(x)
-
-
-@rule(aten.tanh_backward.default)
-def tanh_backward(g: Any, y: Pair) -> Pair:
-    return Pair.of(g) * (Pair.of(1.0) - y * y).conj()
-
-
-@rule(aten.sigmoid_backward.default)
-def sigmoid_backward(g: Any, y: Pair) -> Pair:
-    return Pair.of(g) * (y - y * y).conj()
-
-
-@rule(aten.sin.default)
-def sin(x: Pair) -> Pair:
-    re, im = x.parts()
-    return Pair(torch.sin(re) * torch.cosh(im), torch.cos(re) * torch.sinh(im))
-
-
-@rule(aten.cos.default)
-def cos(x: Pair) -> Pair:
-    re, im = x.parts()
-    return Pair(torch.cos(re) * torch.cosh(im), -torch.sin(re) * torch.sinh(im))
-
-
-@rule(aten.sigmoid.default)
-def sigmoid(x: Pair) -> Pair:
-    return reciprocal(exp(-x) + 1.0)

@@ -35,6 +35,7 @@ def zeta_beyond_one(s: int) -> float:
 # log(gamma(2 + t)) / t: around two, where it is zero, the series keeps its accuracy
 AROUND_TWO = (1 - EULER, *((-1) ** k * zeta_beyond_one(k) / k for k in range(2, 18)))
 FAR = 7.5  # from here on, Stirling's series
+HALF_LOG_TAU = 0.5 * math.log(2 * math.pi)
 
 
 def log_gamma_of_positive(x: Tensor) -> Tensor:
@@ -49,7 +50,7 @@ def log_gamma_of_positive(x: Tensor) -> Tensor:
     around = t * polynomial(t, AROUND_TWO) + factor.log()
     big = x.clamp(min=FAR)
     r = 1 / big
-    far = (big - 0.5) * big.log() - big + 0.5 * math.log(2 * math.pi) + r * (1 / 12 - r * r * (1 / 360 - r * r / 1260))
+    far = (big - 0.5) * (big.log() - 1) + HALF_LOG_TAU - 0.5 + r * (1 / 12 - r * r * (1 / 360 - r * r / 1260))
     return torch.where(x < FAR, around, far)
 
 
@@ -57,7 +58,8 @@ def lgamma(x: Tensor) -> Tensor:
     mirrored = x < 0.5
     found = log_gamma_of_positive(torch.where(mirrored, 1 - x, x))
     from_pole = torch.where(mirrored, x - x.round(), torch.full_like(x, 0.5))
-    return torch.where(mirrored, math.log(math.pi) - (math.pi * from_pole).sin().abs().log() - found, found)
+    below = math.log(math.pi) - (math.pi * from_pole).sin().abs().log() - found
+    return torch.where(x == -math.inf, math.inf, torch.where(mirrored, below, found))
 
 
 STEPS = 8
@@ -71,16 +73,32 @@ def digamma(x: Tensor) -> Tensor:
     r = 1 / (z * z)
     found = z.log() - 0.5 / z - r * (1 / 12 - r * (1 / 120 - r / 252)) - steps
     from_pole = torch.where(mirrored, x - x.round(), torch.full_like(x, 0.5))
-    return torch.where(mirrored, found - math.pi / (math.pi * from_pole).tan(), found)
+    below = found - math.pi / (math.pi * from_pole).tan()
+    return torch.where((x < 0) & (from_pole == 0), math.nan, torch.where(mirrored, below, found))
 
 
 TERMS = 20  # x may be as small as 10 - TERMS
 
 
 def polygamma(n: int, x: Tensor) -> Tensor:
-    """The sum of 1 / (x + k)^(n + 1), its tail by Euler and Maclaurin."""
+    """Far below zero by reflection: the n-th derivative of psi(1 - x) - psi(x) = pi cot(pi x), a polynomial in the
+    cotangent."""
     if n == 0:
         return digamma(x)
+    mirrored = x < 10 - TERMS
+    found = polygamma_of_larger(n, torch.where(mirrored, 1 - x, x))
+    powers = [0, 1]  # cot' = -1 - cot^2
+    for _ in range(n):
+        slopes = [k * c for k, c in enumerate(powers)][1:]
+        powers = [-a - b for a, b in zip([*slopes, 0, 0], [0, 0, *slopes], strict=True)]
+    from_pole = torch.where(mirrored, x - x.round(), torch.full_like(x, 0.5))
+    beyond = polynomial(1 / (math.pi * from_pole).tan(), powers) * -(math.pi ** (n + 1))
+    below = torch.where(from_pole == 0, (-1) ** (n + 1) * math.inf, beyond + (-1) ** n * found)
+    return torch.where(mirrored, below, found)
+
+
+def polygamma_of_larger(n: int, x: Tensor) -> Tensor:
+    """The sum of 1 / (x + k)^(n + 1), its tail by Euler and Maclaurin."""
     s = n + 1
     head: Tensor = sum(((x + k) ** -s for k in range(1, TERMS)), x**-s)
     z = x + TERMS
@@ -136,7 +154,7 @@ SCALED_TAIL = (
 def erfcx(x: Tensor) -> Tensor:
     """exp(x^2) erfc(x) without the overflow."""
     size = x.abs()
-    found = polynomial((size - 2) / (size + 2), SCALED_TAIL) / (1 + size)
+    found = polynomial(1 - 4 / (size + 2), SCALED_TAIL) / (1 + size)
     return torch.where(x < 0, 2 * (size * size).exp() - found, found)
 
 

@@ -33,8 +33,14 @@ class Pair:
         """One of the parts that are there."""
         return next(p for p in (self.re, self.im) if isinstance(p, Tensor))
 
-    def parts(self) -> tuple[Tensor, Tensor]:
-        """Both as tensors of the same shape."""
+    @property
+    def number(self) -> bool:
+        return not any(isinstance(p, Tensor) for p in (self.re, self.im))
+
+    def parts(self) -> tuple[Any, Any]:
+        """Both as tensors of the same shape, or as numbers."""
+        if self.number:
+            return self.re or 0.0, self.im or 0.0
         re, im = (filled(p, self.like) for p in (self.re, self.im))
         return re, im
 

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from trainlib_deployer.capture import remedies
+from trainlib_deployer.capture import complex_functions, remedies
 from trainlib_deployer.capture.complex_rules import REAL, NoRule, is_pair, leaves, of_one_part, rule, rule_for
 from trainlib_deployer.capture.decompositions import DECOMPOSED
 from trainlib_deployer.capture.fourier_rules import real_c2c, real_r2c
@@ -16,6 +16,7 @@ from trainlib_deployer.capture.pair import Pair
 from trainlib_deployer.capture.trace import VIEWS, trace
 from trainlib_deployer.errors import Unsupported
 
+assert complex_functions, "they register themselves"
 aten = torch.ops.aten
 for function in (of_one_part, real_c2c, real_r2c):
     rule(function)(function)

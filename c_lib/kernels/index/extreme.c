@@ -1,4 +1,4 @@
-/* The largest or smallest element of each line, and its place. */
+/* The largest or smallest element of each line, and its place; the first that is no number, if there is one. */
 #include "tl_index.h"
 
 void tl_extreme_f32(const tl_extreme *a)
@@ -9,9 +9,9 @@ void tl_extreme_f32(const tl_extreme *a)
         const float *x = a->x + u / a->inner * a->extent * a->inner + u % a->inner;
         float best = x[0];
         int place = 0;
-        for (int c = 1; c < a->extent; c++) {
+        for (int c = 1; c < a->extent && best == best; c++) {
             const float value = x[c * a->inner];
-            if (a->smallest ? value < best : value > best) {
+            if (!(a->smallest ? value >= best : value <= best)) {
                 best = value;
                 place = c;
             }

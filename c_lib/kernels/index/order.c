@@ -1,5 +1,27 @@
-/* The first elements of each line in order, by counting ranks. */
+/* The first elements of each line in order, by counting ranks. What is no number counts as the largest. */
 #include "tl_index.h"
+
+/* How many elements come before x[c], a number: those beyond it, and equal ones on its left. */
+static int rank_of_number(const tl_order *a, const float *x, int c)
+{
+    const float value = x[c * a->inner];
+    int rank = 0;
+    for (int d = 0; d < a->extent; d++) {
+        const float other = x[d * a->inner];
+        rank += (a->descending ? !(other <= value) : other < value) || (other == value && d < c);
+    }
+    return rank;
+}
+
+static int rank_of_none(const tl_order *a, const float *x, int c)
+{
+    int rank = 0;
+    for (int d = 0; d < a->extent; d++) {
+        const float other = x[d * a->inner];
+        rank += other == other ? !a->descending : d < c;
+    }
+    return rank;
+}
 
 void tl_order_f32(const tl_order *a)
 {
@@ -10,11 +32,7 @@ void tl_order_f32(const tl_order *a)
         const float *x = a->x + o * a->extent * a->inner + i;
         for (int c = 0; c < a->extent; c++) {
             const float value = x[c * a->inner];
-            int rank = 0;
-            for (int d = 0; d < a->extent; d++) {
-                const float other = x[d * a->inner];
-                rank += (a->descending ? other > value : other < value) || (other == value && d < c);
-            }
+            const int rank = value == value ? rank_of_number(a, x, c) : rank_of_none(a, x, c);
             if (rank < a->count) {
                 a->y[(o * a->count + rank) * a->inner + i] = value;
                 a->index[(o * a->count + rank) * a->inner + i] = c;
