@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
@@ -32,7 +32,7 @@ from trainlib_deployer.plan.best_tiling import Job, Prospects, best_tiling, name
 from trainlib_deployer.plan.chains import chained
 from trainlib_deployer.plan.tiles import Room, Tiling
 from trainlib_deployer.program.chain import Chain
-from trainlib_deployer.program.ir import LEARNING_RATE, Op, Part, Program, Role, Splittable
+from trainlib_deployer.program.ir import LEARNING_RATE, Leading, Op, Part, Program, Role, Splittable
 from trainlib_deployer.program.loop import Loop
 from trainlib_deployer.user.assemble import Parts, assemble
 
@@ -91,7 +91,7 @@ class Case:
 
 def drawn(program: Program, op: Op, rng: random.Random) -> Iterator[Case]:
     """Tilings of one operation for L1 sizes drawn at random: the one the planner takes, or any other that fits."""
-    if not hasattr(op.kind, "cuts"):
+    if not isinstance(op.kind, Splittable):
         return
     count = OF_A_LOOP if isinstance(op.kind, Loop) else OF_A_KERNEL
     names = dict.fromkeys(v.tensor for v in (*op.reads, *op.writes))
@@ -100,7 +100,7 @@ def drawn(program: Program, op: Op, rng: random.Random) -> Iterator[Case]:
         near = frozenset(n for n in names if rng.random() < 0.1)
         room = Room(near if len(near) < len(names) else frozenset(), 0, resolve(cores=rng.choice(CORES)))
         known = prospects(Job.of(program, op, room))
-        least = min((c[0] for c in known.cuts), default=0)
+        least = min((found for found, _ in known.ways), default=0)
         if not least:
             return
         capacity = int(least * (2.2 * max(known.least, least) / least) ** rng.random())
@@ -116,7 +116,7 @@ def drawn(program: Program, op: Op, rng: random.Random) -> Iterator[Case]:
 
 
 def any_tiling(known: Prospects, op: Op, capacity: int, rng: random.Random) -> Tiling | None:
-    fitting = [i for i, (least, _, _) in enumerate(known.cuts) if least <= capacity]
+    fitting = [i for i, (least, _) in enumerate(known.ways) if least <= capacity]
     if rng.random() < 0.6:
         fitting = [i for i in fitting if adds_up(known, i)] or fitting
     if not fitting:
@@ -127,12 +127,12 @@ def any_tiling(known: Prospects, op: Op, capacity: int, rng: random.Random) -> T
 
 def adds_up(known: Prospects, index: int) -> bool:
     """Does the second tile add to the results of the first?"""
-    kind = cast(Splittable, known.job.work.kind)
-    return accumulates(kind.part(known.cuts[index][2][1], known.job.work.reads, known.job.work.writes))
+    return accumulates(known.cuttings.ways[index].parts[1])
 
 
 def accumulates(part: Part) -> bool:
-    return bool(getattr(getattr(part.kind, "head", part.kind), "accumulate", False))
+    kind = part.kind.head if isinstance(part.kind, Chain) else part.kind
+    return isinstance(kind, Leading) and kind.accumulate
 
 
 def every_chain(program: Program) -> Program:

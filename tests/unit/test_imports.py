@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -72,6 +74,31 @@ def test_the_planner_imports_nothing_inside_a_function() -> None:
     assert len(paths) > 40
     late = [f"{module_of(p, ROOT)}: {name}" for p in paths for name, inner in imported(p) if inner]
     assert late == []
+
+
+PLAIN = ("program", "arena", "machine")  # rooms that know nothing of PyTorch
+BLOCKED = """
+import sys
+from importlib import import_module
+sys.modules["torch"] = None
+for module in sys.argv[1:]:
+    import_module(module)
+"""
+
+
+def plainly_imported(*modules: str) -> str:
+    """What Python complains of where these are imported and PyTorch cannot be."""
+    run = subprocess.run(
+        [sys.executable, "-c", BLOCKED, *modules], check=False, capture_output=True, text=True, timeout=60, cwd=ROOT
+    )
+    return run.stderr
+
+
+def test_what_describes_programs_needs_no_pytorch() -> None:
+    modules = [module_of(p, ROOT) for room in PLAIN for p in sorted((ROOT / PACKAGE / room).rglob("*.py"))]
+    assert len(modules) > 20
+    assert plainly_imported(*modules) == ""
+    assert "import of torch halted" in plainly_imported(f"{PACKAGE}.ops.matmul")
 
 
 def test_circles_are_found(tmp_path: Path) -> None:

@@ -18,15 +18,16 @@ from trainlib_deployer.machine.costs import Costs
 from trainlib_deployer.ops import conv_tiles
 from trainlib_deployer.ops.build import Builder
 from trainlib_deployer.ops.conv_shape import ConvShape
-from trainlib_deployer.ops.conv_tiles import GRAIN
+from trainlib_deployer.ops.conv_tiles import GRAIN, Cut
 from trainlib_deployer.ops.registry import covers
-from trainlib_deployer.program.ir import Part, Shape, View
+from trainlib_deployer.program.cuts import Cuttable
+from trainlib_deployer.program.ir import Frugal, Leading, Part, Priced, Shape, View
 
 aten = torch.ops.aten
 
 
 @dataclass(frozen=True)
-class Conv:
+class Conv(Cuttable[Cut], Leading, Frugal, Priced):
     """direction fw: reads x, w (, bias), writes y; bw_x: reads y, w (, bias), writes x; bw_w: reads x, y, writes w."""
 
     direction: str
@@ -60,13 +61,10 @@ class Conv:
         """The same of a part."""
         return replace(self, shape=shape, accumulate=accumulate or self.accumulate)
 
-    def cuts(self) -> Iterator[list[conv_tiles.Cut]]:
+    def cuts(self) -> Iterator[list[Cut]]:
         return conv_tiles.cuts(self)
 
-    def adds(self, cut: conv_tiles.Cut) -> bool:
-        return not cut.first
-
-    def part(self, cut: conv_tiles.Cut, reads: tuple[View, ...], writes: tuple[View, ...]) -> Part:
+    def part(self, cut: Cut, reads: tuple[View, ...], writes: tuple[View, ...]) -> Part:
         return conv_tiles.part(self, cut, reads, writes)
 
 

@@ -33,7 +33,7 @@ class Cut:
     first: bool = True  # nothing to add to yet
 
 
-class Cuttable(Protocol):
+class Convolution(Protocol):
     """A convolution or one of its gradients."""
 
     @property
@@ -45,7 +45,7 @@ class Cuttable(Protocol):
     def tile(self, shape: ConvShape, accumulate: bool = False) -> Kind: ...
 
 
-def cuts(kind: Cuttable) -> Iterator[list[Cut]]:
+def cuts(kind: Convolution) -> Iterator[list[Cut]]:
     s = kind.shape
     if kind.direction == "bw_w":
         yield from gradient_cuts(s)
@@ -113,7 +113,7 @@ def sums(s: ConvShape) -> Iterator[list[tuple[Range, Range]]]:
             yield [(samples, rows) for samples in ranges(s.n, 1) for rows in ranges(s.ho, r)]
 
 
-def part(kind: Cuttable, cut: Cut, reads: tuple[View, ...], writes: tuple[View, ...]) -> Part:
+def part(kind: Convolution, cut: Cut, reads: tuple[View, ...], writes: tuple[View, ...]) -> Part:
     return {"fw": forward, "bw_x": input_gradient, "bw_w": weight_gradient}[kind.direction](kind, cut, reads, writes)
 
 
@@ -154,7 +154,7 @@ def span(r: Range) -> int:
     return r[1] - r[0]
 
 
-def forward(kind: Cuttable, cut: Cut, reads: tuple[View, ...], writes: tuple[View, ...]) -> Part:
+def forward(kind: Convolution, cut: Cut, reads: tuple[View, ...], writes: tuple[View, ...]) -> Part:
     s = kind.shape
     x, w, *bias = reads
     read, pad = rows_read(s, cut.rows)
@@ -173,7 +173,7 @@ def forward(kind: Cuttable, cut: Cut, reads: tuple[View, ...], writes: tuple[Vie
     return Part(kind.tile(shape), windows, (out,))
 
 
-def input_gradient(kind: Cuttable, cut: Cut, reads: tuple[View, ...], writes: tuple[View, ...]) -> Part:
+def input_gradient(kind: Convolution, cut: Cut, reads: tuple[View, ...], writes: tuple[View, ...]) -> Part:
     s = kind.shape
     y, w, *bias = reads
     reached, pad = rows_reached(s, cut.rows)
@@ -197,7 +197,7 @@ def input_gradient(kind: Cuttable, cut: Cut, reads: tuple[View, ...], writes: tu
     return Part(kind.tile(shape), windows, (out,))
 
 
-def weight_gradient(kind: Cuttable, cut: Cut, reads: tuple[View, ...], writes: tuple[View, ...]) -> Part:
+def weight_gradient(kind: Convolution, cut: Cut, reads: tuple[View, ...], writes: tuple[View, ...]) -> Part:
     s = kind.shape
     x, y = reads
     read, pad = rows_read(s, cut.rows)

@@ -17,14 +17,14 @@ from trainlib_deployer.ops.build import Builder, broadcast
 from trainlib_deployer.ops.registry import covers
 from trainlib_deployer.program.expr import Expr, select
 from trainlib_deployer.program.expr import Operand as Value
-from trainlib_deployer.program.ir import DType, Shape, View
+from trainlib_deployer.program.ir import DType, Kind, Shape, View
 from trainlib_deployer.program.loop import Loop
 
 aten = torch.ops.aten
 
 
 @dataclass(frozen=True)
-class Take:
+class Take(Kind):
     """y[o, m, i] = x[o, index[o, m, i], i], zero where the index is `ignore`: reads x [outer, extent, inner] and
     index [outer, count, inner], writes y [outer, count, inner]."""
 
@@ -36,15 +36,9 @@ class Take:
 
     name = "take"
 
-    def macs(self) -> int:
-        return 0
-
-    def scratch(self, cores: int) -> int:
-        return 0
-
 
 @dataclass(frozen=True)
-class Put:
+class Put(Kind):
     """y[o, index[o, m, i], i] += g[o, m, i] on top of init or zeros, in the order of m; with `set` the last one stays.
 
     Reads g and index [outer, count, inner], perhaps init [outer, extent, inner]; writes y [outer, extent, inner].
@@ -58,12 +52,6 @@ class Put:
     set: bool = False
 
     name = "put"
-
-    def macs(self) -> int:
-        return 0
-
-    def scratch(self, cores: int) -> int:
-        return 0
 
 
 def whole_numbers(b: Builder, index: View) -> View:

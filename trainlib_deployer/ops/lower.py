@@ -185,15 +185,11 @@ def relaid(b: Builder, view: View) -> bool:
             v, strides=tuple(swap.get(s, 0) if e > 1 else 1 for s, e in zip(v.strides, v.shape, strict=True))
         )
 
-    if not all(takes_strides(op.kind) for op in mentioning):
+    if not all(op.kind.strided for op in mentioning):
         return False
     for i, op in zip(places, mentioning, strict=True):
         b.program.ops[i] = replace(op, reads=tuple(map(moved, op.reads)), writes=tuple(map(moved, op.writes)))
     return True
-
-
-def takes_strides(kind: Any) -> bool:
-    return kind.name in ("matmul", "map", "reduce")
 
 
 def updates(b: Builder, user: UserModel, gradients: dict[str, View], accumulate: int) -> None:

@@ -17,14 +17,24 @@ from trainlib_deployer.kernels.panels import BLOCK
 from trainlib_deployer.machine.costs import Costs
 from trainlib_deployer.ops.build import Builder
 from trainlib_deployer.ops.registry import covers
-from trainlib_deployer.program.cuts import MOST_TILES, Range, even_ranges, ranges, sizes
-from trainlib_deployer.program.ir import Part, View
+from trainlib_deployer.program.cuts import MOST_TILES, Cuttable, Range, even_ranges, ranges, sizes
+from trainlib_deployer.program.ir import Frugal, Leading, Part, Priced, View
 
 aten = torch.ops.aten
 
 
 @dataclass(frozen=True)
-class MatMul:
+class Cut:
+    """One tile of a product."""
+
+    samples: Range
+    rows: Range
+    columns: Range
+    terms: Range
+
+
+@dataclass(frozen=True)
+class MatMul(Cuttable[Cut], Leading, Frugal, Priced):
     """Reads a [batch, m, k], b [batch, k, n] and perhaps init [batch, m, n]; writes c [batch, m, n]."""
 
     batch: int
@@ -42,6 +52,10 @@ class MatMul:
 
     def scratch(self, cores: int) -> int:
         return table.scratch(self, cores)
+
+    @property
+    def strided(self) -> bool:
+        return True
 
     def leaner(self, cores: int) -> Iterator[MatMul]:
         return (replace(self, team=t) for t in range(cores - 1, 0, -1))
@@ -63,9 +77,6 @@ class MatMul:
                     if len(rows) > 1 and len(columns) > 1:
                         yield [Cut(s, r, c, t) for s in samples for c in columns for r in rows for t in terms]
 
-    def adds(self, cut: Cut) -> bool:
-        return cut.terms[0] > 0
-
     def part(self, cut: Cut, reads: tuple[View, ...], writes: tuple[View, ...]) -> Part:
         a, b, *init = reads
         s, r, c, t = cut.samples, cut.rows, cut.columns, cut.terms
@@ -80,16 +91,6 @@ class MatMul:
         )
         windows = (a.sliced(0, *s).sliced(1, *r).sliced(2, *t), b.sliced(0, *s).sliced(1, *t).sliced(2, *c))
         return Part(kind, (*windows, *(i.sliced(0, *s).sliced(1, *r).sliced(2, *c) for i in init)), (out,))
-
-
-@dataclass(frozen=True)
-class Cut:
-    """One tile of a product."""
-
-    samples: Range
-    rows: Range
-    columns: Range
-    terms: Range
 
 
 def product(b: Builder, left: View, right: View, init: View | None = None, suffix: str = "") -> View:

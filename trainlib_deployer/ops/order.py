@@ -10,13 +10,13 @@ import torch
 from trainlib_deployer.ops.build import Builder
 from trainlib_deployer.ops.index import around, scattered
 from trainlib_deployer.ops.registry import covers
-from trainlib_deployer.program.ir import DType, View
+from trainlib_deployer.program.ir import DType, Kind, View
 
 aten = torch.ops.aten
 
 
 @dataclass(frozen=True)
-class Scan:
+class Scan(Kind):
     """Reads and writes [outer, extent, inner]: sums or products of all elements up to here."""
 
     outer: int
@@ -26,15 +26,9 @@ class Scan:
 
     name = "scan"
 
-    def macs(self) -> int:
-        return 0
-
-    def scratch(self, cores: int) -> int:
-        return 0
-
 
 @dataclass(frozen=True)
-class Extreme:
+class Extreme(Kind):
     """Reads [outer, extent, inner]; writes the largest (smallest) elements [outer, inner] and their places."""
 
     outer: int
@@ -44,15 +38,9 @@ class Extreme:
 
     name = "extreme"
 
-    def macs(self) -> int:
-        return 0
-
-    def scratch(self, cores: int) -> int:
-        return 0
-
 
 @dataclass(frozen=True)
-class Order:
+class Order(Kind):
     """Reads [outer, extent, inner]; writes the first `count` in order [outer, count, inner] and their places."""
 
     outer: int
@@ -62,12 +50,6 @@ class Order:
     descending: bool
 
     name = "order"
-
-    def macs(self) -> int:
-        return 0
-
-    def scratch(self, cores: int) -> int:
-        return 0
 
 
 def lines(b: Builder, x: View, dim: int) -> View:

@@ -18,7 +18,7 @@ import torch
 from trainlib_deployer.errors import Unsupported
 from trainlib_deployer.ops.build import Builder
 from trainlib_deployer.ops.registry import covers
-from trainlib_deployer.program.ir import DType, Shape, View
+from trainlib_deployer.program.ir import DType, Kind, Shape, View
 
 aten = torch.ops.aten
 Pair = tuple[int, int]
@@ -49,7 +49,7 @@ class PoolShape:
 
 
 @dataclass(frozen=True)
-class MaxPool:
+class MaxPool(Kind):
     """direction fw: reads x, writes y and tap; bw: reads y (= dL/dy) and tap, writes x (= dL/dx)."""
 
     direction: str
@@ -60,18 +60,9 @@ class MaxPool:
     def name(self) -> str:
         return f"{prefix(self.shape)}maxpool2d_{self.direction}"
 
-    def macs(self) -> int:
-        return 0
-
-    def flops(self) -> int:
-        return flops(self.shape)
-
-    def scratch(self, cores: int) -> int:
-        return 0
-
 
 @dataclass(frozen=True)
-class AvgPool:
+class AvgPool(Kind):
     """direction fw: reads x, writes y; bw: reads y (= dL/dy), writes x (= dL/dx). divisor 0: the window's own count."""
 
     direction: str
@@ -83,22 +74,9 @@ class AvgPool:
     def name(self) -> str:
         return f"{prefix(self.shape)}avgpool2d_{self.direction}"
 
-    def macs(self) -> int:
-        return 0
-
-    def flops(self) -> int:
-        return flops(self.shape)
-
-    def scratch(self, cores: int) -> int:
-        return 0
-
 
 def prefix(shape: PoolShape) -> str:
     return "adaptive_" if shape.adaptive else ""
-
-
-def flops(shape: PoolShape) -> int:
-    return shape.planes * shape.ho * shape.wo * shape.taps()
 
 
 def tap_dtype(taps: int) -> DType:

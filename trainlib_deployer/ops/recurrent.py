@@ -11,7 +11,7 @@ from trainlib_deployer.capture.recurrent import GATES, SAVED
 from trainlib_deployer.ops.build import Builder
 from trainlib_deployer.ops.movement import split
 from trainlib_deployer.ops.registry import covers
-from trainlib_deployer.program.cuts import Range, ranges, sizes
+from trainlib_deployer.program.cuts import Cuttable, Range, ranges, sizes
 from trainlib_deployer.program.ir import Part, View
 
 Fields = list[tuple[str, str | int]]
@@ -22,7 +22,7 @@ covers(torch.ops.aten.unsafe_split.Tensor)(split)
 
 
 @dataclass(frozen=True)
-class Scan:
+class Scan(Cuttable[Range]):
     """One layer in one direction of time. `reads` and `writes` name the operands, as the struct in C does.
 
     fw: gates [steps, batch, G*hidden], h0, c0, w, bias -> hs, cs, saved, carry
@@ -47,9 +47,6 @@ class Scan:
     def macs(self) -> int:
         steps = self.steps if self.direction == "fw" else self.steps - 1 + (self.initial or self.more)
         return steps * self.batch * GATES[self.cell] * self.hidden * self.hidden
-
-    def scratch(self, cores: int) -> int:
-        return 0
 
     def cuts(self) -> Iterator[list[Range]]:
         """Ranges of time in the order in which the steps run."""

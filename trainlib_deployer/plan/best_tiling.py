@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any, cast
 
-from trainlib_deployer.plan.cycles import direct_cycles, is_chain
+from trainlib_deployer.plan.cycles import direct_cycles
 from trainlib_deployer.plan.tiles import Glance, Room, Tiles, Tiling, glance, least_bytes, tiled
+from trainlib_deployer.program.chain import Chain
 from trainlib_deployer.program.cuts import MOST_TILES
 from trainlib_deployer.program.ir import Kind, Op, Part, Program, Splittable, Tensor, View, renamed
 
@@ -55,17 +55,12 @@ def names_in(op: Op) -> tuple[str, ...]:
 class Cutting:
     """One way to cut an operation, whatever the machine and wherever its operands live."""
 
-    def __init__(self, work: Work, cuts: Sequence[Any], sizes: tuple[int, ...]) -> None:
-        self.kind, self.reads, self.writes = cast(Splittable, work.kind), work.reads, work.writes
-        self.cuts, self.sizes = cuts, sizes
-        self.first, self.second = (self.part(c) for c in cuts[:2])
-
-    def part(self, cut: Any) -> Part:
-        return self.kind.part(cut, self.reads, self.writes)
+    def __init__(self, parts: Sequence[Part], sizes: tuple[int, ...]) -> None:
+        self.parts, self.sizes = parts, sizes
 
     @cached_property
     def tiles(self) -> Tiles:
-        return Tiles(tuple(self.part(c) for c in self.cuts), self.sizes)
+        return Tiles(tuple(self.parts), self.sizes)
 
 
 class Cuttings:
@@ -75,8 +70,8 @@ class Cuttings:
         sizes = {t.name: t.dtype.size for t in work.tensors}
         of_operands = tuple(sizes[v.tensor] for v in (*work.reads, *work.writes))
         self.whole = Tiles((Part(work.kind, work.reads, work.writes),), of_operands)
-        found = cast(Splittable, work.kind).cuts() if hasattr(work.kind, "cuts") else ()
-        self.ways = [Cutting(work, cuts, of_operands) for cuts in found if 1 < len(cuts) <= MOST_TILES]
+        found = work.kind.ways(work.reads, work.writes) if isinstance(work.kind, Splittable) else ()
+        self.ways = [Cutting(parts, of_operands) for parts in found if 1 < len(parts) <= MOST_TILES]
 
 
 class Prospects:
@@ -88,28 +83,29 @@ class Prospects:
         self.cuttings = cuttings(job.work)
         self.whole = self.cuttings.whole.parts[0]
         self.least = least_bytes(self.program, self.whole, job.room)
-        self.cuts = list(self.glances())  # least bytes, a guess of the cycles, the cuts
+        self.ways = list(self.glances())  # least bytes of each, and a guess of the cycles
         self.known: dict[tuple[int, bool], Tiling | None] = {}
         self.chosen: dict[int, Tiling | None] = {}  # by the capacity
 
-    def glances(self) -> Iterator[tuple[int, Glance, Sequence[Any]]]:
+    def glances(self) -> Iterator[tuple[int, Glance]]:
         """Judged by the first two tiles."""
         for way in self.cuttings.ways:
-            guess = glance(self.program, way.first, way.second, self.job.room).times(tiles_like(way.first, self.whole))
-            yield least_bytes(self.program, way.first, self.job.room), guess, way.cuts
+            first, second = way.parts[:2]
+            guess = glance(self.program, first, second, self.job.room).times(tiles_like(first, self.whole))
+            yield least_bytes(self.program, first, self.job.room), guess
 
     def candidates(self, capacity: int) -> Iterator[int]:
         """The whole operation (-1), or the cuts that look best, of those that may fit."""
         if self.least <= capacity:
             yield -1
-        fitting = ((i, least, guess) for i, (least, guess, _) in enumerate(self.cuts) if least <= capacity)
+        fitting = ((i, least, guess) for i, (least, guess) in enumerate(self.ways) if least <= capacity)
         promising = [(guess.cycles(capacity - least), i) for i, least, guess in fitting]
         yield from (i for _, i in sorted(promising)[:LOOK_AT])
 
     @property
     def fewest(self) -> int:
         """Bytes that some tiles may do with."""
-        return min((self.least, *(least for least, _, _ in self.cuts)))
+        return min((self.least, *(least for least, _ in self.ways)))
 
     def cheapest(self, capacity: int) -> Tiling | None:
         """Of all ways that fit."""
@@ -151,5 +147,5 @@ def best_tiling(program: Program, op: Op, room: Room) -> Tiling | None:
     best = prospects(Job.of(program, op, room)).cheapest(room.capacity)
     if best is None:
         return None
-    must = is_chain(op.kind) or op.kind.scratch(room.cores) > room.capacity
+    must = isinstance(op.kind, Chain) or op.kind.scratch(room.cores) > room.capacity
     return best.named(names_in(op)) if must or best.cycles < direct_cycles(op, streamed, room.machine) else None

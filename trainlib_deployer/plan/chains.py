@@ -18,7 +18,7 @@ from trainlib_deployer.ops.matmul import MatMul
 from trainlib_deployer.plan.best_tiling import best_tiling
 from trainlib_deployer.plan.tiles import Room
 from trainlib_deployer.program.chain import chain_of, followed
-from trainlib_deployer.program.ir import DType, Op, Program, Role, Tensor, View, readers, renamed
+from trainlib_deployer.program.ir import DType, Leading, Op, Program, Role, Tensor, View, readers, renamed
 from trainlib_deployer.program.loop import Loop
 from trainlib_deployer.program.places import Places
 from trainlib_deployer.program.segments import segments
@@ -81,7 +81,7 @@ def chained(
 
 
 def can_lead(op: Op, resident: frozenset[str]) -> bool:
-    return hasattr(op.kind, "adds") and len(op.writes) == 1 and any(v.tensor not in resident for v in op.reads)
+    return isinstance(op.kind, Leading) and len(op.writes) == 1 and any(v.tensor not in resident for v in op.reads)
 
 
 def candidates(program: Program, head: Op, at: int, read_at: dict[str, list[int]]) -> Iterator[int]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TypeGuard
-
 from trainlib_deployer.machine.machine import Link, Machine
 from trainlib_deployer.plan.window import Window
 from trainlib_deployer.program.chain import Chain
-from trainlib_deployer.program.ir import Kind, Op, Part, Priced, View
+from trainlib_deployer.program.cuts import working
+from trainlib_deployer.program.ir import Frugal, Op, Part, Priced, View
 
 
 def direct_cycles(op: Op, streamed: list[View], machine: Machine) -> float:
@@ -33,10 +32,10 @@ def transfer_cycles(w: Window, link: Link) -> float:
 def work_cycles(part: Part, machine: Machine) -> float:
     """As the family says, or some instructions an element; no faster than the float units."""
     cores, costs = machine.cores, machine.costs
-    if is_chain(part.kind):
+    if isinstance(part.kind, Chain):
         links = [Part(*link) for link in part.kind.links(part.reads, part.writes)]
         return sum(work_cycles(link, machine) for link in links) + costs.tile.link * (len(links) - 1)
-    if is_priced(part.kind):
+    if isinstance(part.kind, Priced):
         return max(part.kind.cycles(cores, costs), part.kind.macs() / machine.float_units())
     elements, c = max(v.numel for v in (*part.reads, *part.writes)), costs.loop
     return (part.kind.macs() * c.mac + c.element * elements) / busy_cores(part, cores) + c.start
@@ -44,15 +43,8 @@ def work_cycles(part: Part, machine: Machine) -> float:
 
 def busy_cores(part: Part, cores: int) -> float:
     """Work is split over results: single ones of a fold, fours of a loop, tiles of 16 of a kernel."""
-    cores = min(getattr(part.kind, "team", 0) or cores, cores)
-    units = sum(v.numel for v in part.writes) / {"reduce": 1, "map": 4}.get(part.kind.name, 16)
+    if isinstance(part.kind, Frugal):
+        cores = working(part.kind.team, cores)
+    units = sum(v.numel for v in part.writes) / part.kind.grain
     rounds = -(-units // cores) if units > cores else 1
     return max(1.0, min(units / rounds, cores))
-
-
-def is_priced(kind: Kind) -> TypeGuard[Priced]:
-    return hasattr(kind, "cycles")
-
-
-def is_chain(kind: Kind) -> TypeGuard[Chain]:
-    return kind.name == "chain"

@@ -57,7 +57,7 @@ def smallest(program: Program, op: Op, room: Room) -> int:
     op = leanest_way(op, room.cores)
     known = prospects(Job.of(program, op, room))
     best = room.machine.aligned(op.kind.scratch(room.cores))
-    for least, _, index in sorted((least, guess, i) for i, (least, guess, _) in enumerate(known.cuts)):
+    for least, _, index in sorted((least, guess, i) for i, (least, guess) in enumerate(known.ways)):
         if least >= best:
             break
         found = known.tiling(index, False)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from trainlib_deployer.kernels.row import Row
 from trainlib_deployer.kernels.table import chosen
-from trainlib_deployer.plan.cycles import is_chain
 from trainlib_deployer.plan.plan import Plan
+from trainlib_deployer.program.chain import Chain
 from trainlib_deployer.program.ir import Part
 
 
@@ -19,7 +19,7 @@ def rows_of(plan: Plan, position: int) -> tuple[Row, ...]:
 
 def row_of(part: Part, cores: int) -> Row | None:
     """A chain's row is that of its head; what follows are loops."""
-    if not is_chain(part.kind):
+    if not isinstance(part.kind, Chain):
         return chosen(part.kind, part.reads, part.writes, cores)
     head, reads, writes = part.kind.links(part.reads, part.writes)[0]
     return chosen(head, reads, writes, cores)

@@ -13,8 +13,9 @@ from itertools import pairwise
 from math import prod
 
 from trainlib_deployer.machine.machine import Machine
-from trainlib_deployer.plan.cycles import is_chain, transfer_cycles, work_cycles
+from trainlib_deployer.plan.cycles import transfer_cycles, work_cycles
 from trainlib_deployer.plan.window import Window, alike, same_layout, windows_of
+from trainlib_deployer.program.chain import Chain
 from trainlib_deployer.program.ir import Kind, Part, Program, Role, View, renamed
 
 LANE_BYTES = 104  # what a team keeps of one stream (tl_lane)
@@ -265,7 +266,7 @@ def overwritten(
     kind: Kind, slots: list[int | None], streams: list[Stream], windows: list[Sequence[Window | None]]
 ) -> int | None:
     """The stream in whose tiles a chain's result that stays inside may lie until its one follower writes over it."""
-    assert is_chain(kind)
+    assert isinstance(kind, Chain)
     using = [f for f in kind.followers if -1 in f.reads]
     for write in using[0].writes if len(using) == 1 else ():
         slot = slots[~write]
@@ -292,7 +293,7 @@ def same_bytes(one: Stream, other: Stream) -> bool:
 def updated(parts: tuple[Part, ...]) -> dict[int, int]:
     """Operands that a loop writes where it has read them, element by element: the one written to the one read."""
     first, out = parts[0], {}
-    if first.kind.name not in ("map", "chain"):
+    if not first.kind.in_place:
         return {}
     for w, view in enumerate(first.writes):
         users = [r for r, v in enumerate(first.reads) if v.tensor == view.tensor]

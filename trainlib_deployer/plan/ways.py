@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import cast
 
 from trainlib_deployer.plan.best_tiling import Job, best_tiling, prospects
-from trainlib_deployer.plan.cycles import is_chain, untiled_cycles, work_cycles
+from trainlib_deployer.plan.cycles import untiled_cycles, work_cycles
 from trainlib_deployer.plan.tiles import Room, Tiling
+from trainlib_deployer.program.chain import Chain
 from trainlib_deployer.program.ir import Frugal, Kind, Op, Part, Program
 
 AMPLE = 2  # times the scratch for all cores: with so much room it is no concern
@@ -43,7 +43,7 @@ def way(program: Program, op: Op, room: Room) -> Way | None:
     tiling = best_tiling(program, op, room)
     if tiling is not None:
         return Way(op, tiling, tiling.cycles)
-    if op.kind.scratch(room.cores) > room.capacity or is_chain(op.kind):
+    if op.kind.scratch(room.cores) > room.capacity or isinstance(op.kind, Chain):
         return None
     far = [v for v in (*op.reads, *op.writes) if v.tensor not in room.resident]
     return Way(op, None, untiled_cycles(op, far, room.machine))
@@ -59,14 +59,14 @@ def may_fit(program: Program, op: Op, room: Room) -> bool:
 def least(program: Program, op: Op, room: Room) -> int:
     """Bytes of a way, or fewer."""
     scratch = op.kind.scratch(room.cores)
-    if scratch <= room.capacity and not is_chain(op.kind):
+    if scratch <= room.capacity and not isinstance(op.kind, Chain):
         return scratch
     return prospects(Job.of(program, op, room)).fewest
 
 
 def leaner(kind: Kind, cores: int) -> Iterator[Kind]:
-    if hasattr(kind, "leaner") and kind.scratch(cores):
-        yield from cast(Frugal, kind).leaner(cores)
+    if isinstance(kind, Frugal) and kind.scratch(cores):
+        yield from kind.leaner(cores)
 
 
 def leanest_way(op: Op, cores: int) -> Op:

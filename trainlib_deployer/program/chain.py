@@ -9,19 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, cast
+from functools import partial
+from typing import Generic, TypeVar
 
-from trainlib_deployer.program.cuts import Range
-from trainlib_deployer.program.ir import Kind, Op, Part, Splittable, View, row_major
+from trainlib_deployer.program.cuts import Parts, Range
+from trainlib_deployer.program.ir import Kind, Leading, Op, Part, Splittable, View, row_major
 from trainlib_deployer.program.loop import Loop, inside
 
-
-class Head(Splittable, Protocol):
-    """An operation of one result that says which of its tiles add to what earlier ones wrote."""
-
-    def adds(self, cut: Any) -> bool: ...
-
-
+T = TypeVar("T")  # a view, or what stands for it
 Slot = int  # an operand of a chain: reads count from 0 up, writes from -1 down
 
 
@@ -36,18 +31,10 @@ class Follower:
 
 
 @dataclass(frozen=True)
-class Cut:
-    """A tile of the head. Where a result adds up over tiles, the last of them makes it final."""
-
-    head: Any
-    final: bool
-
-
-@dataclass(frozen=True)
-class Chain:
+class Chain(Splittable):
     """Reads: those of the head, then the others. Writes: the head's one, then the others."""
 
-    head: Head
+    head: Leading
     inputs: int  # reads of the head
     followers: tuple[Follower, ...]
 
@@ -59,13 +46,18 @@ class Chain:
     def scratch(self, cores: int) -> int:
         return self.head.scratch(cores)
 
-    def cuts(self) -> Iterator[Sequence[Cut]]:
-        for cuts in self.head.cuts():
-            adds = [self.head.adds(c) for c in cuts]
-            yield [Cut(c, not again) for c, again in zip(cuts, [*adds[1:], False], strict=True)]
+    @property
+    def in_place(self) -> bool:
+        return True
 
-    def part(self, cut: Cut, reads: tuple[View, ...], writes: tuple[View, ...]) -> Part:
-        first = self.head.part(cut.head, reads[: self.inputs], writes[:1])
+    def ways(self, reads: tuple[View, ...], writes: tuple[View, ...]) -> Iterator[Sequence[Part]]:
+        for tiles in self.head.ways(reads[: self.inputs], writes[:1]):
+            yield Parts(len(tiles), partial(self.tile, tiles, reads, writes))
+
+    def tile(self, tiles: Sequence[Part], reads: tuple[View, ...], writes: tuple[View, ...], at: int) -> Part:
+        """A tile of the head with what follows it. Where a result adds up over tiles, the last of them makes it
+        final."""
+        first, final = tiles[at], at + 1 == len(tiles) or not leading(tiles[at + 1].kind).accumulate
         views = Operands(list(first.reads) + list(reads[self.inputs :]), list(first.writes) + list(writes[1:]))
         whole = Operands(list(reads), list(writes))
         followers = []
@@ -76,14 +68,16 @@ class Chain:
                     views[slot] = inside(whole[slot], box)
             extents = tuple(hi - lo for lo, hi in box)
             followers.append(replace(f, loop=replace(f.loop, extents=extents)))
-        done = tuple(f for f in followers if cut.final or f.anchor >= 0)
-        kind = replace(self, head=cast(Head, first.kind), followers=done)
+        done = tuple(f for f in followers if final or f.anchor >= 0)
+        kind = replace(self, head=leading(first.kind), followers=done)
         return Part(kind, tuple(views.reads), tuple(views.writes))
 
-    def links(self, reads: Sequence[Any], writes: Sequence[Any]) -> list[tuple[Kind, tuple[Any, ...], tuple[Any, ...]]]:
+    def links(
+        self, reads: Sequence[T], writes: Sequence[T]
+    ) -> list[tuple[Leading | Loop, tuple[T, ...], tuple[T, ...]]]:
         """What is done, one after the other, each with its own of the operands given."""
         operands = Operands(list(reads), list(writes))
-        found: list[tuple[Kind, tuple[Any, ...], tuple[Any, ...]]] = [
+        found: list[tuple[Leading | Loop, tuple[T, ...], tuple[T, ...]]] = [
             (self.head, tuple(reads[: self.inputs]), tuple(writes[:1]))
         ]
         for f in self.followers:
@@ -92,16 +86,16 @@ class Chain:
 
 
 @dataclass(frozen=True)
-class Operands:
+class Operands(Generic[T]):
     """Operands by slot."""
 
-    reads: list[Any]
-    writes: list[Any]
+    reads: list[T]
+    writes: list[T]
 
-    def __getitem__(self, slot: Slot) -> Any:
+    def __getitem__(self, slot: Slot) -> T:
         return self.reads[slot] if slot >= 0 else self.writes[~slot]
 
-    def __setitem__(self, slot: Slot, value: Any) -> None:
+    def __setitem__(self, slot: Slot, value: T) -> None:
         if slot >= 0:
             self.reads[slot] = value
         else:
@@ -118,16 +112,20 @@ def place(tile: View, whole: View) -> tuple[Range, ...]:
     return tuple(box)
 
 
+def leading(kind: Kind) -> Leading:
+    assert isinstance(kind, Leading)
+    return kind
+
+
 def chain_of(op: Op) -> Chain:
     """An operation as a chain to which loops can be added."""
-    if isinstance(op.kind, Chain):
-        return op.kind
-    return Chain(cast(Head, op.kind), len(op.reads), ())
+    return op.kind if isinstance(op.kind, Chain) else Chain(leading(op.kind), len(op.reads), ())
 
 
 def followed(op: Op, follower: Op, anchor: Slot) -> Op:
     """`op`, and behind each of its tiles the same tile of a loop, whose operands have the shape of the anchor."""
-    chain = chain_of(op)
+    chain, loop = chain_of(op), follower.kind
+    assert isinstance(loop, Loop)
     known = Operands(list(op.reads), list(op.writes))
 
     def slot_of(view: View, written: bool) -> Slot:
@@ -139,7 +137,7 @@ def followed(op: Op, follower: Op, anchor: Slot) -> Op:
 
     reads = tuple(slot_of(v, False) for v in follower.reads)
     writes = tuple(slot_of(v, True) for v in follower.writes)
-    added = Follower(cast(Loop, follower.kind), reads, writes, anchor)
+    added = Follower(loop, reads, writes, anchor)
     return replace(
         op,
         kind=replace(chain, followers=(*chain.followers, added)),

@@ -1,15 +1,61 @@
-"""Cutting extents into ranges, for families that say how their operations may be tiled."""
+"""Operations cut into tiles, and extents into ranges, for families that say how they may be tiled."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache, partial
 from itertools import accumulate
 from math import prod
+from typing import Generic, TypeVar, overload
+
+from trainlib_deployer.program.ir import Part, Splittable, View
 
 Range = tuple[int, int]
+Views = tuple[View, ...]
+C = TypeVar("C")  # what a family says of one tile
 COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96)  # of tiles along a dimension
 MORE_COUNTS = (5, 10, 14, 20, 28, 40, 56, 80)  # where one dimension is cut alone, there is time to try these as well
 MOST_TILES = 96  # of one operation; finer cuts cost more than they bring
+
+
+class Parts(Sequence[Part]):
+    """The tiles of an operation, each made when it is first asked for."""
+
+    def __init__(self, count: int, make: Callable[[int], Part]) -> None:
+        self.size, self.make = count, cache(make)
+
+    def __len__(self) -> int:
+        return self.size
+
+    @overload
+    def __getitem__(self, at: int) -> Part: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[Part]: ...
+
+    def __getitem__(self, at: int | slice) -> Part | Sequence[Part]:
+        places = range(self.size)[at]
+        return self.make(places) if isinstance(places, int) else [self.make(k) for k in places]
+
+
+class Cuttable(Splittable, Generic[C]):
+    """An operation whose family says what each tile is, and which operation does it."""
+
+    @abstractmethod
+    def cuts(self) -> Iterator[Sequence[C]]:
+        """Ways to do it in tiles, one after the other; together they give the very same bits. Each tile is a cut."""
+
+    @abstractmethod
+    def part(self, cut: C, reads: Views, writes: Views) -> Part:
+        """The operation of one tile."""
+
+    def ways(self, reads: Views, writes: Views) -> Iterator[Sequence[Part]]:
+        for cuts in self.cuts():
+            yield Parts(len(cuts), partial(self.numbered, cuts, reads, writes))
+
+    def numbered(self, cuts: Sequence[C], reads: Views, writes: Views, at: int) -> Part:
+        return self.part(cuts[at], reads, writes)
 
 
 def working(team: int, cores: int) -> int:

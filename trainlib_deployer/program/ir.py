@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from math import prod
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from trainlib_deployer.machine.costs import Costs
@@ -207,35 +208,59 @@ def split_strides(shape: Shape, strides: Shape, target: Shape) -> Shape | None:
     return tuple(reversed(out))
 
 
-class Kind(Protocol):
-    """What an operation is: a frozen record of its attributes, declared in the file of its family (ops/)."""
+class Kind(ABC):
+    """What an operation is: a frozen record of its attributes, declared in the file of its family (ops/).
+
+    What it has no answer of its own to, has one that holds for all. What only some can do, they inherit: Splittable,
+    Leading, Frugal, Priced."""
 
     @property
+    @abstractmethod
     def name(self) -> str: ...
 
     def macs(self) -> int:
         """Multiply-adds."""
-        ...
+        return 0
 
     def scratch(self, cores: int) -> int:
         """Bytes of scratch memory that all cores share during the call."""
-        ...
+        return 0
+
+    @property
+    def grain(self) -> int:
+        """Results that a core makes at a time."""
+        return 16
+
+    @property
+    def strided(self) -> bool:
+        """Its operands may lie in any order."""
+        return False
+
+    @property
+    def in_place(self) -> bool:
+        """It may write an element where it has read the same one."""
+        return False
 
 
-class Frugal(Kind, Protocol):
+class Frugal(Kind):
     """An operation whose scratch grows with the cores that work."""
 
+    @property
+    @abstractmethod
+    def team(self) -> int:
+        """Cores that work, with scratch for each; 0: all."""
+
+    @abstractmethod
     def leaner(self, cores: int) -> Iterator[Frugal]:
         """The same bits from less and less scratch, in more cycles."""
-        ...
 
 
-class Priced(Kind, Protocol):
+class Priced(Kind):
     """An operation that knows what it takes; everything else is priced by its elements."""
 
+    @abstractmethod
     def cycles(self, cores: int, costs: Costs) -> float:
         """Of the slowest core."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -247,16 +272,21 @@ class Part:
     writes: tuple[View, ...]
 
 
-class Splittable(Kind, Protocol):
+class Splittable(Kind):
     """An operation that can be cut into tiles."""
 
-    def cuts(self) -> Iterator[Sequence[Any]]:
-        """Ways to do it in tiles, one after the other; together they give the very same bits. Each tile is a cut."""
-        ...
+    @abstractmethod
+    def ways(self, reads: tuple[View, ...], writes: tuple[View, ...]) -> Iterator[Sequence[Part]]:
+        """Ways to do it in tiles, one after the other; together they give the very same bits."""
 
-    def part(self, cut: Any, reads: tuple[View, ...], writes: tuple[View, ...]) -> Part:
-        """The operation of one tile."""
-        ...
+
+class Leading(Splittable):
+    """One of a single result, which loops may follow tile by tile."""
+
+    @property
+    @abstractmethod
+    def accumulate(self) -> bool:
+        """It adds to what is there already, as a tile does that goes on with the sums of the one before."""
 
 
 @dataclass(frozen=True)

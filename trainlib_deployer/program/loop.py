@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import prod
 
-from trainlib_deployer.program.cuts import Range, outer_cuts
+from trainlib_deployer.program.cuts import Cuttable, Range, outer_cuts
 from trainlib_deployer.program.expr import Instr, Reduction
 from trainlib_deployer.program.ir import DType, Part, Shape, View
 
 
 @dataclass(frozen=True)
-class Loop:
+class Loop(Cuttable[tuple[Range, ...]]):
     """Values are numbered: inputs, then `body`, then `reductions`, then `post`.
 
     Every operand view that is read has the shape `extents`; every view written has `parallel`.
@@ -47,8 +47,17 @@ class Loop:
     def flops(self) -> int:
         return prod(self.extents) * (len(self.body) + len(self.reductions)) + prod(self.parallel) * len(self.post)
 
-    def scratch(self, cores: int) -> int:
-        return 0
+    @property
+    def grain(self) -> int:
+        return 1 if self.reductions else 4
+
+    @property
+    def strided(self) -> bool:
+        return True
+
+    @property
+    def in_place(self) -> bool:
+        return not self.reductions
 
     def cuts(self) -> Iterator[list[tuple[Range, ...]]]:
         """Over the parallel dimensions, outermost first: every result is still folded in one piece."""
