@@ -1225,3 +1225,49 @@ cases(
     spread(3, 11),
     fixed(torch.arange(33).reshape(3, 11) % 9 == 4),
 )
+
+# ---- values at computed places
+
+cases(
+    "places",
+    {
+        "bicubic, mirrored": lambda x, g: F.grid_sample(x, g, "bicubic", "reflection", align_corners=True),
+        "nearest": lambda x, g: F.grid_sample(x, g, "nearest", "border", align_corners=False),
+        "bilinear, mirrored": lambda x, g: F.grid_sample(x, g, "bilinear", "reflection", align_corners=False),
+    },
+    (2, 3, 5, 7),
+    uniform((2, 4, 3, 2), -1.7, 1.7),
+)
+case(
+    "places",
+    "volume",
+    lambda x, t: F.grid_sample(x, F.affine_grid(t, [2, 1, 2, 3, 4], align_corners=True), align_corners=True),
+    (2, 3, 5, 3, 2),
+    (2, 3, 4),
+)
+
+
+# ---- interpolation
+
+
+def resize(mode: str, **settings: Any) -> Callable[..., Any]:
+    return lambda x: F.interpolate(x, mode=mode, **settings)
+
+
+cases(
+    "interpolation",
+    {
+        "antialiased": resize("bilinear", size=(3, 2), antialias=True),
+        "antialiased bicubic": resize("bicubic", scale_factor=(0.4, 1.5), antialias=True, align_corners=True),
+    },
+    (2, 3, 7, 5),
+)
+cases(
+    "interpolation",
+    {
+        "nearest of a volume": resize("nearest", size=(4, 7, 2)),
+        "nearest-exact of a volume": resize("nearest-exact", scale_factor=(0.5, 1.4, 2)),
+        "areas of a volume": resize("area", scale_factor=(0.7, 0.5, 1)),
+    },
+    (1, 2, 3, 5, 2),
+)

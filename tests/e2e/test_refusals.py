@@ -118,12 +118,6 @@ CASES = {
         layer="",
         remedy="momentum=0.1",
     ),
-    "grid_sample": Case(
-        "return F.grid_sample(h, torch.zeros(2, 3, 3, 2), mode='bicubic', align_corners=False)  # here",
-        "'grid_sample'",
-        shape=IMAGE,
-        remedy="mode='bilinear'",
-    ),
     "fake quantisation": Case(
         "return torch.fake_quantize_per_tensor_affine(h, 0.1, 0, -128, 127)  # here",
         "'fake_quantize_per_tensor_affine'",

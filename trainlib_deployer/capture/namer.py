@@ -104,7 +104,7 @@ class Namer(TorchFunctionMode):
         name = function_name(func)
         origin = Origin("forward", layer, name, call, user_line(sys._getframe(1)))
         with annotations_of_nodes.annotate({TAG: origin}):
-            rewrite = REWRITES.get(func)
+            rewrite = REWRITES.get(getattr(func, "_qualified_op_name", func))  # packages' operations by their names
             result = rewrite(*args, **kwargs) if rewrite is not None else NotImplemented
             if result is NotImplemented:
                 result = func(*args, **kwargs)

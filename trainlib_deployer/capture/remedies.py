@@ -36,8 +36,6 @@ FLOAT32 = "stay in float32: leave out .double(), .half() and dtype="
 SCALED = "train in float32 and quantise after training"
 
 REMEDIES: dict[str, str] = {
-    "grid_sample": "use mode='bilinear' and padding_mode='zeros' or 'border'",
-    "interpolate": "use mode='nearest' with a whole scale factor, or ConvTranspose2d",
     "ctc_loss": "use CrossEntropyLoss over aligned labels",
     "_ctc_loss": "use CrossEntropyLoss over aligned labels",
     "sort": ORDER,
@@ -85,7 +83,6 @@ FAMILIES = {
     "_sparse": DENSE,
     "fake_quantize": SCALED,
     "quantize": SCALED,
-    "upsample": "use F.interpolate with mode='nearest' and a whole scale factor, or ConvTranspose2d",
 }
 
 GENERAL = "docs/operations.md lists the operations that can be deployed"

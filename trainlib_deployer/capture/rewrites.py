@@ -15,6 +15,7 @@ from trainlib_deployer.capture.batch_counts import Share
 from trainlib_deployer.capture.recurrent import REWRITES as RECURRENT
 from trainlib_deployer.capture.rewrites_fractional import REWRITES as FRACTIONAL
 from trainlib_deployer.capture.rewrites_norm import REWRITES as NORM
+from trainlib_deployer.capture.rewrites_sampling import REWRITES as SAMPLING
 from trainlib_deployer.capture.rewrites_selection import REWRITES as SELECTION
 from trainlib_deployer.capture.rewrites_spectral import REWRITES as SPECTRAL
 from trainlib_deployer.capture.rewrites_vision import REWRITES as VISION
@@ -270,6 +271,7 @@ REWRITES: dict[Any, Callable[..., Any]] = {
     **FRACTIONAL,
     **NORM,
     **RECURRENT,
+    **SAMPLING,
     **SPECTRAL,
     **SELECTION,
     **VISION,

@@ -199,31 +199,13 @@ def lp_pool3d(x: Tensor, norm_type: float, kernel_size: Any, stride: Any = None,
     return total.pow(1.0 / norm_type)
 
 
-def interpolate(
-    x: Tensor,
-    size: Any = None,
-    scale_factor: Any = None,
-    mode: str = "nearest",
-    align_corners: bool | None = None,
-    recompute_scale_factor: bool | None = None,
-    antialias: bool = False,
-) -> Any:
-    """Between pixels, then between planes."""
-    if mode != "trilinear":
+def interpolate(x: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest", **_: Any) -> Any:
+    """By means over areas: the other modes are products with fixed matrices."""
+    if mode != "area" or x.dim() != 5:
         return NotImplemented
-    sizes = None if size is None else triple(size)
-    factors = None if scale_factor is None else triple(scale_factor)
-
-    def linear(x: Tensor, size: Any, factor: Any) -> Tensor:
-        return F.interpolate(x, size, factor, "bilinear", align_corners, recompute_scale_factor)
-
-    def flat(x: Tensor) -> Tensor:
-        return linear(x, sizes and sizes[1:], factors and factors[1:])
-
-    def deep(x: Tensor) -> Tensor:
-        return linear(x, sizes and [sizes[0], x.shape[-1]], factors and [factors[0], 1.0])
-
-    return by_planes(x, flat, deep)
+    if size is None:
+        size = [math.floor(n * f) for n, f in zip(x.shape[2:], triple(scale_factor), strict=True)]
+    return adaptive_avg_pool3d(x, triple(size))
 
 
 def pad(x: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import torch
@@ -22,6 +23,11 @@ RESIZES = (
     (aten.upsample_linear1d, aten.upsample_linear1d_backward, 1, True),
     (aten.upsample_bilinear2d, aten.upsample_bilinear2d_backward, 2, True),
     (aten.upsample_bicubic2d, aten.upsample_bicubic2d_backward, 2, True),
+    (aten._upsample_bilinear2d_aa, aten._upsample_bilinear2d_aa_backward, 2, True),
+    (aten._upsample_bicubic2d_aa, aten._upsample_bicubic2d_aa_backward, 2, True),
+    (aten.upsample_nearest3d, aten.upsample_nearest3d_backward, 3, False),
+    (aten._upsample_nearest_exact3d, aten._upsample_nearest_exact3d_backward, 3, False),
+    (aten.upsample_trilinear3d, aten.upsample_trilinear3d_backward, 3, True),
 )
 
 
@@ -40,8 +46,9 @@ def along(b: Builder, x: View, dim: int, matrix: View) -> View:
     if dim == len(x.shape) - 1:
         rows = b.reshape(x, (x.numel // x.shape[dim], x.shape[dim]))
         return b.reshape(product(b, rows, matrix), shape)
-    planes = x.numel // (x.shape[dim] * x.shape[dim + 1])
-    seen = b.reshape(x, (planes, x.shape[dim], x.shape[dim + 1]))
+    inner = prod(x.shape[dim + 1 :])
+    planes = x.numel // (x.shape[dim] * inner)
+    seen = b.reshape(x, (planes, x.shape[dim], inner))
     left = matrix.permuted((1, 0)).expanded((planes, after, x.shape[dim]))
     return b.reshape(product(b, left, seen), shape)
 
