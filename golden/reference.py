@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import nn
+from torch.optim.lr_scheduler import ReduceLROnPlateau
 from torch.utils import _pytree as pytree
 
 from golden.borrow import borrowed, uncompiled
@@ -101,11 +102,18 @@ def training(
             if p.grad is not None and p.numel():
                 record[step, "gradient", name] = array(p.grad)
         if last:
-            update(task, parameters, optimizer, scheduler)
+            update(task, parameters, optimizer, scheduler, float(loss))
         record_state(record, step, module, optimizer, before, by_value=dtype is torch.float64 and not noise)
 
 
-def update(task: Task, parameters: Mapping[str, nn.Parameter], optimizer: torch.optim.Optimizer, schedule: Any) -> None:
+def update(
+    task: Task,
+    parameters: Mapping[str, nn.Parameter],
+    optimizer: torch.optim.Optimizer,
+    schedule: Any,
+    loss: float,
+) -> None:
+    """What a scheduler watches is the loss of the last sample."""
     if task.clip_norm is not None:
         torch.nn.utils.clip_grad_norm_(parameters.values(), task.clip_norm)
     if task.clip_value is not None:
@@ -114,7 +122,7 @@ def update(task: Task, parameters: Mapping[str, nn.Parameter], optimizer: torch.
     if schedule is not None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the copy's optimizer does not count its steps for it
-            schedule.step()
+            schedule.step(*([loss] if isinstance(schedule, ReduceLROnPlateau) else []))
 
 
 @dataclass(frozen=True)

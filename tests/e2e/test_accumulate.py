@@ -132,8 +132,7 @@ def test_schedule(project: Path) -> None:
 
 
 REFUSED: list[tuple[dict[str, Any], type[Exception], str]] = [
-    ({"schedule": lr_scheduler.ReduceLROnPlateau}, Unsupported, "depends on what is measured"),
-    ({"schedule": lambda o: lr_scheduler.OneCycleLR(o, 0.3, 9)}, Unsupported, "more than the learning rate"),
+    ({"schedule": lambda o: lr_scheduler.ReduceLROnPlateau(o, "max")}, Unsupported, "something else than the loss"),
     ({"schedule": lambda o: lr_scheduler.LambdaLR(o, [lambda e: e, lambda e: 1])}, Unsupported, "ratio of the groups"),
     ({"schedule": lambda o: lr_scheduler.StepLR(momentum(nn.Linear(1, 1).parameters()), 1)}, UsageError, "another"),
     ({"schedule": lambda o: 3}, UsageError, "'scheduler' is an int"),
@@ -190,7 +189,7 @@ def test_from_a_file(tmp_path: Path, project: Path) -> None:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
     user = user_model.load(str(tmp_path / "net.py"), steps=3, accumulate=2)
-    assert (len(user.samples), user.rates, user.clip_norm) == (6, (0.01, 0.005, 0.0025), 0.7)
+    assert (len(user.samples), user.schedule.rates, user.clip_norm) == (6, (0.01, 0.005, 0.0025), 0.7)
     pipeline.deploy_user_model(user, Options(resolve(None, None, "1M", None), project, 3, 2))
     for name in ("shapes.py", "parts/layers.py", "net.py"):
         (tmp_path / name).unlink()

@@ -47,7 +47,7 @@ def deployed(out: Path, seed: int = 1, **options: Any) -> tuple[Deployment, Net,
     net = Net()
     data = [sample() for _ in range(STEPS)]
     optimizer = torch.optim.Adam(net.parameters(), lr=0.01)
-    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 2)
+    scheduler = torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.03, total_steps=9)  # changes beta1, too
     options = {"cores": 4, "l1": "64k", "l2": "1M", "steps": STEPS, "scheduler": scheduler, **options}
     made = deploy(net, *data[0], loss=loss, optimizer=optimizer, data=data, out=out, **options)
     return made, net, data

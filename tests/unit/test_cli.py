@@ -311,7 +311,7 @@ def test_a_bad_file_changes_nothing(calls: Calls, change: str, phrase: str) -> N
 
 
 def test_unsupported_scheduler_is_exit_4(calls: Calls) -> None:
-    Path("net.py").write_text(NET + "scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer)\n")
+    Path("net.py").write_text(NET + "scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, 'max')\n")
     assert call("--model", "net.py").exit_code == 4
 
 

@@ -406,10 +406,19 @@ def test_own_optimizer_class(tmp_path: Path) -> None:
     assert spec.kind == "Mine" and spec.own is not None and spec.own.__name__ == "Mine"
 
 
-def test_scheduler_that_measures_is_unsupported(tmp_path: Path) -> None:
-    optimizer = "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
-    with pytest.raises(Unsupported, match="ReduceLROnPlateau"):
-        user(tmp_path, GOOD + optimizer + "scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer)\n")
+SCHEDULES = {
+    "ReduceLROnPlateau(optimizer, 'max')": "something else than the loss",
+    "OneCycleLR(optimizer, 0.1, total_steps=9, base_momentum=[0.8, 0.7])": "different momenta",
+    "LambdaLR(optimizer, [lambda e: e, lambda e: 1])": "ratio of the groups",
+}
+
+
+@pytest.mark.parametrize("made", SCHEDULES)
+def test_schedulers_that_are_unsupported(tmp_path: Path, made: str) -> None:
+    groups = "[{'params': [first]}, {'params': rest}]"
+    made_over = f"first, *rest = model.parameters()\noptimizer = torch.optim.SGD({groups}, lr=0.1)\n"
+    with pytest.raises(Unsupported, match=SCHEDULES[made]):
+        user(tmp_path, GOOD + made_over + f"scheduler = torch.optim.lr_scheduler.{made}\n")
 
 
 # ---- --input and --weights

@@ -26,7 +26,7 @@ def plan_json(user: UserModel, plan: Plan, traces: list[Trace], steps: int, accu
             "name": plan.program.name,
             "steps": steps,
             "accumulate": accumulate,
-            "scheduled": bool(user.rates),
+            "scheduled": bool(user.schedule.rates),
             "parameters": parameters(plan),
         },
         "target": {

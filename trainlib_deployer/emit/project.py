@@ -47,7 +47,7 @@ from trainlib_deployer.ops.random import KEY
 from trainlib_deployer.plan.plan import Buffer, Plan
 from trainlib_deployer.plan.rows import rows_called
 from trainlib_deployer.plan.tiles import LANE_BYTES
-from trainlib_deployer.program.ir import LEARNING_RATE, STEP, DType, Op, Role, Tensor, View
+from trainlib_deployer.program.ir import LEARNING_RATE, MOMENTUM, STEP, DType, Op, Role, Tensor, View
 from trainlib_deployer.state.image import image_bytes
 from trainlib_deployer.state.layout import Layout
 from trainlib_deployer.user.model import UserModel
@@ -143,10 +143,8 @@ class Project:
         operations = self.operations(tables)
         arguments = self.arguments
         levels = [self.level(name) for name in self.plan.levels]
-        names = self.at.names
         signature = ", ".join(f"const {a['c_type']} *{a['name']}" for a in arguments)
         inputs = ", ".join(f"const {a['c_type']} *{a['name']}" for a in arguments if a["is_input"])
-        counter = next((n for n, t in program.tensors.items() if t.role is Role.SCALAR and n == STEP), None)
         return {
             "version": __version__,
             "model": program.name,
@@ -168,8 +166,8 @@ class Project:
             "loops": [loop_entry(*entry) for entry in self.library.source()],
             "step_parameters": signature,
             "forward_parameters": inputs,
-            "step_counter": f"net_{self.plan.home[STEP].level.lower()}.{names[STEP]}" if counter else "",
-            "learning_rate_at": f"net_{self.plan.home[LEARNING_RATE].level.lower()}.{names[LEARNING_RATE]}",
+            "step_counter": self.scalar_at(STEP),
+            "learning_rate_at": self.scalar_at(LEARNING_RATE),
             "learning_rate": literal(float(self.user.optimizer.groups[0].hyper["lr"]), DType.F32),
             "loss_pointer": self.at.pointer(View.whole(program.tensors[program.loss])),
             **self.state(),
@@ -177,7 +175,9 @@ class Project:
             "steps": self.steps,
             "accumulate": self.accumulate,
             "draws": KEY in program.tensors,
-            "learning_rates": [literal(r, DType.F32) for r in self.user.rates],
+            "schedules": self.schedules,
+            "step_settings": self.step_settings(),
+            "momentum_at": self.scalar_at(MOMENTUM),
             "persistent_traces": [self.trace_entry(t) for t in self.traces_after.get(None, ())],
             "traces": [self.trace_entry(t) for t in self.traces],
             "trace_names": [string_lines(f"{t.kind} {t.name}") for t in self.traces],
@@ -187,6 +187,24 @@ class Project:
             "plan": self.plan,
             **poison_context(self.plan, self.at),
         }
+
+    def scalar_at(self, name: str) -> str:
+        """Where the caller of a step sets it; nowhere, if the program has none."""
+        if name not in self.plan.program.tensors:
+            return ""
+        return f"net_{self.plan.home[name].level.lower()}.{self.at.names[name]}"
+
+    @cached_property
+    def schedules(self) -> list[dict[str, Any]]:
+        """Tables of what the verification run gives to each update."""
+        known = self.user.schedule
+        named = {"NET_LEARNING_RATES": known.rates, "NET_MOMENTA": known.momenta}
+        return [{"name": n, "values": [literal(v, DType.F32) for v in row]} for n, row in named.items() if row]
+
+    def step_settings(self) -> str:
+        """What the verification run gives to a step besides its sample."""
+        update = "step / NET_ACCUMULATE" if self.accumulate > 1 else "step"
+        return ", ".join(f"{s['name']}[{update}]" for s in self.schedules) or "NET_LEARNING_RATE"
 
     def state(self) -> dict[str, Any]:
         layout = Layout.of_program(self.plan.program)
@@ -272,7 +290,8 @@ class Project:
             "arguments": [{"name": n, "role": role, **shaped(t)} for n, role, t in given],
             "outputs": [{"name": n, "function": f, **shaped(t)} for f, (n, t) in zip(functions, got, strict=True)],
             "learning_rate": float(self.user.optimizer.groups[0].hyper["lr"]),
-            "rates": list(self.user.rates),
+            "rates": list(self.user.schedule.rates),
+            "momenta": list(self.user.schedule.momenta),
         }
 
     def samples(self) -> dict[str, int]:

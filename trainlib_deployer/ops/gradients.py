@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trainlib_deployer.ops.build import Builder, Where
-from trainlib_deployer.ops.optim import entitle, state
+from trainlib_deployer.ops.update import entitle, state
 from trainlib_deployer.program.expr import Expr, Operand, apply, call, select
 from trainlib_deployer.program.ir import DType, View
 

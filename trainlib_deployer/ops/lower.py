@@ -16,12 +16,14 @@ from trainlib_deployer.capture.slots import Captured, Slot
 from trainlib_deployer.errors import Unsupported
 from trainlib_deployer.ops.build import Builder, Where
 from trainlib_deployer.ops.gradients import accumulated, clipped_by_norm, clipped_by_value
-from trainlib_deployer.ops.optim import OPTIMIZERS, Group, Parameter, entitle
+from trainlib_deployer.ops.optim import OPTIMIZERS
 from trainlib_deployer.ops.optim_state import take_state
 from trainlib_deployer.ops.own_optimizer import own_optimizer
+from trainlib_deployer.ops.plateau import on_plateau
 from trainlib_deployer.ops.registry import RULES
+from trainlib_deployer.ops.update import Group, Parameter, entitle
 from trainlib_deployer.program.expr import apply
-from trainlib_deployer.program.ir import LEARNING_RATE, STEP, DType, Program, Role, Tensor, View
+from trainlib_deployer.program.ir import LEARNING_RATE, MOMENTUM, STEP, DType, Program, Role, Tensor, View
 from trainlib_deployer.torch_types import CALCULATED, HANDED_OVER, value_fault
 from trainlib_deployer.user.model import Group as Settings
 from trainlib_deployer.user.model import UserModel
@@ -193,7 +195,7 @@ def relaid(b: Builder, view: View) -> bool:
 
 
 def updates(b: Builder, user: UserModel, gradients: dict[str, View], accumulate: int) -> None:
-    spec = user.optimizer
+    spec, schedule = user.optimizer, user.schedule
     lr, step = scalar(b, LEARNING_RATE, DType.F32), scalar(b, STEP, DType.I32)
     if accumulate > 1:
         gradients = accumulated(b, gradients, step, accumulate)
@@ -206,6 +208,10 @@ def updates(b: Builder, user: UserModel, gradients: dict[str, View], accumulate:
         gradients = clipped_by_norm(b, gradients, user.clip_norm)
     if user.clip_value is not None:
         gradients = clipped_by_value(b, gradients, user.clip_value)
+    rates = [group_rate(b, spec.groups, i, lr) for i in range(len(spec.groups))]
+    if schedule.plateau is not None:
+        rates = on_plateau(b, schedule.plateau, list(zip(rates, map(own_rate, spec.groups), strict=True)))
+    momentum = scalar(b, MOMENTUM, DType.F32) if schedule.momenta else None
     for index, group in enumerate(spec.groups):
         parameters = [
             Parameter(n, View.whole(b.program.tensors[n]), gradients[n]) for n in group.names if n in gradients
@@ -213,12 +219,8 @@ def updates(b: Builder, user: UserModel, gradients: dict[str, View], accumulate:
         if not parameters:
             continue
         b.where = Where("update", "", spec.kind.lower())
-        ratio = rate_ratio(spec.groups, index)
-        rate = lr
-        if ratio != 1.0:
-            rate = b.map(lambda v, r=ratio: v * r, lr, suffix=f"lr{index}")
-            entitle(b, f"group {index}", "learning rate")
-        settings = Group({**group.hyper, "kind": spec.kind, "defaults": spec.defaults}, rate, step, index)
+        hyper = {**group.hyper, "kind": spec.kind, "defaults": spec.defaults}
+        settings = Group(hyper, rates[index], step, index, momentum)
         if spec.own is not None:
             own_optimizer(b, spec, settings, parameters)
         else:
@@ -226,9 +228,20 @@ def updates(b: Builder, user: UserModel, gradients: dict[str, View], accumulate:
     take_state(b.program, spec)
 
 
+def group_rate(b: Builder, groups: Sequence[Settings], index: int, lr: View) -> View:
+    """A group's learning rate of that which the caller gives, the first group's."""
+    ratio = rate_ratio(groups, index)
+    if ratio == 1.0:
+        return lr
+    b.where = Where("update", "", "rate")
+    made = b.map(lambda v: v * ratio, lr, suffix=f"lr{index}")
+    entitle(b, f"group {index}", "learning rate")
+    return made
+
+
 def rate_ratio(groups: Sequence[Settings], index: int) -> float:
     """A group's learning rate as a multiple of the first group's, which is the one that the caller gives."""
-    first, own = (float(g.hyper.get("initial_lr", g.hyper["lr"])) for g in (groups[0], groups[index]))
+    first, own = own_rate(groups[0]), own_rate(groups[index])
     if first == own:
         return 1.0
     if first == 0.0:
@@ -237,6 +250,10 @@ def rate_ratio(groups: Sequence[Settings], index: int) -> float:
             remedy="freeze its parameters with requires_grad_(False), or give the other group first",
         )
     return own / first
+
+
+def own_rate(group: Settings) -> float:
+    return float(group.hyper.get("initial_lr", group.hyper["lr"]))
 
 
 def scalar(b: Builder, name: str, dtype: DType) -> View:

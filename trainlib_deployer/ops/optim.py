@@ -1,52 +1,18 @@
 """Optimizers: the update of every parameter as pointwise loops, in PyTorch's own order of arithmetic.
 
-`lr` and `step` are run-time scalars. A group whose learning rate differs from the first group's gets a constant
-factor on `lr`.
+`lr` and `step` are run-time scalars, and so is the momentum where a scheduler changes it. A group whose learning rate
+differs from the first group's gets a constant factor on `lr`.
 Bias corrections 1 - beta^t are carried as c <- beta*c + (1 - beta), which keeps full precision in the first steps.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Callable, Sequence
 
-import numpy as np
-
-from trainlib_deployer.ops.build import Builder, Where
+from trainlib_deployer.ops.build import Builder
+from trainlib_deployer.ops.update import Group, Hyper, Parameter, scalars, update
 from trainlib_deployer.program.expr import Expr, Operand, apply, call, select
-from trainlib_deployer.program.ir import DType, Role, Tensor, View
-
-Hyper = Mapping[str, Any]
-Formula = Callable[..., Sequence[Operand]]
-
-
-@dataclass(frozen=True)
-class Parameter:
-    """What a rule updates: the parameter and its gradient, both dense."""
-
-    name: str
-    value: View
-    gradient: View
-
-    @property
-    def layer(self) -> str:
-        return self.name.rpartition(".")[0]
-
-
-@dataclass
-class Group:
-    """Parameters under the same settings, and the run-time scalars they share."""
-
-    hyper: Hyper
-    lr: View
-    step: View  # updates so far
-    index: int
-
-    @property
-    def function(self) -> str:
-        return str(self.hyper["kind"]).lower()
-
+from trainlib_deployer.program.ir import View
 
 Rule = Callable[[Builder, Group, list[Parameter]], None]
 OPTIMIZERS: dict[str, Rule] = {}
@@ -59,55 +25,6 @@ def optimizer(*names: str) -> Callable[[Rule], Rule]:
         return rule
 
     return register
-
-
-def state(b: Builder, name: str, shape: tuple[int, ...], value: float = 0.0) -> View:
-    """A tensor that lives from step to step."""
-    tensor = Tensor(b.fresh(name), shape, DType.F32, Role.STATE, b.where.layer, b.where.source)
-    b.program.tensors[tensor.name] = tensor
-    b.program.values[tensor.name] = np.full(shape, value, np.float32)
-    return View.whole(tensor)
-
-
-def update(
-    b: Builder,
-    group: Group,
-    q: Parameter,
-    labels: Sequence[str],
-    formula: Formula,
-    *extra: View,
-    initial: Mapping[str, float] | None = None,
-) -> None:
-    """One loop: formula(p, g, lr, extra..., states...) gives the new (p, states...)."""
-    b.where = Where("update", q.layer, group.function)
-    states = [state(b, f"{q.name}.{label}", q.value.shape, (initial or {}).get(label, 0.0)) for label in labels]
-    into = [q.value, *states]
-    reads = [q.value, q.gradient, group.lr, *extra, *states]
-    b.maps(formula, *reads, dtypes=(None,) * len(into), shape=q.value.shape, into=into)
-    entitle(b, q.name, group.function)
-
-
-def entitle(b: Builder, subject: str, function: str) -> None:
-    """Name the newest operation for people: `stack1.conv1.weight: sgd`."""
-    b.program.ops[-1] = replace(b.program.ops[-1], name=f"{subject}: {function}")
-
-
-def scalars(
-    b: Builder,
-    group: Group,
-    what: str,
-    formula: Formula,
-    reads: Sequence[View],
-    states: Mapping[str, float],
-    results: int = 0,
-) -> tuple[View, ...]:
-    """Numbers that all parameters of a group share: formula(reads..., states...) gives (results..., new states...)."""
-    b.where = Where("update", "", group.function)
-    kept = [state(b, f"group{group.index}.{label}", (), value) for label, value in states.items()]
-    into = [*[None] * results, *kept]
-    written = b.maps(formula, *reads, *kept, dtypes=(None,) * len(into), shape=(), into=into, suffix=what)
-    entitle(b, f"group {group.index}", f"{group.function}, {what.replace('_', ' ')}")
-    return written
 
 
 def signed(hyper: Hyper, g: Expr) -> Expr:
@@ -133,7 +50,7 @@ def moved(p: Expr, lr: Expr, direction: Expr) -> Expr:
     return apply("fma", [-lr, direction, p])
 
 
-def averaged(average: Expr, g: Expr, beta: float) -> Expr:
+def averaged(average: Expr, g: Expr, beta: Expr | float) -> Expr:
     """beta * average + (1 - beta) * g."""
     return apply("fma", [g - average, 1.0 - beta, average])
 
@@ -143,25 +60,26 @@ def mean_square(average: Expr, g: Expr, beta: float) -> Expr:
     return apply("fma", [g * (1.0 - beta), g, average * beta])
 
 
-def betas_of(h: Hyper) -> tuple[float, float]:
-    first, second = h.get("betas", (0.9, 0.999))
-    return float(first), float(second)
+def bias_correction(b: Builder, group: Group, beta: View | float, label: str) -> View:
+    """1 - beta^t, advanced once an update; PyTorch takes the power of a beta that changes."""
+    if isinstance(beta, View):
 
+        def power(beta: Expr, step: Expr) -> Sequence[Operand]:
+            return (-call("expm1", (step.float() + 1.0) * call("log", beta)),)
 
-def bias_correction(b: Builder, group: Group, beta: float, label: str) -> View:
-    """1 - beta^t, advanced once an update."""
+        return scalars(b, group, label, power, [beta, group.step], {}, results=1)[0]
     return scalars(b, group, label, lambda c: (c * beta + (1.0 - beta),), [], {label: 0.0})[0]
 
 
 @optimizer("SGD")
 def sgd(b: Builder, group: Group, parameters: list[Parameter]) -> None:
     h = group.hyper
-    momentum, dampening = float(h.get("momentum", 0.0)), float(h.get("dampening", 0.0))
+    dampening = float(h.get("dampening", 0.0))
 
     def plain(p: Expr, g: Expr, lr: Expr) -> Sequence[Operand]:
         return (moved(p, lr, decayed(h, signed(h, g), p)),)
 
-    def heavy(p: Expr, g: Expr, lr: Expr, step: Expr, buf: Expr) -> Sequence[Operand]:
+    def heavy(p: Expr, g: Expr, lr: Expr, step: Expr, momentum: Expr, buf: Expr) -> Sequence[Operand]:
         d = decayed(h, signed(h, g), p)
         later = buf * momentum + d * (1.0 - dampening)
         new = later if dampening == 0 else select(step.equals(0), d, later)
@@ -169,8 +87,8 @@ def sgd(b: Builder, group: Group, parameters: list[Parameter]) -> None:
         return moved(p, lr, direction), new
 
     for q in parameters:
-        if momentum:
-            update(b, group, q, ["momentum_buffer"], heavy, group.step)
+        if group.momentum:
+            update(b, group, q, ["momentum_buffer"], heavy, group.step, group.momentum)
         else:
             update(b, group, q, [], plain)
 
@@ -178,7 +96,7 @@ def sgd(b: Builder, group: Group, parameters: list[Parameter]) -> None:
 @optimizer("Adam", "AdamW")
 def adam(b: Builder, group: Group, parameters: list[Parameter]) -> None:
     h = group.hyper
-    beta1, beta2 = betas_of(h)
+    beta1, beta2 = group.betas
     eps, amsgrad = float(h.get("eps", 1e-8)), bool(h.get("amsgrad"))
     decoupled = bool(h.get("decoupled_weight_decay")) or h.get("kind") == "AdamW"
     c1 = bias_correction(b, group, beta1, "correction1")
@@ -189,7 +107,9 @@ def adam(b: Builder, group: Group, parameters: list[Parameter]) -> None:
 
     shared = scalars(b, group, "rate", rates, [group.lr, c1, c2], {}, results=2)
 
-    def formula(p: Expr, g: Expr, lr: Expr, rate: Expr, root: Expr, m: Expr, v: Expr, *top: Expr) -> Sequence[Operand]:
+    def formula(
+        p: Expr, g: Expr, lr: Expr, rate: Expr, root: Expr, beta1: Expr, m: Expr, v: Expr, *top: Expr
+    ) -> Sequence[Operand]:
         p, g = both_decays(h, p, signed(h, g), lr, decoupled)
         m = averaged(m, g, beta1)
         v = mean_square(v, g, beta2)
@@ -199,19 +119,19 @@ def adam(b: Builder, group: Group, parameters: list[Parameter]) -> None:
 
     labels = ("exp_avg", "exp_avg_sq", "max_exp_avg_sq")[: 3 if amsgrad else 2]
     for q in parameters:
-        update(b, group, q, labels, formula, *shared)
+        update(b, group, q, labels, formula, *shared, beta1)
 
 
 @optimizer("NAdam")
 def nadam(b: Builder, group: Group, parameters: list[Parameter]) -> None:
     """mu(t) = beta1 (1 - 0.5 * 0.96^(t * momentum_decay)); the power is carried from step to step."""
     h = group.hyper
-    beta1, beta2 = betas_of(h)
+    beta1, beta2 = group.betas
     eps, factor = float(h.get("eps", 1e-8)), 0.96 ** float(h.get("momentum_decay", 4e-3))
     decoupled = bool(h.get("decoupled_weight_decay"))
     c2 = bias_correction(b, group, beta2, "correction2")
 
-    def rates(lr: Expr, c2: Expr, power: Expr, product: Expr) -> Sequence[Operand]:
+    def rates(lr: Expr, c2: Expr, beta1: Expr, power: Expr, product: Expr) -> Sequence[Operand]:
         power = power * factor
         mu, mu_next = (beta1 - power * (0.5 * beta1)), (beta1 - power * (0.5 * beta1 * factor))
         product = product * mu
@@ -220,9 +140,11 @@ def nadam(b: Builder, group: Group, parameters: list[Parameter]) -> None:
         return of_gradient, of_average, call("rsqrt", c2), power, product
 
     states = {"power": 1.0, "mu_product": 1.0}
-    shared = scalars(b, group, "rates", rates, [group.lr, c2], states, results=3)[:3]
+    shared = scalars(b, group, "rates", rates, [group.lr, c2, beta1], states, results=3)[:3]
 
-    def formula(p: Expr, g: Expr, lr: Expr, by_g: Expr, by_m: Expr, root: Expr, m: Expr, v: Expr) -> Sequence[Operand]:
+    def formula(
+        p: Expr, g: Expr, lr: Expr, by_g: Expr, by_m: Expr, root: Expr, beta1: Expr, m: Expr, v: Expr
+    ) -> Sequence[Operand]:
         p, g = both_decays(h, p, signed(h, g), lr, decoupled)
         m = averaged(m, g, beta1)
         v = mean_square(v, g, beta2)
@@ -230,7 +152,7 @@ def nadam(b: Builder, group: Group, parameters: list[Parameter]) -> None:
         return p - by_g * (g / denominator) - by_m * (m / denominator), m, v
 
     for q in parameters:
-        update(b, group, q, ["exp_avg", "exp_avg_sq"], formula, *shared)
+        update(b, group, q, ["exp_avg", "exp_avg_sq"], formula, *shared, beta1)
 
 
 @optimizer("RAdam")
@@ -238,7 +160,7 @@ def radam(b: Builder, group: Group, parameters: list[Parameter]) -> None:
     """The length of the average, rho_inf - 2 t beta2^t / (1 - beta2^t), without its cancellation:
     2 s / w - 1 with w = sum of beta2^j and s = sum of (j + 1) beta2^j over j < t."""
     h = group.hyper
-    beta1, beta2 = betas_of(h)
+    beta1, beta2 = group.betas
     eps, decoupled = float(h.get("eps", 1e-8)), bool(h.get("decoupled_weight_decay"))
     longest = 2.0 / (1.0 - beta2) - 1.0
     c1 = bias_correction(b, group, beta1, "correction1")
@@ -255,7 +177,9 @@ def radam(b: Builder, group: Group, parameters: list[Parameter]) -> None:
     states = {"weights": 0.0, "moments": 0.0}
     shared = scalars(b, group, "rates", rates, [group.lr, c1], states, results=2)[:2]
 
-    def formula(p: Expr, g: Expr, lr: Expr, rate: Expr, rectified: Expr, m: Expr, v: Expr) -> Sequence[Operand]:
+    def formula(
+        p: Expr, g: Expr, lr: Expr, rate: Expr, rectified: Expr, beta1: Expr, m: Expr, v: Expr
+    ) -> Sequence[Operand]:
         p, g = both_decays(h, p, signed(h, g), lr, decoupled)
         m = averaged(m, g, beta1)
         v = mean_square(v, g, beta2)
@@ -263,34 +187,34 @@ def radam(b: Builder, group: Group, parameters: list[Parameter]) -> None:
         return p - rate * m * adaptive, m, v
 
     for q in parameters:
-        update(b, group, q, ["exp_avg", "exp_avg_sq"], formula, *shared)
+        update(b, group, q, ["exp_avg", "exp_avg_sq"], formula, *shared, beta1)
 
 
 @optimizer("Adamax")
 def adamax(b: Builder, group: Group, parameters: list[Parameter]) -> None:
     h = group.hyper
-    beta1, beta2 = betas_of(h)
+    beta1, beta2 = group.betas
     eps = float(h.get("eps", 1e-8))
     c1 = bias_correction(b, group, beta1, "correction1")
     shared = scalars(b, group, "rate", lambda lr, c: (lr / c,), [group.lr, c1], {}, results=1)
 
-    def formula(p: Expr, g: Expr, lr: Expr, rate: Expr, m: Expr, top: Expr) -> Sequence[Operand]:
+    def formula(p: Expr, g: Expr, lr: Expr, rate: Expr, beta1: Expr, m: Expr, top: Expr) -> Sequence[Operand]:
         g = decayed(h, signed(h, g), p)
         m = averaged(m, g, beta1)
         top = call("max", top * beta2, call("abs", g) + eps)
         return p - rate * (m / top), m, top
 
     for q in parameters:
-        update(b, group, q, ["exp_avg", "exp_inf"], formula, *shared)
+        update(b, group, q, ["exp_avg", "exp_inf"], formula, *shared, beta1)
 
 
 @optimizer("RMSprop")
 def rmsprop(b: Builder, group: Group, parameters: list[Parameter]) -> None:
     h = group.hyper
-    alpha, eps, momentum = float(h.get("alpha", 0.99)), float(h.get("eps", 1e-8)), float(h.get("momentum", 0.0))
-    centered = bool(h.get("centered"))
+    alpha, eps = float(h.get("alpha", 0.99)), float(h.get("eps", 1e-8))
+    centered, heavy = bool(h.get("centered")), bool(group.momentum)
 
-    def formula(p: Expr, g: Expr, lr: Expr, square: Expr, *rest: Expr) -> Sequence[Operand]:
+    def formula(p: Expr, g: Expr, lr: Expr, momentum: Expr, square: Expr, *rest: Expr) -> Sequence[Operand]:
         left = list(rest)
         g = decayed(h, signed(h, g), p)
         square = mean_square(square, g, alpha)
@@ -302,14 +226,14 @@ def rmsprop(b: Builder, group: Group, parameters: list[Parameter]) -> None:
             out.append(average)
             spread = square - average * average
         direction = g / (call("sqrt", spread) + eps)
-        if momentum:
+        if heavy:
             direction = left.pop(0) * momentum + direction
             out.append(direction)
         return (p - lr * direction, *out)
 
-    labels = ["square_avg"] + ["grad_avg"] * centered + ["momentum_buffer"] * bool(momentum)
+    labels = ["square_avg"] + ["grad_avg"] * centered + ["momentum_buffer"] * heavy
     for q in parameters:
-        update(b, group, q, labels, formula)
+        update(b, group, q, labels, formula, group.momentum)
 
 
 @optimizer("Adagrad")

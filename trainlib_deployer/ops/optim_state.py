@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from trainlib_deployer.ops.optim import betas_of
+from trainlib_deployer.ops.update import betas_of
 from trainlib_deployer.program.ir import Program, Role
 from trainlib_deployer.user.model import OptimizerSpec
 

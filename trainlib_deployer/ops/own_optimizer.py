@@ -11,8 +11,8 @@ from torch import fx
 from trainlib_deployer.capture.optimizer import Update, capture_update, check_independent
 from trainlib_deployer.errors import Unsupported
 from trainlib_deployer.ops.build import Builder, Where
-from trainlib_deployer.ops.optim import Group, Parameter, entitle, state
 from trainlib_deployer.ops.registry import RULES
+from trainlib_deployer.ops.update import Group, Parameter, entitle, state
 from trainlib_deployer.program.ir import View
 from trainlib_deployer.user.model import OptimizerSpec
 

@@ -32,6 +32,7 @@ class DType(Enum):
 
 # What the caller of a step sets; no attribute of a module has such a name.
 LEARNING_RATE = "learning rate"
+MOMENTUM = "scheduled momentum"
 STEP = "step number"
 
 

@@ -43,8 +43,9 @@ class Session:
     def step(self, x: Any, y: Any, learning_rate: float | None = None) -> float:
         """Train on one sample, as net_train_step does; its loss before the update. Without a learning rate, that of the
         optimizer or the schedule that was deployed."""
-        rate = self.rate() if learning_rate is None else learning_rate
-        return float(self.library.net_train_step(*self.given(x, y), ctypes.c_float(rate)))
+        rate = self.scheduled("rates", self.interface["learning_rate"]) if learning_rate is None else learning_rate
+        settings = [rate, *([self.scheduled("momenta", 0.0)] if self.interface.get("momenta") else [])]
+        return float(self.library.net_train_step(*self.given(x, y), *map(ctypes.c_float, settings)))
 
     def evaluate(self, x: Any, y: Any) -> float:
         """The loss of a sample; nothing is learned."""
@@ -104,16 +105,17 @@ class Session:
 
     # ---- arguments and results
 
-    def rate(self) -> float:
-        rates: Sequence[float] = self.interface["rates"]
-        if not rates:
-            return float(self.interface["learning_rate"])
+    def scheduled(self, what: str, fixed: float) -> float:
+        """Of this update; fixed without a schedule."""
+        values: Sequence[float] = self.interface[what]
+        if not values:
+            return float(fixed)
         update = self.steps // int(self.known.spec["accumulate"])
-        if update >= len(rates):
+        if update >= len(values):
             raise UsageError(
-                f"the schedule of learning rates covers {len(rates)} updates", remedy="give step(..., learning_rate=)"
+                f"the schedule of learning rates covers {len(values)} updates", remedy="give step(..., learning_rate=)"
             )
-        return float(rates[update])
+        return float(values[update])
 
     def given(self, x: Any, y: Any) -> list[Any]:
         return [*self.arrays("input", x), *self.arrays("target", y)]

@@ -21,8 +21,9 @@ from trainlib_deployer.user import samples as sampling
 from trainlib_deployer.user.code import user_code
 from trainlib_deployer.user.data import Example, from_data
 from trainlib_deployer.user.model import UserModel, trainable
-from trainlib_deployer.user.optimizer import clip_limit, read_optimizer, read_schedule
+from trainlib_deployer.user.optimizer import clip_limit, read_optimizer
 from trainlib_deployer.user.samples import Sample, type_name
+from trainlib_deployer.user.schedule import read_schedule
 from trainlib_deployer.user.trial import Trial
 
 
@@ -89,7 +90,7 @@ def checked_model(parts: Parts) -> UserModel:
         attribute=parts.attribute,
         helpers=parts.helpers,
         scheduler=parts.scheduler,
-        rates=read_schedule(parts.scheduler, parts.optimizer, optimizer, parts.updates),
+        schedule=read_schedule(parts.scheduler, parts.optimizer, optimizer, parts.updates),
         clip_norm=clip_limit(parts.clip_norm, "clip_grad_norm"),
         clip_value=clip_limit(parts.clip_value, "clip_grad_value"),
         notes=tuple(notes),

@@ -35,6 +35,31 @@ class OptimizerSpec:
 
 
 @dataclass(frozen=True)
+class Plateau:
+    """torch.optim.lr_scheduler.ReduceLROnPlateau over the loss, as it stands."""
+
+    factor: float
+    patience: int
+    threshold: float
+    relative: bool  # whether the threshold is a share of the best loss
+    cooldown: int
+    smallest: tuple[float, ...]  # learning rate of each group
+    change: float  # less than this is none
+    best: float
+    bad: int  # updates since the best
+    cooling: int  # updates for which it does not count
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """What a scheduler makes of the optimizer's settings: update by update, or by what is measured."""
+
+    rates: tuple[float, ...] = ()  # the first group's learning rate
+    momenta: tuple[float, ...] = ()  # of all groups, if it changes: momentum, or the first of betas
+    plateau: Plateau | None = None
+
+
+@dataclass(frozen=True)
 class UserModel:
     """What is trained, on what, how."""
 
@@ -51,7 +76,7 @@ class UserModel:
     attribute: str = "model"  # what in the file makes the model
     notes: tuple[str, ...] = ()  # defaults that were chosen for the user, to be said aloud
     scheduler: Any = None  # a torch.optim.lr_scheduler, or a function making one from an optimizer
-    rates: tuple[float, ...] = ()  # what the scheduler makes of the first group's learning rate, update by update
+    schedule: Schedule = field(default_factory=Schedule)  # what the scheduler makes of the optimizer's settings
     clip_norm: float | None = None
     clip_value: float | None = None
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import inspect
-import warnings
 from typing import Any
 
 import torch
 from torch import nn
 
-from golden import optimizers
 from trainlib_deployer.errors import Unsupported, UsageError
 from trainlib_deployer.ops.optim import OPTIMIZERS
 from trainlib_deployer.user.code import a_type, user_code
@@ -79,67 +77,6 @@ def plain(value: Any) -> Any:
     if isinstance(value, tuple | list):
         return tuple(plain(v) for v in value)
     return value
-
-
-def read_schedule(given: Any, over: Any, spec: OptimizerSpec, updates: int) -> tuple[float, ...]:
-    """The first group's learning rate in each update; the other groups' must keep their ratio to it."""
-    if given is None:
-        return ()
-    optimizer, scheduler = scheduled(given, over, spec)
-    rows = []
-    fixed = settings_but_rates(optimizer)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for _ in range(updates):
-            rows.append([float(g["lr"]) for g in optimizer.param_groups])
-            optimizer.step()
-            scheduler.step()
-            if settings_but_rates(optimizer) != fixed:
-                raise Unsupported(
-                    f"{type(scheduler).__name__} changes more than the learning rate",
-                    remedy="switch that off, for instance with cycle_momentum=False",
-                )
-    base = [float(g.hyper.get("initial_lr", g.hyper["lr"])) for g in spec.groups]
-    for row in rows:
-        if any(
-            abs(rate * base[0] - row[0] * own) > 1e-12 * abs(row[0] * own) for rate, own in zip(row, base, strict=True)
-        ):
-            raise Unsupported(
-                "the scheduler changes the ratio of the groups' learning rates",
-                remedy="a step is given one learning rate: use the same schedule for all groups",
-            )
-    return tuple(row[0] for row in rows)
-
-
-def scheduled(given: Any, over: Any, spec: OptimizerSpec) -> tuple[torch.optim.Optimizer, Any]:
-    """A copy of the scheduler over an optimizer without gradients, whose steps do nothing."""
-    if isinstance(given, torch.optim.lr_scheduler.ReduceLROnPlateau):
-        raise Unsupported(
-            "ReduceLROnPlateau depends on what is measured while training",
-            remedy="net_train_step takes the learning rate: decide in the program that calls it",
-        )
-    if not isinstance(given, torch.optim.lr_scheduler.LRScheduler) and not callable(given):
-        raise UsageError(
-            f"'scheduler' is {a_type(given)}, not a torch.optim.lr_scheduler",
-            remedy="for instance: scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 2)",
-        )
-    if isinstance(given, torch.optim.lr_scheduler.LRScheduler) and given.optimizer is not over:
-        raise UsageError(
-            "'scheduler' belongs to another optimizer", remedy="make it over the one that is called 'optimizer'"
-        )
-    parameters = {n: nn.Parameter(torch.zeros(1)) for g in spec.groups for n in g.names}
-    settings = [(g.hyper, g.names) for g in spec.groups]
-    optimizer = optimizers.make_optimizer(spec.own or spec.kind, settings, spec.defaults, parameters)
-    with user_code("the scheduler fails", remedy="it must be a torch.optim.lr_scheduler, or take an optimizer"):
-        scheduler = optimizers.make_scheduler(given, optimizer)
-    if not isinstance(scheduler, torch.optim.lr_scheduler.LRScheduler):
-        raise UsageError(f"'scheduler' returns {a_type(scheduler)}, not a torch.optim.lr_scheduler")
-    return optimizer, scheduler
-
-
-def settings_but_rates(optimizer: torch.optim.Optimizer) -> list[dict[str, Any]]:
-    rates = ("params", "lr", "initial_lr", "max_lr", "min_lr")
-    return [{k: plain(v) for k, v in g.items() if k not in rates} for g in optimizer.param_groups]
 
 
 def clip_limit(given: Any, name: str) -> float | None:
