@@ -32,11 +32,13 @@ RESIZES = (
 
 
 def weights(operation: Any, rank: int, before: int, after: int, settings: Sequence[Any]) -> torch.Tensor:
-    """[before, after]: what PyTorch makes of each unit vector."""
-    units = torch.eye(before).reshape(1, before, before, *[1] * (rank - 1))
+    """[before, after]: what PyTorch makes of each unit vector, twice side by side: with antialiasing it makes another
+    thing of images of one column."""
+    others = [2] * (rank - 1)
+    units = torch.eye(before).reshape(1, before, before, *[1] * (rank - 1)).expand(1, before, before, *others)
     *corners, scale = settings
-    out = operation.default(units, [after, *[1] * (rank - 1)], *corners, scale, *[None] * (rank - 1))
-    return out.reshape(before, after)  # type: ignore[no-any-return]
+    out = operation.default(units.contiguous(), [after, *others], *corners, scale, *[None] * (rank - 1))
+    return out.reshape(before, after, -1)[..., 0]  # type: ignore[no-any-return]
 
 
 def along(b: Builder, x: View, dim: int, matrix: View) -> View:
