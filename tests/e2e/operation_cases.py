@@ -1271,3 +1271,41 @@ cases(
     },
     (1, 2, 3, 5, 2),
 )
+
+
+# ---- lengths that are known when the step runs
+
+
+def aligned(log_probs: Leaf, *lengths: Any, **settings: Any) -> Any:
+    return F.ctc_loss(log_probs, *lengths, **settings)
+
+
+LABELS = fixed(torch.tensor([[2, 2, 3, 1], [1, 3, -1, -1], [4, 4, 4, 4]]))
+STEPS, COUNTS = fixed(torch.tensor([9, 7, 8])), fixed(torch.tensor([4, 2, 0]))
+case("lengths", "CTC", aligned, (9, 3, 5), LABELS, STEPS, COUNTS)
+case(
+    "lengths",
+    "CTC of labels in one row",
+    lambda x, *given: aligned(x, *given, blank=4, reduction="none", zero_infinity=True),
+    (9, 3, 5),
+    fixed(torch.tensor([2, 2, 2, 2, 2, 1, 0])),
+    fixed(torch.tensor([9, 6, 9])),
+    fixed(torch.tensor([1, 4, 2])),
+)
+for how in ("sum", "mean", "max", "min", "prod"):
+    case(
+        "lengths",
+        f"segment_reduce {how}",
+        lambda x, n, how=how: torch.segment_reduce(x, how, lengths=n, axis=1, initial=1.5),
+        spread(2, 7, 3),
+        fixed(torch.tensor([[2, 0, 5], [1, 3, 3]])),
+    )
+case("lengths", "mode", lambda x: torch.mode(torch.cat([x, x[:2]]), 0, keepdim=True)[0], (5, 3))
+case("lengths", "index_fill with a tensor", lambda x, v: x.index_fill(1, torch.tensor([0, 3]), v), (3, 5), ())
+case("lengths", "values at a mask", lambda x, m, v: x.index_put((m,), v), (3, 5), mask(3), (5,))
+case("lengths", "values for a mask", lambda x, v: setting(x * 1, x.detach()[..., 0] < 9, v), (3, 2, 5), (3, 5))
+
+
+def setting(x: Leaf, where: Leaf, values: Leaf) -> Leaf:
+    x[where] = torch.cat([values, values])
+    return x

@@ -36,8 +36,6 @@ FLOAT32 = "stay in float32: leave out .double(), .half() and dtype="
 SCALED = "train in float32 and quantise after training"
 
 REMEDIES: dict[str, str] = {
-    "ctc_loss": "use CrossEntropyLoss over aligned labels",
-    "_ctc_loss": "use CrossEntropyLoss over aligned labels",
     "sort": ORDER,
     "argsort": ORDER,
     "topk": ORDER,

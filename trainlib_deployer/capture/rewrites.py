@@ -17,6 +17,7 @@ from trainlib_deployer.capture.rewrites_fractional import REWRITES as FRACTIONAL
 from trainlib_deployer.capture.rewrites_norm import REWRITES as NORM
 from trainlib_deployer.capture.rewrites_sampling import REWRITES as SAMPLING
 from trainlib_deployer.capture.rewrites_selection import REWRITES as SELECTION
+from trainlib_deployer.capture.rewrites_sequence import REWRITES as SEQUENCE
 from trainlib_deployer.capture.rewrites_spectral import REWRITES as SPECTRAL
 from trainlib_deployer.capture.rewrites_vision import REWRITES as VISION
 from trainlib_deployer.capture.rewrites_volume import REWRITES as VOLUME
@@ -189,6 +190,11 @@ def reduced(loss: Tensor, reduction: str) -> Tensor:
     return loss.mean() if reduction == "mean" else loss.sum() if reduction == "sum" else loss
 
 
+def linear_cross_entropy(*args: Any, options: Any = None, **named: Any) -> Any:
+    """In one piece: its memory is planned anyway."""
+    return NotImplemented if options is None else F.linear_cross_entropy(*args, **named)
+
+
 def gaussian_nll_loss(
     x: Tensor,
     target: Tensor,
@@ -264,6 +270,7 @@ REWRITES: dict[Any, Callable[..., Any]] = {
     torch.pdist: pdist,
     F.pdist: pdist,
     torch.vdot: vdot,
+    F.linear_cross_entropy: linear_cross_entropy,
     F.gaussian_nll_loss: gaussian_nll_loss,
     F.multi_margin_loss: multi_margin_loss,
     F.multilabel_margin_loss: multilabel_margin_loss,
@@ -272,6 +279,7 @@ REWRITES: dict[Any, Callable[..., Any]] = {
     **NORM,
     **RECURRENT,
     **SAMPLING,
+    **SEQUENCE,
     **SPECTRAL,
     **SELECTION,
     **VISION,

@@ -45,6 +45,53 @@ def kthvalue(x: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Any:
     return torch.return_types.kthvalue((value, place) if keepdim else (value.squeeze(dim), place.squeeze(dim)))
 
 
+def mode(x: Tensor, dim: int = -1, keepdim: bool = False) -> Any:
+    """The most frequent element, of several the smallest; its last place."""
+    if not x.dim():
+        return torch.return_types.mode((x.clone(), torch.zeros_like(x, dtype=torch.int64)))
+    line = x.movedim(dim, -1)
+    often = (line.unsqueeze(-1) == line.unsqueeze(-2)).sum(-1)
+    smallest = torch.where(often == often.amax(-1, keepdim=True), line, torch.inf).amin(-1, keepdim=True)
+    place = torch.where(line == smallest, torch.arange(line.shape[-1]), -1).amax(-1, keepdim=True)
+    value, place = (v.movedim(-1, dim) for v in (line.gather(-1, place), place))
+    return torch.return_types.mode((value, place) if keepdim else (value.squeeze(dim), place.squeeze(dim)))
+
+
+def index_fill(x: Tensor, dim: int, index: Tensor, value: Tensor | float) -> Any:
+    """A value that is a tensor has a gradient."""
+    if not isinstance(value, Tensor) or not x.dim():
+        return NotImplemented
+    shape = [1] * x.dim()
+    shape[dim] = -1
+    chosen = (torch.arange(x.shape[dim]) == index.reshape(-1, 1)).any(0).reshape(shape)
+    return torch.where(chosen, value, x)
+
+
+def index_put(x: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Any:
+    """Where a mask is set: the same values at each place, or one after the other."""
+    given = [(at, v) for at, v in enumerate(indices) if v is not None]
+    if len(given) != 1 or given[0][1].dtype is not torch.bool:
+        return NotImplemented
+    at, mask = given[0]
+    inner = x.dim() - at - mask.dim()
+    mask = mask.reshape(*mask.shape, *[1] * inner)
+    if values.dim() > inner and values.shape[-inner - 1] == 1:
+        values = values.squeeze(-inner - 1)
+    if values.dim() <= inner:
+        return x + torch.where(mask, values, 0) if accumulate else torch.where(mask, values, x)
+    if at or accumulate:
+        return NotImplemented
+    return x.masked_scatter(mask, values.expand(-1, *x.shape[x.dim() - inner :]))
+
+
+def set_item(x: Tensor, index: Any, value: Any) -> Any:
+    """x[mask] = tensor."""
+    if not isinstance(index, Tensor) or not isinstance(value, Tensor) or index.dtype is not torch.bool:
+        return NotImplemented
+    found = index_put(x, (index,), value)
+    return found if found is NotImplemented else x.copy_(found)
+
+
 def take(x: Tensor, index: Tensor) -> Tensor:
     return x.flatten().gather(0, index.flatten() % x.numel()).reshape(index.shape)
 
@@ -132,6 +179,13 @@ REWRITES: dict[Any, Callable[..., Any]] = {
     Tensor.nanmedian: nanmedian,
     torch.kthvalue: kthvalue,
     Tensor.kthvalue: kthvalue,
+    torch.mode: mode,
+    Tensor.mode: mode,
+    torch.index_fill: index_fill,
+    Tensor.index_fill: index_fill,
+    torch.index_put: index_put,
+    Tensor.index_put: index_put,
+    Tensor.__setitem__: set_item,
     torch.take: take,
     Tensor.take: take,
     torch.put: put,
