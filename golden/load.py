@@ -7,7 +7,7 @@ import importlib.util
 import json
 import random
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from torch import nn
 from torch.utils import _pytree as pytree
 
 from golden.borrow import unwrapped
+from golden.lightning import configured, has_own_step, understood
 from golden.script import compiled, found_loss
 from golden.task import Task
 
@@ -40,6 +41,8 @@ def load_task(folder: Path) -> Task:
     for name, m in module.named_modules():
         m.training = name in training
     samples = torch.load(folder / "samples.pt", weights_only=True)
+    if loss is None and has_own_step(module):
+        module, loss = understood(module, samples[0])
     groups = [(g["settings"], g["names"]) for g in spec["groups"]]
     return Task(
         module,
@@ -79,7 +82,11 @@ def from_file(path: Path, attribute: str) -> dict[str, Any]:
             seed()
             found = found()
     _, loss = found_loss(vars(file))
-    return {"module": unwrapped(found), "loss": loss, **{k: getattr(file, k, None) for k in ("optimizer", "scheduler")}}
+    module = unwrapped(found)
+    optimizer, scheduler = (getattr(file, k, None) for k in ("optimizer", "scheduler"))
+    if optimizer is None and callable(getattr(module, "configure_optimizers", None)):
+        optimizer, scheduler = configured(module)
+    return {"module": module, "loss": loss, "optimizer": optimizer, "scheduler": scheduler}
 
 
 @contextlib.contextmanager
@@ -115,5 +122,17 @@ def importable(folder: Path) -> Iterator[None]:
 
 
 def default_loss(target: Any) -> nn.Module:
-    first = pytree.tree_leaves(target)[0]
-    return nn.MSELoss() if first.is_floating_point() else nn.CrossEntropyLoss()
+    losses = [nn.MSELoss() if t.is_floating_point() else nn.CrossEntropyLoss() for t in pytree.tree_leaves(target)]
+    return losses[0] if len(losses) == 1 else EachLoss(losses)
+
+
+class EachLoss(nn.Module):
+    """The sum of a loss for each output and its target, in the order of both."""
+
+    def __init__(self, parts: Sequence[nn.Module]) -> None:
+        super().__init__()
+        self.parts = nn.ModuleList(parts)
+
+    def forward(self, output: Any, target: Any) -> Any:
+        outputs, targets = pytree.tree_leaves(output), pytree.tree_leaves(target)
+        return sum(loss(o, t) for loss, o, t in zip(self.parts, outputs, targets, strict=True))

@@ -102,7 +102,7 @@ def training(
             if p.grad is not None and p.numel():
                 record[step, "gradient", name] = array(p.grad)
         if last:
-            update(task, parameters, optimizer, scheduler, float(loss))
+            update(task, parameters, optimizer, scheduler, loss.item())
         record_state(record, step, module, optimizer, before, by_value=dtype is torch.float64 and not noise)
 
 

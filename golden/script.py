@@ -1,6 +1,7 @@
 """A person's training script as a module: what it defines, without the training that it does.
 
-Loops and calls at the top of the file that lead to `.backward()` are left out, and what needs their results. Functions
+Loops and calls at the top of the file that lead to `.backward()` or to a Trainer are left out, what needs their
+results, and what saves, as it would save an untrained model over a trained one. Functions
 and classes stay, and everything that defines one of the names that are looked for.
 """
 
@@ -14,6 +15,7 @@ from typing import Any
 LOSSES = ("criterion", "loss_fn", "loss_function")  # what people call it where `loss` is a number
 DATA = ("train_loader", "trainloader", "train_dataloader", "loader")
 DEFINITIONS = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Import | ast.ImportFrom
+SAVING = ("save", "save_file", "save_model", "save_pretrained", "save_checkpoint")
 FILLING = ("append", "extend", "add", "update", "insert")
 WANTED = frozenset(
     {"model", "optimizer", "data", "loss", "scheduler", "example_input", "example_target", *LOSSES, *DATA}
@@ -44,7 +46,7 @@ class Without:
     def kept(self, statements: list[ast.stmt]) -> list[ast.stmt]:
         kept = []
         for s in statements:
-            if isinstance(s, ast.If | ast.With | ast.Try) and self.trains(s):
+            if isinstance(s, ast.If | ast.With | ast.Try) and (self.trains(s) or saves(s)):
                 s.body = self.kept(s.body) or [ast.copy_location(ast.Pass(), s)]
             if self.left_out(s):
                 self.lines.append(s.lineno)
@@ -58,7 +60,7 @@ class Without:
     def left_out(self, s: ast.stmt) -> bool:
         if isinstance(s, DEFINITIONS):
             return False
-        if self.lost & (loaded(s) - stored(s)):
+        if self.lost & (loaded(s) - stored(s)) or (isinstance(s, ast.Expr) and saves(s)):
             return True
         if not self.trains(s) or not isinstance(s, ast.For | ast.While | ast.Expr | ast.Assign):
             return False
@@ -67,10 +69,15 @@ class Without:
     def trains(self, node: ast.AST) -> bool:
         calls = (n.func for n in ast.walk(node) if isinstance(n, ast.Call))
         return any(
-            (isinstance(f, ast.Attribute) and f.attr == "backward")
-            or (isinstance(f, ast.Name) and f.id in self.trainers)
+            (isinstance(f, ast.Attribute) and (f.attr == "backward" or f.attr.endswith("Trainer")))
+            or (isinstance(f, ast.Name) and (f.id in self.trainers or f.id.endswith("Trainer")))
             for f in calls
         )
+
+
+def saves(node: ast.AST) -> bool:
+    calls = (n.func for n in ast.walk(node) if isinstance(n, ast.Call))
+    return any(isinstance(f, ast.Attribute) and f.attr in SAVING for f in calls)
 
 
 def loaded(node: ast.AST) -> set[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -35,6 +36,11 @@ Say = Callable[[str], None]
 
 def quiet(line: str) -> None:
     """Says nothing."""
+
+
+def aloud(line: str) -> None:
+    """For what was assumed."""
+    print(line, file=sys.stderr)
 
 
 @dataclass(frozen=True)
@@ -138,7 +144,7 @@ def deploy(
         updates=steps,
     )
     user = assemble(parts)
-    return run_stages(user, options, say or quiet)
+    return run_stages(user, options, say)
 
 
 def sweep(
@@ -180,7 +186,7 @@ def sweep(
         updates=1,
     )
     user = assemble(parts)
-    say_notes(user, say or quiet)
+    say_notes(user, say or aloud)
     return sweep_user_model(user, machine, accumulate, every, say or quiet)
 
 
@@ -197,7 +203,7 @@ def say_notes(user: UserModel, say: Say) -> None:
         say(f"note: {note}")
 
 
-def run_stages(user: UserModel, options: Options, say: Say) -> Deployment:
-    say_notes(user, say)
-    done = deploy_user_model(user, options, say)
+def run_stages(user: UserModel, options: Options, say: Say | None) -> Deployment:
+    say_notes(user, say or aloud)
+    done = deploy_user_model(user, options, say or quiet)
     return Deployment(done.plan, done.folder, task_of(user, options.accumulate, done.plan.saved.used))

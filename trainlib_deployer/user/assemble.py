@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,9 @@ from torch import nn
 from torch.nn.parameter import is_lazy
 from torch.utils import _pytree as pytree
 
+from golden import lightning
 from golden.borrow import uncompiled, unwrapped
+from golden.load import EachLoss, default_loss
 from golden.precision import as_real
 from golden.snapshot import Snapshot
 from trainlib_deployer.errors import Unsupported, UsageError
@@ -66,6 +70,8 @@ def checked_model(parts: Parts) -> UserModel:
     materialize(module, inputs)
     check_values(module)
     notes += [f"parameter '{n}' has no elements: it is not trained" for n in empty_parameters(module)]
+    parts = with_own_optimizer(parts, module, notes)
+    module, parts = with_own_step(parts, module, known[0], notes)
     loss = given_loss(parts, target, notes)
     start = Snapshot(module, loss)
     with start.undone():
@@ -108,6 +114,8 @@ def given_samples(parts: Parts, notes: list[str]) -> list[Sample]:
             raise UsageError(f"{parts.count} samples were asked for; {there}")
         return known
     inputs = sampling.example_inputs(parts.example_input, parts.input_shape, parts.where)
+    if parts.example_input is None:
+        inputs = with_indices(plain_module(parts.module, []), inputs, notes)
     known_loss = parts.loss is None or isinstance(parts.loss, nn.CrossEntropyLoss)
     if parts.example_target is None and parts.example_input is None and known_loss:
         made = made_up_target(plain_module(parts.module, []), inputs, notes)
@@ -125,18 +133,65 @@ def given_samples(parts: Parts, notes: list[str]) -> list[Sample]:
     return [(inputs, target)]
 
 
-def made_up_target(module: nn.Module, inputs: tuple[Any, ...], notes: list[str]) -> torch.Tensor | None:
+def with_indices(module: nn.Module, inputs: tuple[Any, ...], notes: list[str]) -> tuple[Any, ...]:
+    """Inputs of which only the shape is known: indices into the model's tables where it does not take numbers."""
+    sizes = [m.num_embeddings for m in module.modules() if isinstance(m, nn.Embedding | nn.EmbeddingBag)]
+    if not sizes:
+        return inputs
+    indices = tuple(torch.randint(min(sizes), x.shape) for x in inputs)
+    for made in itertools.product(*zip(inputs, indices, strict=True)):
+        with Snapshot(module).undone(), torch.no_grad(), contextlib.suppress(Exception):
+            module(*sampling.cloned(made))
+            if any(not x.is_floating_point() for x in made):
+                notes.append(f"example_input: random indices below {min(sizes)}, as none is given")
+            return made
+    return inputs
+
+
+def made_up_target(module: nn.Module, inputs: tuple[Any, ...], notes: list[str]) -> Any:
     """Where only the shape of the input is known, of what the network returns for it."""
     materialize(module, inputs)
     with Snapshot(module).undone(), torch.no_grad(), user_code("the model fails on --input"):
         output = module(*sampling.cloned(inputs))
-    if not isinstance(output, torch.Tensor) or not output.is_floating_point():
+    leaves = pytree.tree_leaves(output)
+    if not leaves or not all(isinstance(t, torch.Tensor) and t.is_floating_point() for t in leaves):
         return None
-    if output.dim() == 2 and output.shape[1] > 1:
+    if isinstance(output, torch.Tensor) and output.dim() == 2 and output.shape[1] > 1:
         notes.append(f"example_target: random labels of {output.shape[1]} classes, as none is given")
         return torch.randint(output.shape[1], output.shape[:1])
     notes.append("example_target: random numbers like the output, as none is given")
-    return torch.randn(output.shape)
+    return pytree.tree_map(lambda t: torch.randn(t.shape), output)
+
+
+# ---- a module that knows its loss and its optimizer, as Lightning's do
+
+
+def with_own_optimizer(parts: Parts, module: nn.Module, notes: list[str]) -> Parts:
+    if parts.optimizer is not None or not callable(getattr(module, "configure_optimizers", None)):
+        return parts
+    what = f"configure_optimizers of {type(module).__name__}"
+    with Snapshot(module).undone(), user_code(f"{what} fails", f"write in {parts.where}: optimizer = ..."):
+        optimizer, scheduler = lightning.configured(module)
+    notes.append(f"optimizer: {what}")
+    return replace(parts, optimizer=optimizer, scheduler=parts.scheduler or scheduler)
+
+
+def with_own_step(parts: Parts, module: nn.Module, sample: Sample, notes: list[str]) -> tuple[nn.Module, Parts]:
+    """The network and the loss of a training_step."""
+    if parts.loss is not None or not lightning.has_own_step(module):
+        return module, parts
+    name = type(module).__name__
+    if getattr(module, "automatic_optimization", True) is False:
+        remedy = f"write in {parts.where}: loss = ... and optimizer = ..."
+        raise Unsupported(f"{name} optimizes by itself: its training_step is more than a loss", remedy=remedy)
+    with user_code(f"training_step of {name} fails on the example", "it was called with the batch (input, target)"):
+        taken, loss = lightning.understood(module, sample)
+    notes.append(f"loss: training_step of {name}")
+    if loss.part:
+        notes.append(f"output: that of '{loss.part}', which training_step gives its input to")
+    elif loss.part is None:
+        notes.append("output: the input itself, as training_step is more than a loss of self(input)")
+    return taken, replace(parts, loss=loss)
 
 
 # ---- the module
@@ -149,13 +204,26 @@ def plain_module(given: nn.Module, notes: list[str]) -> nn.Module:
         what = "torch.compile" if hasattr(given, "_orig_mod") else type(given).__name__
         notes.append(f"model: the {type(module).__name__} inside of {what} is deployed")
     for name, part in module.named_modules():
-        if isinstance(part, torch.jit.ScriptModule):
-            here = f"the part '{name}' of the model" if name else "the model"
-            raise Unsupported(
-                f"{here} has gone through torch.jit: its Python code, from which a step is captured, is not there",
-                remedy="give the nn.Module that torch.jit.script or torch.jit.trace was called with",
-            )
+        check_part(f"the part '{name}' of the model" if name else "the model", part)
     return module
+
+
+def check_part(here: str, part: nn.Module) -> None:
+    """What a step cannot be captured from."""
+    if isinstance(part, torch.jit.ScriptModule):
+        raise Unsupported(
+            f"{here} has gone through torch.jit: its Python code, from which a step is captured, is not there",
+            remedy="give the nn.Module that torch.jit.script or torch.jit.trace was called with",
+        )
+    if isinstance(part, nn.DataParallel | nn.parallel.DistributedDataParallel):
+        raise Unsupported(
+            f"{here} is a {type(part).__name__}, which spreads a batch over devices",
+            remedy="use what is in its .module",
+        )
+    if type(part).__module__.startswith(("torch.ao.nn.quantized", "torch.ao.nn.intrinsic.quantized")):
+        raise Unsupported(
+            f"{here} is quantized: it cannot be trained", remedy="give the model from before quantization"
+        )
 
 
 def check_parameters(module: nn.Module) -> None:
@@ -168,6 +236,9 @@ def check_parameters(module: nn.Module) -> None:
             remedy="leave requires_grad True on what shall be trained",
         )
     for kind, name, value in tensors_of(module):
+        if value.is_meta:
+            remedy = "give it values: model.to_empty(device='cpu'), then model.load_state_dict(...)"
+            raise UsageError(f"{kind} '{name}' has no values: it is on the device 'meta'", remedy=remedy)
         if value.device.type != "cpu":
             raise UsageError(f"{kind} '{name}' is on the device '{value.device}'", remedy="move the model: model.cpu()")
         if (value.is_floating_point() or value.is_complex()) and as_real(value).dtype is not torch.float32:
@@ -212,11 +283,10 @@ def materialize(module: nn.Module, inputs: tuple[Any, ...]) -> None:
 def given_loss(parts: Parts, target: Any, notes: list[str]) -> Any:
     loss = parts.loss
     if loss is None:
-        is_float = pytree.tree_leaves(target)[0].is_floating_point()
-        loss, name = (nn.MSELoss(), "nn.MSELoss()") if is_float else (nn.CrossEntropyLoss(), "nn.CrossEntropyLoss()")
-        notes.append(
-            f"loss: {name}, as {parts.where} names none and the target is {'float' if is_float else 'integer'}"
-        )
+        loss = default_loss(target)
+        losses = [f"nn.{type(part).__name__}()" for part in (loss.parts if isinstance(loss, EachLoss) else [loss])]
+        kinds = ["float" if t.is_floating_point() else "integer" for t in pytree.tree_leaves(target)]
+        notes.append(f"loss: {' + '.join(losses)}, as {parts.where} names none and the target is {', '.join(kinds)}")
     elif isinstance(loss, type):
         raise UsageError(
             f"'loss' is the class {loss.__name__}, not a loss", remedy=f"write an instance: loss = {loss.__name__}()"

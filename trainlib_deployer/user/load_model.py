@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import difflib
+import dis
 import inspect
 import re
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import torch
 from torch import nn
 from torch.utils.data import DataLoader
 
-from golden.script import DATA, found_loss
+from golden.script import DATA, LOSSES, found_loss
 from trainlib_deployer.errors import UsageError
 from trainlib_deployer.user.assemble import Parts, assemble
 from trainlib_deployer.user.code import NOT_RUN, a_type, helpers, import_file, importable, seed, user_code
@@ -54,6 +57,7 @@ def load_file(
         module = make_module(file, path, attribute, explicit=name is not None)
         (loss_name, loss), (data_name, data) = found_loss(vars(file)), found_data(vars(file))
         notes = notes_on(path, getattr(file, NOT_RUN), loss_name, data_name)
+        notes += clipping_note(path, vars(file))
         notes += load_weights(module, weights, may_miss) if weights is not None else []
         parts = Parts(
             name=identifier(path.stem if attribute == "model" else attribute),
@@ -87,7 +91,17 @@ def notes_on(path: Path, lines: list[int], loss: str, data: str) -> list[str]:
     """What was understood of a script that was not written for this tool."""
     notes = [f"{path.name}:{line} is not run, as it trains or needs what training gives" for line in lines]
     notes += [f"loss: '{loss}' of {path.name}"] if loss != "loss" else []
-    return notes + ([f"data: '{data}' of {path.name}"] if data != "data" else [])
+    notes += [f"data: '{data}' of {path.name}"] if data != "data" else []
+    return notes
+
+
+def clipping_note(path: Path, names: dict[str, Any]) -> list[str]:
+    """Of a loop that is not run."""
+    found = re.search(r"\b(clip_grad_(?:norm|value))_\(|\bgradient_clip_val\b", path.read_text(errors="replace"))
+    if found is None or any(isinstance(names.get(n), int | float) for n in ("clip_grad_norm", "clip_grad_value")):
+        return []
+    what = found[1] or "clip_grad_norm"
+    return [f"gradients are not clipped as in {path.name}'s own training: for that, write {what} = its limit"]
 
 
 def found_data(names: dict[str, Any]) -> tuple[str, Any]:
@@ -146,6 +160,10 @@ def make_module(file: ModuleType, path: Path, attribute: str, explicit: bool) ->
     found = getattr(file, attribute)
     if isinstance(found, nn.Module):
         return found
+    if isinstance(found, torch.export.ExportedProgram):
+        raise UsageError(
+            f"'{attribute}' in {path.name} is what torch.export made", remedy=f"give its module: {attribute}.module()"
+        )
     if not callable(found):
         raise UsageError(
             f"'{attribute}' in {path.name} is {a_type(found)}, not an nn.Module",
@@ -175,16 +193,19 @@ def required_arguments(function: Any) -> list[str]:
 
 
 def missing_model(file: ModuleType, path: Path, attribute: str, explicit: bool) -> UsageError:
-    if not explicit and not any(isinstance(v, nn.Module) for n, v in vars(file).items() if n != "loss"):
-        hidden = hidden_model(path)
+    factories = factories_of(file, modules_of(file))
+    one = any(isinstance(v, nn.Module) for n, v in vars(file).items() if n not in ("loss", *LOSSES))
+    if not explicit and not one and not factories:
+        hidden = hidden_model(path, modules_of(file))
         if hidden is not None:
             return hidden
-    choices = modules_of(file)
+    choices = [*modules_of(file), *factories]
     head = f"{path.name} has no '{attribute}'"
     if choices:
-        close = (difflib.get_close_matches(attribute, choices, 1) or [outermost(file, choices)])[0]
+        likely = [*factories, outermost(file, choices)]  # a function knows what its class must be given
+        close = (difflib.get_close_matches(attribute, choices, 1) or likely)[0]
         return UsageError(
-            f"{head}; the modules in it are: {', '.join(choices)}", remedy=f"use --model {path.name}:{close}"
+            f"{head}; what makes a module in it: {', '.join(choices)}", remedy=f"use --model {path.name}:{close}"
         )
     there = [n for n, v in vars(file).items() if not n.startswith("_") and is_of(v, file)]
     what = f"it defines: {', '.join(there)}" if there else "it defines nothing"
@@ -204,6 +225,30 @@ def modules_of(file: ModuleType) -> list[str]:
             or (isinstance(value, type) and issubclass(value, nn.Module) and value.__module__ == file.__name__)
         )
     ]
+
+
+def factories_of(file: ModuleType, modules: list[str]) -> list[str]:
+    """Functions of the file that can be called without arguments and return a module untrained, as far as one can
+    tell."""
+    functions = {n: v for n, v in vars(file).items() if inspect.isfunction(v) and is_of(v, file)}
+    makers = {*modules, "Sequential"}
+    found = []
+    for name, function in functions.items():
+        code = function.__code__
+        declared = function.__annotations__.get("return")
+        says = getattr(declared, "__name__", str(declared)).rpartition(".")[2] in {"Module", *makers}
+        makes = bool(makers & set(code.co_names)) and returns_value(function)
+        trains = name.startswith("_") or "backward" in code.co_names
+        if (says or makes) and not trains and not required_arguments(function):
+            found.append(name)
+    return found
+
+
+def returns_value(function: Any) -> bool:
+    return any(
+        before.opname != "LOAD_CONST" and after.opname == "RETURN_VALUE"
+        for before, after in pairwise(dis.get_instructions(function))
+    )
 
 
 def outermost(file: ModuleType, names: list[str]) -> str:
