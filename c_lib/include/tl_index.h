@@ -8,7 +8,7 @@
 
 typedef uint32_t __attribute__((may_alias)) tl_word; /* a float or an int32_t that is only moved */
 
-/* y[o][m][i] = x[o][index[o][m][i]][i]. x and index have strides in elements, y is dense. */
+/* y[o][m][i] = x[o][index[o][m][i]][i]. All have strides in elements; neighbours along i lie side by side in y. */
 typedef struct {
     const void *x;
     const int32_t *index;
@@ -16,34 +16,42 @@ typedef struct {
     int outer, extent, count, inner;
     int x_outer, x_row, x_inner;
     int index_outer, index_count, index_inner;
+    int y_outer, y_row;
     int ignore;
 } tl_take;
 
-/* y[o][index[o][m][i]][i] += g[o][m][i] (or = with `set`) in the order of m, on top of `init` or zeros. */
+/* y[o][index[o][m][i]][i] += g[o][m][i] (or = with `set`) in the order of m, on top of `init` or zeros. y and init
+ * hold rows first .. first + rows - 1 of all `extent`; the other elements are somebody else's. */
 typedef struct {
     const float *g;
     const int32_t *index;
-    const float *init; /* dense like y, may be null */
+    const float *init; /* may be null */
     float *y;
     int outer, extent, count, inner;
+    int first, rows;
     int g_outer, g_count, g_inner;
     int index_outer, index_count, index_inner;
+    int y_outer, y_row, init_outer, init_row;
     int ignore, set;
 } tl_put;
 
-/* y[o][c][i] = x[o][0][i] + ... + x[o][c][i], or their product. Dense. */
+/* y[o][c][i] = x[o][0][i] + ... + x[o][c][i], or their product. */
 typedef struct {
     const float *x;
     float *y;
-    int outer, extent, inner, product;
+    int outer, extent, inner;
+    int x_outer, x_row, y_outer, y_row;
+    int product;
 } tl_scan;
 
-/* The largest element (or smallest) of every line and its place, the first of equals. x and both results are dense. */
+/* The largest element (or smallest) of every line and its place, the first of equals. */
 typedef struct {
     const float *x;
     float *y;       /* [outer][inner] */
     int32_t *index; /* [outer][inner] */
-    int outer, extent, inner, smallest;
+    int outer, extent, inner;
+    int x_outer, x_row, y_outer, index_outer;
+    int smallest;
 } tl_extreme;
 
 /* The `count` first elements of every line in ascending or descending order, and their places. Equal ones keep theirs.
@@ -52,7 +60,9 @@ typedef struct {
     const float *x; /* [outer][extent][inner] */
     float *y;       /* [outer][count][inner] */
     int32_t *index; /* [outer][count][inner] */
-    int outer, extent, count, inner, descending;
+    int outer, extent, count, inner;
+    int x_outer, x_row, y_outer, y_row, index_outer, index_row;
+    int descending;
 } tl_order;
 
 #endif

@@ -11,13 +11,16 @@ import numpy as np
 import pytest
 
 from tests.e2e.tile_cases import Case, Comparison, built, drawn, every_chain, kernel_objects, program_of
+from tests.e2e.tile_layers import FAMILIES, SELECTIONS, Families
 from trainlib_deployer.program.chain import Chain
 
 SEEDS = (4, 6, 7, 9, 10, 11)
 CHAINED = 9  # from this seed on, loops follow the tiles of other operations
 LAYERS = 12
 CASES = 2000
-FAMILIES = ("conv2d_fw", "conv2d_bw_x", "conv2d_bw_w", "matmul", "map", "reduce", "chain")
+KINDS = ("conv2d_fw", "conv2d_bw_x", "conv2d_bw_w", "matmul", "map", "reduce", "chain")
+SELECTING = ("maxpool2d", "avgpool2d", "adaptive_maxpool2d", "adaptive_avgpool2d")
+SELECTING = (*(f"{k}_{d}" for k in SELECTING for d in ("fw", "bw")), "take", "put", "scan", "extreme", "order")
 
 
 @pytest.fixture(scope="module")
@@ -25,9 +28,9 @@ def kernels(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     return kernel_objects(tmp_path_factory.mktemp("kernels"))
 
 
-def compared(seed: int, folder: Path, kernels: list[Path]) -> list[Case]:
+def compared(seed: int, folder: Path, kernels: list[Path], families: Families = FAMILIES) -> list[Case]:
     """The tilings of one random network's operations, which gave the bits of the whole operations."""
-    program, loss = program_of(seed, LAYERS)
+    program, loss = program_of(seed, LAYERS, families)
     if seed >= CHAINED:
         program = every_chain(program)
     rng = random.Random(seed)
@@ -60,7 +63,7 @@ def test_any_operation_in_tiles_gives_the_bits_of_the_whole(kernels: list[Path],
         cases += compared(seed, folder, kernels)
     assert len(cases) >= CASES
     families = Counter(case.op.kind.name for case in cases)
-    assert all(families[name] >= 20 for name in FAMILIES), families
+    assert all(families[name] >= 20 for name in KINDS), families
     assert sum(getattr(case.op.kind, "recorded", 0) for case in cases) >= 20, "updates that make their own gradient"
     assert sum(updates_in_place(case) for case in cases) >= 50, "updates in place"
     sums = Counter(case.op.kind.name for case in cases if case.sums)
@@ -68,3 +71,14 @@ def test_any_operation_in_tiles_gives_the_bits_of_the_whole(kernels: list[Path],
     assert sums["chain"] >= 10, sums
     chains = Counter(f.anchor >= 0 for case in cases if isinstance(case.op.kind, Chain) for f in case.op.kind.followers)
     assert chains[False] >= 100 and chains[True] >= 20, chains
+
+
+def test_tiles_of_what_selects(kernels: list[Path], tmp_path: Path) -> None:
+    """Pooling, indices, running sums, extremes and order."""
+    cases: list[Case] = []
+    for seed in (1, 3):
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        cases += compared(seed, folder, kernels, SELECTIONS)
+    found = Counter(case.op.kind.name for case in cases)
+    assert all(found[name] >= 8 for name in SELECTING), found

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from tests.e2e.tile_layers import Layers, all_sums, optimizer
+from tests.e2e.tile_layers import FAMILIES, Families, Layers, all_sums, optimizer
 from trainlib_deployer import passes
 from trainlib_deployer.capture.step import capture
 from trainlib_deployer.emit.addresses import Addresses
@@ -46,9 +46,9 @@ CORES = (1, 1, 2, 3, 3, 4, 8)
 Image = np.ndarray[Any, Any]
 
 
-def program_of(seed: int, count: int) -> tuple[Program, float]:
+def program_of(seed: int, count: int, families: Families = FAMILIES) -> tuple[Program, float]:
     """The training step of random layers, and its loss in PyTorch."""
-    layers = Layers(seed, count)
+    layers = Layers(seed, count, families)
     sample = (torch.ones(1), torch.zeros(1))
     parts = Parts(
         name="layers",

@@ -224,7 +224,8 @@ def recurrent(d: Draw) -> tuple[Shape, nn.Module]:
     return shape, First(kind(shape[2], d.rng.randint(2, 13)))
 
 
-FAMILIES = (
+Families = tuple[Callable[[Draw], tuple[Shape, nn.Module]], ...]
+FAMILIES: Families = (
     *(convolution, convolution, whole_blocks, whole_blocks, depthwise, depthwise, grouped, transposed),
     *(pointwise_convolution, line),
     *(linear, linear, products, products, attention, normalised, normalised, activation, broadcast, reduction),
@@ -232,16 +233,75 @@ FAMILIES = (
 )
 
 
+def windowed(d: Draw) -> tuple[Shape, nn.Module]:
+    window, shape = d.window(), d.image(least=9)
+    made = d.rng.choice(
+        [
+            nn.MaxPool2d(**{**window, "dilation": 1}, ceil_mode=d.flag()),
+            nn.MaxPool2d(d.rng.randint(2, 3), d.rng.randint(1, 4), dilation=d.dilation()),
+            nn.AvgPool2d(**window, ceil_mode=d.flag(), count_include_pad=d.flag()),
+            nn.AvgPool2d(d.rng.randint(2, 4), d.rng.randint(1, 5), divisor_override=5),
+        ]
+    )
+    return shape, nn.Sequential(nn.Tanh(), made, nn.SiLU())
+
+
+def adapted(d: Draw) -> tuple[Shape, nn.Module]:
+    """To windows of several sizes."""
+    n, c, h, w = d.image(least=9)
+    made = nn.AdaptiveMaxPool2d if d.flag() else nn.AdaptiveAvgPool2d
+    return (n, c, h, w), nn.Sequential(nn.Tanh(), made((d.rng.randint(2, h // 2), w // 2 - (w % (w // 2) == 0))))
+
+
+def looked_up(d: Draw) -> tuple[Shape, nn.Module]:
+    """Rows by their numbers, some of them several times, and what is written or added to them."""
+    lead, rows, width = d.rng.randint(1, 3), d.rng.randint(5, 40), d.rng.randint(1, 13)
+    count = d.rng.randint(3, 50)
+    places = torch.randint(-rows, rows, (count,))
+    each = torch.randint(0, rows, (lead, count, width))
+    own = torch.stack([torch.randperm(rows)[: rows // 2] for _ in range(lead)])[:, :, None].expand(-1, -1, width)
+    function = d.rng.choice(
+        [
+            lambda x: x[:, places],
+            lambda x: F.embedding(places % rows, x[0], padding_idx=3),
+            lambda x: x.gather(1, each),
+            lambda x: x.scatter_add(1, each, each.float().sin() * x.mean()),
+            lambda x: x.scatter(1, own, x[:, : rows // 2].exp()),
+            lambda x: torch.zeros_like(x).index_add(1, places % rows, x[:, places].cos()),
+        ]
+    )
+    return (lead, rows, width), Calls(lambda x: function(x).sigmoid())
+
+
+def along_lines(d: Draw) -> tuple[Shape, nn.Module]:
+    n, c, h, w = d.image()
+    dim = d.rng.choice([1, 2, 3])
+    function = d.rng.choice(
+        [
+            lambda x: x.cumsum(dim) * 0.1,
+            lambda x: x.tanh().cumprod(dim),
+            lambda x: x.max(dim)[0],
+            lambda x: x.min(dim)[0] + x.argmax(dim),
+            lambda x: x.sort(dim, descending=c > 6)[0],
+            lambda x: x.topk(1, dim)[0],
+        ]
+    )
+    return (n, c, h, w), Calls(lambda x: function(x).sin())
+
+
+SELECTIONS = (windowed,) * 6 + (adapted,) * 3 + (looked_up,) * 6 + (along_lines,) * 5
+
+
 class Layers(nn.Module):
     """Layers side by side, each on a parameter of its own, so that all their gradients are computed."""
 
-    def __init__(self, seed: int, count: int) -> None:
+    def __init__(self, seed: int, count: int, families: Families = FAMILIES) -> None:
         super().__init__()
         torch.manual_seed(seed)
         draw = Draw(random.Random(seed))
         self.inputs = nn.ParameterList()
         self.layers = nn.ModuleList()
-        for family in draw.rng.sample(FAMILIES, count):
+        for family in draw.rng.sample(families, count):
             shape, layer = family(draw)
             self.layers.append(layer)
             self.inputs.append(torch.randn(shape))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from trainlib_deployer.kernels.row import Fields, Row
 from trainlib_deployer.program.call import Operand, strides
+from trainlib_deployer.program.cuts import span
 
 if TYPE_CHECKING:
     from trainlib_deployer.ops.index import Put, Take
@@ -20,16 +21,19 @@ def take_fields(kind: Take, reads: list[Operand], writes: list[Operand], _scratc
     out: Found = [("x", x.pointer), ("index", index.pointer), ("y", writes[0].pointer), *extents(kind)]
     out += strides("x", ("outer", "row", "inner"), x.view)
     out += strides("index", ("outer", "count", "inner"), index.view)
+    out += pitches("y", writes[0])
     return [*out, ignored(kind)]
 
 
 def put_fields(kind: Put, reads: list[Operand], writes: list[Operand], _scratch: str) -> Fields:
     g, index, *init = reads
     out: Found = [("g", g.pointer), ("index", index.pointer), ("y", writes[0].pointer)]
-    out += [("init", v.pointer) for v in init]
-    out += extents(kind)
+    out += [("first", kind.rows[0]), ("rows", span(kind.rows)), *extents(kind)]
+    for v in init:
+        out += [("init", v.pointer), *pitches("init", v)]
     out += strides("g", ("outer", "count", "inner"), g.view)
     out += strides("index", ("outer", "count", "inner"), index.view)
+    out += pitches("y", writes[0])
     return [*out, ignored(kind), ("set", int(kind.set))]
 
 
@@ -41,21 +45,29 @@ def ignored(kind: Take | Put) -> tuple[str, str | int]:
     return "ignore", NOTHING if kind.ignore is None else kind.ignore
 
 
+def pitches(name: str, operand: Operand) -> Found:
+    """Elements between neighbours but for the innermost, which lie side by side."""
+    rank = len(operand.view.shape) - 1
+    return [*strides(name, ("outer", "row")[:rank], operand.view, rank)]
+
+
 def scan_fields(kind: Scan, reads: list[Operand], writes: list[Operand], _scratch: str) -> Fields:
     out: Found = [("x", reads[0].pointer), ("y", writes[0].pointer)]
     out += [("outer", kind.outer), ("extent", kind.extent), ("inner", kind.inner)]
-    return [*out, ("product", int(kind.product))]
+    return [*out, *pitches("x", reads[0]), *pitches("y", writes[0]), ("product", int(kind.product))]
 
 
 def extreme_fields(kind: Extreme, reads: list[Operand], writes: list[Operand], _scratch: str) -> Fields:
     out: Found = [("x", reads[0].pointer), ("y", writes[0].pointer), ("index", writes[1].pointer)]
     out += [("outer", kind.outer), ("extent", kind.extent), ("inner", kind.inner)]
+    out += [*pitches("x", reads[0]), *pitches("y", writes[0]), *pitches("index", writes[1])]
     return [*out, ("smallest", int(kind.smallest))]
 
 
 def order_fields(kind: Order, reads: list[Operand], writes: list[Operand], _scratch: str) -> Fields:
     out: Found = [("x", reads[0].pointer), ("y", writes[0].pointer), ("index", writes[1].pointer)]
     out += [("outer", kind.outer), ("extent", kind.extent), ("count", kind.count), ("inner", kind.inner)]
+    out += [*pitches("x", reads[0]), *pitches("y", writes[0]), *pitches("index", writes[1])]
     return [*out, ("descending", int(kind.descending))]
 
 

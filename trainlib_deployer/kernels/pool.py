@@ -26,7 +26,7 @@ def average_fields(kind: AvgPool, reads: list[Operand], writes: list[Operand], _
     if kind.divisor:
         out.append(("divisor", kind.divisor))
     elif not kind.shape.adaptive:
-        (h0, h1), (w0, w1) = counted(kind, 0), counted(kind, 1)
+        (h0, h1), (w0, w1) = kind.counted(0), kind.counted(1)
         out += [("count_h0", h0), ("count_h1", h1), ("count_w0", w0), ("count_w1", w1)]
     return [*out, *pitch("xp", x.view), *pitch("yp", y.view)]
 
@@ -42,12 +42,6 @@ def shape_fields(s: PoolShape) -> list[tuple[str, str | int]]:
 
 def pitch(name: str, view: View) -> list[tuple[str, int]]:
     return [(f"{name}.{axis}", s) for axis, s in zip(("plane", "row"), view.strides, strict=False)]
-
-
-def counted(kind: AvgPool, dim: int) -> tuple[int, int]:
-    """From the first row (column) that a window's divisor counts to behind the last."""
-    pad, extent = kind.shape.pad[dim] if kind.count_pad else 0, (kind.shape.h, kind.shape.w)[dim]
-    return -pad, extent + pad
 
 
 # ---- shapes
@@ -73,7 +67,7 @@ def in_two_bytes(kind: MaxPool, _cores: int) -> bool:
 
 def even(kind: AvgPool, _cores: int) -> bool:
     """All windows count the same number of columns."""
-    s, (first, end) = kind.shape, counted(kind, 1)
+    s, (first, end) = kind.shape, kind.counted(1)
     return kind.divisor != 0 or (-s.pad[1] >= first and (s.wo - 1) * s.stride[1] - s.pad[1] + s.kernel[1] <= end)
 
 

@@ -15,7 +15,7 @@ from typing import Protocol
 
 from trainlib_deployer.kernels.panels import BLOCK
 from trainlib_deployer.ops.conv_shape import ConvShape
-from trainlib_deployer.program.cuts import MOST_TILES, Range, ranges, sizes
+from trainlib_deployer.program.cuts import MOST_TILES, Range, ranges, sizes, span
 from trainlib_deployer.program.ir import Kind, Part, View
 
 GRAIN = 4  # channels of a micro-kernel
@@ -130,34 +130,10 @@ def channels_of(cut: Cut, channels: Range, per_group: int) -> Range:
     return g0 * per_group + channels[0], g0 * per_group + channels[1]
 
 
-def rows_read(s: ConvShape, rows: Range) -> tuple[Range, int]:
-    """Rows of x behind these rows of y, and the padding that is left above them."""
-    stride, pad, dilation = s.stride[0], s.pad[0], s.dilation[0]
-    first = rows[0] * stride - pad
-    last = (rows[1] - 1) * stride - pad + (s.kh - 1) * dilation
-    x0 = min(max(first, 0), s.h - 1)
-    x1 = max(min(last + 1, s.h), x0 + 1)
-    return (x0, x1), x0 - first
-
-
-def rows_reached(s: ConvShape, rows: Range) -> tuple[Range, int]:
-    """Rows of y that reach these rows of x, and the padding of the tile."""
-    stride, pad, dilation = s.stride[0], s.pad[0], s.dilation[0]
-    first = -(-(rows[0] + pad - (s.kh - 1) * dilation) // stride)
-    last = (rows[1] - 1 + pad) // stride
-    y0 = min(max(first, 0), s.ho - 1)
-    y1 = max(min(last + 1, s.ho), y0 + 1)
-    return (y0, y1), pad + rows[0] - y0 * stride
-
-
-def span(r: Range) -> int:
-    return r[1] - r[0]
-
-
 def forward(kind: Convolution, cut: Cut, reads: tuple[View, ...], writes: tuple[View, ...]) -> Part:
     s = kind.shape
     x, w, *bias = reads
-    read, pad = rows_read(s, cut.rows)
+    read, pad = s.rows.read(cut.rows)
     outputs = channels_of(cut, cut.channels, s.co)
     shape = replace(
         s,
@@ -176,7 +152,7 @@ def forward(kind: Convolution, cut: Cut, reads: tuple[View, ...], writes: tuple[
 def input_gradient(kind: Convolution, cut: Cut, reads: tuple[View, ...], writes: tuple[View, ...]) -> Part:
     s = kind.shape
     y, w, *bias = reads
-    reached, pad = rows_reached(s, cut.rows)
+    reached, pad = s.rows.reached(cut.rows)
     outputs = channels_of(cut, (0, s.co), s.co)
     shape = replace(
         s,
@@ -200,7 +176,7 @@ def input_gradient(kind: Convolution, cut: Cut, reads: tuple[View, ...], writes:
 def weight_gradient(kind: Convolution, cut: Cut, reads: tuple[View, ...], writes: tuple[View, ...]) -> Part:
     s = kind.shape
     x, y = reads
-    read, pad = rows_read(s, cut.rows)
+    read, pad = s.rows.read(cut.rows)
     shape = replace(
         s,
         n=span(cut.samples),

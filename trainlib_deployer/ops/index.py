@@ -5,7 +5,8 @@ Tensors are seen as [outer, extent, inner]; an index selects along the middle.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -15,16 +16,20 @@ import torch
 from trainlib_deployer.errors import Unsupported
 from trainlib_deployer.ops.build import Builder, broadcast
 from trainlib_deployer.ops.registry import covers
+from trainlib_deployer.program.cuts import Cuttable, Range, grids, span
 from trainlib_deployer.program.expr import Expr, select
 from trainlib_deployer.program.expr import Operand as Value
-from trainlib_deployer.program.ir import DType, Kind, Shape, View
+from trainlib_deployer.program.ir import DType, Part, Shape, View
 from trainlib_deployer.program.loop import Loop
 
 aten = torch.ops.aten
 
 
+Box = tuple[Range, ...]
+
+
 @dataclass(frozen=True)
-class Take(Kind):
+class Take(Cuttable[Box]):
     """y[o, m, i] = x[o, index[o, m, i], i], zero where the index is `ignore`: reads x [outer, extent, inner] and
     index [outer, count, inner], writes y [outer, count, inner]."""
 
@@ -36,12 +41,26 @@ class Take(Kind):
 
     name = "take"
 
+    def touched(self, operand: int, view: View) -> int:
+        return self.outer * self.count * self.inner if operand == 0 else view.numel
+
+    def cuts(self) -> Iterator[list[Box]]:
+        """Columns of x stay while the index passes."""
+        return grids(self.outer, self.inner, self.count)
+
+    def part(self, cut: Box, reads: tuple[View, ...], writes: tuple[View, ...]) -> Part:
+        (x, index), (o, i, m) = reads, cut
+        kind = dataclasses.replace(self, outer=span(o), inner=span(i), count=span(m))
+        x = x.sliced(0, *o).sliced(2, *i)
+        index, y = (v.sliced(0, *o).sliced(1, *m).sliced(2, *i) for v in (index, *writes))
+        return Part(kind, (x, index), (y,))
+
 
 @dataclass(frozen=True)
-class Put(Kind):
+class Put(Cuttable[Box]):
     """y[o, index[o, m, i], i] += g[o, m, i] on top of init or zeros, in the order of m; with `set` the last one stays.
 
-    Reads g and index [outer, count, inner], perhaps init [outer, extent, inner]; writes y [outer, extent, inner].
+    Reads g and index [outer, count, inner], perhaps init [outer, rows, inner]; writes y [outer, rows, inner].
     """
 
     outer: int
@@ -50,8 +69,24 @@ class Put(Kind):
     inner: int
     ignore: int | None = None
     set: bool = False
+    piece: Range | None = None  # of a tile: the rows of y that it has
 
     name = "put"
+
+    @property
+    def rows(self) -> Range:
+        return self.piece or (0, self.extent)
+
+    def cuts(self) -> Iterator[list[Box]]:
+        """The index stays while the rows pass, each tile taking what is its own."""
+        return grids(self.outer, self.inner, self.extent)
+
+    def part(self, cut: Box, reads: tuple[View, ...], writes: tuple[View, ...]) -> Part:
+        (g, index, *init), (o, i, rows) = reads, cut
+        kind = dataclasses.replace(self, outer=span(o), inner=span(i), piece=rows)
+        given = (v.sliced(0, *o).sliced(2, *i) for v in (g, index))
+        *init, y = (v.sliced(0, *o).sliced(1, *rows).sliced(2, *i) for v in (*init, *writes))
+        return Part(kind, (*given, *init), (y,))
 
 
 def whole_numbers(b: Builder, index: View) -> View:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -10,46 +11,63 @@ import torch
 from trainlib_deployer.ops.build import Builder
 from trainlib_deployer.ops.index import around, scattered
 from trainlib_deployer.ops.registry import covers
-from trainlib_deployer.program.ir import DType, Kind, View
+from trainlib_deployer.program.cuts import Cuttable, Range, grids, span
+from trainlib_deployer.program.ir import DType, Part, View
 
 aten = torch.ops.aten
 
 
 @dataclass(frozen=True)
-class Scan(Kind):
-    """Reads and writes [outer, extent, inner]: sums or products of all elements up to here."""
+class Lines(Cuttable[tuple[Range, ...]]):
+    """Something done with each line of [outer, extent, inner]; results are [outer, ..., inner]."""
 
     outer: int
     extent: int
     inner: int
+
+    def cuts(self) -> Iterator[list[tuple[Range, ...]]]:
+        return grids(self.outer, self.inner)
+
+    def part(self, cut: tuple[Range, ...], reads: tuple[View, ...], writes: tuple[View, ...]) -> Part:
+        o, i = cut
+
+        def seen(view: View) -> View:
+            return view.sliced(0, *o).sliced(len(view.shape) - 1, *i)
+
+        kind = replace(self, outer=span(o), inner=span(i))
+        return Part(kind, tuple(map(seen, reads)), tuple(map(seen, writes)))
+
+
+@dataclass(frozen=True)
+class Scan(Lines):
+    """Reads and writes [outer, extent, inner]: sums or products of all elements up to here."""
+
     product: bool
 
     name = "scan"
 
 
 @dataclass(frozen=True)
-class Extreme(Kind):
-    """Reads [outer, extent, inner]; writes the largest (smallest) elements [outer, inner] and their places."""
+class Extreme(Lines):
+    """Writes the largest (smallest) elements [outer, inner] and their places."""
 
-    outer: int
-    extent: int
-    inner: int
     smallest: bool
 
     name = "extreme"
 
 
 @dataclass(frozen=True)
-class Order(Kind):
-    """Reads [outer, extent, inner]; writes the first `count` in order [outer, count, inner] and their places."""
+class Order(Lines):
+    """Writes the first `count` in order [outer, count, inner] and their places."""
 
-    outer: int
-    extent: int
     count: int
-    inner: int
     descending: bool
 
     name = "order"
+
+    def touched(self, operand: int, view: View) -> int:
+        """Each element is compared with all of its line."""
+        return view.numel * self.extent if operand == 0 else view.numel
 
 
 def lines(b: Builder, x: View, dim: int) -> View:
@@ -125,7 +143,7 @@ def ordered(b: Builder, x: View, dim: int, descending: bool) -> tuple[View, ...]
     count = shape[dim] if shape else 1
     values = b.tensor((outer, count, inner), suffix="value")
     places = b.tensor((outer, count, inner), DType.I32, "place")
-    b.op(Order(outer, extent, count, inner, descending), [seen], [values, places])
+    b.op(Order(outer, extent, inner, count, descending), [seen], [values, places])
     return b.reshape(returned(b, x, values), shape), b.reshape(places, shape)
 
 

@@ -9,8 +9,8 @@ the plane makes an average a plain reduction.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from math import prod
 
 import torch
@@ -18,7 +18,9 @@ import torch
 from trainlib_deployer.errors import Unsupported
 from trainlib_deployer.ops.build import Builder
 from trainlib_deployer.ops.registry import covers
-from trainlib_deployer.program.ir import DType, Kind, Shape, View
+from trainlib_deployer.ops.sliding import Sliding
+from trainlib_deployer.program.cuts import MOST_TILES, Cuttable, Range, ranges, sizes, span
+from trainlib_deployer.program.ir import DType, Part, Shape, View
 
 aten = torch.ops.aten
 Pair = tuple[int, int]
@@ -44,16 +46,72 @@ class PoolShape:
     def whole_plane(self) -> bool:
         return (self.ho, self.wo) == (1, 1) and self.kernel == (self.h, self.w) and self.pad == (0, 0)
 
+    @property
+    def rows(self) -> Sliding:
+        return Sliding(self.h, self.ho, self.kernel[0], self.stride[0], self.pad[0], self.dilation[0])
+
     def taps(self) -> int:
         return prod(self.kernel)
 
+    def windows(self) -> int:
+        """Inputs of all windows of a plane together."""
+        return self.ho * self.wo * self.taps()
+
 
 @dataclass(frozen=True)
-class MaxPool(Kind):
-    """direction fw: reads x, writes y and tap; bw: reads y (= dL/dy) and tap, writes x (= dL/dx)."""
+class Cut:
+    """One tile."""
+
+    planes: Range
+    rows: Range  # of what is written
+
+
+@dataclass(frozen=True)
+class Pool(Cuttable[Cut]):
+    """direction fw: reads x, writes y and what lies like it; bw: reads these (y = dL/dy), writes x (= dL/dx)."""
 
     direction: str
     shape: PoolShape
+
+    def touched(self, operand: int, view: View) -> int:
+        """An element under several windows is asked for by each."""
+        forward = self.direction == "fw" and operand == 0
+        return view.numel // (self.shape.h * self.shape.w) * self.shape.windows() if forward else view.numel
+
+    def cuts(self) -> Iterator[list[Cut]]:
+        """Planes, and rows where windows lie evenly."""
+        s = self.shape
+        rows = s.ho if self.direction == "fw" else s.h
+        for p in sizes(s.planes):
+            for r in sizes(rows) if p in (1, s.planes) and not s.adaptive else [rows]:
+                if -(-s.planes // p) * -(-rows // r) <= MOST_TILES:
+                    yield [Cut(planes, of_rows) for planes in ranges(s.planes, p) for of_rows in ranges(rows, r)]
+
+    def part(self, cut: Cut, reads: tuple[View, ...], writes: tuple[View, ...]) -> Part:
+        s, forward = self.shape, self.direction == "fw"
+        if s.adaptive:
+            seen, reached, pad = (0, s.h), (0, s.ho), 0
+        elif forward:
+            reached, (seen, pad) = cut.rows, s.rows.read(cut.rows)
+        else:
+            seen, (reached, pad) = cut.rows, s.rows.reached(cut.rows)
+        shape = replace(s, planes=span(cut.planes), h=span(seen), ho=span(reached), pad=(pad, s.pad[1]))
+        before, behind = (seen, reached) if forward else (reached, seen)
+        return Part(
+            self.tile(shape, seen[0]),
+            tuple(v.sliced(0, *cut.planes).sliced(1, *before) for v in reads),
+            tuple(v.sliced(0, *cut.planes).sliced(1, *behind) for v in writes),
+        )
+
+    def tile(self, shape: PoolShape, first: int) -> Pool:
+        """The same of a part, whose x begins with row `first`."""
+        return replace(self, shape=shape)
+
+
+@dataclass(frozen=True)
+class MaxPool(Pool):
+    """What lies like y is the tap that won."""
+
     tap: DType
 
     @property
@@ -62,17 +120,27 @@ class MaxPool(Kind):
 
 
 @dataclass(frozen=True)
-class AvgPool(Kind):
-    """direction fw: reads x, writes y; bw: reads y (= dL/dy), writes x (= dL/dx). divisor 0: the window's own count."""
+class AvgPool(Pool):
+    """divisor 0: the window's own count."""
 
-    direction: str
-    shape: PoolShape
     count_pad: bool = False
     divisor: int = 0
+    counts: Pair | None = None  # of a tile: its first row that divisors count, and the first behind them
 
     @property
     def name(self) -> str:
         return f"{prefix(self.shape)}avgpool2d_{self.direction}"
+
+    def tile(self, shape: PoolShape, first: int) -> AvgPool:
+        start, end = self.counted(0)
+        return replace(self, shape=shape, counts=(start - first, end - first))
+
+    def counted(self, dim: int) -> Pair:
+        """From the first row (column) that a window's divisor counts to behind the last."""
+        if dim == 0 and self.counts is not None:
+            return self.counts
+        pad, extent = self.shape.pad[dim] if self.count_pad else 0, (self.shape.h, self.shape.w)[dim]
+        return -pad, extent + pad
 
 
 def prefix(shape: PoolShape) -> str:

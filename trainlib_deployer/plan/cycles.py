@@ -12,7 +12,8 @@ from trainlib_deployer.program.ir import Frugal, Op, Part, Priced, View
 def direct_cycles(op: Op, streamed: list[View], machine: Machine) -> float:
     """Reading L2 element by element; packing kernels touch each operand a few times."""
     part = Part(op.kind, op.reads, op.writes)
-    touched = sum(v.numel for v in streamed)
+    operands = enumerate((*op.reads, *op.writes))
+    touched = sum(op.kind.touched(i, v) for i, v in operands if v in streamed)
     waiting = machine.outer.load * (touched + op.kind.macs() / 4) / busy_cores(part, machine.cores)
     return waiting + work_cycles(part, machine)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
-from itertools import accumulate
+from itertools import accumulate, product
 from math import prod
 from typing import Generic, TypeVar, overload
 
@@ -63,6 +63,10 @@ def working(team: int, cores: int) -> int:
     return min(team or cores, cores)
 
 
+def span(r: Range) -> int:
+    return r[1] - r[0]
+
+
 def ranges(extent: int, size: int) -> list[Range]:
     """[0, size), [size, 2 size), ...; the last one takes the rest."""
     return [(lo, min(lo + size, extent)) for lo in range(0, extent, size)]
@@ -80,6 +84,16 @@ def sizes(extent: int, grain: int = 1, counts: tuple[int, ...] = COUNTS) -> list
     """Tile sizes worth trying, from whole to one grain: even shares, rounded up to the grain."""
     shares = (-(-extent // (count * grain)) * grain for count in counts if count <= extent)
     return sorted({min(s, extent) for s in (extent, *shares)}, reverse=True)
+
+
+def grids(first: int, *others: int) -> Iterator[list[tuple[Range, ...]]]:
+    """Boxes over extents, the last one running fastest. While the first is cut into several at a time the others stay
+    whole."""
+    for size in sizes(first):
+        for steps in product(*(sizes(e) if size == 1 else [e] for e in others)):
+            pieces = [ranges(e, s) for e, s in zip((first, *others), (size, *steps), strict=True)]
+            if prod(map(len, pieces)) <= MOST_TILES:
+                yield list(product(*pieces))
 
 
 def outer_cuts(extents: tuple[int, ...]) -> Iterator[list[tuple[Range, ...]]]:

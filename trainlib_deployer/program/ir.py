@@ -227,6 +227,10 @@ class Kind(ABC):
         """Bytes of scratch memory that all cores share during the call."""
         return 0
 
+    def touched(self, operand: int, view: View) -> int:
+        """Elements of an operand (reads, then writes) that it reads or writes, each as often as it does."""
+        return view.numel
+
     @property
     def grain(self) -> int:
         """Results that a core makes at a time."""

@@ -6,17 +6,18 @@ void tl_extreme_f32(const tl_extreme *a)
     int lo, hi;
     tl_split(a->outer * a->inner, 1, &lo, &hi);
     for (int u = lo; u < hi; u++) {
-        const float *x = a->x + u / a->inner * a->extent * a->inner + u % a->inner;
+        const int o = u / a->inner, i = u % a->inner;
+        const float *x = a->x + o * a->x_outer + i;
         float best = x[0];
         int place = 0;
         for (int c = 1; c < a->extent && best == best; c++) {
-            const float value = x[c * a->inner];
+            const float value = x[c * a->x_row];
             if (!(a->smallest ? value >= best : value <= best)) {
                 best = value;
                 place = c;
             }
         }
-        a->y[u] = best;
-        a->index[u] = place;
+        a->y[o * a->y_outer + i] = best;
+        a->index[o * a->index_outer + i] = place;
     }
 }

@@ -4,10 +4,10 @@
 /* How many elements come before x[c], a number: those beyond it, and equal ones on its left. */
 static int rank_of_number(const tl_order *a, const float *x, int c)
 {
-    const float value = x[c * a->inner];
+    const float value = x[c * a->x_row];
     int rank = 0;
     for (int d = 0; d < a->extent; d++) {
-        const float other = x[d * a->inner];
+        const float other = x[d * a->x_row];
         rank += (a->descending ? !(other <= value) : other < value) || (other == value && d < c);
     }
     return rank;
@@ -17,7 +17,7 @@ static int rank_of_none(const tl_order *a, const float *x, int c)
 {
     int rank = 0;
     for (int d = 0; d < a->extent; d++) {
-        const float other = x[d * a->inner];
+        const float other = x[d * a->x_row];
         rank += other == other ? !a->descending : d < c;
     }
     return rank;
@@ -29,13 +29,13 @@ void tl_order_f32(const tl_order *a)
     tl_split(a->outer * a->inner, 1, &lo, &hi);
     for (int u = lo; u < hi; u++) {
         const int o = u / a->inner, i = u % a->inner;
-        const float *x = a->x + o * a->extent * a->inner + i;
+        const float *x = a->x + o * a->x_outer + i;
         for (int c = 0; c < a->extent; c++) {
-            const float value = x[c * a->inner];
+            const float value = x[c * a->x_row];
             const int rank = value == value ? rank_of_number(a, x, c) : rank_of_none(a, x, c);
             if (rank < a->count) {
-                a->y[(o * a->count + rank) * a->inner + i] = value;
-                a->index[(o * a->count + rank) * a->inner + i] = c;
+                a->y[o * a->y_outer + rank * a->y_row + i] = value;
+                a->index[o * a->index_outer + rank * a->index_row + i] = c;
             }
         }
     }

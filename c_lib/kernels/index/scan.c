@@ -6,12 +6,14 @@ void tl_scan_f32(const tl_scan *a)
     int lo, hi;
     tl_split(a->outer * a->inner, 1, &lo, &hi);
     for (int u = lo; u < hi; u++) {
-        const int start = u / a->inner * a->extent * a->inner + u % a->inner;
+        const int o = u / a->inner, i = u % a->inner;
+        const float *x = a->x + o * a->x_outer + i;
+        float *y = a->y + o * a->y_outer + i;
         float total = a->product ? 1.0f : 0.0f;
         for (int c = 0; c < a->extent; c++) {
-            const float x = a->x[start + c * a->inner];
-            total = a->product ? total * x : total + x;
-            a->y[start + c * a->inner] = total;
+            const float value = x[c * a->x_row];
+            total = a->product ? total * value : total + value;
+            y[c * a->y_row] = total;
         }
     }
 }

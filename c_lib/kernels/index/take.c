@@ -13,7 +13,7 @@ void tl_take_32(const tl_take *a)
         const tl_word *plane = x + o * a->x_outer;
         for (int i = 0; i < a->inner; i++) {
             const int row = tl_row_of(index[i * a->index_inner], a->extent, a->ignore);
-            y[u * a->inner + i] = row < 0 ? 0 : plane[row * a->x_row + i * a->x_inner];
+            y[o * a->y_outer + m * a->y_row + i] = row < 0 ? 0 : plane[row * a->x_row + i * a->x_inner];
         }
     }
 }
