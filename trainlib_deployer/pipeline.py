@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from trainlib_deployer import passes
+from trainlib_deployer.advice.what_if import what_if
 from trainlib_deployer.capture.agreement import captured_and_checked, check_golden_model
 from trainlib_deployer.capture.eager import REMEDY, counters
 from trainlib_deployer.check.certificate import check_folder
@@ -75,7 +76,9 @@ def deploy_user_model(user: UserModel, options: Options, say: Say = lambda line:
         )
     say("writing the project")
     with replaced_folder(options.out, force=options.force) as folder:
-        project = Project(user, planned, options.steps, references, options.accumulate)
+        project = Project(
+            user, planned, options.steps, references, options.accumulate, what_if(program, options.target)
+        )
         project.write(folder)
         check_folder(folder, project.listing)
         used = planned.saved.used

@@ -15,12 +15,14 @@ import click
 from trainlib_deployer.cli.console import Progress, bytes_text, note, print_summary, print_verification, table
 from trainlib_deployer.cli.explain import explain
 from trainlib_deployer.cli.output_files import check_output_file, write_file, write_json
+from trainlib_deployer.cli.report_command import report_command
 from trainlib_deployer.cli.sweep_command import sweep_command
 from trainlib_deployer.cli.weights_command import weights_command
 from trainlib_deployer.errors import DeployError, UsageError
 from trainlib_deployer.folder import check_writable, read_plan
 from trainlib_deployer.machine.targets import DEFAULT, TARGETS, resolve
 from trainlib_deployer.options import SAVED, Options
+from trainlib_deployer.report.folder import note_verdict
 from trainlib_deployer.version import __version__
 
 BACKENDS = ("host", "qemu", "spike", "gvsoc")
@@ -227,6 +229,7 @@ def verify_project(folder: Path, run_on: str, steps: int | None, files: Files, s
     except KeyboardInterrupt as err:
         raise Interrupted(f"interrupted; {folder} is complete, but not verified") from err
     print_verification(result)
+    note_verdict(folder, result.as_json())
     if files.json is not None:
         write_json(files.json, result.as_json())
     if files.dump is not None:
@@ -258,6 +261,7 @@ def targets_command() -> None:
     table("", ("target", "cores", "L1", "L2", ""), rows, right=(1, 2, 3))
 
 
+cli.add_command(report_command)
 cli.add_command(sweep_command)
 cli.add_command(weights_command)
 

@@ -8,6 +8,8 @@ from typing import Any
 
 from trainlib_deployer.emit.addresses import Addresses
 from trainlib_deployer.emit.trace import Trace
+from trainlib_deployer.emit.words import title
+from trainlib_deployer.plan.direct import Direct, direct_operations
 from trainlib_deployer.plan.early import early_moved, moved_at
 from trainlib_deployer.plan.plan import Buffer, Plan
 from trainlib_deployer.plan.rows import rows_of
@@ -19,7 +21,7 @@ from trainlib_deployer.version import __version__
 
 
 def plan_json(user: UserModel, plan: Plan, traces: list[Trace], steps: int, accumulate: int = 1) -> dict[str, Any]:
-    target = plan.target
+    target, direct = plan.target, direct_operations(plan)
     return {
         "tool": {"name": "trainlib-deploy", "version": __version__},
         "model": {
@@ -56,7 +58,7 @@ def plan_json(user: UserModel, plan: Plan, traces: list[Trace], steps: int, accu
         },
         "buffers": [buffer_json(b) for b in plan.buffers],
         "tensors": tensors_json(plan),
-        "ops": [op_json(i, op, plan) for i, op in enumerate(plan.program.ops)],
+        "ops": [op_json(i, op, plan, direct.get(i)) for i, op in enumerate(plan.program.ops)],
         "certificate": {
             "peak": plan.peak,
             "lower_bound": plan.lower_bound,
@@ -121,12 +123,13 @@ def traffic_json(plan: Plan) -> dict[str, float]:
     return {"bytes": moved, "lower_bound": least, "hidden_estimate": hidden}
 
 
-def op_json(index: int, op: Op, plan: Plan) -> dict[str, Any]:
+def op_json(index: int, op: Op, plan: Plan, direct: Direct | None) -> dict[str, Any]:
     tiling = plan.tilings.get(index)
     kernels = [r.symbol for r in rows_of(plan, index)]
     return {
         "index": index,
         "name": op.name,
+        "title": title(op),
         "kind": op.kind.name,
         "phase": op.phase,
         "layer": op.layer,
@@ -138,6 +141,8 @@ def op_json(index: int, op: Op, plan: Plan) -> dict[str, Any]:
         "tiles": tiling.count if tiling else 1,
         "moved": moved_at(plan, index),
         "early": early_json(tiling) if tiling and tiling.host is not None else None,
+        "streams": [s.tensor for s in tiling.streams] if tiling else [],  # those of `tile INDEX.0`, `tile INDEX.1` ...
+        "direct": asdict(direct) if direct else None,
         "reads": [v.tensor for v in op.reads],
         "writes": [v.tensor for v in op.writes],
         "fused": list(op.fused),

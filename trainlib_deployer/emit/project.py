@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from golden.sketch import Key, Sketch
+from trainlib_deployer.advice.what_if import WhatIf
 from trainlib_deployer.emit.addresses import Addresses
 from trainlib_deployer.emit.initial import (
     REFERENCE,
@@ -38,16 +39,17 @@ from trainlib_deployer.emit.operation_text import body_text, table_text
 from trainlib_deployer.emit.plan_json import plan_json
 from trainlib_deployer.emit.poison import poison_context
 from trainlib_deployer.emit.render import rendered
-from trainlib_deployer.emit.report import report
 from trainlib_deployer.emit.tables import Tables
 from trainlib_deployer.emit.trace import Trace, traces
+from trainlib_deployer.emit.words import describe, title
 from trainlib_deployer.kernels.row import Row
 from trainlib_deployer.machine.machine import Machine
 from trainlib_deployer.ops.random import KEY
 from trainlib_deployer.plan.plan import Buffer, Plan
 from trainlib_deployer.plan.rows import rows_called
 from trainlib_deployer.plan.tiles import LANE_BYTES
-from trainlib_deployer.program.ir import LEARNING_RATE, MOMENTUM, STEP, DType, Op, Role, Tensor, View
+from trainlib_deployer.program.ir import LEARNING_RATE, MOMENTUM, STEP, DType, Role, Tensor, View
+from trainlib_deployer.report.page import report
 from trainlib_deployer.state.image import image_bytes
 from trainlib_deployer.state.layout import Layout
 from trainlib_deployer.user.model import UserModel
@@ -81,6 +83,7 @@ class Project:
     steps: int
     references: Mapping[Key, Sketch]  # what PyTorch computes, for the program's own check
     accumulate: int = 1
+    what_if: Sequence[WhatIf] = ()
 
     @cached_property
     def at(self) -> Addresses:
@@ -131,6 +134,7 @@ class Project:
         called = [texts[n] for n in ("net.c", "loops.c", "state.c", "main.c", "data.c", "poison.h")]
         copy_library(folder / "kernels", [r.source for r in self.rows], called)
         plan = plan_json(self.user, self.plan, self.traces, self.steps, self.accumulate)
+        plan["what_if"] = [asdict(w) for w in self.what_if]
         plan["interface"] = self.interface()
         plan["samples"] = self.samples()
         plan["stored"] = {binary.name: binary.places for binary in (self.weights, self.data)}
@@ -330,7 +334,7 @@ class Project:
                     "name": listed_op.name,
                     "title": string_lines(op.name),
                     "comment": comment(describe(op)),
-                    "label": describe(op).partition("; ")[0],
+                    "label": title(op),
                     "macs": op.kind.macs() or 0,
                     "tables": ["\n".join(table_text(o, tables)) for o in fresh],
                     "lines": body_text(listed_op, guests, tables),
@@ -346,21 +350,6 @@ def described(t: Tensor) -> dict[str, Any]:
 
 def shaped(t: Tensor) -> dict[str, Any]:
     return {"shape": list(t.shape), "dtype": t.dtype.name}
-
-
-def describe(op: Op) -> str:
-    """`stack1.conv1: conv2d, input gradient; net.py:31  y = self.conv1(x)`."""
-    _, gradient, tail = op.name.rpartition(".grad") if op.phase == "backward" else ("", "", "")
-    what, tail = (", gradient", tail.strip(".")) if gradient else ("", "")
-    where = f"; {Path(op.source.file).name}:{op.source.line}  {op.source.text}" if op.source else ""
-    subject = op.layer or "net"
-    more = f" (and {len(op.fused) - 1} more)" if len(op.fused) > 1 else ""
-    label = (
-        op.name
-        if op.phase in ("accumulate", "update")
-        else f"{subject}: {op.function}{what}{' of ' + tail if tail else ''}"
-    )
-    return f"{label}{more}{where}"
 
 
 def c_alignment(target: Machine) -> int:

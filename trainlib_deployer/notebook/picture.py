@@ -6,19 +6,18 @@ from collections.abc import Mapping
 from html import escape
 from typing import Any
 
-from trainlib_deployer.emit.report import level_view
+from trainlib_deployer.report.roles import ROLES, label_of_buffer, role_of_buffer
 
 COLOURS = {
-    "parameter": "#2f6db5",
-    "state": "#45389a",
+    "weights": "#2f6db5",
+    "optimizer": "#6a4fc4",
+    "activations": "#3a8a3e",
+    "gradients": "#c4561c",
+    "samples": "#0f7a83",
     "kept": "#7a7f86",
-    "input": "#0f7a83",
-    "activation": "#3a8a3e",
-    "gradient": "#c4561c",
-    "output": "#a8358f",
-    "scratch": "#8a6534",
-    "tile": "#a87b00",
-    "stack": "#3a434d",
+    "pieces": "#a07400",
+    "scratch": "#a8358f",
+    "stacks": "#3a434d",
 }
 
 
@@ -28,15 +27,21 @@ def memory_map(plan: Mapping[str, Any]) -> str:
 
 
 def level_picture(name: str, plan: Mapping[str, Any]) -> str:
-    view, count = level_view(name, plan), max(len(plan["ops"]), 1)
+    level, count = plan["levels"][name], max(len(plan["ops"]), 1)
+    buffers = [(b, role_of_buffer(b, plan)) for b in plan["buffers"] if b["level"] == name]
+    height = max([level["used"], 1, *(b["offset"] + b["size"] for b, _ in buffers)])
     boxes = "".join(
-        f'<rect x="{b["x"]}" y="{b["y"]}" width="{b["width"]}" height="{b["height"]}" fill="{COLOURS[b["group"]]}">'
-        f"<title>{escape(b['title'])}</title></rect>"
-        for b in view["buffers"]
+        f'<rect x="{b["birth"]}" y="{height - b["offset"] - b["size"]}" width="{max(b["death"] - b["birth"], 1)}" '
+        f'height="{b["size"]}" fill="{COLOURS[role]}">'
+        f"<title>{escape(label_of_buffer(b, plan))}; {b['size']:,} bytes at {b['offset']:,}</title></rect>"
+        for b, role in buffers
     )
-    legend = " ".join(f'<span style="color:{COLOURS[key]}">&#9632;</span> {text}' for key, text in view["legend"])
+    present = {role for _, role in buffers}
+    legend = " ".join(
+        f'<span style="color:{COLOURS[key]}">&#9632;</span> {text}' for key, text in ROLES.items() if key in present
+    )
     return (
-        f"<p><b>{escape(name)}</b>: {view['used']:,} of {view['size']:,} bytes<br>"
-        f'<svg viewBox="0 0 {count} {view["height"]}" preserveAspectRatio="none" style="width:100%;height:9em" '
+        f"<p><b>{escape(name)}</b>: {level['used']:,} of {level['size']:,} bytes<br>"
+        f'<svg viewBox="0 0 {count} {height}" preserveAspectRatio="none" style="width:100%;height:9em" '
         f'role="img" aria-label="memory map of {escape(name)}">{boxes}</svg><br><small>{legend}</small></p>'
     )

@@ -1,0 +1,57 @@
+"""Which operations read and write the outer level themselves instead of copying through the inner one, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import accumulate
+
+from trainlib_deployer.plan.best_tiling import Job, prospects
+from trainlib_deployer.plan.cycles import direct_cycles
+from trainlib_deployer.plan.plan import Plan
+from trainlib_deployer.plan.tiles import Room
+
+INDIVISIBLE, NO_ROOM, FASTER = "indivisible", "no room", "faster"
+
+
+@dataclass(frozen=True)
+class Direct:
+    """Why tiles were not chosen: there are none, none fits the bytes that are free, or they would take longer."""
+
+    why: str
+    tensors: tuple[str, ...]  # that stay outside
+    free: int  # bytes of the inner level
+    least: int  # bytes of the smallest tiles
+    cycles: int  # estimated, as it is
+    tiled: int | None  # ... and with the best tiles that fit
+
+
+def direct_operations(plan: Plan) -> dict[int, Direct]:
+    """By position. On a machine without an inner level there is nothing to explain."""
+    if not plan.target.inner.size:
+        return {}
+    free = list(free_bytes(plan))
+    there = frozenset(name for name, b in plan.home.items() if b.level == plan.inner.name)
+    found = {}
+    for at, op in enumerate(plan.program.ops):
+        far = [v for v in (*op.reads, *op.writes) if v.tensor in plan.home and v.tensor not in there]
+        if far and at not in plan.tilings:
+            names = tuple(dict.fromkeys(v.tensor for v in far))
+            known = prospects(Job.of(plan.program, op, Room(there, 0, plan.target)))
+            best, taken = known.cheapest(free[at]), round(direct_cycles(op, far, plan.target))
+            tiled = None if best is None else round(best.cycles)
+            faster = tiled is not None and tiled >= taken
+            why = FASTER if faster else NO_ROOM if known.ways else INDIVISIBLE
+            found[at] = Direct(why, names, free[at], known.fewest, taken, tiled)
+    return found
+
+
+def free_bytes(plan: Plan) -> Iterator[int]:
+    """Of the inner level at each operation, its own scratch not counted."""
+    end = len(plan.program.ops)
+    change = [0] * (end + 1)
+    for b in plan.buffers:
+        if b.level == plan.inner.name and b.role != "scratch":
+            change[min(max(b.birth, 0), end)] += b.size
+            change[min(b.death, end)] -= b.size
+    yield from (plan.inner.size - plan.inner.reserved - taken for taken in accumulate(change[:end]))
