@@ -31,7 +31,7 @@ class Numbers:
         return self.words(shape, call) >> 1
 
     def words(self, shape: Shape, call: int) -> torch.Tensor:
-        key = (mix(torch.tensor(self.step * 0x9E3779B9 & WORD)) + mix(torch.tensor(call + 1))) & WORD
+        key = (mix(torch.tensor(self.step * 0x9E3779B9 & WORD)) + mix(torch.tensor(call + 1 & WORD))) & WORD
         return mix(torch.arange(math.prod(shape)).reshape(tuple(shape)) ^ key)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,6 +61,13 @@ def train(
 
     The float32 run is that of a user who saves as `task.saved` says; float64 stays exact.
     """
+    with prepared(task, dtype, noise):
+        training(task, steps, dtype, record, noise, resume)
+
+
+@contextlib.contextmanager
+def prepared(task: Task, dtype: torch.dtype, noise: int = 0) -> Iterator[None]:
+    """The module as it was at the start and in this precision, computing in a fixed order."""
     exact: list[Any] = [Precise(dtype)] if dtype is not torch.float32 else []
     modes = (new_tensors_in(dtype), *exact, InOrder())
     with one_thread(), uncompiled(), contextlib.ExitStack() as stack:
@@ -69,7 +76,15 @@ def train(
             stack.enter_context(otherwise(noise, dtype))
         for mode in modes:
             stack.enter_context(mode)
-        training(task, steps, dtype, record, noise, resume)
+        yield
+
+
+def forward(task: Task, sample: tuple[Any, Any], dtype: torch.dtype, noise: int = 0) -> tuple[Any, Any]:
+    """Output and loss."""
+    given, wanted = (copy.deepcopy(cast(v, dtype)) for v in sample)  # a forward may change its input
+    with saved_tensors(task.saved if dtype is torch.float32 else "", task.module, (given, wanted), noise):
+        output = task.module(*given)
+        return output, task.loss(output, wanted)
 
 
 def training(
@@ -84,15 +99,11 @@ def training(
         first, last = step % task.accumulate == 0, (step + 1) % task.accumulate == 0
         if resume is not None and step:
             take_over(module, optimizer, {k[1:]: v for k, v in resume.items() if k[0] == step - 1})
-        inputs, target = task.samples[step % len(task.samples)]
         before = {n: Before.of(b) for n, b in module.named_buffers() if b.shape == shapes.get(n)}
         if first:
             module.zero_grad(set_to_none=True)  # also of what no optimizer updates
         with Drawing(Numbers(step)):
-            given, wanted = (copy.deepcopy(cast(v, dtype)) for v in (inputs, target))  # a forward may change its input
-            with saved_tensors(task.saved if dtype is torch.float32 else "", module, (given, wanted), noise):
-                output = module(*given)
-                loss = task.loss(output, wanted)
+            output, loss = forward(task, task.samples[step % len(task.samples)], dtype, noise)
             (loss / task.accumulate).backward()
         record[step, "loss", "loss"] = array(loss)
         for name, value in named_outputs(output):

@@ -95,6 +95,11 @@ int tl_file_open(const char *name, int writing)
     return writing ? open(name, O_WRONLY | O_CREAT | O_TRUNC, 0644) : open(name, O_RDONLY);
 }
 
+int tl_file_seek(int file, uint32_t at)
+{
+    return lseek(file, at, SEEK_SET) != (off_t)at;
+}
+
 int tl_file_read(int file, void *data, size_t bytes)
 {
     return read(file, data, bytes) != (ssize_t)bytes;

@@ -3,7 +3,7 @@
 #if defined(TL_HAL_PULP)
 #include "tl_hal.h"
 
-enum { SEMIHOST_OPEN = 1, SEMIHOST_CLOSE = 2, SEMIHOST_WRITE = 5, SEMIHOST_READ = 6 };
+enum { SEMIHOST_OPEN = 1, SEMIHOST_CLOSE = 2, SEMIHOST_WRITE = 5, SEMIHOST_READ = 6, SEMIHOST_SEEK = 10 };
 enum { MODE_READ_BINARY = 1, MODE_WRITE_BINARY = 5 };
 #if defined(TL_FILES) || defined(TL_RECORD_FILE)
 #if defined(__riscv)
@@ -34,6 +34,12 @@ int tl_file_open(const char *name, int writing)
     return semihost(SEMIHOST_OPEN, request);
 }
 
+int tl_file_seek(int file, uint32_t at)
+{
+    const uint32_t request[2] = {(uint32_t)file, at};
+    return semihost(SEMIHOST_SEEK, request) != 0;
+}
+
 int tl_file_read(int file, void *data, size_t bytes)
 {
     const uint32_t request[3] = {(uint32_t)file, (uint32_t)(uintptr_t)data, (uint32_t)bytes};
@@ -56,6 +62,13 @@ int tl_file_open(const char *name, int writing)
     (void)name;
     (void)writing;
     return -1;
+}
+
+int tl_file_seek(int file, uint32_t at)
+{
+    (void)file;
+    (void)at;
+    return 1;
 }
 
 int tl_file_read(int file, void *data, size_t bytes)

@@ -2,7 +2,8 @@
 #if defined(TL_HAL_RV32) && !defined(TL_SPIKE)
 #include "rv32_machine.h"
 
-enum { SEMIHOST_OPEN = 1, SEMIHOST_CLOSE = 2, SEMIHOST_WRITE = 5, SEMIHOST_READ = 6, SEMIHOST_COMMAND_LINE = 0x15 };
+enum { SEMIHOST_OPEN = 1, SEMIHOST_CLOSE = 2, SEMIHOST_WRITE = 5, SEMIHOST_READ = 6, SEMIHOST_SEEK = 10 };
+enum { SEMIHOST_COMMAND_LINE = 0x15 };
 enum { MODE_READ_BINARY = 1, MODE_WRITE_BINARY = 5 };
 
 #define UART ((volatile uint8_t *)0x10000000)
@@ -35,6 +36,12 @@ int tl_file_open(const char *name, int writing)
         length++;
     const uint32_t block[3] = {(uint32_t)name, writing ? MODE_WRITE_BINARY : MODE_READ_BINARY, length};
     return (int)tl_rv32_semihost(SEMIHOST_OPEN, block);
+}
+
+int tl_file_seek(int file, uint32_t at)
+{
+    const uint32_t block[2] = {(uint32_t)file, at};
+    return tl_rv32_semihost(SEMIHOST_SEEK, block) != 0;
 }
 
 int tl_file_read(int file, void *data, size_t bytes)

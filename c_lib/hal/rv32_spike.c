@@ -4,8 +4,8 @@
 #include "rv32_machine.h"
 #include "rv32_marks.h"
 
-enum { CALL_OPEN = 56, CALL_CLOSE = 57, CALL_READ = 63, CALL_WRITE = 64, CALL_ARGUMENTS = 2011 };
-enum { WRITE_NEW_FILE = 0x241, READABLE = 0644, HERE = -100 }; /* of Linux */
+enum { CALL_OPEN = 56, CALL_CLOSE = 57, CALL_SEEK = 62, CALL_READ = 63, CALL_WRITE = 64, CALL_ARGUMENTS = 2011 };
+enum { WRITE_NEW_FILE = 0x241, READABLE = 0644, HERE = -100, FROM_THE_BEGINNING = 0 }; /* of Linux */
 
 const uint32_t tl_rv32_devices[2] = {(uint32_t)WAKE, (uint32_t)WAKE}; /* none besides */
 extern const uint32_t tl_rv32_around_a_mark[2]; /* bytes of boot code; an instruction there has four */
@@ -45,6 +45,11 @@ int tl_file_open(const char *name, int writing)
 {
     const uint32_t length = length_of(name) + 1;
     return call(CALL_OPEN, (uint32_t)HERE, (uint32_t)name, length, writing ? WRITE_NEW_FILE : 0, READABLE);
+}
+
+int tl_file_seek(int file, uint32_t at)
+{
+    return call(CALL_SEEK, (uint32_t)file, at, FROM_THE_BEGINNING, 0, 0) != (int32_t)at;
 }
 
 int tl_file_read(int file, void *data, size_t bytes)

@@ -69,6 +69,7 @@ void tl_record(const void *data, size_t bytes);
 /* Files of the machine that runs the program or its simulator (under PULP-SDK in builds with TL_FILES, on the simulator):
  * -1, if it cannot be opened; 0, if all bytes were read or written. On the controller. */
 int tl_file_open(const char *name, int writing);
+int tl_file_seek(int file, uint32_t at); /* what is read next, in bytes from the beginning; 0, if it can be */
 int tl_file_read(int file, void *data, size_t bytes);
 int tl_file_write(int file, const void *data, size_t bytes);
 void tl_file_close(int file);

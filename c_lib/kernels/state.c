@@ -1,5 +1,6 @@
 /* States of networks: written page by page in order, the checksum and the end mark last. */
 #include "tl_state.h"
+#include "tl_checksum.h"
 #include <string.h>
 
 enum { MAGIC = 0x54534c54, VERSION = 1, END = 0x444e4554 }; /* "TLST", "TEND" */
@@ -14,22 +15,6 @@ typedef struct {
 
 _Static_assert(sizeof(header) == TL_STATE_HEADER && sizeof(trailer) == TL_STATE_TRAILER, "no padding");
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the least byte comes first");
-
-/* CRC-32 as zlib has it, four bits at a time; begins with 0. */
-static uint32_t checksum(uint32_t sum, const void *data, uint32_t bytes)
-{
-    static const uint32_t table[16] = {0x00000000, 0x1db71064, 0x3b6e20c8, 0x26d930ac, 0x76dc4190, 0x6b6b51f4,
-                                       0x4db26158, 0x5005713c, 0xedb88320, 0xf00f9344, 0xd6d6a3e8, 0xcb61b38c,
-                                       0x9b64c2b0, 0x86d3d2d4, 0xa00ae278, 0xbdbdf21c};
-    const uint8_t *at = data;
-    sum = ~sum;
-    for (; bytes; bytes--) {
-        sum ^= *at++;
-        sum = sum >> 4 ^ table[sum & 15];
-        sum = sum >> 4 ^ table[sum & 15];
-    }
-    return ~sum;
-}
 
 /* ---- writing ---- */
 
@@ -50,7 +35,7 @@ static int flush(writer *w)
 static int put(writer *w, const void *data, uint32_t bytes)
 {
     const uint8_t *from = data;
-    w->sum = checksum(w->sum, data, bytes);
+    w->sum = tl_checksum(w->sum, data, bytes);
     while (bytes) {
         const uint32_t room = w->store->page - w->filled, some = bytes < room ? bytes : room;
         memcpy((uint8_t *)w->store->buffer + w->filled, from, some);
@@ -106,7 +91,7 @@ static int fetch(const tl_store *store, int slot, uint32_t at, uint32_t bytes, v
         const uint32_t some = bytes < store->page ? bytes : store->page;
         if (store->read(store, slot, at, store->buffer, some))
             return 1;
-        *sum = checksum(*sum, store->buffer, some);
+        *sum = tl_checksum(*sum, store->buffer, some);
         if (into) {
             memcpy(into, store->buffer, some);
             into += some;

@@ -28,6 +28,13 @@ static int32_t sense(float *values)
     return label;
 }
 
+/* What net_train_next learns from: written where the step reads it. */
+int net_next_sample(float *input, int32_t *target)
+{
+    *target = sense(input);
+    return 0;
+}
+
 /* ---- the flash: here a piece of memory with pages and two slots; a firmware calls its driver instead ---- */
 
 enum { PAGE = 256, SLOT = (NET_STATE_BYTES + PAGE - 1) / PAGE * PAGE };
@@ -95,12 +102,10 @@ static void start(void)
 
 int main(void)
 {
-    float values[VALUES];
     start();
     say("right at first: ", rightly_named());
     while (net_steps() < STEPS) {
-        const int32_t label = sense(values);
-        net_train_step(values, &label, NET_LEARNING_RATE);
+        net_train_next(NET_LEARNING_RATE);
         if (net_steps() % 100 == 0 && net_save_to(&store))
             tl_puts("not saved\n");
     }

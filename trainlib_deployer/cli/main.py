@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 import click
 
 from trainlib_deployer.cli.console import Progress, bytes_text, note, print_summary, print_verification, table
+from trainlib_deployer.cli.data_command import data_command
 from trainlib_deployer.cli.explain import explain
 from trainlib_deployer.cli.output_files import check_output_file, write_file, write_json
 from trainlib_deployer.cli.report_command import report_command
@@ -262,6 +263,7 @@ def targets_command() -> None:
 
 
 cli.add_command(report_command)
+cli.add_command(data_command)
 cli.add_command(sweep_command)
 cli.add_command(weights_command)
 

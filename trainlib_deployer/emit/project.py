@@ -12,6 +12,7 @@ from typing import Any
 from golden.sketch import Key, Sketch
 from trainlib_deployer.advice.what_if import WhatIf
 from trainlib_deployer.emit.addresses import Addresses
+from trainlib_deployer.emit.fit import fit_context
 from trainlib_deployer.emit.initial import (
     REFERENCE,
     SKETCH,
@@ -63,6 +64,8 @@ TEMPLATES = {
     "loops.h": "loops.h.j2",
     "loops.c": "loops.c.j2",
     "state.c": "state.c.j2",
+    "fit.c": "fit.c.j2",
+    "learn.c": "learn.c.j2",
     "weights.h": "weights.h.j2",
     "weights.c": "weights.c.j2",
     "data.h": "data.h.j2",
@@ -131,7 +134,7 @@ class Project:
             (folder / name).write_text(text, encoding="utf-8")
         self.weights.write(folder)
         self.data.write(folder)
-        called = [texts[n] for n in ("net.c", "loops.c", "state.c", "main.c", "data.c", "poison.h")]
+        called = [texts[n] for n in ("net.c", "loops.c", "state.c", "fit.c", "learn.c", "main.c", "data.c", "poison.h")]
         copy_library(folder / "kernels", [r.source for r in self.rows], called)
         plan = plan_json(self.user, self.plan, self.traces, self.steps, self.accumulate)
         plan["what_if"] = [asdict(w) for w in self.what_if]
@@ -147,7 +150,9 @@ class Project:
         operations = self.operations(tables)
         arguments = self.arguments
         levels = [self.level(name) for name in self.plan.levels]
+        places = ", ".join(f"{a['c_type']} *{a['name']}" for a in arguments)
         signature = ", ".join(f"const {a['c_type']} *{a['name']}" for a in arguments)
+        settings = ["learning_rate"] + ["momentum"] * (MOMENTUM in program.tensors)
         inputs = ", ".join(f"const {a['c_type']} *{a['name']}" for a in arguments if a["is_input"])
         return {
             "version": __version__,
@@ -170,6 +175,8 @@ class Project:
             "loops": [loop_entry(*entry) for entry in self.library.source()],
             "step_parameters": signature,
             "forward_parameters": inputs,
+            "place_parameters": places,
+            "fit": fit_context(self.user, program, arguments, self.outputs),
             "step_counter": self.scalar_at(STEP),
             "learning_rate_at": self.scalar_at(LEARNING_RATE),
             "learning_rate": literal(float(self.user.optimizer.groups[0].hyper["lr"]), DType.F32),
@@ -182,6 +189,8 @@ class Project:
             "schedules": self.schedules,
             "step_settings": self.step_settings(),
             "momentum_at": self.scalar_at(MOMENTUM),
+            "setting_parameters": ", ".join(f"float {name}" for name in settings),
+            "settings": ", ".join(settings),
             "persistent_traces": [self.trace_entry(t) for t in self.traces_after.get(None, ())],
             "traces": [self.trace_entry(t) for t in self.traces],
             "trace_names": [string_lines(f"{t.kind} {t.name}") for t in self.traces],

@@ -32,13 +32,7 @@ class Example:
 
 def from_data(data: Any, example: Example, count: int, notes: list[str]) -> list[Sample]:
     """The first `count` samples of a Dataset, DataLoader or list; all of the example's shapes and types."""
-    readable = hasattr(data, "__iter__") or hasattr(data, "__getitem__")
-    if isinstance(data, torch.Tensor | dict | str) or not readable:
-        remedy = "it must be a Dataset, a DataLoader or a list of (input, target)"
-        raise UsageError(f"'data' is of type {type(data).__name__}", remedy=remedy)
-    if isinstance(data, tuple) and len(data) == 2 and all(isinstance(x, torch.Tensor) for x in data):
-        remedy = "write: data = torch.utils.data.TensorDataset(inputs, targets)"
-        raise UsageError("'data' is one pair of tensors", remedy=remedy)
+    check_kind(data)
     wanted = example.wanted()
     known: list[Sample] = []
     for sample in itertools.islice(batches(data, wanted, notes), count):
@@ -57,6 +51,17 @@ def from_data(data: Any, example: Example, count: int, notes: list[str]) -> list
     if not known:
         raise UsageError("'data' is empty, or holds less than one batch")
     return known
+
+
+def check_kind(data: Any) -> None:
+    """A Dataset, a DataLoader or a list, as far as one can tell."""
+    readable = hasattr(data, "__iter__") or hasattr(data, "__getitem__")
+    if isinstance(data, torch.Tensor | dict | str) or not readable:
+        remedy = "it must be a Dataset, a DataLoader or a list of (input, target)"
+        raise UsageError(f"'data' is of type {type(data).__name__}", remedy=remedy)
+    if isinstance(data, tuple) and len(data) == 2 and all(isinstance(x, torch.Tensor) for x in data):
+        remedy = "write: data = torch.utils.data.TensorDataset(inputs, targets)"
+        raise UsageError("'data' is one pair of tensors", remedy=remedy)
 
 
 def batches(data: Any, wanted: tuple[Any, ...] | None, notes: list[str]) -> Iterator[Sample]:

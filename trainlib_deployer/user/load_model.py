@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import dis
 import inspect
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -54,37 +56,59 @@ def load_file(
     with importable(path.parent):
         attribute = name or "model"
         file = import_file(path, [attribute])
-        module = make_module(file, path, attribute, explicit=name is not None)
-        (loss_name, loss), (data_name, data) = found_loss(vars(file)), found_data(vars(file))
-        notes = notes_on(path, getattr(file, NOT_RUN), loss_name, data_name)
-        notes += clipping_note(path, vars(file))
-        notes += load_weights(module, weights, may_miss) if weights is not None else []
-        parts = Parts(
-            name=identifier(path.stem if attribute == "model" else attribute),
-            module=module,
-            example_input=getattr(file, "example_input", None),
-            example_target=getattr(file, "example_target", None),
-            loss=loss,
-            optimizer=getattr(file, "optimizer", None),
-            data=data,
-            input_shape=input_shape,
-            count=count,
-            exactly=exactly,
-            where=path.name,
-            source=path,
-            attribute=attribute,
-            scheduler=getattr(file, "scheduler", None),
-            clip_norm=getattr(file, "clip_grad_norm", None),
-            clip_value=getattr(file, "clip_grad_value", None),
-            updates=updates or count,
-            helpers=tuple(helpers(path.parent)),
-        )
-        user = assemble(parts)
+        parts, notes = found_parts(file, path, attribute, explicit=name is not None)
+        notes += load_weights(parts.module, weights, may_miss) if weights is not None else []
+        wanted = replace(parts, input_shape=input_shape, count=count, updates=updates or count, exactly=exactly)
+        user = assemble(wanted)
         user = replace(user, notes=(*notes, *user.notes))
         if weights is None:
             return user
         optimizer, more = with_stored_state(user.optimizer, weights, user.module)
         return replace(user, optimizer=optimizer, notes=(*user.notes, *more))
+
+
+@contextlib.contextmanager
+def loaded_with_data(spec: str, model: str | None, input_shape: str | None) -> Iterator[tuple[UserModel, Any]]:
+    """The model of `FILE[:NAME]`, and what the file calls NAME; without one, its data. The file's own imports work."""
+    path, name = split_spec(spec)
+    with importable(path.parent):
+        attribute = model or "model"
+        file = import_file(path, [attribute, *([name] if name else [])])
+        parts, notes = found_parts(file, path, attribute, explicit=model is not None)
+        data = parts.data if name is None else getattr(file, name, None)
+        if data is None:
+            raise UsageError(
+                f"{path.name} has no '{name or 'data'}'", remedy="a Dataset, a DataLoader or a list of pairs"
+            )
+        user = assemble(replace(parts, input_shape=input_shape, data=data if parts.data is None else parts.data))
+        yield replace(user, notes=(*notes, *user.notes)), data
+
+
+def found_parts(file: ModuleType, path: Path, attribute: str, explicit: bool) -> tuple[Parts, list[str]]:
+    """What a file defines, and notes; one sample is enough for it."""
+    module = make_module(file, path, attribute, explicit)
+    (loss_name, loss), (data_name, data) = found_loss(vars(file)), found_data(vars(file))
+    parts = Parts(
+        name=identifier(path.stem if attribute == "model" else attribute),
+        module=module,
+        example_input=getattr(file, "example_input", None),
+        example_target=getattr(file, "example_target", None),
+        loss=loss,
+        optimizer=getattr(file, "optimizer", None),
+        data=data,
+        input_shape=None,
+        count=1,
+        where=path.name,
+        source=path,
+        attribute=attribute,
+        scheduler=getattr(file, "scheduler", None),
+        clip_norm=getattr(file, "clip_grad_norm", None),
+        clip_value=getattr(file, "clip_grad_value", None),
+        updates=1,
+        helpers=tuple(helpers(path.parent)),
+    )
+    notes = notes_on(path, getattr(file, NOT_RUN), loss_name, data_name)
+    return parts, notes + clipping_note(path, vars(file))
 
 
 def notes_on(path: Path, lines: list[int], loss: str, data: str) -> list[str]:

@@ -212,6 +212,10 @@ int semihost(int operation, const void *block)
         demand(words[0] == 7, "write: handle");
         return (int)(words[2] - fwrite((void *)(uintptr_t)words[1], 1, words[2], files[0]));
     }
+    if (operation == 10) {
+        demand(words[0] == 8, "seek: handle");
+        return fseek(files[1], (long)words[1], SEEK_SET);
+    }
     demand(operation == 2 && ((uintptr_t)block == 7 || (uintptr_t)block == 8), "close: handle");
     return fclose(files[(uintptr_t)block - 7]);
 }

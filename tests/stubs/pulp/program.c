@@ -95,6 +95,7 @@ int main(int argc, char **argv)
     const int file = tl_file_open("given.bin", 0);
     check(file >= 0 && !tl_file_read(file, text, 4) && !strcmp(text, "four"), "a file is read");
     check(tl_file_read(file, text, 2), "its end is noticed");
+    check(!tl_file_seek(file, 1) && !tl_file_read(file, text, 3) && !strcmp(text, "ourr"), "any byte of it is found");
     tl_file_close(file);
     check(tl_file_open("missing.bin", 0) < 0, "a file that is not there");
     if (argc > 1)

@@ -1,0 +1,99 @@
+/* Epochs, evaluation, early end: on the controller, in float and in a fixed order, so that every machine gets the same. */
+#include "tl_fit.h"
+
+/* A sample: the examples at these places of an order, or as they come. */
+static int take(const tl_network *net, const tl_examples *from, const tl_shuffle *order, uint32_t first)
+{
+    for (uint32_t i = 0; i < net->sample->examples; i++) {
+        const uint32_t number = order ? tl_shuffle_at(order, first + i) : first + i;
+        const int fault = tl_examples_take(from, net->sample, number, i);
+        if (fault)
+            return fault;
+    }
+    return TL_DATA_FINE;
+}
+
+int tl_evaluate(const tl_network *net, const tl_examples *from, float *loss)
+{
+    const uint32_t batch = net->sample->examples, samples = from->count / batch;
+    float sum = 0.0f;
+    for (int m = 0; m < net->metrics; m++)
+        net->values[m] = 0.0f;
+    for (uint32_t s = 0; s < samples; s++) {
+        const int fault = take(net, from, 0, s * batch);
+        if (fault)
+            return fault;
+        sum += net->evaluate();
+        for (int m = 0; m < net->metrics; m++)
+            net->values[m] += net->metric[m].value();
+    }
+    for (int m = 0; m < net->metrics; m++)
+        net->values[m] /= (float)samples;
+    *loss = sum / (float)samples;
+    return TL_DATA_FINE;
+}
+
+static int train(const tl_network *net, const tl_fit *how, uint32_t samples, tl_epoch *now)
+{
+    tl_shuffle order;
+    float sum = 0.0f;
+    tl_shuffle_begin(&order, how->train->count, how->seed, now->epoch - 1);
+    for (uint32_t at = (uint32_t)net->steps() % samples; at < samples; at++) {
+        const uint32_t step = (uint32_t)net->steps(), update = step / net->accumulate;
+        if (how->steps && step >= how->steps)
+            break;
+        if (how->rates && update >= how->updates)
+            return TL_DATA_RATES;
+        const int fault = take(net, how->train, how->in_order ? 0 : &order, at * net->sample->examples);
+        if (fault)
+            return fault;
+        const float loss = net->train(how->rates ? how->rates[update] : how->learning_rate,
+                                      how->momenta ? how->momenta[update] : how->momentum);
+        if (loss != loss)
+            return TL_DATA_NAN;
+        sum += loss;
+        now->steps++;
+    }
+    now->loss = sum / (float)now->steps;
+    return TL_DATA_FINE;
+}
+
+int tl_fit_network(const tl_network *net, const tl_fit *how)
+{
+    const uint32_t batch = net->sample->examples, samples = how->train->count / batch;
+    float best = __builtin_inff();
+    uint32_t waited = 0;
+    if (!samples || (how->held_out && how->held_out->count < batch))
+        return TL_DATA_FEW;
+    for (;;) {
+        const uint32_t step = (uint32_t)net->steps(), epoch = step / samples;
+        if (epoch >= how->epochs || (how->steps && step >= how->steps) || (how->patience && waited >= how->patience))
+            return TL_DATA_FINE;
+        tl_epoch now = {.epoch = epoch + 1, .evaluated = how->held_out != 0, .metrics = net->values};
+        int fault = train(net, how, samples, &now);
+        if (!fault && how->held_out)
+            fault = tl_evaluate(net, how->held_out, &now.held_out_loss);
+        if (fault)
+            return fault;
+        if (how->report)
+            how->report(&now);
+        waited = now.evaluated && now.held_out_loss < best ? 0 : waited + 1;
+        best = waited ? best : now.held_out_loss;
+    }
+}
+
+float tl_accuracy(const float *scores, const int32_t *labels, uint32_t count, uint32_t classes, uint32_t apart)
+{
+    uint32_t right = 0, counted = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        const float *of = scores + i / apart * apart * classes + i % apart;
+        uint32_t best = 0;
+        if ((uint32_t)labels[i] >= classes)
+            continue;
+        for (uint32_t c = 1; c < classes; c++)
+            best = of[c * apart] > of[best * apart] ? c : best;
+        right += best == (uint32_t)labels[i];
+        counted++;
+    }
+    return counted ? (float)right / (float)counted : 0.0f;
+}

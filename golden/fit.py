@@ -1,0 +1,152 @@
+"""Learning from files of examples as `make host DATA=train.bin` does it, by PyTorch itself: the same order of examples,
+the same evaluation, the same early end.
+
+    task = load.load_task(Path("model"))
+    like = task.samples[0]
+    train, test = (Examples.read(Path(name), Layout.of(*like)) for name in ("train.bin", "test.bin"))
+    print(fit(task, train, test, How(epochs=5)).epochs)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from golden.drawing import Drawing
+from golden.examples import Examples
+from golden.optimizers import make_optimizer, make_scheduler
+from golden.random_numbers import Numbers
+from golden.reference import forward, prepared, update
+from golden.shuffle import shuffled
+from golden.snapshot import Snapshot
+from golden.task import Task
+
+
+@dataclass(frozen=True)
+class How:
+    """What the program takes as EPOCHS, STEPS, SEED, PATIENCE and SHUFFLE."""
+
+    epochs: int = 1
+    steps: int = 0  # at most; 0: no limit
+    seed: int = 0
+    patience: int = 0  # epochs without a lower loss on the held-out examples; 0: no early end
+    in_order: bool = False
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """Means over samples; the losses of training are those before each update."""
+
+    number: int
+    loss: float
+    held_out: float | None
+    metrics: dict[str, float]
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """How it went, and what was learned."""
+
+    epochs: list[Epoch]
+    losses: list[float]  # step by step
+    state: dict[str, torch.Tensor]
+
+
+def fit(task: Task, train: Examples, held_out: Examples | None, how: How, dtype: torch.dtype = torch.float32) -> Fitted:
+    """The module gets back what it holds now."""
+    with prepared(task, dtype):
+        run = Run(task, train, held_out, how, dtype)
+        epochs = list(run.epochs())
+        state = {n: v.detach().clone() for n, v in task.module.state_dict().items() if isinstance(v, torch.Tensor)}
+        return Fitted(epochs, run.losses, state)
+
+
+class Run:
+    """One training, under way."""
+
+    def __init__(self, task: Task, train: Examples, held_out: Examples | None, how: How, dtype: torch.dtype) -> None:
+        self.task, self.train, self.held_out, self.how, self.dtype = task, train, held_out, how, dtype
+        self.parameters = dict(task.module.named_parameters())
+        self.optimizer = make_optimizer(task.optimizer, task.groups, task.defaults, self.parameters, task.state)
+        self.scheduler = make_scheduler(task.scheduler, self.optimizer)
+        self.losses: list[float] = []
+
+    def epochs(self) -> Iterator[Epoch]:
+        best, waited = float("inf"), 0
+        for number in range(self.how.epochs):
+            if self.ended() or (self.how.patience and waited >= self.how.patience):
+                return
+            loss = self.epoch(number)
+            held_out, metrics = (None, {}) if self.held_out is None else self.evaluated(self.held_out)
+            yield Epoch(number + 1, loss, held_out, metrics)
+            better = held_out is not None and held_out < best
+            best, waited = (held_out, 0) if better and held_out is not None else (best, waited + 1)
+
+    def ended(self) -> bool:
+        return bool(self.how.steps) and len(self.losses) >= self.how.steps
+
+    def epoch(self, number: int) -> float:
+        order = range(len(self.train)) if self.how.in_order else shuffled(len(self.train), self.how.seed, number)
+        before = len(self.losses)
+        for sample in samples_of(self.train, order):
+            if self.ended():
+                break
+            self.losses.append(self.step(self.given(self.train, sample)))
+        return mean(self.losses[before:])
+
+    def given(self, examples: Examples, numbers: Any) -> tuple[Any, Any]:
+        inputs, target = self.task.samples[0]
+        return examples.sample((tuple(inputs), target), numbers)
+
+    def step(self, sample: tuple[Any, Any]) -> float:
+        step, every = len(self.losses), self.task.accumulate
+        if step % every == 0:
+            self.task.module.zero_grad(set_to_none=True)
+        with Drawing(Numbers(step)):
+            _, loss = forward(self.task, sample, self.dtype)
+            (loss / every).backward()
+        if (step + 1) % every == 0:
+            update(self.task, self.parameters, self.optimizer, self.scheduler, float(loss.detach()))
+        return float(loss.detach())
+
+    def evaluated(self, examples: Examples) -> tuple[float, dict[str, float]]:
+        """With the random numbers of the next step; nothing is learned."""
+        losses: list[float] = []
+        found: dict[str, list[float]] = {}
+        for numbers in samples_of(examples, range(len(examples))):
+            sample = self.given(examples, numbers)
+            with Snapshot(self.task.module).undone(), torch.no_grad(), Drawing(Numbers(len(self.losses))):
+                output, loss = forward(self.task, sample, self.dtype)
+            losses.append(float(loss))
+            for name, value in measured(output, sample[1]).items():
+                found.setdefault(name, []).append(value)
+        return mean(losses), {name: mean(values) for name, values in found.items()}
+
+
+def samples_of(examples: Examples, order: Any) -> Iterator[Any]:
+    """A rest that is no sample is left out."""
+    batch = examples.layout.batch
+    return (order[i : i + batch] for i in range(0, len(examples) - batch + 1, batch))
+
+
+def mean(values: list[float]) -> float:
+    """In float32 and in order, as a chip adds them up."""
+    total = np.float32(0)
+    for value in values:
+        total += np.float32(value)
+    return float(total / np.float32(len(values)))
+
+
+def measured(output: Any, target: Any) -> dict[str, float]:
+    """The share of labels that have the highest score, where the target is the number of a class."""
+    if not isinstance(output, torch.Tensor) or not isinstance(target, torch.Tensor) or target.dtype is not torch.int64:
+        return {}
+    if output.dim() < 2 or (output.shape[0], *output.shape[2:]) != tuple(target.shape):
+        return {}
+    counted = (target >= 0) & (target < output.shape[1])
+    right = int(((output.argmax(1) == target) & counted).sum())
+    return {"accuracy": float(np.float32(right) / np.float32(int(counted.sum()) or 1))}

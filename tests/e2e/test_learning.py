@@ -1,0 +1,151 @@
+"""Learning from files of examples: as PyTorch does it, interrupted, on other machines."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+from zlib import crc32
+
+import numpy as np
+import pytest
+import torch
+from click.testing import CliRunner
+
+from golden.examples import HEADER, Examples, Layout
+from golden.fit import Fitted, How, fit
+from golden.load import load_task
+from tests.e2e.simulators import needs
+from trainlib_deployer.cli.main import cli
+from trainlib_deployer.state.dumps import read_dump
+from trainlib_deployer.state.trained import Known, module_state
+
+torch.set_num_threads(1)
+NET = """\
+import torch
+from torch import nn
+from torch.utils.data import TensorDataset
+
+torch.manual_seed(2)
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Sequential(nn.Linear(7, 13, bias=False), nn.BatchNorm1d(13), nn.ReLU(), nn.Dropout(0.2))
+        self.head = nn.Linear(13, 3)
+
+    def forward(self, x):
+        return self.head(self.body(x))
+
+
+model = Net()
+loss = nn.CrossEntropyLoss()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.05)
+x = torch.randn(80, 7)
+y = (x @ torch.randn(7, 3) + 0.5 * torch.randn(80, 3)).argmax(1)
+data = TensorDataset(x[:53], y[:53])
+held_out = TensorDataset(x[53:], y[53:])
+example_input, example_target = x[:5], y[:5]
+"""
+LINE = re.compile(r"epoch (\d+): loss ([\d.]+), held out ([\d.]+), accuracy ([\d.]+)")
+
+
+def run(*words: object) -> None:
+    done = CliRunner().invoke(cli, list(map(str, words)))
+    assert done.exit_code == 0, done.output
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("learning")
+    (place / "net.py").write_text(NET)
+    run("data", place / "net.py", "--out", place / "train.bin")
+    run("data", f"{place / 'net.py'}:held_out", "--out", place / "test.bin")
+    run("--model", place / "net.py", "--cores", 8, "--l1", "64k", "--steps", 1, "--accumulate", 2, "--out", place / "p")
+    return place / "p"
+
+
+def make(project: Path, machine: str, *variables: str) -> str:
+    command = ["make", "-s", "-C", str(project), machine, "DATA=../train.bin", *variables]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False).stdout
+
+
+def reference(project: Path, how: How) -> Fitted:
+    task = load_task(project / "model")
+    files = (project.parent / name for name in ("train.bin", "test.bin"))
+    train, test = (Examples.read(f, Layout.of(*task.samples[0])) for f in files)
+    return fit(task, train, test, how, torch.float64)
+
+
+@pytest.mark.parametrize("variables", ["EPOCHS=4 SEED=3", "EPOCHS=30 PATIENCE=2", "EPOCHS=3 STEPS=13 SHUFFLE=0"])
+def test_as_pytorch_does_it(variables: str, project: Path) -> None:
+    """Odd batches, two to an update, three examples left over; dropout and batch norm in evaluation as they are."""
+    given = {k: int(v) for k, v in (word.split("=") for word in variables.split())}
+    how = How(
+        given["EPOCHS"], given.get("STEPS", 0), given.get("SEED", 0), given.get("PATIENCE", 0), "SHUFFLE" in given
+    )
+    wanted = reference(project, how)
+    said = make(project, "host", "HELD_OUT=../test.bin", "SAVE=../learned", *variables.split())
+    found = [tuple(map(float, line)) for line in LINE.findall(said)]
+    assert len(found) == len(wanted.epochs) == len(said.splitlines()) > 1, said
+    assert "PATIENCE" not in given or len(found) < 20, "it ends early"
+    for line, e in zip(found, wanted.epochs, strict=True):
+        assert e.held_out is not None
+        assert line == pytest.approx((e.number, e.loss, e.held_out, e.metrics["accuracy"]), abs=2e-5)
+    known = Known(project)
+    learned = module_state(known, read_dump(known.layout, project.parent / "learned"))
+    for name, value in wanted.state.items():
+        close = torch.allclose(learned[name].double(), value.double(), rtol=1e-4, atol=1e-5)
+        assert close or name.endswith("num_batches_tracked"), name
+
+
+def test_interrupted_and_elsewhere(project: Path) -> None:
+    """In the middle of an epoch, on the emulated cluster: the same bits."""
+    make(project, "host", "EPOCHS=2", "SAVE=../whole")
+    make(project, "host", "EPOCHS=2", "STEPS=7", "SAVE=../part", "CORES=3")
+    make(project, "host", "EPOCHS=2", "LOAD=../part", "SAVE=../rest")
+    whole = (project.parent / "whole").read_bytes()
+    assert (project.parent / "part").read_bytes() != whole == (project.parent / "rest").read_bytes()
+    needs("qemu")
+    here = make(project, "host", "HELD_OUT=../test.bin", "STEPS=6", "SAVE=../here")
+    there = make(project, "qemu", "HELD_OUT=../test.bin", "STEPS=6", "SAVE=../there")
+    assert there.startswith(here) and here.startswith("epoch 1: loss ")
+    assert (project.parent / "here").read_bytes() == (project.parent / "there").read_bytes()
+
+
+def test_what_is_no_data_for_this_network(project: Path) -> None:
+    place = project.parent
+    layout = Layout.of(torch.zeros(5, 7), torch.zeros(5, dtype=torch.int64))
+    whole = (place / "train.bin").read_bytes()
+    label = bytearray(whole[HEADER.size :])
+    label[28:32] = np.int32(3).tobytes()
+    images = {
+        "learning: a label is no class": layout.header(53, crc32(label)) + label,
+        "../wrong: damaged": whole[:-1],
+        "../wrong: written for inputs and targets of other shapes or types": whole[:8]
+        + Layout.of(torch.zeros(5, 7), torch.zeros(5)).header(53, crc32(whole[HEADER.size :]))[8:]
+        + whole[HEADER.size :],
+        "../wrong: no examples are there": b"x" * 60,
+        "../wrong: fewer examples than a step takes": layout.header(4, crc32(label[:128])) + label[:128],
+    }
+    for words, image in images.items():
+        (place / "wrong").write_bytes(image)
+        assert make(project, "host", "DATA=../wrong") == f"FAULT: {words}\n"
+    assert make(project, "host", "DATA=../absent") == "FAULT: ../absent: no examples are there\n"
+
+
+def test_a_schedule_of_rates_and_momenta(project: Path, tmp_path: Path) -> None:
+    """It covers as many updates as it was deployed for."""
+    net = NET.replace("Adam(model.parameters(), lr=0.05)", "SGD(model.parameters(), lr=0.1, momentum=0.9)")
+    net += "scheduler = torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.5, total_steps=30)\n"
+    (tmp_path / "net.py").write_text(net)
+    for name in ("train.bin", "test.bin"):
+        (tmp_path / name).write_bytes((project.parent / name).read_bytes())
+    run("--model", tmp_path / "net.py", "--cores", 8, "--l1", "64k", "--steps", 11, "--out", tmp_path / "p")
+    wanted = reference(tmp_path / "p", How(1)).epochs[0]
+    said = make(tmp_path / "p", "host", "HELD_OUT=../test.bin", "EPOCHS=2")
+    line, fault = said.splitlines()
+    loss = float(LINE.findall(line)[0][1])
+    assert loss == pytest.approx(wanted.loss, abs=2e-5)
+    assert fault == "FAULT: learning: the schedule of learning rates has come to its end"

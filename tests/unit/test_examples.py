@@ -1,0 +1,153 @@
+"""Files of examples and the order in which they are learned from: in C and in Python."""
+
+from __future__ import annotations
+
+import ctypes
+import subprocess
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from click.testing import CliRunner
+
+from golden.examples import Examples, Layout, NoExamples
+from golden.shuffle import ROUNDS, shuffled
+from tests.fuzz import damaged_examples
+from trainlib_deployer.cli.main import cli
+
+ROOT = Path(__file__).resolve().parents[2]
+NET = """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+torch.manual_seed(0)
+model = nn.Sequential(nn.Linear(6, 5), nn.ReLU(), nn.Linear(5, 3))
+loss = nn.CrossEntropyLoss()
+x, y = torch.randn(13, 6), torch.randint(3, (13,))
+example_input, example_target = x[:4], y[:4]
+data = TensorDataset(x, y)
+loader = DataLoader(data, batch_size=5)
+pairs = [(x[i].numpy(), int(y[i])) for i in range(13)]
+wrong = [(x[0], 1)] * 7 + [(x[0], 3)]
+double = [(x[0].double(), 1)] * 7
+wide = [(torch.randn(7), 1)] * 7
+few = [(x[0], 1)] * 3
+"""
+
+
+def written(folder: Path, name: str, net: str = NET) -> tuple[int, str]:
+    (folder / "net.py").write_text(net)
+    done = CliRunner().invoke(cli, ["data", f"{folder / 'net.py'}{name}", "--out", str(folder / "out.bin")])
+    return done.exit_code, done.output
+
+
+@pytest.mark.parametrize("name", ["", ":loader", ":pairs"])
+def test_every_example_once(name: str, tmp_path: Path) -> None:
+    """Whatever the batch, also those at the end that make no whole one."""
+    code, output = written(tmp_path, name)
+    assert code == 0 and "13 examples, 396 bytes" in output, output
+    torch.manual_seed(0)
+    names: dict[str, Any] = {}
+    exec(NET, names)
+    like = ((names["example_input"],), names["example_target"])
+    read = Examples.read(tmp_path / "out.bin", Layout.of(*like))
+    (x,), y = read.sample(like, [12, 0, 7, 7])
+    assert torch.equal(x, names["x"][[12, 0, 7, 7]]) and torch.equal(y, names["y"][[12, 0, 7, 7]])
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        (":wrong", "class index 3 in sample 7 of data is out of range"),
+        (
+            ":double",
+            "sample 0 of data does not fit: it has 1x6 float64, 1 int64 where a step takes 4x6 float32, 4 int64",
+        ),
+        (":wide", "it has 1x7 float32"),
+        (":few", "data has 3 examples; a step takes 4"),
+        (":absent", "net.py has no 'absent'"),
+    ],
+)
+def test_what_is_refused_leaves_no_file(name: str, words: str, tmp_path: Path) -> None:
+    (tmp_path / "out.bin").write_bytes(b"as before")
+    code, output = written(tmp_path, name)
+    assert code == 2 and words in output, output
+    assert (tmp_path / "out.bin").read_bytes() == b"as before"
+    assert {p.name for p in tmp_path.iterdir()} == {"net.py", "out.bin"}
+
+
+def test_a_sample_that_does_not_come_apart(tmp_path: Path) -> None:
+    """Time comes first, the target is a row: an example is what a step takes."""
+    net = NET.partition("x, y =")[0].replace(
+        "nn.Linear(6, 5)", "nn.Linear(6, 5), nn.Flatten(0), nn.Unflatten(0, (1, 35))"
+    )
+    net = net.replace("nn.Linear(5, 3)", "nn.Linear(35, 3)")
+    net += "data = [(torch.randn(7, 6), torch.tensor([i % 3])) for i in range(5)]\nexample_input = data[0][0]\n"
+    code, output = written(tmp_path, "", net)
+    assert code == 0 and "5 examples" in output, output
+    like = (torch.zeros(7, 6),), torch.zeros(1, dtype=torch.int64)
+    read = Examples.read(tmp_path / "out.bin", Layout.of(*like))
+    assert read.sample(like, [4])[1].tolist() == [1]
+    with pytest.raises(NoExamples, match="other shapes or types"):
+        Examples.read(tmp_path / "out.bin", Layout.of((torch.zeros(7, 6),), torch.zeros(1)))
+
+
+def test_damaged_files(tmp_path: Path) -> None:
+    found = damaged_examples.campaign(300, 2, tmp_path)
+    assert found[""] == 1 and found.total() == 301 and len(found) == 5, found
+
+
+# ---- order
+
+
+class Shuffle(ctypes.Structure):
+    """tl_shuffle."""
+
+    _fields_ = (
+        ("count", ctypes.c_uint32),
+        ("mask", ctypes.c_uint32),
+        ("shift", ctypes.c_int),
+        ("keys", ctypes.c_uint32 * (2 * ROUNDS)),
+    )
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    out = tmp_path_factory.mktemp("shuffle") / "shuffle.so"
+    source = str(ROOT / "c_lib" / "kernels" / "shuffle.c")
+    include = f"-I{ROOT / 'c_lib' / 'include'}"
+    subprocess.run(["gcc", "-std=gnu99", "-O1", "-shared", "-fPIC", include, source, "-o", str(out)], check=True)
+    return ctypes.CDLL(str(out))
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 31, 32, 33, 1437])
+def test_the_order_in_c_is_that_of_python(count: int, library: ctypes.CDLL) -> None:
+    for seed, epoch in ((0, 0), (0, 1), (7, 0), (2**32 - 1, 12345)):
+        shuffle = Shuffle()
+        library.tl_shuffle_begin(ctypes.byref(shuffle), *map(ctypes.c_uint32, (count, seed, epoch)))
+        order = [library.tl_shuffle_at(ctypes.byref(shuffle), ctypes.c_uint32(i)) for i in range(count)]
+        assert order == shuffled(count, seed, epoch)
+        assert sorted(order) == list(range(count))
+
+
+def test_every_order_comes_up() -> None:
+    """As often as the others: within five deviations."""
+    for count, orders in ((3, 6), (4, 24), (5, 120)):
+        seen = Counter(tuple(shuffled(count, 1, epoch)) for epoch in range(30 * orders))
+        assert len(seen) == orders
+        assert max(abs(n - 30) for n in seen.values()) < 5 * np.sqrt(30), seen
+
+
+def test_every_example_is_everywhere() -> None:
+    """Neighbours in one epoch are no neighbours in the next, the first comes last as often as any other."""
+    count, epochs = 37, 1000
+    orders = np.array([shuffled(count, 5, epoch) for epoch in range(epochs)])
+    places = np.stack([np.bincount(orders[:, i], minlength=count) for i in range(count)])
+    expected = epochs / count
+    assert ((places - expected) ** 2 / expected).sum() < count**2 + 5 * np.sqrt(2 * count**2)
+    steps = np.bincount((np.diff(orders, axis=1) % count).ravel(), minlength=count)[1:]
+    assert abs(steps / epochs - 1).max() < 0.2

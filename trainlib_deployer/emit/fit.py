@@ -1,0 +1,61 @@
+"""What the loop over examples knows of a network: where a sample lies, which labels are classes, what is measured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from torch import nn
+
+from golden.examples import Layout
+from trainlib_deployer.program.ir import DType, Program, Role, Tensor
+from trainlib_deployer.user.model import UserModel
+
+
+def fit_context(
+    user: UserModel, program: Program, arguments: Sequence[Mapping[str, Any]], outputs: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+    layout = Layout.of(user.inputs, user.target)
+    given = program.of_role(Role.INPUT, Role.TARGET)
+    assert layout.nbytes * layout.batch == sum(t.nbytes for t in given), "examples are what a step takes"
+    classes = classes_of(program)
+    fields = [
+        {"pointer": a["pointer"], "bytes": t.nbytes // layout.batch, **labels(user, t, classes)}
+        for a, t in zip(arguments, given, strict=True)
+    ]
+    return {
+        "layout": layout,
+        "fields": fields,
+        "places": ", ".join(a["pointer"] for a in arguments),
+        "metrics": accuracy(program, classes, arguments, outputs),
+    }
+
+
+def labels(user: UserModel, t: Tensor, classes: int) -> dict[str, int]:
+    """What a label may be, where it must be a class."""
+    checked = t.role is Role.TARGET and classes and isinstance(user.loss, nn.CrossEntropyLoss)
+    return {"classes": classes, "ignored": user.loss.ignore_index} if checked else {"classes": 0, "ignored": 0}
+
+
+def classes_of(program: Program) -> int:
+    """How many scores the output has for each integer of the target; 0 where it is no classifier."""
+    targets = program.of_role(Role.TARGET)
+    if len(program.outputs) != 1 or len(targets) != 1 or targets[0].dtype is not DType.I32:
+        return 0
+    scores = program.tensors[program.outputs[0][1]]
+    n, *others = scores.shape or (0,)
+    there = len(others) > 0 and scores.dtype is DType.F32 and (n, *others[1:]) == targets[0].shape
+    return others[0] if there else 0
+
+
+def accuracy(
+    program: Program, classes: int, arguments: Sequence[Mapping[str, Any]], outputs: Sequence[Mapping[str, Any]]
+) -> list[dict[str, str]]:
+    """The share of labels that have the highest score."""
+    if not classes:
+        return []
+    target = program.of_role(Role.TARGET)[0]
+    labels = next(a["pointer"] for a in arguments if not a["is_input"])
+    apart = target.numel // target.shape[0]
+    value = f"tl_accuracy(net_{outputs[0]['name']}(), {labels}, {target.numel}, {classes}, {apart})"
+    return [{"name": "accuracy", "value": value}]

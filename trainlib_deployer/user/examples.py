@@ -1,0 +1,99 @@
+"""All of the user's data as a file that programs read: example by example, whatever the batch."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+from zlib import crc32
+
+import numpy as np
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, default_collate
+
+from golden.examples import HEADER, MOST_BYTES, Layout, leaves
+from golden.snapshot import Snapshot
+from trainlib_deployer.errors import UsageError
+from trainlib_deployer.torch_types import value_fault
+from trainlib_deployer.user.code import user_code
+from trainlib_deployer.user.data import check_kind, is_batch, items_of, sample_of
+from trainlib_deployer.user.model import UserModel
+from trainlib_deployer.user.samples import Sample, cloned, describe
+from trainlib_deployer.user.trial import check_classes
+
+
+def write_examples(user: UserModel, data: Any, path: Path) -> int:
+    """How many there are. The file appears when it is whole."""
+    check_kind(data)
+    layout = Layout.of(user.inputs, user.target)
+    likes = leaves((user.inputs, user.target))
+    check = label_check(user)
+    with replacing(path) as file:
+        file.write(bytes(HEADER.size))
+        count = checksum = 0
+        for i, item in enumerate(groups(data, user)):
+            what = f"sample {i} of data"
+            check(item[1], what)
+            rows = bytes_of(leaves(item), layout, likes, what)
+            checksum = crc32(rows, checksum)
+            count += len(rows) // layout.nbytes
+            if HEADER.size + count * layout.nbytes > MOST_BYTES:
+                raise UsageError(f"data has more than {MOST_BYTES:,} bytes", remedy="give each file a part of it")
+            file.write(rows)
+        if count < layout.batch:
+            raise UsageError(f"data has {count} examples; a step takes {layout.batch}")
+        file.seek(0)
+        file.write(layout.header(count, checksum))
+    return count
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """A file that takes its name when nothing has gone wrong."""
+    new = path.with_name(f".{path.name}.new")
+    try:
+        with new.open("wb") as file:
+            yield file
+        new.replace(path)
+    finally:
+        new.unlink(missing_ok=True)
+
+
+def label_check(user: UserModel) -> Callable[[Any, str], None]:
+    """For a target and what it is called. A program without this check would find the first wrong label on the chip."""
+    loss = user.loss
+    if not isinstance(loss, nn.CrossEntropyLoss):
+        return lambda target, what: None
+    with user.start.undone(), torch.no_grad(), user_code("the model fails on example_input"):
+        output = user.module(*cloned(user.inputs))
+    return lambda target, what: check_classes(loss, output, target, what)
+
+
+def groups(data: Any, user: UserModel) -> Iterator[Sample]:
+    """The items of data: batches of any size; single examples as batches of one."""
+    with Snapshot().undone(), user_code("data cannot be read"):
+        for i, item in enumerate(items_of(data)):
+            sample = sample_of(item, i)
+            if isinstance(data, DataLoader) or is_batch(sample, user.inputs):
+                yield sample
+            else:
+                inputs, target = sample_of(item, i, convert=False)
+                yield tuple(default_collate([list(inputs)])), default_collate([target])
+
+
+def bytes_of(given: list[torch.Tensor], layout: Layout, likes: list[torch.Tensor], what: str) -> bytes:
+    """The rows of all tensors, example by example."""
+    count = given[0].shape[0] if layout.by_row and given[0].dim() else 1
+    lead = (count,) if layout.by_row else ()
+    parts = []
+    for field, t, like in itertools.zip_longest(layout.fields, given, likes):
+        if field is None or t is None or tuple(t.shape) != (*lead, *field.shape) or t.dtype is not like.dtype:
+            there, wanted = (", ".join(map(describe, tensors)) for tensors in (given, likes))
+            raise UsageError(f"{what} does not fit: it has {there} where a step takes {wanted}")
+        if fault := value_fault(t):
+            raise UsageError(f"{what} {fault[0]}", remedy=fault[1])
+        parts.append(np.ascontiguousarray(t.detach().numpy(), field.kind).reshape(count, -1).view(np.uint8))
+    return np.concatenate(parts, axis=1).tobytes()
