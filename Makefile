@@ -11,7 +11,7 @@ SUITES := .venv-suites
 PACKAGES := transformers timm braindecode snntorch rotary-embedding-torch x-transformers vit-pytorch local-attention pytorch-tcn
 C_FILES := $(shell find c_lib tests -name '*.c' -o -name '*.h' | sort)
 
-.PHONY: bench-rows bench-tiles demo test lint unit fuzz suites bench-memory format clean
+.PHONY: bench-linker bench-rows bench-tiles code-sizes demo test lint unit fuzz suites bench-memory format clean
 
 $(VENV)/ready: constraints.txt setup.cfg pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -59,6 +59,14 @@ bench-tiles: $(VENV)/ready
 # Kernels one by one, with PULP-SDK's configs/*.sh sourced: make bench-rows ROWS='depthwise fw'
 bench-rows: $(VENV)/ready
 	$(BIN)/python -m benchmarks.bench_rows $(ROWS)
+
+# Bytes of every kernel's code, and of a word of generated code, by the compilers that are there: PULP-SDK's configs/*.sh sourced
+code-sizes: BUILDS ?= pulp-sdk
+code-sizes: $(VENV)/ready
+	for build in $(BUILDS); do $(BIN)/python -m benchmarks.measure_code $$build && $(BIN)/python -m benchmarks.measure_words $$build; done
+
+bench-linker: $(VENV)/ready
+	$(BIN)/python -m benchmarks.bench_linker $(EXAMPLES)
 
 bench-memory: $(VENV)/ready
 	$(BIN)/python -m benchmarks.bench_memory --write docs/benchmarks.md

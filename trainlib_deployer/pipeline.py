@@ -14,10 +14,14 @@ from trainlib_deployer.capture.agreement import captured_and_checked, check_gold
 from trainlib_deployer.capture.eager import REMEDY, counters
 from trainlib_deployer.check.certificate import check_folder
 from trainlib_deployer.check.verify import reference_sketches, task_of
+from trainlib_deployer.emit.brought import brought
 from trainlib_deployer.emit.model_files import write_golden_model, write_model_files
 from trainlib_deployer.emit.project import Project
+from trainlib_deployer.errors import DoesNotFit
 from trainlib_deployer.folder import replaced_folder
-from trainlib_deployer.machine.machine import Machine
+from trainlib_deployer.image.image import Image
+from trainlib_deployer.machine.machine import Machine, Memory
+from trainlib_deployer.machine.sizes import ADDRESS_SPACE
 from trainlib_deployer.ops.lower import lower
 from trainlib_deployer.options import Options
 from trainlib_deployer.passes.half_saved import half_saved, halves
@@ -65,7 +69,8 @@ def deploy_user_model(user: UserModel, options: Options, say: Say = lambda line:
     say("lowering")
     program = passes.run(lower(user, captured, options.accumulate))
     say("planning memory")
-    planned = with_saved(program, options, say)
+    project, image = beside_build(program, user, options, say)
+    planned = project.plan.beside(image)
     say("training in PyTorch, for the program's own check")
     check_golden_model(task_of(user, options.accumulate), eager)
     batches = counters(eager[-1])
@@ -76,15 +81,47 @@ def deploy_user_model(user: UserModel, options: Options, say: Say = lambda line:
         )
     say("writing the project")
     with replaced_folder(options.out, force=options.force) as folder:
-        project = Project(
-            user, planned, options.steps, references, options.accumulate, what_if(program, options.target)
-        )
-        project.write(folder)
+        project.write(folder, references, image, what_if(program, options.target))
         check_folder(folder, project.listing)
         used = planned.saved.used
         write_model_files(user, folder / "model", options.accumulate, used, batches)
         write_golden_model(folder / "golden")
     return Deployed(planned, options.out)
+
+
+def beside_build(program: Program, user: UserModel, options: Options, say: Say) -> tuple[Project, Image | None]:
+    """The plan, where there is room left for everything else that a build brings: known once there is a plan."""
+    build = options.target.build
+    if build is None:
+        return Project(user, with_saved(program, options, say), options.steps, options.accumulate), None
+
+    def planned(outer: Memory) -> tuple[Project, Image]:
+        memories = (options.target.inner, outer, *options.target.memories[OUTER + 1 :])
+        chosen = replace(options, target=replace(options.target, memories=memories))
+        project = Project(user, with_saved(program, chosen, say), options.steps, options.accumulate)
+        return project, brought(project, build)
+
+    outer = replace(options.target.outer, reserved=Image(build, ()).beside(0))
+    try:
+        project, image = planned(outer)
+    except DoesNotFit:
+        _, image = planned(replace(outer, size=ADDRESS_SPACE))  # by how much, with its code
+        project, image = planned(replace(outer, reserved=image.beside(0)))
+    while not fits(project.plan.beside(image)):
+        outer = replace(outer, reserved=max(outer.reserved + 1, image.beside(project.plan.outer.used)))
+        project, image = planned(outer)
+    demand_flash(image, options.target)
+    return project, image
+
+
+def demand_flash(image: Image, target: Machine) -> None:
+    size = image.build.flash_size
+    if size and image.flash > size:
+        raise DoesNotFit(
+            f"code, constants and initial contents do not fit the flash of {target.name}: "
+            f"{image.flash:,} bytes of {size:,}, {image.flash - size:,} over",
+            remedy="train fewer layers, or give a chip with more flash",
+        )
 
 
 def with_saved(program: Program, options: Options, say: Say) -> Plan:
@@ -129,7 +166,7 @@ def smaller_to_fit(program: Program, target: Machine) -> Program | None:
     or nothing helps."""
     direct = untiled(program, target)
     home = direct.outer if target.outer.size else direct.inner
-    over = home.used - home.size
+    over = -home.headroom
     if over <= 0:
         return None
     smaller = within_budget(program, home.arena - over)

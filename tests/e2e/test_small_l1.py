@@ -74,8 +74,8 @@ class Step:
 
     def run(self, plan: Plan, folder: Path) -> dict[Key, Values]:
         folder.mkdir()
-        project = Project(self.user, plan, STEPS, self.references)
-        project.write(folder)
+        project = Project(self.user, plan, STEPS)
+        project.write(folder, self.references)
         check_folder(folder, project.listing)
         record = folder / "record.bin"
         CachedHost(self.store).run(folder, STEPS, plan.target.cores, record)

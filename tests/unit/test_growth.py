@@ -70,8 +70,8 @@ def project(user: UserModel, captured: Captured, folder: Path) -> None:
     assert len(planned.tilings) > len(planned.program.ops) // 3
     references: dict[Key, Sketch] = {(0, t.kind, t.name): UNCHECKED for t in traces(planned.program)}
     folder.mkdir()
-    written = Project(user, planned, 1, references)
-    written.write(folder)
+    written = Project(user, planned, 1)
+    written.write(folder, references)
     check_folder(folder, written.listing)
 
 

@@ -68,7 +68,7 @@ def does_not_fit(plan: Plan, replan: Replan) -> DoesNotFit:
 def state(level: LevelPlan) -> str:
     left = -over(level)
     verdict = f"{left:,} bytes free" if left >= 0 else f"{-left:,} bytes over"
-    own = f", and the SDK {level.reserved:,}," if level.reserved else ""
+    own = f", and the build {level.reserved:,}," if level.reserved else ""
     return f"{level.name}: needs {level.used:,}{own} of {level.size:,} bytes: {verdict}"
 
 

@@ -83,12 +83,28 @@ def print_summary(folder: object, plan: Mapping[str, Any]) -> None:
     level_table(plan)
     if known := plan.get("samples"):
         print(f"beside it, {known['bytes']:,} bytes of data.bin for {known['count']:,} samples")
-    l2 = plan["levels"].get("L2", {"size": 0})
-    if l2["size"] and l2["headroom"] < MOST_CODE:
+    if image := plan.get("image"):
+        print_image(image)
+    elif (l2 := plan["levels"].get("L2", {"size": 0}))["size"] and l2["headroom"] < MOST_CODE:
         print(
             f"{l2['headroom']:,} bytes of L2 are left; code and constants need up to about {show_size(MOST_CODE)} "
-            "of it under PULP-SDK. A smaller --l2 keeps room for them"
+            "of it under PULP-SDK, and are not counted without --target"
         )
+
+
+def print_image(image: Mapping[str, Any]) -> None:
+    """What lies in the outer memory besides tensors, and what the verification run adds."""
+    sums: dict[str, int] = {}
+    for share in image["shares"]:
+        if share["only"] != "verification run":
+            kind = share["kind"] or share["what"]
+            sums[kind] = sums.get(kind, 0) + share["bytes"]
+    parts = ", ".join(f"{size:,} of {kind}" for kind, size in sums.items())
+    print(f"{image['level']} in a firmware: {image['firmware']:,} bytes: {parts}")
+    more = f"the verification run, with its samples and references: {image['run']:,} bytes"
+    there = max(image["simulated"], image["size"] if not image["simulated"] else 0)
+    lacks = f"; the simulator has {there:,}" if image["run"] > there else ""
+    print(f"{more}{lacks}")
 
 
 def level_table(plan: Mapping[str, Any]) -> None:

@@ -49,6 +49,16 @@ class Library:
         }
         return Library(sources, headers, inline, defines)
 
+    def mentioned(self, texts: Iterable[str]) -> set[str]:
+        """All names of the library in these texts, and in what headers make of them."""
+        seen: set[str] = set()
+        todo = list(texts)
+        while todo:
+            fresh = set(WORD.findall(todo.pop())) - seen
+            seen |= fresh
+            todo += [self.inline[name] for name in fresh if name in self.inline]
+        return seen
+
     def needed(self, first: Iterable[Path], texts: Iterable[str]) -> list[Path]:
         """Close a set of sources under 'mentions what another one defines'. Of a header only those definitions count
         that are mentioned themselves."""

@@ -9,6 +9,8 @@ from typing import Any
 from trainlib_deployer.emit.addresses import Addresses
 from trainlib_deployer.emit.trace import Trace
 from trainlib_deployer.emit.words import title
+from trainlib_deployer.image.image import Image
+from trainlib_deployer.image.measured import Measured
 from trainlib_deployer.plan.direct import Direct, direct_operations
 from trainlib_deployer.plan.early import early_moved, moved_at
 from trainlib_deployer.plan.plan import Buffer, Plan
@@ -47,6 +49,7 @@ def plan_json(user: UserModel, plan: Plan, traces: list[Trace], steps: int, accu
                 "lower_bound": level.lower_bound,
                 "stacks": level.stacks,
                 "headroom": level.headroom,
+                "reserved": level.reserved,
                 "persistent": level.persistent,
                 "arena": level.arena,
                 "peak_at": level.peak_position,
@@ -70,6 +73,24 @@ def plan_json(user: UserModel, plan: Plan, traces: list[Trace], steps: int, accu
         "saved": asdict(plan.saved),
         "traffic": traffic_json(plan),
         "trace": [trace_json(t, plan) for t in traces],
+    }
+
+
+def image_json(plan: Plan, image: Image | None) -> dict[str, Any] | None:
+    """Everything that lies in the outer memory: what a firmware takes of it, what the verification run."""
+    if image is None:
+        return None
+    known = Measured.by(image.build.compiler)
+    used = plan.outer.used
+    return {
+        "level": plan.outer.name,
+        "size": plan.outer.size,
+        "simulated": image.build.simulated,
+        "firmware": image.of_firmware(used),
+        "run": image.of_run(used),
+        "shares": image.rows(used),
+        "compiler": f"{known.compiler}; {known.flags}",
+        "source": image.build.source,
     }
 
 

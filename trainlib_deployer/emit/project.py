@@ -37,12 +37,13 @@ from trainlib_deployer.emit.names import (
     unique_identifiers,
 )
 from trainlib_deployer.emit.operation_text import body_text, table_text
-from trainlib_deployer.emit.plan_json import plan_json
+from trainlib_deployer.emit.plan_json import image_json, plan_json
 from trainlib_deployer.emit.poison import poison_context
 from trainlib_deployer.emit.render import rendered
 from trainlib_deployer.emit.tables import Tables
 from trainlib_deployer.emit.trace import Trace, traces
 from trainlib_deployer.emit.words import describe, title
+from trainlib_deployer.image.image import Image
 from trainlib_deployer.kernels.row import Row
 from trainlib_deployer.machine.machine import Machine
 from trainlib_deployer.ops.random import KEY
@@ -84,9 +85,7 @@ class Project:
     user: UserModel
     plan: Plan
     steps: int
-    references: Mapping[Key, Sketch]  # what PyTorch computes, for the program's own check
     accumulate: int = 1
-    what_if: Sequence[WhatIf] = ()
 
     @cached_property
     def at(self) -> Addresses:
@@ -126,9 +125,13 @@ class Project:
             found.setdefault(trace.after, []).append(trace)
         return found
 
-    def write(self, folder: Path) -> None:
-        """All files, into an existing empty folder."""
-        context = self.context()
+    def write(
+        self, folder: Path, found: Mapping[Key, Sketch], image: Image | None = None, what_if: Sequence[WhatIf] = ()
+    ) -> None:
+        """All files, into an existing empty folder: `found` is what PyTorch computes, for the program's own check,
+        `image` what a build brings besides the plan, `what_if` what other choices would."""
+        plan = self.plan.beside(image)
+        context = {**self.context(found), "image": image, "built": image_json(plan, image)}
         texts = {name: rendered(template, context) for name, template in TEMPLATES.items()}
         for name, text in texts.items():
             (folder / name).write_text(text, encoding="utf-8")
@@ -136,18 +139,18 @@ class Project:
         self.data.write(folder)
         called = [texts[n] for n in ("net.c", "loops.c", "state.c", "fit.c", "learn.c", "main.c", "data.c", "poison.h")]
         copy_library(folder / "kernels", [r.source for r in self.rows], called)
-        plan = plan_json(self.user, self.plan, self.traces, self.steps, self.accumulate)
-        plan["what_if"] = [asdict(w) for w in self.what_if]
-        plan["interface"] = self.interface()
-        plan["samples"] = self.samples()
-        plan["stored"] = {binary.name: binary.places for binary in (self.weights, self.data)}
-        (folder / "plan.json").write_text(json.dumps(plan, indent=1) + "\n", encoding="utf-8")
-        (folder / "report.html").write_text(report(plan), encoding="utf-8")
+        said = plan_json(self.user, plan, self.traces, self.steps, self.accumulate)
+        said["what_if"] = [asdict(w) for w in what_if]
+        said["image"] = context["built"]
+        said["interface"] = self.interface()
+        said["samples"] = self.samples()
+        said["stored"] = {binary.name: binary.places for binary in (self.weights, self.data)}
+        (folder / "plan.json").write_text(json.dumps(said, indent=1) + "\n", encoding="utf-8")
+        (folder / "report.html").write_text(report(said), encoding="utf-8")
 
-    def context(self) -> dict[str, Any]:
+    def context(self, found: Mapping[Key, Sketch]) -> dict[str, Any]:
         program = self.plan.program
-        tables = Tables()
-        operations = self.operations(tables)
+        operations, tables = self.operations, self.tables
         arguments = self.arguments
         levels = [self.level(name) for name in self.plan.levels]
         places = ", ".join(f"{a['c_type']} *{a['name']}" for a in arguments)
@@ -193,9 +196,9 @@ class Project:
             "settings": ", ".join(settings),
             "persistent_traces": [self.trace_entry(t) for t in self.traces_after.get(None, ())],
             "traces": [self.trace_entry(t) for t in self.traces],
-            "trace_names": [string_lines(f"{t.kind} {t.name}") for t in self.traces],
-            "reference_steps": reference_steps(self.references),
-            "references": self.data.add(self.sketches(), name=REFERENCE),
+            "trace_names": [string_lines(title) for title in self.trace_titles],
+            "reference_steps": reference_steps(found),
+            "references": self.data.add(self.sketches(found), name=REFERENCE),
             "sketch_bytes": SKETCH.itemsize,
             "plan": self.plan,
             **poison_context(self.plan, self.at),
@@ -262,7 +265,7 @@ class Project:
         """Inputs, then targets: the parameters of net_train_step."""
         program = self.plan.program
         out: list[dict[str, Any]] = []
-        for t in program.of_role(Role.INPUT, Role.TARGET):
+        for t in self.given:
             is_input = t.role is Role.INPUT
             name = self.at.names[t.name]
             out.append(
@@ -296,7 +299,7 @@ class Project:
     def interface(self) -> dict[str, Any]:
         """What a caller of net.h gives and gets, for plan.json."""
         tensors = self.plan.program
-        given = [(t.name, t.role.value, t) for t in tensors.of_role(Role.INPUT, Role.TARGET)]
+        given = [(t.name, t.role.value, t) for t in self.given]
         got = [(name, tensors.tensors[tensor]) for name, tensor in tensors.outputs]
         functions = [f"net_{o['name']}" for o in self.outputs]
         return {
@@ -307,14 +310,23 @@ class Project:
             "momenta": list(self.user.schedule.momenta),
         }
 
+    @property
+    def trace_titles(self) -> list[str]:
+        return [f"{t.kind} {t.name}" for t in self.traces]
+
+    @property
+    def given(self) -> tuple[Tensor, ...]:
+        """What a caller gives: inputs, then targets."""
+        return tuple(self.plan.program.of_role(Role.INPUT, Role.TARGET))
+
     def samples(self) -> dict[str, int]:
         """What data.bin holds of them, beside what is planned."""
-        each = sum(t.nbytes for t in self.plan.program.of_role(Role.INPUT, Role.TARGET))
+        each = sum(t.nbytes for t in self.given)
         return {"count": len(self.user.samples), "bytes": each * len(self.user.samples)}
 
-    def sketches(self) -> Array:
+    def sketches(self, found: Mapping[Key, Sketch]) -> Array:
         tensors = self.plan.program.tensors
-        return references(self.references, [(t.kind, t.name, tensors[t.tensor].dtype) for t in self.traces])
+        return references(found, [(t.kind, t.name, tensors[t.tensor].dtype) for t in self.traces])
 
     @cached_property
     def tags(self) -> dict[str, str]:
@@ -330,9 +342,15 @@ class Project:
             "bytes": t.nbytes,
         }
 
-    def operations(self, tables: Tables) -> list[dict[str, Any]]:
+    @cached_property
+    def tables(self) -> Tables:
+        """What `operations` share."""
+        return Tables()
+
+    @cached_property
+    def operations(self) -> list[dict[str, Any]]:
         """A table of streams stands before the first function that uses it."""
-        written = set[str]()
+        tables, written = self.tables, set[str]()
         out = []
         for position, (op, listed_op) in enumerate(zip(self.plan.program.ops, self.listing.operations, strict=True)):
             guests = [self.listing.operations[self.listing.positions[n]] for n in listed_op.starts]

@@ -7,8 +7,10 @@ on it: links and costs are those of pulp-open, whose cores and DMA are of the sa
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from trainlib_deployer.machine.machine import Cores, Machine, Memory
-from trainlib_deployer.machine.pulp_open import COSTS, DMA, FAR_LOAD, STACK
+from trainlib_deployer.machine.pulp_open import BUILD, COSTS, DMA, FAR_LOAD, STACK
 
 GAP9 = Machine(
     "gap9",
@@ -17,4 +19,5 @@ GAP9 = Machine(
     (DMA,),
     COSTS,
     about="GAP9, the ninth core is the cluster's master",
+    build=replace(BUILD, source="those of pulp-open under PULP-SDK: GAP SDK's were not measured", simulated=0),
 )

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from math import lcm
 
+from trainlib_deployer.machine.build import Build
 from trainlib_deployer.machine.costs import Costs
 
 LEAN_STACK = 1280  # bytes that the deepest calls of the kernels take, and some to spare: a test adds them up
@@ -59,6 +60,7 @@ class Machine:
     costs: Costs
     about: str = ""
     idle: int = 0  # more cores, which take no part
+    build: Build | None = None  # None: where code lies is not known, and takes none of these memories
 
     def __post_init__(self) -> None:
         wanted = [(i, i + 1) for i in range(len(self.memories) - 1)]

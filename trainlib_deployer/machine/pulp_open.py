@@ -8,6 +8,7 @@ tell transfers apart (all measured on GVSoC). 64 bytes of L1 are the SDK's.
 
 from __future__ import annotations
 
+from trainlib_deployer.machine.build import CODE, CONSTANTS, CONTENTS, DATA, TABLES, TENSORS, ZEROS, Bank, Build
 from trainlib_deployer.machine.costs import ConvCosts, Costs, LoopCosts, Measured, PanelCosts, ProductCosts, TileCosts
 from trainlib_deployer.machine.machine import Cores, Link, Machine, Memory
 
@@ -97,6 +98,16 @@ DMA = Link(
 )
 STACK = 1536  # what the SDK's own start code and a printf leave to spare
 FAR_LOAD = 14
+BUILD = Build(
+    "pulp-sdk",
+    "PULP-SDK's chips/pulp/link.ld; maps of linked examples, November 2026: the SDK's own are alike to 22 bytes in all",
+    outer=(
+        Bank((CONSTANTS, DATA, ZEROS), own=4368),  # private bank 0: with 2,048 bytes of the controller's stack
+        Bank((CODE,), begins=0x8000, own=7552),  # private bank 1
+        Bank((TABLES, TENSORS, CONTENTS), begins=0x10000, own=392),
+    ),
+    simulated=0x190000,
+)
 
 PULP_OPEN = Machine(
     "pulp-open",
@@ -105,4 +116,5 @@ PULP_OPEN = Machine(
     (DMA,),
     COSTS,
     about="PULP cluster as in GVSoC and PULP-SDK",
+    build=BUILD,
 )

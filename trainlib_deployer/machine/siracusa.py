@@ -5,8 +5,10 @@ Nothing was measured on it: links and costs are those of pulp-open, whose cores 
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from trainlib_deployer.machine.machine import Cores, Machine, Memory
-from trainlib_deployer.machine.pulp_open import COSTS, DMA, FAR_LOAD, STACK
+from trainlib_deployer.machine.pulp_open import BUILD, COSTS, DMA, FAR_LOAD, STACK
 
 SIRACUSA = Machine(
     "siracusa",
@@ -15,4 +17,7 @@ SIRACUSA = Machine(
     (DMA,),
     COSTS,
     about="Siracusa",
+    build=replace(
+        BUILD, source="PULP-SDK's chips/siracusa/link.ld has the banks of pulp-open; bytes measured there", simulated=0
+    ),
 )

@@ -31,7 +31,7 @@ def resolve(
             machine = resized(machine, level, parse_size(given, what))
     if machine == base:
         return base
-    return machine if name else replace(machine, name="custom", about="")
+    return machine if name else replace(machine, name="custom", about="", build=None)
 
 
 def resized(machine: Machine, level: int, size: int) -> Machine:

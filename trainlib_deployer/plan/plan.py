@@ -9,6 +9,7 @@ from typing import Any
 
 from trainlib_deployer.frames import frame
 from trainlib_deployer.html import table
+from trainlib_deployer.image.image import Image
 from trainlib_deployer.machine.machine import Machine
 from trainlib_deployer.plan.tiles import Tiling
 from trainlib_deployer.program.ir import Program, Source
@@ -46,7 +47,7 @@ class LevelPlan:
     stacks: int
     proved: bool
     method: str
-    reserved: int = 0  # not the plan's: the SDK's own variables
+    reserved: int = 0  # not the plan's: code, constants, an SDK's variables
 
     @property
     def headroom(self) -> int:
@@ -102,6 +103,13 @@ class Plan:
     tilings: Mapping[int, Tiling] = field(default_factory=dict)  # position of an operation -> how it streams through L1
     recomputed: Recomputed = Recomputed(0, 0, 0)
     saved: Saved = Saved()
+
+    def beside(self, image: Image | None) -> Plan:
+        """With everything else that a build puts into the outer memory."""
+        if image is None:
+            return self
+        level = replace(self.outer, reserved=image.beside(self.outer.used))
+        return replace(self, levels={**self.levels, level.name: level})
 
     @cached_property
     def guests(self) -> Mapping[int, list[int]]:

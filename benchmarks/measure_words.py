@@ -1,0 +1,139 @@
+"""The bytes that a compiler makes of a word of generated code: trainlib_deployer/image/measured/*.words.
+
+    python -m benchmarks.measure_words BUILD [OBJECTS FOLDER ...]
+
+FOLDERs are deployed projects that were built with their checks (TRACE=1), OBJECTS is a pattern of their objects;
+without them all examples are deployed and built.
+A function's bytes are fitted by those of its words, none of them negative, and all are made larger by as much as the
+project that comes out smallest lacks: an estimate is rather too high.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.bench_linker import EXAMPLES
+from benchmarks.measure_code import BUILDS, MEASURED, Build
+from benchmarks.objects import Elf
+from trainlib_deployer.cli.main import main as command
+from trainlib_deployer.image.words import counted
+
+FUNCTION = re.compile(r"^[\w() ]+?[ *](\w+)\([^;{}()]*\)\n\{\n(.*?)^\}", re.MULTILINE | re.DOTALL)
+COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
+PARTS = ("forward", "loss", "backward", "update")
+COPIED = ".rodata..L__const."  # the constants that a function begins with
+OF_STEP = re.compile(f"op_.*|{'|'.join(PARTS)}")
+ROUNDS = 600
+Sample = tuple[Counter[str], int]
+Array = np.ndarray[Any, np.dtype[np.float64]]
+
+
+def sizes(path: Path) -> dict[str, int]:
+    """Bytes of each function, with the constants that it begins with: which of the two they are is the compiler's."""
+    elf = Elf.of(path)
+    found: dict[str, int] = {}
+    for i, s in enumerate(elf.sections):
+        if s.loaded and s.kind == "code":
+            name = next(x.name for x in elf.symbols if x.section == i and x.name and not x.name.startswith("$"))
+        elif s.loaded and s.name.startswith(COPIED):
+            name = s.name.removeprefix(COPIED).split(".")[0]
+        else:
+            continue
+        found[name] = found.get(name, 0) + s.size
+    return found
+
+
+def functions(text: str) -> dict[str, str]:
+    return {m[1]: m[2] for m in FUNCTION.finditer(COMMENT.sub("", text))}
+
+
+def of_project(folder: Path, objects: str) -> dict[str, list[Sample]]:
+    """Under `step` and `loop` a sample a function; under the others one."""
+    net, loops, main, state = (next(folder.glob(objects % name)) for name in ("net", "loops", "main", "state"))
+    plan = json.loads((folder / "plan.json").read_text())
+    bodies, of_net = functions((folder / "net.c").read_text()), sizes(net)
+    of_loops, loop_bodies = sizes(loops), functions((folder / "loops.c").read_text())
+    other = sum(size for name, size in of_net.items() if not OF_STEP.fullmatch(name))
+    kept = sum(t["kind"] in ("parameter", "state") for t in plan["trace"])
+    calls = plan["interface"]
+    interface = Counter(function=1, argument=len(calls["arguments"]), output=len(calls["outputs"]))
+    return {
+        "step": [(counted(bodies[n]), size) for n, size in of_net.items() if OF_STEP.fullmatch(n)],
+        "loop": [(counted(loop_bodies[n]), size) for n, size in of_loops.items()],
+        "interface": [(interface, other)],
+        "state": [(Counter(function=1), code_of(state))],
+        "main": [(Counter(function=1, trace=kept), code_of(main))],
+    }
+
+
+def code_of(path: Path) -> int:
+    """All of a source, but for what is a table or a tensor."""
+    kinds = (".text", ".rodata", ".srodata")
+    return sum(s.size for s in Elf.of(path).sections if s.loaded and s.name.startswith(kinds))
+
+
+def fitted(samples: list[Sample]) -> dict[str, float]:
+    """Least squares, one word after the other, none below zero."""
+    words = ["function", *sorted({w for found, _ in samples for w in found} - {"function"})]
+    terms = np.array([[1.0, *(float(found[w]) for w in words[1:])] for found, _ in samples])
+    bytes_of = np.array([float(size) for _, size in samples])
+    weight = 1 / np.sqrt(np.maximum(bytes_of, 32))
+    a, b = terms * weight[:, None], bytes_of * weight
+    square, right = a.T @ a, a.T @ b
+    found: Array = np.zeros(len(words))
+    for _ in range(ROUNDS):
+        for j in range(len(words)):
+            if square[j, j]:
+                found[j] = max(0.0, found[j] + (right[j] - square[j] @ found) / square[j, j])
+    return dict(zip(words, found.tolist(), strict=True))
+
+
+def estimate(weights: dict[str, float], samples: Iterable[Sample]) -> float:
+    return sum(weights["function"] + sum(weights[w] * n for w, n in f.items() if w != "function") for f, _ in samples)
+
+
+def lines(projects: list[dict[str, list[Sample]]]) -> Iterator[str]:
+    for where in projects[0]:
+        samples = [s for p in projects for s in p[where]]
+        weights = fitted(samples)
+        made = [(sum(size for _, size in p[where]), estimate(weights, p[where])) for p in projects]
+        ratios = [size / guess for size, guess in made if guess]
+        print(f"{where}: made {max(ratios):.3f} times as large; the most is then {max(ratios) / min(ratios):.3f}")
+        scaled = {word: size * max(ratios) for word, size in weights.items()}
+        if where in ("step", "loop"):
+            scaled["unknown"] = max(size for word, size in scaled.items() if word.startswith("tl_"))
+        yield from (f"{where} {word} {size:.2f}" for word, size in scaled.items())
+
+
+def built(build: Build, work: Path) -> Iterator[Path]:
+    """Every example, as the compiler's own target has it."""
+    for example in sorted(EXAMPLES.glob("*.py")):
+        folder = work / example.stem
+        command(
+            [*"--l2 16M --target".split(), build.target, "--model", str(example), "--out", str(folder)],
+            standalone_mode=False,
+        )
+        subprocess.run(["make", "-s", "-C", str(folder), *build.goal], check=True, stdout=subprocess.DEVNULL)
+        yield folder
+
+
+def main(name: str, objects: str = "", *folders: str) -> None:
+    build = BUILDS[name]
+    with tempfile.TemporaryDirectory() as work:
+        there = [Path(folder) for folder in folders] or list(built(build, Path(work)))
+        projects = [of_project(folder, objects or build.of_project) for folder in there]
+        (MEASURED / f"{name}.words").write_text("\n".join((*lines(projects), "")))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,111 @@
+"""What lies in memory beside the planned tensors: sections that were measured, words of generated code, banks."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+import trainlib_deployer
+from trainlib_deployer.check.verify import read_plan
+from trainlib_deployer.errors import DoesNotFit
+from trainlib_deployer.image.image import FIRMWARE, RUN, Image, Share
+from trainlib_deployer.image.measured import Measured, Section
+from trainlib_deployer.image.words import counted
+from trainlib_deployer.kernels.table import ROWS
+from trainlib_deployer.machine.build import CODE, CONSTANTS, TABLES, TENSORS, Bank, Build
+from trainlib_deployer.machine.targets import TARGETS, resolve
+
+COMPILERS = sorted({m.build.compiler for m in TARGETS.values() if m.build is not None})
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_every_kernel_is_measured(compiler: str) -> None:
+    """A new one: make code-sizes."""
+    known = Measured.by(compiler)
+    assert {row.symbol for row in ROWS} - known.sections.keys() == set()
+    assert known.compiler and known.flags and known.words.keys() >= {"step", "loop", "interface", "state", "main"}
+
+
+def test_sections_come_with_all_that_they_need_once() -> None:
+    sections = {
+        "a": Section(CODE, 100, ("b", "t")),
+        "b": Section(CODE, 20, ("t", "a", "memcpy")),
+        "t": Section(CONSTANTS, 7, ()),
+        "alone": Section(CODE, 1000, ()),
+    }
+    known = Measured("cc", "-O2", sections, {})
+    assert known.linked(["a", "b", "missing"]) == Counter({CODE: 120, CONSTANTS: 7})
+
+
+def test_words_of_a_loop_that_turns_a_known_number_of_times() -> None:
+    body = "{}\n    v = tl_maxf(v, p[k]);\n}}\nreturn;"
+    turning = {
+        "for (int k = 0; k < 17; k += 4) {": 5,
+        "for (int k = b; k < b + 32; k += 4) {": 8,
+        "for (; i < 36 - 3; i += 4) {": 9,
+        "for (int k = lo; k < hi; k += 1) {": 1,
+        "for (int k = 0; k < 40000; k += 1) {": 1,  # too many
+        "while (lo < hi) {": 1,
+    }
+    assert {head: counted(body.format(head))["tl_maxf"] for head in turning} == turning
+    assert counted(body.format("if (x) {"))["return"] == 1
+
+
+def test_unknown_functions_are_the_largest_of_those_known() -> None:
+    known = Measured("cc", "", {}, {"step": {"function": 10.0, "tl_small": 3.0, "unknown": 90.0, "name": 1.5}})
+    assert known.estimated("step", ["tl_small x", "tl_other x"]) == 10 + 3 + 1.5 + 10 + 90 + 1.5
+
+
+def image(*shares: Share) -> Image:
+    banks = (Bank((CONSTANTS,), own=5), Bank((CODE,), begins=100, own=7), Bank((TABLES, TENSORS), begins=200, own=11))
+    return Image(Build("pulp-sdk", "", banks), shares)
+
+
+def test_banks_follow_each_other_and_begin_where_they_must() -> None:
+    assert image().of_firmware(0) == 211 and image().of_firmware(50) == 261
+    both = image(Share("kernels", CODE, 300), Share("save", CODE, 3, FIRMWARE), Share("check", TABLES, 20, RUN))
+    assert both.of_firmware(50) == 100 + 7 + 303 + 11 + 50
+    assert both.of_run(50) == 100 + 7 + 300 + 11 + 50 + 20
+    assert both.beside(50) == both.of_firmware(50) - 50
+
+
+@pytest.mark.parametrize("planned", (0, 1, 4099))
+def test_rows_add_up(planned: int) -> None:
+    some = image(
+        Share("a", CODE, 13), Share("b", CONSTANTS, 170), Share("c", TABLES, 29, RUN), Share("d", CODE, 1, FIRMWARE)
+    )
+    assert sum(r["bytes"] for r in some.rows(planned) if r["only"] != RUN) == some.of_firmware(planned)
+
+
+def network() -> tuple[nn.Module, torch.Tensor, torch.Tensor]:
+    torch.manual_seed(3)
+    return nn.Sequential(nn.Linear(53, 131), nn.Tanh(), nn.Linear(131, 7)), torch.randn(3, 53), torch.randn(3, 7)
+
+
+def test_what_does_not_fit_beside_the_code_is_refused_by_the_plan(tmp_path: Path) -> None:
+    def deployed(l2: int, folder: str) -> dict[str, object]:
+        model, x, y = network()
+        trainlib_deployer.deploy(
+            model, x, y, loss=nn.MSELoss(), target="pulp-open", l1="8k", l2=l2, steps=1, out=tmp_path / folder
+        )
+        return read_plan(tmp_path / folder)
+
+    roomy = deployed(1 << 20, "roomy")
+    needs = roomy["image"]["firmware"]  # type: ignore[index]
+    outer = roomy["levels"]["L2"]  # type: ignore[index]
+    assert outer["used"] + outer["reserved"] == needs > outer["used"] > 1000
+    assert deployed(needs, "tight")["levels"]["L2"]["headroom"] == 0  # type: ignore[index]
+    with pytest.raises(DoesNotFit, match="and the build") as refused:
+        deployed(needs // 2, "small")
+    assert refused.value.exit_code == 3
+    assert "and the build" in str(refused.value)
+
+
+def test_a_machine_that_is_only_sizes_has_no_build() -> None:
+    assert all(TARGETS[name].build is not None for name in ("pulp-open", "siracusa", "gap9"))
+    assert resolve(cores=3, l1="31k", l2="1M").build is None
+    assert resolve("gap9", cores=3, l2="1M").build is not None

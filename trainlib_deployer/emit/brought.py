@@ -1,0 +1,101 @@
+"""What a project's build brings into memory beside the planned tensors: an image, for compilers that were measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from trainlib_deployer.emit import resources
+from trainlib_deployer.emit.initial import SKETCH
+from trainlib_deployer.emit.library import Library
+from trainlib_deployer.emit.project import Project, functions
+from trainlib_deployer.image.image import FIRMWARE, RUN, Image, Share
+from trainlib_deployer.image.measured import Measured
+from trainlib_deployer.machine.build import CODE, CONSTANTS, CONTENTS, TABLES, ZEROS, Build
+from trainlib_deployer.program.ir import Role
+
+POINTER = 4
+STREAM = 4 * POINTER  # tl_stream (tl_stream.h)
+TEAM = ("tl_cluster_run",)
+STATE = ("tl_state_to_memory", "tl_state_from_memory", "tl_state_save", "tl_state_load")
+TILES = ("tl_tiles_open", "tl_tiles_next", "tl_tiles_early")
+CHECK = ("tl_agrees", "tl_record_open", "tl_record", "tl_puts", "tl_exit")
+
+
+def brought(project: Project, build: Build) -> Image:
+    known = Measured.by(build.compiler)
+    return Image(build, (*of_step(project, known), *of_firmware(project, known), *of_run(project, known)))
+
+
+def of_step(project: Project, known: Measured) -> Iterator[Share]:
+    """What every build has."""
+    yield from linked("kernels", known, roots(project))
+    calls = {"argument": len(project.given), "output": len(project.plan.program.outputs)}
+    yield Share("the step", CODE, known.estimated("step", step_texts(project)))
+    yield Share("generated loops", CODE, known.estimated("loop", loop_texts(project)))
+    yield Share("the interface", CODE, known.counted("interface", calls))
+    yield Share("tables of tiles", TABLES, table_bytes(project))
+    yield Share("initial contents", CONTENTS, copied(project))
+
+
+def of_firmware(project: Project, known: Measured) -> Iterator[Share]:
+    """What saves and loads."""
+    yield from linked("saving and loading", known, STATE, roots(project), FIRMWARE)
+    yield Share("saving and loading", CODE, known.counted("state", {}), FIRMWARE)
+    pieces = len(project.state()["state_pieces"])
+    yield Share("saving and loading", TABLES, 2 * POINTER * pieces, FIRMWARE)
+
+
+def of_run(project: Project, known: Measured) -> Iterator[Share]:
+    yield from linked("the check", known, CHECK, roots(project), RUN)
+    kept = project.traces_after.get(None, ())
+    recorded = [f"TRACE({t['tag']}, {t['pointer']}, {t['bytes']});" for op in project.operations for t in op["traces"]]
+    yield Share("the check", CODE, known.estimated("step", ["\n".join(recorded)]), RUN)
+    yield Share("the check", CODE, known.counted("main", {"trace": len(kept)}), RUN)
+    yield Share("names of tensors", CONSTANTS, sum(POINTER + len(n) + 1 for n in project.trace_titles), RUN)
+    rates = sum(len(s["values"]) for s in project.schedules)
+    yield Share("learning rates", CONSTANTS, POINTER * rates, RUN)
+    largest = max((t.nbytes for t in project.plan.program.of_role(Role.RECORDED)), default=0)
+    yield Share("gradients that a firmware never keeps", ZEROS, largest, RUN)
+    yield Share("samples", TABLES, project.samples()["bytes"], RUN)
+    sketches = project.steps * project.accumulate * len(project.traces)
+    yield Share("references", TABLES, sketches * SKETCH.itemsize, RUN)
+
+
+def linked(
+    what: str, known: Measured, names: Iterable[str], there: Iterable[str] = (), only: str = ""
+) -> Iterator[Share]:
+    """Sections of the library, but for those that are there already."""
+    there = list(there)
+    more = known.linked([*there, *names]) - known.linked(there)
+    yield from (Share(what, kind, size, only) for kind, size in sorted(more.items()))
+
+
+def roots(project: Project) -> set[str]:
+    """What the step and the interface mention of the library."""
+    library = Library.at(resources.c_lib_dir())
+    texts = (*step_texts(project), *loop_texts(project), *TEAM, *(TILES if project.plan.tilings else ()))
+    return library.mentioned(texts)
+
+
+def step_texts(project: Project) -> list[str]:
+    """The functions of net.c, but for the interface."""
+    parts = ("\n".join(f"RUN({name});" for name in part["operations"]) for part in functions(project.listing))
+    return ["\n".join(op["lines"]) for op in project.operations] + list(parts)
+
+
+def loop_texts(project: Project) -> list[str]:
+    _ = project.listing  # which writes the loops
+    return [text.partition("{\n")[2] for _, text in project.library.source()]
+
+
+def table_bytes(project: Project) -> int:
+    streams = sum(len(o.tiles.streams) for o in project.listing.operations if o.tiles is not None)
+    _ = project.operations  # which write the tables
+    return project.tables.nbytes + STREAM * streams
+
+
+def copied(project: Project) -> int:
+    """Bytes that lie elsewhere until they are copied to where they are planned."""
+    plan, build = project.plan, project.plan.target.build
+    outer = plan.outer.persistent if build is not None and build.flash else 0
+    return plan.inner.persistent + outer

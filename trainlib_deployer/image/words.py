@@ -1,0 +1,69 @@
+"""The bytes of generated code before a compiler has seen it: so many for each word of the text.
+
+What a word takes was fitted to what a compiler made of the examples' functions (`benchmarks/measure_words.py`). Short
+loops of a known number of turns count as often as they turn: compilers unroll them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+
+WORD = re.compile(r"[A-Za-z_]\w*|\d[\w.]*|[^\w\s]")
+KNOWN = frozenset("if else for while return const float int int16_t int32_t uint8_t uint16_t uint32_t".split())
+SMALL = 2048  # numbers below it are part of an instruction
+LOOP = re.compile(r"for \((?:int \w+ = (\w+))?; \w+ < ([^;]+); \w+ \+= (\d+)\) \{")
+UNROLLED = 800  # words of all turns together
+
+
+def counted(text: str) -> Counter[str]:
+    """How often each kind of word occurs, in loops that are unrolled for each turn."""
+    return block(iter(text.splitlines()))
+
+
+def block(lines: Iterator[str]) -> Counter[str]:
+    """Up to the line that closes it."""
+    found: Counter[str] = Counter()
+    for line in lines:
+        words = Counter(kind(word) for word in WORD.findall(line))
+        found += words
+        if line.endswith("{"):
+            body = block(lines)
+            found += times(body, turns(line, body))
+        elif line.strip() == "}":
+            break
+    return found
+
+
+def turns(line: str, body: Counter[str]) -> int:
+    """Of a loop that compilers unroll; else 1."""
+    match = LOOP.search(line)
+    if match is None:
+        return 1
+    start, bound = match[1] or "0", match[2]
+    if bound.startswith(f"{start} + "):
+        start, bound = "0", bound.removeprefix(f"{start} + ")
+    first, *less = bound.split(" - ")
+    if not all(number.isdigit() for number in (start, first, *less)):
+        return 1
+    count = -(-(int(first) - sum(map(int, less)) - int(start)) // int(match[3]))
+    return count if 1 < count * body.total() <= UNROLLED else 1
+
+
+def times(words: Counter[str], count: int) -> Counter[str]:
+    return Counter({word: n * count for word, n in words.items()})
+
+
+def kind(word: str) -> str:
+    """The word itself where it means work of its own; names and numbers are alike."""
+    if word.startswith(("tl_", "__builtin_")) or word in KNOWN or word.isupper() or not word[0].isalnum():
+        return word
+    if word.startswith("loop_"):
+        return "loop"
+    if not word[0].isdigit():
+        return "name"
+    digits = word.rstrip("u")
+    if not digits.isdigit():
+        return "literal"
+    return "number" if int(digits) < SMALL else "large"

@@ -1,0 +1,32 @@
+"""What a build for a chip brings into its memories besides the planned tensors, and where a link script puts it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+CODE, CONSTANTS, DATA, ZEROS = "code", "constants", "data", "zeros"  # sections, as compilers call them
+TABLES = "tables"  # constants of the step: those that back ends place apart
+CONTENTS = "initial contents"  # what is copied into another memory before the first step
+TENSORS = "tensors"  # what is planned
+
+
+@dataclass(frozen=True)
+class Bank:
+    """A stretch of a memory, behind the one before, that some kinds go to. It begins no earlier than at `begins`;
+    `own` bytes of it are an SDK's or a back end's: code, variables, stacks."""
+
+    holds: tuple[str, ...]
+    begins: int = 0
+    own: int = 0
+
+
+@dataclass(frozen=True)
+class Build:
+    """A compiler, whose sizes of code are measured (`image/measured`), and what its link script does."""
+
+    compiler: str
+    source: str  # of the figures below
+    outer: tuple[Bank, ...]  # the memory of tensors
+    flash: tuple[Bank, ...] = ()  # a memory of code and constants, if that is another one
+    flash_size: int = 0
+    simulated: int = 0  # bytes of the outer memory that a simulator has, where those are more than the chip's
