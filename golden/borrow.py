@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
+from unittest import mock
 
 import torch
 from torch import nn
@@ -35,14 +36,20 @@ def in_precision(t: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     return precision.in_precision(t, dtype) if t.dtype in (torch.float32, torch.complex64) else t
 
 
+def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], operands: Sequence[Any] = ()) -> Any:
+    """torch.cond, which compiles its branches, as Python's own."""
+    return (true_fn if pred else false_fn)(*operands)
+
+
 @contextlib.contextmanager
 def uncompiled() -> Iterator[None]:
     """What torch.compile has been applied to runs as it was written."""
     dynamo: Any = sys.modules.get("torch._dynamo")  # seconds to import, where nothing is compiled
-    if dynamo is None:
-        yield
-        return
-    with torch.compiler.set_stance("force_eager"), dynamo.config.patch(error_on_nested_fx_trace=False):
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(mock.patch.object(torch, "cond", cond))
+        if dynamo is not None:
+            stack.enter_context(torch.compiler.set_stance("force_eager"))
+            stack.enter_context(dynamo.config.patch(error_on_nested_fx_trace=False))
         yield
 
 

@@ -1309,3 +1309,40 @@ case("lengths", "values for a mask", lambda x, v: setting(x * 1, x.detach()[...,
 def setting(x: Leaf, where: Leaf, values: Leaf) -> Leaf:
     x[where] = torch.cat([values, values])
     return x
+
+
+# ---- constants that decide
+
+
+def decided(x: Leaf, edges: Leaf, start: Leaf) -> Leaf:
+    """By numbers, truths and places that are known when the step is traced."""
+    for n in torch.arange(2, 5).tolist():
+        x = x * (1 + 0.1 * n)
+    x = x + torch.linspace(0, 0.3, 4)[2].item() / torch.tensor(x.shape).prod().item()
+    gaps = torch.zeros(6, dtype=torch.bool)
+    gaps[1] = True
+    gaps[3:5] = edges[0].max() > 4
+    loops = edges[:, edges[0] != edges[1]]
+    x = x + torch.zeros_like(x).index_add(1, loops[0], x[:, loops[1]]) if bool((edges >= 0).all()) else x * 7
+    return torch.cat([x[:, gaps], x.narrow(1, start, 3), x.repeat_interleave(edges[0], 1), x[:, gaps].clone()], 1)
+
+
+EDGES = fixed(torch.tensor([[0, 1, 2, 2, 4, 5], [1, 1, 0, 2, 3, 5]]))
+case("constants", "decide", decided, (2, 6), EDGES, fixed(torch.tensor(1)))
+case(
+    "constants",
+    "written into",
+    lambda x, m: x.masked_select(m & (torch.arange(5) > 0)) * torch.unique(m).sum(),
+    (5,),
+    fixed(torch.tensor([True, True, False, True, False])),
+)
+
+
+# ---- functions of functions
+
+case("functions", "cond", lambda x: torch.cond(x.sum() > 0, lambda a: a.sin(), lambda a: a * 2, (x,)), (3, 5))
+case(
+    "functions", "cond otherwise", lambda x: torch.cond(x.sum() > 1e9, lambda a: a.sin(), lambda a: a * 2, (x,)), (3, 5)
+)
+case("functions", "vmap", lambda x, w: torch.vmap(lambda r: (w @ r).softmax(0) * r.sum())(x), (3, 5), (4, 5))
+case("functions", "vmap of a gradient", lambda x: torch.vmap(torch.func.grad(lambda r: r.tanh().sum()))(x), (3, 5))

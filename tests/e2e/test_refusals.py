@@ -72,6 +72,12 @@ CASES = {
     "if": Case("if h.sum() > 0:  # here\n    return h\nreturn -h", VALUES, layer="", remedy=DECIDE),
     "while": Case("while h.norm() > 1:  # here\n    h = h / 2\nreturn h", VALUES, layer="", remedy=DECIDE),
     "assert": Case("assert torch.isfinite(h).all()  # here\nreturn h", VALUES, layer="", remedy=DECIDE),
+    "buffer that a step changes": Case(
+        "self.n.add_(1)\nreturn h * self.n.item()  # here", VALUES, "self.register_buffer('n', torch.ones(()))"
+    ),
+    "constant that the input has gone into": Case(
+        "t = torch.ones(3)\nt[1:][0] = h.detach()[0, 0]\nreturn h * t.sum().item()  # here", VALUES
+    ),
     "item": Case("return h * h.max().item()  # here", VALUES, remedy=DECIDE),
     "int": Case("return h[:, : int(h.sum())]  # here", VALUES, layer="", remedy=DECIDE),
     "tolist": Case("return h * h.tolist()[0][0]  # here", VALUES, remedy=DECIDE),

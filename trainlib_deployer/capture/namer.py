@@ -16,6 +16,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
 from trainlib_deployer.capture import remedies
+from trainlib_deployer.capture.known import Known
 from trainlib_deployer.capture.rewrites import REWRITES
 from trainlib_deployer.capture.user_line import user_line
 from trainlib_deployer.errors import Unsupported
@@ -51,8 +52,9 @@ class WithLoss(nn.Module):
 class Namer(TorchFunctionMode):
     """Tags what is traced with its origin."""
 
-    def __init__(self, whole: WithLoss) -> None:
+    def __init__(self, whole: WithLoss, known: Known) -> None:
         super().__init__()
+        self.known = known
         self.paths = {id(m): n for n, m in whole.net.named_modules()}
         if isinstance(whole.loss, nn.Module):
             self.paths |= {id(m): f"loss.{n}".rstrip(".") for n, m in whole.loss.named_modules()}
@@ -104,10 +106,7 @@ class Namer(TorchFunctionMode):
         name = function_name(func)
         origin = Origin("forward", layer, name, call, user_line(sys._getframe(1)))
         with annotations_of_nodes.annotate({TAG: origin}):
-            rewrite = REWRITES.get(getattr(func, "_qualified_op_name", func))  # packages' operations by their names
-            result = rewrite(*args, **kwargs) if rewrite is not None else NotImplemented
-            if result is NotImplemented:
-                result = func(*args, **kwargs)
+            result = self.known.call(func, args, kwargs, rewritten(func))
         if name not in ("get", "backward"):
             self.claim(result, origin)
         return result
@@ -140,6 +139,17 @@ class Namer(TorchFunctionMode):
 
         for node, origin in self.made.items():
             on(node, replace(origin, phase="backward"))
+
+
+def rewritten(func: Any) -> Callable[..., Any]:
+    """In the form that it is captured in."""
+    rewrite = REWRITES.get(getattr(func, "_qualified_op_name", func))  # packages' operations by their names
+
+    def form(*args: Any, **kwargs: Any) -> Any:
+        result = NotImplemented if rewrite is None else rewrite(*args, **kwargs)
+        return func(*args, **kwargs) if result is NotImplemented else result
+
+    return form
 
 
 def function_name(func: Any) -> str:

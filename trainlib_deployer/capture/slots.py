@@ -53,6 +53,7 @@ class Beginning:
     values: Mapping[str, torch.Tensor]  # the network's tensors before the first step
     lasting: frozenset[str]  # attributes, neither parameters nor buffers, that a step changes
     reshaped: frozenset[str]  # made by the first step in a shape of their own
+    changed: frozenset[str]  # whatever has other contents after one of the first steps
 
     def attributes(self) -> dict[str, torch.Tensor]:
         places = {p.path: p for found in self.snapshot.places.values() for p in found}

@@ -21,10 +21,11 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from golden.borrow import uncompiled
 from golden.drawing import Drawing
 from golden.precision import as_real
-from golden.reference import named_outputs
+from golden.reference import COUNTERS, named_outputs
 from trainlib_deployer.capture import remedies
 from trainlib_deployer.capture.batch_counts import batch_counts, counted_by
 from trainlib_deployer.capture.eager import EagerStep, after_first_step, first_steps
+from trainlib_deployer.capture.known import Known
 from trainlib_deployer.capture.masks import tidy_masks
 from trainlib_deployer.capture.namer import TAG, Namer, Origin, WithLoss
 from trainlib_deployer.capture.slots import Beginning, Captured, Out, Slot, rebuilt, slots_of
@@ -42,7 +43,8 @@ def capture(user: UserModel, steps: Sequence[EagerStep] = ()) -> Captured:
     first = steps[0] if steps else first_steps(user, 1)[0]
     reshaped = {n for n, t in first.after.items() if n not in first.before or first.before[n].shape != t.shape}
     lasting = frozenset(first.lasting() - names_of(user.module))
-    return captured(user, Beginning(user.start, first.before, lasting, frozenset(reshaped)))
+    changed = frozenset(n for step in (steps or (first,)) for n in step.lasting())
+    return captured(user, Beginning(user.start, first.before, lasting, frozenset(reshaped), changed))
 
 
 def capture_second(user: UserModel, steps: Sequence[EagerStep]) -> Captured:
@@ -50,7 +52,8 @@ def capture_second(user: UserModel, steps: Sequence[EagerStep]) -> Captured:
     lasting = frozenset(steps[1].lasting() - names_of(user.module))
     counts = batch_counts(user.module)
     with after_first_step(user) as snapshot:
-        return captured(user, Beginning(snapshot, steps[0].before, lasting, frozenset()), counts)
+        changed = frozenset(n for step in steps for n in step.lasting())
+        return captured(user, Beginning(snapshot, steps[0].before, lasting, frozenset(), changed), counts)
 
 
 def names_of(module: nn.Module) -> set[str]:
@@ -99,9 +102,15 @@ class Step:
         inputs = rebuilt(self.user.inputs, iter([v for k, v in given.items() if k.startswith("inputinput")]))
         target = rebuilt(self.user.target, iter([v for k, v in given.items() if k.startswith("targettarget")]))
         self.beginning.snapshot.put(held)  # not functional_call, which puts back wrong what has two names
+        known = Known((held[id(s.held)], s.held) for s in self.slots if s.held is not None and self.steady(s))
         with Drawing(TracedNumbers(values[-1])), counted_by(values[-1], self.counts):
-            results = self.run(inputs, target, leaves)
+            results = self.run(inputs, target, leaves, known)
         return [*results, *self.replaced(held)]
+
+    def steady(self, slot: Slot) -> bool:
+        """Is it the same in all steps, whatever is trained?"""
+        counter = slot.name.rpartition(".")[2] in COUNTERS
+        return slot.kind in ("buffer", "constant") and slot.name not in self.beginning.changed and not counter
 
     def leaf(self, slot: Slot, value: torch.Tensor) -> torch.Tensor:
         """What the module holds instead of its own."""
@@ -127,8 +136,8 @@ class Step:
                 self.outputs += (Out("buffer", slot.name),)
         return found
 
-    def run(self, inputs: Any, target: Any, leaves: dict[str, torch.Tensor]) -> list[torch.Tensor]:
-        namer = Namer(self.whole)
+    def run(self, inputs: Any, target: Any, leaves: dict[str, torch.Tensor], known: Known) -> list[torch.Tensor]:
+        namer = Namer(self.whole, known)
         with namer.layers():
             with namer:
                 output = self.whole.net(*inputs)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 from unittest import mock
 
@@ -13,6 +13,7 @@ import torch.fx.traceback as annotations_of_nodes
 from torch import fx, nn
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils import _pytree as pytree
 
 from trainlib_deployer.capture.decompositions import DECOMPOSED
 
@@ -40,8 +41,19 @@ def values_unread() -> Iterator[None]:
     with (
         mock.patch.object(nn.modules.transformer, "_detect_is_causal_mask", lambda mask, is_causal, size: False),
         mock.patch.object(torch.distributions.Distribution, "_validate_args", False),
+        mock.patch.object(torch, "cond", chosen),
     ):
         yield
+
+
+def chosen(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], operands: Sequence[Any] = ()) -> Any:
+    """torch.cond: one branch where the condition is known now, else of each result of both."""
+    try:
+        taken = true_fn if pred else false_fn
+    except RuntimeError:  # it depends on values that are not known
+        both = true_fn(*operands), false_fn(*operands)
+        return pytree.tree_map(lambda yes, no: torch.where(pred, yes, no), *both)
+    return taken(*operands)
 
 
 VIEWS = (aten.view.default, aten._unsafe_view.default)

@@ -1,0 +1,159 @@
+"""Tensors whose values are known while a step is traced: constants made in forward, buffers that no step changes, and
+what is calculated from these alone. They may decide on branches, shapes and places: every step decides the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch._C._functorch import is_functorch_wrapped_tensor
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import _disable_current_modes
+
+from golden.mode import Mode
+from trainlib_deployer.errors import DeployError
+
+Tensor = torch.Tensor
+READS = frozenset("item tolist __bool__ __int__ __float__ __index__ numpy equal allclose is_nonzero".split())
+INDEXING = (Tensor.__getitem__, Tensor.__setitem__)
+MOST = 1 << 22  # elements: beyond, nothing is calculated twice
+
+
+class Chance(Exception):
+    """A random number would be drawn."""
+
+
+class Certain(Mode):
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if torch.Tag.nondeterministic_seeded in func.tags:
+            raise Chance
+        return func(*args, **(kwargs or {}))
+
+
+@dataclass(frozen=True)
+class Value:
+    """What a traced tensor holds, as long as nobody has written to it."""
+
+    traced: Tensor
+    real: Tensor
+    version: int
+
+
+class Known:
+    """Values of traced tensors, by their identity."""
+
+    def __init__(self, given: Iterable[tuple[Tensor, Tensor]]) -> None:
+        self.values: dict[int, Value] = {}
+        for traced, real in given:
+            self.learn(traced, real)
+
+    def learn(self, traced: Tensor, real: Tensor) -> None:
+        self.values[id(traced)] = Value(traced, real, traced._version)
+
+    def of(self, tensor: Tensor) -> Tensor | None:
+        if type(tensor) is Tensor and not tensor.requires_grad and not is_functorch_wrapped_tensor(tensor):
+            return tensor  # nobody has traced it
+        found = self.values.get(id(tensor))
+        return None if found is None or found.version != tensor._version else found.real
+
+    def all_of(self, given: Any) -> Any:
+        """The same arguments with real tensors; None if one is not known."""
+        if any(self.of(t) is None for t in tensors_of(given)):
+            return None
+        return pytree.tree_map_only(Tensor, self.of, given)
+
+    def call(self, func: Callable[..., Any], args: Any, kwargs: Any, traced: Callable[..., Any]) -> Any:
+        """The result of `traced`, a form of `func` that may be traced, or what is known of it without."""
+        real = self.all_of((args, kwargs))
+        if real is not None and getattr(func, "__name__", "") in READS:
+            return calculated(func, *real)
+        read = [t for t in tensors_of((args, kwargs)) if self.of(t) is not None]
+        versions = [t._version for t in read]
+        try:
+            result = traced(*args, **kwargs)
+        except Exception as error:
+            if isinstance(error, DeployError) or not read:
+                raise
+            return self.otherwise(func, args, kwargs, real)
+        if not static(result) and read:
+            return self.otherwise(func, args, kwargs, real)
+        if real is not None:
+            self.follow(func, real, result, [t for t, v in zip(read, versions, strict=True) if t._version != v])
+        return result
+
+    def follow(self, func: Callable[..., Any], real: Any, result: Any, written: list[Tensor]) -> None:
+        """Calculate with the values what was traced."""
+        made = pytree.tree_leaves(result)
+        if not written and not any(isinstance(t, Tensor) and t.numel() <= MOST for t in made):
+            return
+        stores = {t.untyped_storage()._cdata for t in written}
+        try:
+            found = pytree.tree_leaves(calculated(func, *real))
+        except Exception:
+            return
+        for value in [v for v in self.values.values() if v.traced.untyped_storage()._cdata in stores]:
+            self.learn(value.traced, value.real)
+        for traced, new in zip(made, found, strict=True):
+            if isinstance(traced, Tensor) and isinstance(new, Tensor) and traced.shape == new.shape:
+                self.learn(traced, new)
+
+    def otherwise(self, func: Callable[..., Any], args: Any, kwargs: Any, real: Any) -> Any:
+        """What cannot be traced as it is: all of it is known, or what decides about shapes is. Raises what
+        tracing raises."""
+        if real is not None:
+            found = calculated(func, *real)
+            return found
+        return spelled_out(self, func, args, kwargs)
+
+
+def calculated(func: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    with _disable_current_modes(), torch.no_grad(), Certain():
+        return func(*args, **kwargs)
+
+
+def tensors_of(values: Any) -> list[Tensor]:
+    return [v for v in pytree.tree_leaves(values) if isinstance(v, Tensor)]
+
+
+def static(result: Any) -> bool:
+    """Are all extents numbers?"""
+    return all(isinstance(n, int) for t in tensors_of(result) for n in t.shape)
+
+
+# ---- where only the positions are known
+
+
+def spelled_out(known: Known, func: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    """Masks as positions, tensors that stand for numbers as numbers."""
+    if func in INDEXING:
+        index = args[1] if isinstance(args[1], tuple) else (args[1],)
+        places = [p for v in index for p in positions(known, v)]
+        return func(args[0], tuple(places), *args[2:])
+    if func in (torch.masked_select, Tensor.masked_select):
+        return Tensor.__getitem__(args[0], tuple(positions(known, args[1])))
+    if func in (torch.repeat_interleave, Tensor.repeat_interleave):
+        return repeated(known, *args, **kwargs)
+    return func(args[0], *(number(known, v) for v in args[1:]), **{k: number(known, v) for k, v in kwargs.items()})
+
+
+def positions(known: Known, index: Any) -> list[Any]:
+    """A mask as one list of places for each of its dimensions."""
+    real = known.of(index) if isinstance(index, Tensor) and index.dtype in (torch.bool, torch.uint8) else None
+    return [index] if real is None else list(calculated(torch.nonzero, (real,), {"as_tuple": True}))
+
+
+def repeated(known: Known, x: Tensor, repeats: Tensor, dim: int | None = None, *, output_size: Any = None) -> Tensor:
+    lines = x.flatten() if dim is None else x
+    real = known.of(repeats)
+    if real is None:
+        return torch.repeat_interleave(x, repeats, dim)
+    many = lines.shape[dim or 0]
+    order = calculated(lambda: torch.arange(many).repeat_interleave(real.expand(many)), (), {})
+    return lines.index_select(dim or 0, order)
+
+
+def number(known: Known, value: Any) -> Any:
+    real = known.of(value) if isinstance(value, Tensor) and not value.is_floating_point() else None
+    return value if real is None or real.dim() > 1 else calculated(Tensor.tolist, (real,), {})
