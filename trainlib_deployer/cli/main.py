@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 import click
 
 from trainlib_deployer.cli.console import Progress, bytes_text, note, print_summary, print_verification, table
+from trainlib_deployer.cli.convert_command import convert_command
 from trainlib_deployer.cli.data_command import data_command
 from trainlib_deployer.cli.explain import explain
 from trainlib_deployer.cli.output_files import check_output_file, write_file, write_json
@@ -262,6 +263,7 @@ def targets_command() -> None:
     table("", ("target", "cores", "L1", "L2", ""), rows, right=(1, 2, 3))
 
 
+cli.add_command(convert_command)
 cli.add_command(report_command)
 cli.add_command(data_command)
 cli.add_command(sweep_command)

@@ -1,0 +1,1 @@
+"""Networks as other tools describe them, made into a `net.py`."""
