@@ -22,9 +22,10 @@ from trainlib_deployer.program.ir import Kind, View
 C_LIB = Path(__file__).parents[2] / "c_lib"
 FLAGS = ["-std=gnu99", "-O2", "-ffp-contract=off", "-fno-math-errno", "-Wall", "-Wextra", "-Werror", "-DTL_PROMISES"]
 CANARY = np.float32(12345.678)
+NAMED = {"INT32_MIN": -(2**31)}  # numbers that C has names for
 POINTER = ctypes.c_void_p
 ALL_CORES = range(1, 9)
-Array = npt.NDArray[np.float32]
+Array = npt.NDArray[Any]  # of float32 or int32, four bytes each
 
 
 def build(folder: Path) -> ctypes.CDLL:
@@ -70,7 +71,7 @@ class Tensor:
 
     def __post_init__(self) -> None:
         span = sum((n - 1) * s for n, s in zip(self.values.shape, self.strides, strict=True)) + 1
-        self.buffer = np.full(span + 2 * self.margin, CANARY, np.float32)
+        self.buffer = np.full(span + 2 * self.margin, CANARY).astype(self.values.dtype)
         self.view[...] = self.values
 
     @property
@@ -92,7 +93,7 @@ class Tensor:
         np.lib.stride_tricks.as_strided(rest[self.margin :], self.values.shape, [4 * s for s in self.strides])[...] = (
             CANARY
         )
-        return bool((rest == CANARY).all())
+        return bool((rest == CANARY.astype(rest.dtype)).all())
 
 
 def pitched(values: Array, *extra: int) -> Tensor:
@@ -121,25 +122,38 @@ def random(shape: tuple[int, ...], seed: int, exact: bool) -> Array:
     return generator.standard_normal(shape).astype(np.float32)
 
 
-def fitting(kind: Kind, reads: Sequence[Tensor], write: Tensor, cores: int) -> list[Row]:
+def fitting(kind: Kind, reads: Sequence[Tensor], write: Tensor, cores: int, *more: Tensor) -> list[Row]:
     """Every row that may carry out an operation, chosen or not."""
-    views = [t.operand.view for t in reads]
-    return [r for r in rows_for(kind, cores) if r.fits(kind, views, [write.operand.view])]
+    given, made = ([t.operand.view for t in tensors] for tensors in (reads, (write, *more)))
+    return [r for r in rows_for(kind, cores) if r.fits(kind, given, made)]
 
 
 def run(
     lib: ctypes.CDLL, row: Row, kind: Kind, reads: Sequence[Tensor], write: Tensor, cores: int, reference: str = ""
 ) -> Array:
-    """The result of one call by `cores`, of the row or of its reference; everything around the scratch and the result
+    """The result of one call."""
+    return run_all(lib, row, kind, reads, [write], cores, reference)[0]
+
+
+def run_all(
+    lib: ctypes.CDLL,
+    row: Row,
+    kind: Kind,
+    reads: Sequence[Tensor],
+    writes: Sequence[Tensor],
+    cores: int,
+    reference: str = "",
+) -> list[Array]:
+    """The results of one call by `cores`, of the row or of its reference; everything around the scratch and the results
     keeps its canaries."""
     size = row.scratch(kind, cores) // 4
-    room, out = np.full(size + 32, CANARY, np.float32), write.fresh()
-    call = row.call(kind, [t.operand for t in reads], [out.operand], str(int(room[16:].ctypes.data)))
+    room, out = np.full(size + 32, CANARY, np.float32), [t.fresh() for t in writes]
+    call = row.call(kind, [t.operand for t in reads], [t.operand for t in out], str(int(room[16:].ctypes.data)))
     execute(lib, row, call, 1 if reference else cores, reference)
-    assert out.surroundings_intact(), row.symbol
+    assert all(t.surroundings_intact() for t in out), row.symbol
     assert (room[:16] == CANARY).all(), row.symbol
     assert (room[16 + size :] == CANARY).all(), row.symbol
-    return out.view.copy()
+    return [t.view.copy() for t in out]
 
 
 def execute(lib: ctypes.CDLL, row: Row, call: Call, cores: int, reference: str = "") -> None:
@@ -152,6 +166,6 @@ def execute(lib: ctypes.CDLL, row: Row, call: Call, cores: int, reference: str =
             place = getattr(place, part)
         if isinstance(value, str) and value.startswith("{"):  # a struct's members in their order
             value = type(getattr(place, last))(*map(int, value.strip("{}").split(",")))
-        setattr(place, last, value if isinstance(value, ctypes.Structure) else int(value))
+        setattr(place, last, value if isinstance(value, ctypes.Structure) else int(NAMED.get(value, value)))
     function = ctypes.cast(getattr(lib, reference or call.function), POINTER)
     lib.tl_cluster_run(cores, function, ctypes.byref(argument), None, ctypes.c_size_t(0))
