@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from trainlib_deployer.kernels.row import Fields, Row
 from trainlib_deployer.program.call import Operand, strides
 from trainlib_deployer.program.cuts import span
+from trainlib_deployer.program.ir import View
 
 if TYPE_CHECKING:
     from trainlib_deployer.ops.index import Put, Take
@@ -71,11 +73,19 @@ def order_fields(kind: Order, reads: list[Operand], writes: list[Operand], _scra
     return [*out, ("descending", int(kind.descending))]
 
 
+def by_rows(kind: Take | Put, reads: Sequence[View], _writes: Sequence[View]) -> bool:
+    """One index a row, whose elements lie side by side."""
+    values, index = reads[:2]
+    return kind.inner > 1 and index.strides[2] == 0 and values.strides[2] == 1
+
+
 HEADER = "tl_index.h"
+ROWS = "rows of the result"
 
 INDEX = (
-    Row("take", "tl_take_32", "index/take.c", "tl_take", HEADER, take_fields, split="rows of the result"),
-    Row("put", "tl_put_f32", "index/put.c", "tl_put", HEADER, put_fields, split="rows of the result"),
+    Row("take", "tl_take_rows_32", "index/take_rows.c", "tl_take", HEADER, take_fields, fits=by_rows, split=ROWS),
+    Row("take", "tl_take_32", "index/take.c", "tl_take", HEADER, take_fields, split=ROWS),
+    Row("put", "tl_put_f32", "index/put.c", "tl_put", HEADER, put_fields, split=ROWS),
     Row("scan", "tl_scan_f32", "index/scan.c", "tl_scan", HEADER, scan_fields, split="lines"),
     Row("extreme", "tl_extreme_f32", "index/extreme.c", "tl_extreme", HEADER, extreme_fields, split="lines"),
     Row("order", "tl_order_f32", "index/order.c", "tl_order", HEADER, order_fields, split="lines"),
