@@ -43,7 +43,18 @@ def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], o
 
 @contextlib.contextmanager
 def uncompiled() -> Iterator[None]:
-    """What torch.compile has been applied to runs as it was written."""
+    """What torch.compile has been applied to runs as it was written, and so does attention without gradients."""
+    fast = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        with unchanged():
+            yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(fast)
+
+
+@contextlib.contextmanager
+def unchanged() -> Iterator[None]:
     dynamo: Any = sys.modules.get("torch._dynamo")  # seconds to import, where nothing is compiled
     with contextlib.ExitStack() as stack:
         stack.enter_context(mock.patch.object(torch, "cond", cond))

@@ -44,9 +44,10 @@ def load_task(folder: Path) -> Task:
     if loss is None and has_own_step(module):
         module, loss = understood(module, samples[0])
     groups = [(g["settings"], g["names"]) for g in spec["groups"]]
+    inference = spec.get("inference", False)
     return Task(
         module,
-        default_loss(samples[0][1]) if loss is None else loss,
+        default_loss(samples[0][1]) if loss is None and not inference else loss,
         samples,
         optimizer_class(given["optimizer"], module) if spec["own_optimizer"] else spec["optimizer"],
         groups,
@@ -57,6 +58,7 @@ def load_task(folder: Path) -> Task:
         given["scheduler"],
         state=torch.load(folder / "optimizer.pt", weights_only=True) if (folder / "optimizer.pt").exists() else {},
         saved=spec.get("saved", "fp32"),
+        inference=inference,
     )
 
 

@@ -1,4 +1,5 @@
-"""The reference run: the user's own model trained by PyTorch itself, in any precision, recorded tensor by tensor.
+"""The reference run: the user's own model trained (or only run) by PyTorch itself, in any precision, recorded tensor
+by tensor.
 
 Eager PyTorch, `loss.backward()`, `torch.optim`; this folder needs nothing else, so that a copy works in a generated
 project.
@@ -37,7 +38,7 @@ COUNTERS = ("step", "num_batches_tracked", "mu_product", "eta", "mu")  # functio
 def run(
     task: Task, steps: int, dtype: torch.dtype, noise: int = 0, resume: Mapping[Key, Array] | None = None
 ) -> dict[Key, Array]:
-    """Everything that `steps` training steps compute, tensor by tensor."""
+    """Everything that `steps` steps compute, tensor by tensor."""
     record = Kept()
     train(task, steps, dtype, record, noise, resume)
     return record
@@ -59,10 +60,11 @@ def train(
     `noise` (a seed) makes every operation round once more by chance, as golden.rounding tells. With `resume`, the
     record of another run, every step but the first starts from the parameters and states which that run had reached.
 
-    The float32 run is that of a user who saves as `task.saved` says; float64 stays exact.
+    The float32 run is that of a user who saves as `task.saved` says; float64 stays exact. Where the task is inference,
+    a step is a forward pass.
     """
     with prepared(task, dtype, noise):
-        training(task, steps, dtype, record, noise, resume)
+        (inferring if task.inference else training)(task, steps, dtype, record, noise, resume)
 
 
 @contextlib.contextmanager
@@ -87,6 +89,21 @@ def forward(task: Task, sample: tuple[Any, Any], dtype: torch.dtype, noise: int 
         return output, task.loss(output, wanted)
 
 
+def inferring(
+    task: Task, steps: int, dtype: torch.dtype, record: Record, noise: int, resume: Mapping[Key, Array] | None
+) -> None:
+    module = task.module
+    shapes = {n: b.shape for n, b in module.named_buffers()}
+    for step in range(steps):
+        if resume is not None and step:
+            take_over(module, None, reached(resume, step))
+        before = {n: Before.of(b) for n, b in module.named_buffers() if b.shape == shapes.get(n)}
+        with Drawing(Numbers(step)):
+            output = module(*copy.deepcopy(cast(task.samples[step % len(task.samples)][0], dtype)))
+        record_outputs(record, step, output)
+        record_buffers(record, step, module, before, by_value=dtype is torch.float64 and not noise)
+
+
 def training(
     task: Task, steps: int, dtype: torch.dtype, record: Record, noise: int, resume: Mapping[Key, Array] | None
 ) -> None:
@@ -98,7 +115,7 @@ def training(
     for step in range(steps):
         first, last = step % task.accumulate == 0, (step + 1) % task.accumulate == 0
         if resume is not None and step:
-            take_over(module, optimizer, {k[1:]: v for k, v in resume.items() if k[0] == step - 1})
+            take_over(module, optimizer, reached(resume, step))
         before = {n: Before.of(b) for n, b in module.named_buffers() if b.shape == shapes.get(n)}
         if first:
             module.zero_grad(set_to_none=True)  # also of what no optimizer updates
@@ -106,15 +123,18 @@ def training(
             output, loss = forward(task, task.samples[step % len(task.samples)], dtype, noise)
             (loss / task.accumulate).backward()
         record[step, "loss", "loss"] = array(loss)
-        for name, value in named_outputs(output):
-            if value.numel():
-                record[step, "output", name] = array(value)
+        record_outputs(record, step, output)
         for name, p in parameters.items():
             if p.grad is not None and p.numel():
                 record[step, "gradient", name] = array(p.grad)
         if last:
             update(task, parameters, optimizer, scheduler, loss.item())
         record_state(record, step, module, optimizer, before, by_value=dtype is torch.float64 and not noise)
+
+
+def reached(record: Mapping[Key, Array], step: int) -> dict[tuple[str, str], Array]:
+    """What a step begins with, in the record of a run."""
+    return {k[1:]: v for k, v in record.items() if k[0] == step - 1}
 
 
 def update(
@@ -152,6 +172,12 @@ class Before:
         return now is not self.buffer or now._version != self.version
 
 
+def record_outputs(record: Record, step: int, output: Any) -> None:
+    for name, value in named_outputs(output):
+        if value.numel():
+            record[step, "output", name] = array(value)
+
+
 def record_state(
     record: Record,
     step: int,
@@ -160,8 +186,6 @@ def record_state(
     before: Mapping[str, Before],
     by_value: bool,
 ) -> None:
-    """With `by_value`, of the buffers only those whose value has changed; any other run also records what was written
-    to. So it has all that such a run has, whatever rounding does."""
     for name, p in module.named_parameters():
         if p.grad is None or not p.numel():
             continue
@@ -169,6 +193,12 @@ def record_state(
         for label, value in optimizer.state[p].items():
             if label not in COUNTERS and isinstance(value, torch.Tensor):
                 record[step, "state", f"{name}.{label}"] = array(value)
+    record_buffers(record, step, module, before, by_value)
+
+
+def record_buffers(record: Record, step: int, module: nn.Module, before: Mapping[str, Before], by_value: bool) -> None:
+    """With `by_value`, only those whose value has changed; any other run also records what was written to. So it has
+    all that such a run has, whatever rounding does."""
     for name, b in module.named_buffers():
         was = before.get(name)
         if was is None or b.shape != was.value.shape:  # forward makes it anew, in the shape of its input
@@ -181,7 +211,9 @@ def record_state(
             record[step, "state", name] = array(b)
 
 
-def take_over(module: nn.Module, optimizer: torch.optim.Optimizer, state: Mapping[tuple[str, str], Array]) -> None:
+def take_over(
+    module: nn.Module, optimizer: torch.optim.Optimizer | None, state: Mapping[tuple[str, str], Array]
+) -> None:
     """Continue from recorded parameters, accumulated gradients, optimizer states and buffers."""
 
     def load(target: torch.Tensor, *key: str) -> None:
@@ -193,7 +225,7 @@ def take_over(module: nn.Module, optimizer: torch.optim.Optimizer, state: Mappin
             load(p, "parameter", name)
             if p.grad is not None:
                 load(p.grad, "gradient", name)
-            for label, value in optimizer.state[p].items():
+            for label, value in optimizer.state[p].items() if optimizer else ():
                 if isinstance(value, torch.Tensor) and label not in COUNTERS:
                     load(value, "state", f"{name}.{label}")
         for name, b in module.named_buffers():

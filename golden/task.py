@@ -1,4 +1,4 @@
-"""What the reference trains: the user's module and what it is trained with."""
+"""What the reference runs: the user's module and what it is trained with."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from golden.snapshot import Snapshot
 
 @dataclass(frozen=True)
 class Task:
-    """What is trained, on what, how."""
+    """What is trained, on what, how; or only run, forward, in the mode that its modules are in."""
 
     module: nn.Module
     loss: Callable[..., Any]
@@ -29,3 +29,4 @@ class Task:
     start: Snapshot | None = None  # of the module and the loss, if they may hold something else by the time of the run
     state: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # of the optimizer, from earlier updates
     saved: str = "fp32"  # how the program stores what its forward leaves for its backward
+    inference: bool = False  # nothing is trained; samples have no targets

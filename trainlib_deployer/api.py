@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
 from html import escape
@@ -13,21 +14,22 @@ from typing import Any
 import torch
 from torch import nn
 
+from golden.snapshot import Snapshot
 from golden.task import Task
 from trainlib_deployer.advice.points import Points
 from trainlib_deployer.advice.sweeping import sweep_user_model
 from trainlib_deployer.check.verify import Verification, task_of, verify
 from trainlib_deployer.errors import UsageError
-from trainlib_deployer.folder import check_writable, read_plan
+from trainlib_deployer.folder import check_writable, default_folder, read_plan
 from trainlib_deployer.frames import frame
 from trainlib_deployer.machine.targets import resolve
 from trainlib_deployer.notebook.picture import memory_map
-from trainlib_deployer.options import SAVED, Options
+from trainlib_deployer.options import SAVED, Options, check_inference
 from trainlib_deployer.pipeline import deploy_user_model
 from trainlib_deployer.plan.plan import Plan
 from trainlib_deployer.run.session import Session
 from trainlib_deployer.state.trained import State
-from trainlib_deployer.user.assemble import Parts, assemble
+from trainlib_deployer.user.assemble import Inference, Parts, assemble
 from trainlib_deployer.user.load_model import identifier
 from trainlib_deployer.user.model import UserModel
 
@@ -113,17 +115,21 @@ def deploy(
     clip_grad_norm: float | None = None,
     clip_grad_value: float | None = None,
     scheduler: Any = None,
+    inference: bool = False,
+    batch: int | None = None,
     name: str | None = None,
     say: Say | None = None,
 ) -> Deployment:
     """Write the C project that trains `model`. Without a target: 8 cores, 64 kB of L1, 512 kB of L2. With
     saved="fp16", what the forward pass keeps for the backward pass lies in memory in half precision. The program's own
-    run cycles over the first `samples` of `data`."""
+    run cycles over the first `samples` of `data`. With inference=True the project runs the forward pass alone, as after
+    model.eval(), in a `batch` of its own if one is given; target, loss and optimizer are not needed."""
     check_arguments(model, steps, accumulate)
     if saved not in SAVED:
         raise UsageError(f"saved is {saved!r}; it must be one of {', '.join(SAVED)}")
+    check_inference(inference, batch, accumulate, saved)
     clean = identifier(name or type(model).__name__)
-    folder = Path("generated", clean) if out is None else Path(out)
+    folder = default_folder(clean, inference) if out is None else Path(out)
     options = Options(resolve(target, cores, l1, l2), folder, steps, accumulate, saved=saved)
     check_writable(folder)
     parts = Parts(
@@ -142,9 +148,10 @@ def deploy(
         clip_norm=clip_grad_norm,
         clip_value=clip_grad_value,
         updates=steps,
+        inference=Inference(batch) if inference else None,
     )
-    user = assemble(parts)
-    return run_stages(user, options, say)
+    with Snapshot(model).undone() if inference else nullcontext():  # which is in eval mode for that time
+        return run_stages(assemble(parts), options, say)
 
 
 def sweep(

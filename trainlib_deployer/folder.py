@@ -19,6 +19,11 @@ MADE_LATER = ("build", "BUILD", "golden.npz", "__pycache__")  # what running the
 TOOL = "trainlib-deploy"
 
 
+def default_folder(name: str, inference: bool) -> Path:
+    """A network's training and its inference are two projects."""
+    return Path("generated", f"{name}_inference" if inference else name)
+
+
 def check_writable(out: Path) -> None:
     """Refuse early, before any work, what `replaced_folder` would refuse at the end."""
     check_replaceable(out)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from trainlib_deployer.errors import UsageError
 from trainlib_deployer.machine.machine import Machine
 
 SAVED = ("fp32", "fp16")
@@ -19,3 +20,13 @@ class Options:
     dtype: str = "fp32"
     saved: str = "fp32"  # how tensors lie in memory that the forward pass keeps for the backward pass
     force: bool = False  # write even where the graph and eager PyTorch disagree
+
+
+def check_inference(inference: bool, batch: int | None, accumulate: int, saved: str) -> None:
+    """What goes with a forward pass alone, and what does not."""
+    if not inference and batch is not None:
+        raise UsageError("a batch of its own goes with inference", remedy="give --input SHAPE, batch first")
+    if inference and accumulate > 1:
+        raise UsageError("inference accumulates no gradients", remedy="leave out accumulate")
+    if inference and saved != "fp32":
+        raise UsageError("inference keeps nothing for a backward pass", remedy="leave out saved")

@@ -64,18 +64,19 @@ def uncollected() -> Iterator[None]:
 @uncollected()
 def deploy_user_model(user: UserModel, options: Options, say: Say = lambda line: None) -> Deployed:
     """net.py is loaded already; from here on everything is ours."""
-    say("capturing the training step")
+    step = "the training step" if user.trains else "the forward pass"
+    say(f"capturing {step}")
     captured, eager = captured_and_checked(user)
     say("lowering")
     program = passes.run(lower(user, captured, options.accumulate))
     say("planning memory")
     project, image = beside_build(program, user, options, say)
     planned = project.plan.beside(image)
-    say("training in PyTorch, for the program's own check")
+    say(f"{'training' if user.trains else 'running'} in PyTorch, for the program's own check")
     check_golden_model(task_of(user, options.accumulate), eager)
     batches = counters(eager[-1])
     del eager  # as large as the network, several times
-    with user_code("training in PyTorch fails", REMEDY):
+    with user_code(f"{step} in PyTorch fails", REMEDY):
         references = reference_sketches(
             task_of(user, options.accumulate, planned.saved.used), options.steps * options.accumulate
         )

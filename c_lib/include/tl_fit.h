@@ -68,7 +68,6 @@ float tl_accuracy(const float *scores, const int32_t *labels, uint32_t count, ui
 
 /* A line about an epoch through tl_puts: "epoch 3: loss 0.41237, held out 0.39201, accuracy 0.88889". */
 void tl_epoch_print(const tl_network *net, const tl_epoch *epoch);
-void tl_put_number(uint32_t number);
 void tl_put_decimal(float number); /* five places */
 #ifdef __cplusplus
 }

@@ -59,6 +59,7 @@ uint32_t tl_dma_bytes(void);
 
 /* The text console (printf subset is not offered: the firmware side formats for itself) and the end of the program. */
 void tl_puts(const char *text);
+void tl_put_number(uint32_t number);
 void tl_exit(int code);
 
 /* Where a verification run leaves what it computed: a byte stream in a file named by the runner. Writes from the

@@ -1,5 +1,6 @@
 /* What a network has learned, as bytes that any build of the same network reads back: a header, its tensors one behind
- * the other in the order of their names, a checksum. Nothing in it depends on where tensors lie.
+ * the other, a checksum. Parameters and buffers come first, then what the optimizer keeps, both in the order of their
+ * names. Nothing in it depends on where tensors lie.
  *
  * A store keeps it: two slots that are written in turn, so that power lost at any moment leaves the state before or the
  * one after. The firmware fills in how its memory is read, erased and written. */
@@ -11,7 +12,7 @@
 extern "C" {
 #endif
 
-enum { TL_STATE_HEADER = 24, TL_STATE_TRAILER = 8, TL_STATE_PAGE = 32 }; /* bytes; the page is that of net_save */
+enum { TL_STATE_HEADER = 36, TL_STATE_TRAILER = 8, TL_STATE_PAGE = 32 }; /* bytes; the page is that of net_save */
 
 /* What saving and loading return: 0, or the first thing that was wrong. */
 enum {
@@ -30,8 +31,10 @@ typedef struct {
 } tl_piece;
 
 typedef struct {
-    uint32_t layout[2]; /* what names, shapes and types hash to */
-    uint32_t bytes;     /* of all pieces */
+    uint32_t network[2]; /* what names, shapes and types of parameters and buffers hash to */
+    uint32_t layout[2];  /* the same of all pieces */
+    uint32_t shared;     /* bytes of parameters and buffers, if those of another program will do; 0: they will not */
+    uint32_t bytes;      /* of all pieces */
     int count;
     const tl_piece *pieces;
 } tl_state;

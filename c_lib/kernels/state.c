@@ -3,10 +3,10 @@
 #include "tl_checksum.h"
 #include <string.h>
 
-enum { MAGIC = 0x54534c54, VERSION = 1, END = 0x444e4554 }; /* "TLST", "TEND" */
+enum { MAGIC = 0x54534c54, VERSION = 2, END = 0x444e4554 }; /* "TLST", "TEND" */
 
 typedef struct {
-    uint32_t magic, version, layout[2], bytes, sequence;
+    uint32_t magic, version, network[2], layout[2], bytes, sequence, check; /* of the header alone: bytes are sure */
 } header;
 
 typedef struct {
@@ -61,7 +61,10 @@ static int put_end(writer *w)
 
 static int put_all(const tl_state *state, writer *w, uint32_t sequence)
 {
-    const header first = {MAGIC, VERSION, {state->layout[0], state->layout[1]}, state->bytes, sequence};
+    header first = {.magic = MAGIC, .version = VERSION, .bytes = state->bytes, .sequence = sequence};
+    memcpy(first.network, state->network, sizeof first.network);
+    memcpy(first.layout, state->layout, sizeof first.layout);
+    first.check = tl_checksum(0, &first, offsetof(header, check));
     if (w->store->erase(w->store, w->slot) || put(w, &first, sizeof first))
         return 1;
     for (int i = 0; i < state->count; i++)
@@ -72,15 +75,24 @@ static int put_all(const tl_state *state, writer *w, uint32_t sequence)
 
 /* ---- reading ---- */
 
+/* How many bytes of what was saved are this program's: all, or parameters and buffers alone. */
+static uint32_t wanted(const tl_state *state, const header *found)
+{
+    if (!memcmp(found->layout, state->layout, sizeof found->layout) && found->bytes == state->bytes)
+        return state->bytes;
+    const int same = !memcmp(found->network, state->network, sizeof found->network);
+    return same && found->bytes >= state->shared ? state->shared : 0;
+}
+
 static int header_fault(const tl_state *state, const header *found)
 {
     if (found->magic != MAGIC)
         return TL_STATE_NONE;
     if (found->version != VERSION)
         return TL_STATE_VERSION;
-    if (found->layout[0] != state->layout[0] || found->layout[1] != state->layout[1] || found->bytes != state->bytes)
-        return TL_STATE_NETWORK;
-    return TL_STATE_FINE;
+    if (found->check != tl_checksum(0, found, offsetof(header, check)))
+        return TL_STATE_DAMAGED;
+    return wanted(state, found) ? TL_STATE_FINE : TL_STATE_NETWORK;
 }
 
 /* Through the store's buffer to `to`, if that is not 0; adds to a checksum. */
@@ -113,12 +125,13 @@ static int read_all(const tl_state *state, const tl_store *store, int slot, int 
     const int fault = header_fault(state, &first);
     if (fault)
         return fault;
-    for (int i = 0; i < state->count; i++) {
-        if (fetch(store, slot, at, state->pieces[i].bytes, taking ? state->pieces[i].data : 0, &sum))
+    const uint32_t end = sizeof first + first.bytes, ours = sizeof first + wanted(state, &first);
+    for (const tl_piece *piece = state->pieces; at < ours; at += piece++->bytes)
+        if (fetch(store, slot, at, piece->bytes, taking ? piece->data : 0, &sum))
             return TL_STATE_STORE;
-        at += state->pieces[i].bytes;
-    }
-    if (fetch(store, slot, at, sizeof last, &last, &rest))
+    if (fetch(store, slot, at, end - at, 0, &sum))
+        return TL_STATE_STORE;
+    if (fetch(store, slot, end, sizeof last, &last, &rest))
         return TL_STATE_STORE;
     *sequence = first.sequence;
     return last.end == END && last.checksum == sum ? TL_STATE_FINE : TL_STATE_DAMAGED;

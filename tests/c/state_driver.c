@@ -14,11 +14,17 @@ static struct {
     uint8_t c[333];
 } net, before, after, loaded;
 static const tl_piece pieces[] = {{net.a, sizeof net.a}, {net.b, sizeof net.b}, {net.c, sizeof net.c}};
-static tl_state state = {{1, 2}, sizeof net.a + sizeof net.b + sizeof net.c, 3, pieces};
+static tl_state state = {{3, 4}, {1, 2}, 0, sizeof net.a + sizeof net.b + sizeof net.c, 3, pieces};
+/* A program that has the first two, and a piece of its own. */
+static uint8_t own[5];
+static const tl_piece others[] = {{net.a, sizeof net.a}, {net.b, sizeof net.b}, {own, sizeof own}};
+static tl_state twin = {{3, 4}, {5, 6}, sizeof net.a + sizeof net.b, sizeof net.a + sizeof net.b + sizeof own,
+                        3,      others};
 
 static uint8_t flash[2][SLOT], buffer[MOST_PAGE];
 static int erases; /* or is written over */
 static long budget, spent;
+static uint32_t furthest; /* that was read */
 static jmp_buf power;
 
 static void fail(const char *what, long at)
@@ -36,6 +42,8 @@ static void change(uint8_t *at, uint8_t value)
 
 static int read_slot(const tl_store *store, int slot, uint32_t at, void *data, uint32_t bytes)
 {
+    if (at + bytes > furthest)
+        furthest = at + bytes;
     if (data != store->buffer || bytes > store->page || at + bytes > SLOT)
         return 1;
     memcpy(data, flash[slot] + at, bytes);
@@ -153,6 +161,57 @@ static void damage(void)
     state.layout[1]--;
 }
 
+/* Where a header is damaged, nobody reads on behind the end. */
+static void stay_inside(const tl_store *store)
+{
+    const tl_state tiny = {{3, 4}, {7, 8}, 0, sizeof own, 1, others + 2};
+    tl_state_write(&state, store, 0, 1);
+    furthest = 0;
+    for (size_t at = 0; at < TL_STATE_HEADER; at++) {
+        const uint8_t was = flash[0][at];
+        flash[0][at] ^= (uint8_t)(1 + rand() % 255);
+        if (!tl_state_read(&twin, store, 0) || furthest > whole(store))
+            fail("a damaged header is believed", (long)at);
+        flash[0][at] = was;
+    }
+    tl_state_write(&tiny, store, 0, 1);
+    if (tl_state_read(&twin, store, 0) != TL_STATE_NETWORK)
+        fail("too few tensors load", 0);
+}
+
+/* Parameters and buffers of another program's state: all of it is looked at, the rest stays as it is. */
+static void share(void)
+{
+    static uint8_t image[SLOT];
+    tl_state_to_memory(&state, image);
+    const size_t size = TL_STATE_HEADER + state.bytes + TL_STATE_TRAILER;
+    loaded = net;
+    learn();
+    before = net;
+    memset(own, 7, sizeof own);
+    for (size_t at = 0; at < size; at++) {
+        const uint8_t was = image[at];
+        image[at] ^= (uint8_t)(1 + rand() % 255);
+        if (!tl_state_from_memory(&twin, image, size) || !same(&before))
+            fail("damage is not seen by another program", (long)at);
+        image[at] = was;
+    }
+    if (tl_state_from_memory(&twin, image, size) || memcmp(net.a, loaded.a, sizeof net.a) ||
+        memcmp(net.b, loaded.b, sizeof net.b) || memcmp(net.c, before.c, sizeof net.c) || own[0] != 7)
+        fail("another program does not take what it shares", 0);
+    twin.network[0]++;
+    if (tl_state_from_memory(&twin, image, size) != TL_STATE_NETWORK)
+        fail("another network's tensors load", 0);
+    twin.network[0]--;
+    twin.shared = 0;
+    if (tl_state_from_memory(&twin, image, size) != TL_STATE_NETWORK)
+        fail("a program that shares nothing takes something", 0);
+    twin.shared = sizeof net.a + sizeof net.b;
+    tl_state_to_memory(&twin, image);
+    if (tl_state_from_memory(&twin, image, size) || tl_state_from_memory(&state, image, size) != TL_STATE_NETWORK)
+        fail("a program's own state", 0);
+}
+
 int main(int count, char **words)
 {
     if (count < 3)
@@ -163,13 +222,15 @@ int main(int count, char **words)
     if (tl_state_load(&state, &store) != TL_STATE_NONE)
         fail("something in nothing", 0);
     save(&store);
-    uint32_t *sequence = (uint32_t *)(void *)(flash[0] + 20);
+    uint32_t *sequence = (uint32_t *)(void *)(flash[0] + 28);
     if (*sequence != 1)
         fail("the first number is not 1", 0);
     tl_state_write(&state, &store, 0, UINT32_MAX - 2); /* numbers begin again soon */
     for (int i = 0; i < 6; i++)
         cut_everywhere(&store);
     damage();
+    share();
+    stay_inside(&store);
     puts("fine");
     return 0;
 }

@@ -6,6 +6,7 @@ import re
 import subprocess
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import pytest
 import torch
@@ -98,13 +99,15 @@ def test_what_is_no_state_of_this_network_is_refused(tmp_path: Path) -> None:
     assert make(folder, "host", "STEPS=1", f"SAVE={saved}").returncode == 0
     whole = saved.read_bytes()
     assert encode(layout, decode(layout, whole)) == whole[: len(encode(layout, decode(layout, whole)))]
+    other = whole[:8] + b"another network!" + whole[24:32]
     cases = {
         b"": "damaged",
         b"x" * len(whole): "nothing was saved there",
         whole[:100]: "damaged",
         whole[:99] + bytes([whole[99] ^ 4]) + whole[100:]: "damaged",
-        whole[:4] + b"\x02" + whole[5:]: "saved by another version",
-        whole[:8] + b"other" + whole[13:]: "saved by another network",
+        whole[:4] + b"\x03" + whole[5:]: "saved by another version",
+        whole[:8] + b"other" + whole[13:]: "damaged",
+        other + crc32(other).to_bytes(4, "little") + whole[36:]: "saved by another network",
     }
     for content, words in cases.items():
         wrong.write_bytes(content)

@@ -191,8 +191,9 @@ def renumbered(image: bytes, sequence: int) -> bytes:
     """The same state under another sequence number."""
     from zlib import crc32
 
-    end = 32 - 8 + int.from_bytes(image[16:20], "little")
-    body = image[:20] + sequence.to_bytes(4, "little") + image[24:end]
+    end = 36 + int.from_bytes(image[24:28], "little")
+    head = image[:28] + sequence.to_bytes(4, "little")
+    body = head + crc32(head).to_bytes(4, "little") + image[36:end]
     return body + crc32(body).to_bytes(4, "little") + image[end + 4 :]
 
 

@@ -49,6 +49,9 @@ def test_power_lost_at_every_byte(program: Path, page: int, erases: int) -> None
         ("w->store->erase(w->store, w->slot) || ", ""),
         ("sequence + 1)", "sequence)"),
         ("if (fault)\n        return fault;", ""),  # another network's
+        ("found->check != tl_checksum(0, found, offsetof(header, check))", "0 && found"),
+        ("same && found->bytes >= state->shared ?", "same ?"),
+        ("at < ours;", "at < end;"),
         ("fault ? fault : take(state, store, slot)", "take(state, store, slot)"),
     ],
 )

@@ -112,12 +112,14 @@ def entry(plan: Plan, remedy: Remedy) -> str:
 
 def remedies(plan: Plan, worst: LevelPlan, replan: Replan) -> Iterator[Remedy]:
     """From what costs the least to what costs the most: states, precision, batch, trained layers, memory."""
-    yield from without_state(plan, replan)
-    yield from half_precision(plan, replan)
-    yield from accumulation(plan, replan)
+    if plan.program.trains:
+        yield from without_state(plan, replan)
+        yield from half_precision(plan, replan)
+        yield from accumulation(plan, replan)
     yield from smaller_batch(plan, replan)
-    yield from last_layers(plan, replan)
-    yield from biases(plan, replan)
+    if plan.program.trains:
+        yield from last_layers(plan, replan)
+        yield from biases(plan, replan)
     yield from larger_memory(plan, worst, replan)
 
 
@@ -203,7 +205,8 @@ def smaller_batch(plan: Plan, replan: Replan) -> Iterator[Remedy]:
     if batch > 1:
         best = most_that_fits(1, batch - 1, lambda b: replan(with_batch(plan.program, batch, b), plan.target))
         what = f"a batch of {best[0]} instead of {batch}"
-        yield Remedy(what, f"example_input with {best[0]} samples", best[1], exact=False)
+        how = f"example_input with {best[0]} samples" if plan.program.trains else f"--batch {best[0]}"
+        yield Remedy(what, how, best[1], exact=False)
 
 
 def with_batch(program: Program, batch: int, wanted: int) -> Program:

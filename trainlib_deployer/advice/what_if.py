@@ -44,8 +44,9 @@ def variants(program: Program) -> Iterator[tuple[str, str, Program]]:
     batch = batch_of(program)
     for size in dict.fromkeys(b for b in (batch // 2, 1) if 0 < b < batch):
         words = f"a batch of {size} instead of {batch}"
-        yield words, f"example_input with {size} sample{'s' * (size > 1)}", with_batch(program, batch, size)
-    for selection in selections(Parameters.of(program)):
+        how = f"example_input with {size} sample{'s' * (size > 1)}" if program.trains else f"--batch {size}"
+        yield words, how, with_batch(program, batch, size)
+    for selection in selections(Parameters.of(program)) if program.trains else ():
         yield f"train {selection.what}", selection.line, frozen(program, selection.keep)
 
 

@@ -91,7 +91,7 @@ def explained(user: UserModel, fault: Fault, first: EagerStep) -> Unsupported:
 def disagreement(user: UserModel, captured: Captured, steps: Sequence[EagerStep]) -> Fault | None:
     """What the graph computes otherwise than PyTorch in one of its first steps, or leaves as it is."""
     for number, step in enumerate(steps):
-        if not bool(torch.isfinite(step.results["loss", "loss"])):
+        if not all(bool(torch.isfinite(v).all()) for (kind, _), v in step.results.items() if kind == "loss"):
             return None  # training has left the numbers: what comes now proves nothing
         inputs, target = user.samples[number % len(user.samples)]
         samples = iter([*tensors_in(inputs), *tensors_in(target)])

@@ -57,12 +57,11 @@ def first_steps(user: UserModel, count: int = FIRST_STEPS) -> tuple[EagerStep, .
 
 
 def advance(user: UserModel, count: int, update: bool) -> tuple[EagerStep, ...]:
-    """Train so many steps and leave the model as it is then; the last one with its update only where that is wanted."""
-    parameters = trainable(user.module)
-    spec = user.optimizer
-    groups = [(dict(g.hyper), g.names) for g in spec.groups]
+    """Train so many steps (or run the network so often) and leave the model as it is then; the last one with its update
+    only where that is wanted."""
+    parameters = trainable(user.module) if user.trains else {}
     named = dict(user.module.named_parameters())
-    optimizer = make_optimizer(spec.own or spec.kind, groups, dict(spec.defaults), named, spec.state)
+    optimizer = optimizer_of(user, named)
     steps: list[EagerStep] = []
     with one_thread(), uncompiled(), mkldnn_off(), InOrder(), torch.enable_grad():
         before, now = held(user, user.start)
@@ -72,7 +71,7 @@ def advance(user: UserModel, count: int, update: bool) -> tuple[EagerStep, ...]:
                 results = step(user, number, parameters)
             after, now = held(user, now)
             changed = {n: t for n, t in after.items() if n in named and differ(t, before[n])}
-            if update or number + 1 < count:
+            if optimizer is not None and (update or number + 1 < count):
                 with contextlib.suppress(Exception):  # what is wrong with it is said when it is traced
                     optimizer.step()
                 after, now = held(user, now)
@@ -81,14 +80,24 @@ def advance(user: UserModel, count: int, update: bool) -> tuple[EagerStep, ...]:
     return tuple(steps)
 
 
+def optimizer_of(user: UserModel, named: Mapping[str, nn.Parameter]) -> torch.optim.Optimizer | None:
+    spec = user.optimizer
+    groups = [(dict(g.hyper), g.names) for g in spec.groups]
+    if not user.trains:
+        return None
+    return make_optimizer(spec.own or spec.kind, groups, dict(spec.defaults), named, spec.state)
+
+
 def step(user: UserModel, number: int, parameters: Mapping[str, nn.Parameter]) -> dict[tuple[str, str], torch.Tensor]:
-    """Forward, loss and backward of one sample."""
+    """Forward, loss and backward of one sample; where nothing is trained, forward."""
     inputs, target = user.samples[number % len(user.samples)]
+    found: dict[tuple[str, str], torch.Tensor] = {}
     with Drawing(Numbers(number)):
         output = user.module(*cloned(inputs))
-        loss = user.loss(output, cloned(target))
-        loss.backward()
-    found = {("loss", "loss"): loss.detach()}
+        if user.trains:
+            loss = user.loss(output, cloned(target))
+            loss.backward()
+            found["loss", "loss"] = loss.detach()
     found |= {("output", n): as_real(v.detach()).clone() for n, v in named_outputs(output) if v.numel()}
     return found | {("gradient", n): as_real(p.grad.detach()) for n, p in parameters.items() if p.grad is not None}
 

@@ -71,7 +71,7 @@ def slots_of(user: UserModel, whole: WithLoss, beginning: Beginning) -> list[Slo
     for name, p in whole.named_parameters():
         short = name.removeprefix("net.")
         own = name.startswith("net.")
-        trainable = own and p.requires_grad and p.numel() > 0
+        trainable = user.trains and own and p.requires_grad and p.numel() > 0
         value = beginning.value(short, as_real(p)) if own else as_real(p.detach())
         slots.append(Slot("parameter" if own else "constant", short, trainable, value, p))
     for name, b in whole.named_buffers():

@@ -141,6 +141,8 @@ class Step:
         with namer.layers():
             with namer:
                 output = self.whole.net(*inputs)
+                if not self.user.trains:
+                    return self.shown(output)
                 with namer.layer("loss"):
                     loss = self.whole.loss(output, target)
             namer.arm()
@@ -149,13 +151,16 @@ class Step:
             wanted = [leaves[n] for n in self.trained]
             found = torch.autograd.grad(loss, wanted, seed, allow_unused=True)
         gradients = [(n, g) for n, g in zip(self.trained, found, strict=True) if g is not None]
-        shown = named_outputs(output)
-        self.outputs = (
-            Out("loss", "loss"),
-            *(Out("output", n) for n, _ in shown),
-            *(Out("gradient", n) for n, _ in gradients),
-        )
-        return [loss.detach(), *(as_real(v.detach()) for _, v in shown), *(as_real(g) for _, g in gradients)]
+        self.outputs = (Out("loss", "loss"),)
+        shown = self.shown(output)
+        self.outputs += tuple(Out("gradient", n) for n, _ in gradients)
+        return [loss.detach(), *shown, *(as_real(g) for _, g in gradients)]
+
+    def shown(self, output: Any) -> list[torch.Tensor]:
+        """The network's results become the graph's."""
+        named = named_outputs(output)
+        self.outputs += tuple(Out("output", n) for n, _ in named)
+        return [as_real(v.detach()) for _, v in named]
 
 
 def explained(error: Exception) -> DeployError:

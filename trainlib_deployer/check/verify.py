@@ -179,6 +179,7 @@ def task_of(user: UserModel, accumulate: int, saved: str = "fp32") -> Task:
         user.start,
         user.optimizer.state,
         saved,
+        not user.trains,
     )
 
 

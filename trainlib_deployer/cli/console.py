@@ -70,7 +70,8 @@ def print_summary(folder: object, plan: Mapping[str, Any]) -> None:
     """Where it is, what it takes."""
     model, target = plan["model"], plan["target"]
     counts = model.get("parameters", {})
-    trained = f"{counts['total']:,} parameters, {counts['trained']:,} trained, " if counts else ""
+    part = "forward alone" if model.get("inference") else f"{counts.get('trained', 0):,} trained"
+    trained = f"{counts['total']:,} parameters, {part}, " if counts else ""
     print(f"{folder}")
     print(
         f"{model['name']}: {trained}{len(plan['ops']):,} operations, for {target['name']} with {target['cores']} cores"

@@ -7,6 +7,7 @@ from typing import Any
 
 from trainlib_deployer.cli.console import print_summary, table
 from trainlib_deployer.cli.memory_map import biography, draw
+from trainlib_deployer.report.facts import step_of
 
 
 def explain(folder: object, plan: Mapping[str, Any], tensor: str | None = None) -> None:
@@ -71,4 +72,4 @@ def schedule(plan: Mapping[str, Any]) -> None:
     ]
     columns = ("", "phase", "layer", "kind", "kernels", "cycles", "macs", "writes", "source")
     table("schedule (cycles are estimated)", columns, rows, right=(0, 5, 6))
-    print(f"{sum(op['macs'] or 0 for op in plan['ops']):,} multiply-adds a training step")
+    print(f"{sum(op['macs'] or 0 for op in plan['ops']):,} multiply-adds a {step_of(plan)}")

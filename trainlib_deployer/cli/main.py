@@ -21,9 +21,9 @@ from trainlib_deployer.cli.report_command import report_command
 from trainlib_deployer.cli.sweep_command import sweep_command
 from trainlib_deployer.cli.weights_command import weights_command
 from trainlib_deployer.errors import DeployError, UsageError
-from trainlib_deployer.folder import check_writable, read_plan
+from trainlib_deployer.folder import check_writable, default_folder, read_plan
 from trainlib_deployer.machine.targets import DEFAULT, TARGETS, resolve
-from trainlib_deployer.options import SAVED, Options
+from trainlib_deployer.options import SAVED, Options, check_inference
 from trainlib_deployer.report.folder import note_verdict
 from trainlib_deployer.version import __version__
 
@@ -107,6 +107,8 @@ def usage_message(err: click.ClickException) -> str:
 )
 @click.option("--dtype", type=click.Choice(DTYPES), default="fp32", help="Arithmetic.  [fp32]")
 @click.option("--saved", type=click.Choice(SAVED), default="fp32", help="Activations kept for the backward.  [fp32]")
+@click.option("--inference", is_flag=True, help="The forward pass alone, as after model.eval().")
+@click.option("--batch", metavar="N", type=click.IntRange(min=1), help="With --inference: its batch.  [the example's]")
 @click.option("--run", "run_on", type=click.Choice(BACKENDS), help="Then build, run and verify there.")
 @click.option(
     "--json", "json_file", metavar="FILE", type=click.Path(path_type=Path), help="Write the verdict (or the plan)."
@@ -142,6 +144,8 @@ def deploy_command(
     samples: int | None,
     dtype: str,
     saved: str,
+    inference: bool,
+    batch: int | None,
     run_on: str | None,
     json_file: Path | None,
     force: bool,
@@ -150,6 +154,7 @@ def deploy_command(
     """Everything that can be refused is refused before the work begins."""
     machine = resolve(target, cores, l1, l2)
     check_supported(dtype)
+    check_inference(inference, batch, accumulate, saved)
     if may_miss and weights is None:
         raise UsageError("--weights-allow-missing goes with --weights FILE")
     check_output_file(json_file, "--json")
@@ -161,11 +166,13 @@ def deploy_command(
     say("loading the model")
     from trainlib_deployer import pipeline  # PyTorch takes seconds to import
     from trainlib_deployer.user import load_model as user_model  # PyTorch takes seconds to import
+    from trainlib_deployer.user.assemble import Inference
 
-    user = user_model.load(model, input_shape, weights, steps, accumulate, may_miss, samples)
+    forward = Inference(batch) if inference else None
+    user = user_model.load(model, input_shape, weights, steps, accumulate, may_miss, samples, forward)
     for line in user.notes:
         note(line)
-    folder = out if out is not None else Path("generated") / user.name
+    folder = out if out is not None else default_folder(user.name, inference)
     check_writable(folder)
     options = Options(machine, folder, steps, accumulate, dtype, saved, force)
     with contextlib.redirect_stdout(sys.stderr):  # what the user's forward prints is not a result

@@ -81,6 +81,7 @@ def spec(user: UserModel, pickled: bool) -> dict[str, Any]:
         "training_modules": [n for n, m in user.module.named_modules() if m.training],
         "optimizer": user.optimizer.kind,
         "updates": user.optimizer.updates,
+        "inference": not user.trains,
         "own_optimizer": user.optimizer.own is not None,
         "clip_norm": user.clip_norm,
         "clip_value": user.clip_value,

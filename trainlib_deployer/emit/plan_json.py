@@ -31,6 +31,7 @@ def plan_json(user: UserModel, plan: Plan, traces: list[Trace], steps: int, accu
             "steps": steps,
             "accumulate": accumulate,
             "scheduled": bool(user.schedule.rates),
+            "inference": not user.trains,
             "parameters": parameters(plan),
         },
         "target": {

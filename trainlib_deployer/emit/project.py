@@ -12,6 +12,7 @@ from typing import Any
 from golden.sketch import Key, Sketch
 from trainlib_deployer.advice.what_if import WhatIf
 from trainlib_deployer.emit.addresses import Addresses
+from trainlib_deployer.emit.files import CALLING, templates
 from trainlib_deployer.emit.fit import fit_context
 from trainlib_deployer.emit.initial import (
     REFERENCE,
@@ -56,26 +57,6 @@ from trainlib_deployer.state.image import image_bytes
 from trainlib_deployer.state.layout import Layout
 from trainlib_deployer.user.model import UserModel
 from trainlib_deployer.version import __version__
-
-TEMPLATES = {
-    "plan.h": "plan.h.j2",
-    "poison.h": "poison.h.j2",
-    "net.h": "net.h.j2",
-    "net.c": "net.c.j2",
-    "loops.h": "loops.h.j2",
-    "loops.c": "loops.c.j2",
-    "state.c": "state.c.j2",
-    "fit.c": "fit.c.j2",
-    "learn.c": "learn.c.j2",
-    "weights.h": "weights.h.j2",
-    "weights.c": "weights.c.j2",
-    "data.h": "data.h.j2",
-    "data.c": "data.c.j2",
-    "main.c": "main.c.j2",
-    "Makefile": "Makefile.j2",
-    "README.md": "README.md.j2",
-    "golden.py": "golden.py.j2",
-}
 
 
 @dataclass(frozen=True)
@@ -132,13 +113,12 @@ class Project:
         `image` what a build brings besides the plan, `what_if` what other choices would."""
         plan = self.plan.beside(image)
         context = {**self.context(found), "image": image, "built": image_json(plan, image)}
-        texts = {name: rendered(template, context) for name, template in TEMPLATES.items()}
+        texts = {name: rendered(template, context) for name, template in templates(self.plan.program.trains).items()}
         for name, text in texts.items():
             (folder / name).write_text(text, encoding="utf-8")
         self.weights.write(folder)
         self.data.write(folder)
-        called = [texts[n] for n in ("net.c", "loops.c", "state.c", "fit.c", "learn.c", "main.c", "data.c", "poison.h")]
-        copy_library(folder / "kernels", [r.source for r in self.rows], called)
+        copy_library(folder / "kernels", [r.source for r in self.rows], [texts[n] for n in CALLING if n in texts])
         said = plan_json(self.user, plan, self.traces, self.steps, self.accumulate)
         said["what_if"] = [asdict(w) for w in what_if]
         said["image"] = context["built"]
@@ -155,7 +135,6 @@ class Project:
         levels = [self.level(name) for name in self.plan.levels]
         places = ", ".join(f"{a['c_type']} *{a['name']}" for a in arguments)
         signature = ", ".join(f"const {a['c_type']} *{a['name']}" for a in arguments)
-        settings = ["learning_rate"] + ["momentum"] * (MOMENTUM in program.tensors)
         inputs = ", ".join(f"const {a['c_type']} *{a['name']}" for a in arguments if a["is_input"])
         return {
             "version": __version__,
@@ -179,11 +158,9 @@ class Project:
             "step_parameters": signature,
             "forward_parameters": inputs,
             "place_parameters": places,
-            "fit": fit_context(self.user, program, arguments, self.outputs),
             "step_counter": self.scalar_at(STEP),
-            "learning_rate_at": self.scalar_at(LEARNING_RATE),
-            "learning_rate": literal(float(self.user.optimizer.groups[0].hyper["lr"]), DType.F32),
-            "loss_pointer": self.at.pointer(View.whole(program.tensors[program.loss])),
+            "trains": program.trains,
+            **(self.training() if program.trains else {}),
             **self.state(),
             "samples": len(self.user.samples),
             "steps": self.steps,
@@ -192,8 +169,6 @@ class Project:
             "schedules": self.schedules,
             "step_settings": self.step_settings(),
             "momentum_at": self.scalar_at(MOMENTUM),
-            "setting_parameters": ", ".join(f"float {name}" for name in settings),
-            "settings": ", ".join(settings),
             "persistent_traces": [self.trace_entry(t) for t in self.traces_after.get(None, ())],
             "traces": [self.trace_entry(t) for t in self.traces],
             "trace_names": [string_lines(title) for title in self.trace_titles],
@@ -221,6 +196,22 @@ class Project:
         """What the verification run gives to a step besides its sample."""
         update = "step / NET_ACCUMULATE" if self.accumulate > 1 else "step"
         return ", ".join(f"{s['name']}[{update}]" for s in self.schedules) or "NET_LEARNING_RATE"
+
+    def training(self) -> dict[str, Any]:
+        program = self.plan.program
+        settings = ["learning_rate"] + ["momentum"] * (MOMENTUM in program.tensors)
+        return {
+            "fit": fit_context(self.user, program, self.arguments, self.outputs),
+            "setting_parameters": ", ".join(f"float {name}" for name in settings),
+            "settings": ", ".join(settings),
+            "learning_rate_at": self.scalar_at(LEARNING_RATE),
+            "learning_rate": literal(self.learning_rate, DType.F32),
+            "loss_pointer": self.at.pointer(View.whole(program.tensors[program.loss])),
+        }
+
+    @property
+    def learning_rate(self) -> float:
+        return float(self.user.optimizer.groups[0].hyper["lr"])
 
     def state(self) -> dict[str, Any]:
         layout = Layout.of_program(self.plan.program)
@@ -305,7 +296,7 @@ class Project:
         return {
             "arguments": [{"name": n, "role": role, **shaped(t)} for n, role, t in given],
             "outputs": [{"name": n, "function": f, **shaped(t)} for f, (n, t) in zip(functions, got, strict=True)],
-            "learning_rate": float(self.user.optimizer.groups[0].hyper["lr"]),
+            "learning_rate": self.learning_rate if tensors.trains else None,
             "rates": list(self.user.schedule.rates),
             "momenta": list(self.user.schedule.momenta),
         }

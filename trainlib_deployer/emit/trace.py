@@ -23,7 +23,9 @@ class Trace:
 def traces(program: Program) -> list[Trace]:
     """In the order in which they are complete, so that the first to differ is the first mistake."""
     last = {name: positions[-1] for name, positions in writers(program).items()}
-    found: list[tuple[str, str, str, int | None]] = [("loss", "loss", program.loss, last[program.loss])]
+    found: list[tuple[str, str, str, int | None]] = []
+    if program.trains:
+        found.append(("loss", "loss", program.loss, last[program.loss]))
     found += [(name, "output", tensor, last[tensor]) for name, tensor in program.outputs]
     found += [(name, "gradient", tensor, last[tensor]) for name, tensor in program.gradients]
     trained = {name for name, _ in program.gradients}

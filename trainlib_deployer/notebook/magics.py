@@ -17,16 +17,17 @@ from typing import Any, cast
 import click
 from IPython import display as ipython
 from IPython.core.magic import Magics, line_cell_magic, magics_class
+from torch import nn
 
 from trainlib_deployer.api import Deployment, run_stages
 from trainlib_deployer.cli.main import cli
 from trainlib_deployer.errors import DeployError, UsageError
-from trainlib_deployer.folder import check_writable
+from trainlib_deployer.folder import check_writable, default_folder
 from trainlib_deployer.machine.targets import resolve
-from trainlib_deployer.options import Options
+from trainlib_deployer.options import Options, check_inference
 from trainlib_deployer.run import backend
 from trainlib_deployer.user import load_model
-from trainlib_deployer.user.assemble import Parts, assemble
+from trainlib_deployer.user.assemble import Inference, Parts, assemble
 from trainlib_deployer.user.code import user_code
 from trainlib_deployer.user.model import UserModel
 from trainlib_deployer.user.weights import load_weights
@@ -90,16 +91,18 @@ class Deploy(Magics):
         """Deploy a module: %%trainlib_deploy [options] before a cell that defines `model`, or %trainlib_deploy NAME
         [options] for one that is there. The options are those of `trainlib-deploy --help`."""
         given, shell = options_of(line), cast(Any, self.shell)
+        check_inference(given["inference"], given["batch"], given["accumulate"], given["saved"])
         machine = resolve(given["target"], given["cores"], given["l1"], given["l2"])
         if given["run_on"]:
             backend(given["run_on"]).check_tools()
         with tempfile.TemporaryDirectory(prefix="trainlib-deploy-") as place, lines_of_the_cell(place):
-            user = user_model(shell, cell, Path(place, "cell.py"), given)
-            folder = given["out"] or Path("generated", user.name)
-            check_writable(folder)
-            progress = Progress()
-            options = Options(machine, folder, given["steps"], given["accumulate"], saved=given["saved"])
-            made = run_stages(user, options, progress)
+            with modes_kept(shell.user_ns):
+                user = user_model(shell, cell, Path(place, "cell.py"), given)
+                folder = given["out"] or default_folder(user.name, given["inference"])
+                check_writable(folder)
+                progress = Progress()
+                options = Options(machine, folder, given["steps"], given["accumulate"], saved=given["saved"])
+                made = run_stages(user, options, progress)
             shell.user_ns["deployment"] = made
             if given["run_on"]:
                 progress(f"building, running and verifying on {given['run_on']}")
@@ -154,6 +157,7 @@ def user_model(shell: Any, cell: str | None, path: Path, given: Mapping[str, Any
         given["accumulate"],
         given["may_miss"],
         given["samples"],
+        forward_alone(given),
     )
     file = next(m for n, m in sys.modules.items() if n not in modules and getattr(m, "__file__", "") == str(path))
     shell.user_ns.update({n: v for n, v in vars(file).items() if n in defined})
@@ -201,9 +205,26 @@ def from_names(namespace: Mapping[str, Any], given: Mapping[str, Any]) -> UserMo
         clip_norm=found.get("clip_grad_norm"),
         clip_value=found.get("clip_grad_value"),
         updates=given["steps"],
+        inference=forward_alone(given),
     )
     user = assemble(parts)
     return replace(user, notes=(*notes, *user.notes))
+
+
+def forward_alone(given: Mapping[str, Any]) -> Inference | None:
+    return Inference(given["batch"]) if given["inference"] else None
+
+
+@contextlib.contextmanager
+def modes_kept(namespace: Mapping[str, Any]) -> Iterator[None]:
+    """Modules of the notebook are in eval mode only while their inference is deployed."""
+    modules = [m for held in namespace.values() if isinstance(held, nn.Module) for m in held.modules()]
+    modes = [m.training for m in modules]
+    try:
+        yield
+    finally:
+        for module, training in zip(modules, modes, strict=True):
+            module.training = training
 
 
 def held(namespace: Mapping[str, Any], name: str) -> Any:

@@ -41,7 +41,7 @@ assert ops, "the families fill the registry when they are imported"
 
 
 def lower(user: UserModel, captured: Captured, accumulate: int = 1) -> Program:
-    """The whole training step as a Program. With `accumulate`, each such number of steps is one update."""
+    """The whole step as a Program. With `accumulate`, each such number of steps is one update."""
     b = Builder(Program(user.name))
     env: dict[fx.Node, Any] = {}
     slots = iter(captured.inputs)
@@ -124,7 +124,8 @@ def finish(b: Builder, user: UserModel, captured: Captured, results: list[View],
         target = View.whole(p.tensors[name])
         if view.tensor != name:
             b.copy_into(b.reshape(view, target.shape), target, name)
-    updates(b, user, gradients, accumulate)
+    if user.trains:
+        updates(b, user, gradients, accumulate)
 
 
 def result(b: Builder, view: View, role: Role, name: str, alone: bool) -> str:

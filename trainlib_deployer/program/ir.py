@@ -311,15 +311,20 @@ class Op:
 
 @dataclass
 class Program:
-    """A training step. `ops` run in order; the last phase is the update of parameters in place."""
+    """A training step, or a forward pass alone. `ops` run in order; the last phase is the update of parameters in
+    place."""
 
     name: str
     tensors: dict[str, Tensor] = field(default_factory=dict)
     ops: list[Op] = field(default_factory=list)
     values: dict[str, object] = field(default_factory=dict)  # initial contents of persistent tensors: numpy arrays
-    loss: str = ""
+    loss: str = ""  # none where nothing is trained
     outputs: tuple[tuple[str, str], ...] = ()  # (name for people, tensor)
     gradients: tuple[tuple[str, str], ...] = ()  # (parameter, tensor)
+
+    @property
+    def trains(self) -> bool:
+        return bool(self.loss)
 
     def of_role(self, *roles: Role) -> list[Tensor]:
         return [t for t in self.tensors.values() if t.role in roles]

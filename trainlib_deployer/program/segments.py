@@ -7,8 +7,10 @@ from trainlib_deployer.program.ir import Program
 
 def segments(program: Program) -> dict[str, range]:
     """forward: up to the last output; loss: up to the first gradient; backward: the rest, with the updates; where
-    gradients add up over several steps, the updates apart."""
+    gradients add up over several steps, the updates apart. Where nothing is trained, all of it is forward."""
     ops = program.ops
+    if not program.trains:
+        return {"forward": range(len(ops))}
     outputs = {t for _, t in program.outputs}
     first_backward = next((i for i, op in enumerate(ops) if op.phase in ("backward", "accumulate", "update")), len(ops))
     cut = max(

@@ -37,26 +37,31 @@ def role_sums(plan: Json) -> list[RoleSum]:
     return [s for s in sums if s.apart or any(s.at_peak.values())]
 
 
+def step_of(plan: Json) -> str:
+    return "forward pass" if plan["model"].get("inference") else "training step"
+
+
 def lead(plan: Json) -> str:
     """One sentence for who reads nothing else."""
     proof = plan["certificate"]
     memory = " and ".join(f"{level['used']:,} bytes of {name}" for name, level in plan["levels"].items())
     if proof["proved_optimal"]:
-        return f"One training step takes {memory}. It is proved that no placement of these tensors takes less."
+        return f"One {step_of(plan)} takes {memory}. It is proved that no placement of these tensors takes less."
     gap = f"{proof['gap']:,} bytes above the lower bound"
-    return f"One training step takes {memory}: {gap}; it is not proved that this is the least."
+    return f"One {step_of(plan)} takes {memory}: {gap}; it is not proved that this is the least."
 
 
 def facts(plan: Json) -> Facts:
     model, target = plan["model"], plan["target"]
     counts = model["parameters"]
+    trained = "" if model.get("inference") else f", of which {counts['trained']:,} are trained"
     levels = ", ".join(f"{name} {size_text(level['size'])}" for name, level in plan["levels"].items())
     working = target.get("working", target["cores"])
     idle = f", {working} of them at work" if working < target["cores"] else ""
     cycles = total(plan, "cycles")
     return [
         ("Chip", f"{target['name']}, {target['cores']} cores{idle}; {levels}"),
-        ("Parameters", f"{counts['total']:,}, of which {counts['trained']:,} are trained"),
+        ("Parameters", f"{counts['total']:,}{trained}"),
         ("Steps of a test run", steps_text(model)),
         ("Operations in a step", f"{len(plan['ops']):,}"),
         ("Multiply-adds in a step", f"{total(plan, 'macs'):,}"),

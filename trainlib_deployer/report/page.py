@@ -10,7 +10,7 @@ from typing import Any
 import jinja2
 
 from trainlib_deployer.report.compare import comparison
-from trainlib_deployer.report.facts import facts, lead, level_facts, peak_text, role_sums
+from trainlib_deployer.report.facts import facts, lead, level_facts, peak_text, role_sums, step_of
 from trainlib_deployer.report.runs import Measured, Verdict, counted
 from trainlib_deployer.report.scripts import ASSETS, script
 from trainlib_deployer.report.tables import page_data
@@ -47,6 +47,7 @@ def context(plan: Json, verdict: Verdict | None, measured: Measured | None, othe
     return {
         "tool": f"{plan['tool']['name']} {plan['tool']['version']}",
         "name": model["name"],
+        "step": step_of(plan),
         "lead": lead(plan),
         "facts": facts(plan),
         "levels": [

@@ -45,7 +45,8 @@ class Verdict:
     def sentence(self) -> str:
         agree = sum(bool(t["passed"]) for t in self.tensors)
         outcome = "agree" if self.passed else "agree: the verification failed"
-        return f"{agree:,} of {len(self.tensors):,} tensors of {len(self.losses):,} steps on {self.on} {outcome}"
+        steps = len(self.losses) or len({t["step"] for t in self.tensors})  # inference has no losses
+        return f"{agree:,} of {len(self.tensors):,} tensors of {steps:,} steps on {self.on} {outcome}"
 
 
 def finite(value: float) -> float | None:

@@ -36,10 +36,14 @@ def page_data(plan: Json, verdict: Verdict | None, measured: Measured | None) ->
         "ops": table(OPS, op_rows(plan, words, measured)),
         "buffers": table(BUFFERS, [buffer_row(b, plan, words) for b in plan["buffers"]]),
         "unit": measured.unit if measured else None,
-        "losses": {"program": list(verdict.losses), "pytorch": list(verdict.golden_losses)} if verdict else None,
+        "losses": losses(verdict) if verdict and verdict.losses else None,
         "verified": verdict.table() if verdict else None,
     }
     return {"words": list(words.numbers), **data}
+
+
+def losses(verdict: Verdict) -> dict[str, list[float | None]]:
+    return {"program": list(verdict.losses), "pytorch": list(verdict.golden_losses)}
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Table:

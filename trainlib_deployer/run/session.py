@@ -36,19 +36,30 @@ class Session:
         self.known = Known(Path(folder), optimizer)
         self.interface: dict[str, Any] = self.known.plan["interface"]
         self.library = opened(self.known, cores)
-        self.library.net_train_step.restype = self.library.net_evaluate.restype = ctypes.c_float
+        if self.trains:
+            self.library.net_train_step.restype = self.library.net_evaluate.restype = ctypes.c_float
         self.library.net_init()
         self.start = self.image()
+
+    @property
+    def trains(self) -> bool:
+        return not self.known.plan["model"].get("inference", False)
+
+    def check_trains(self) -> None:
+        if not self.trains:
+            raise UsageError(f"{self.known.folder} is inference alone", remedy="deploy the model without inference")
 
     def step(self, x: Any, y: Any, learning_rate: float | None = None) -> float:
         """Train on one sample, as net_train_step does; its loss before the update. Without a learning rate, that of the
         optimizer or the schedule that was deployed."""
+        self.check_trains()
         rate = self.scheduled("rates", self.interface["learning_rate"]) if learning_rate is None else learning_rate
         settings = [rate, *([self.scheduled("momenta", 0.0)] if self.interface.get("momenta") else [])]
         return float(self.library.net_train_step(*self.given(x, y), *map(ctypes.c_float, settings)))
 
     def evaluate(self, x: Any, y: Any) -> float:
         """The loss of a sample; nothing is learned."""
+        self.check_trains()
         return float(self.library.net_evaluate(*self.given(x, y)))
 
     def predict(self, x: Any) -> Any:
@@ -59,7 +70,7 @@ class Session:
 
     @property
     def steps(self) -> int:
-        """Samples trained on."""
+        """Samples trained on; of inference, forward passes."""
         return int(self.library.net_steps())
 
     def state_dict(self) -> State:
@@ -68,6 +79,7 @@ class Session:
 
     def optimizer_state_dict(self) -> dict[str, Any]:
         """For the optimizer's load_state_dict."""
+        self.check_trains()
         return optimizer_state(self.known, self.values())
 
     def load_state_dict(self, state: Mapping[str, torch.Tensor]) -> None:
@@ -76,6 +88,7 @@ class Session:
 
     def reset(self) -> None:
         """As deployed."""
+        self.library.net_init()
         self.load_image(self.start)
 
     def save(self, path: Path | str) -> None:
@@ -83,7 +96,7 @@ class Session:
         Path(path).write_bytes(self.image())
 
     def load(self, path: Path | str) -> None:
-        """What save, net_save or `make host SAVE=FILE` has written."""
+        """What save, net_save or `make host SAVE=FILE` has written; inference takes it from training, too."""
         self.put(read_dump(self.known.layout, Path(path)))
 
     # ---- states

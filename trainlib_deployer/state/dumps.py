@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from trainlib_deployer.errors import UsageError
-from trainlib_deployer.state.image import PAGE, NoState, Values, decode
+from trainlib_deployer.state.image import MAGIC, PAGE, NoState, Values, decode
 from trainlib_deployer.state.layout import Layout
 
 LINE = re.compile(rb"TLSTATE ([0-9a-f]{8}) ([0-9a-f]{%d})\b" % (2 * PAGE))
@@ -24,6 +24,14 @@ def read_dump(layout: Layout, path: Path) -> Values:
         return decode(layout, from_text(data) if LINE.search(data) else data)
     except NoState as err:
         raise UsageError(f"{path} {err}", remedy=REMEDY) from err
+
+
+def is_dump(path: Path) -> bool:
+    """A state, or a log that has one; anything else is somebody else's format."""
+    if not path.is_file():
+        return False
+    data = read(path)
+    return data.startswith(MAGIC) or LINE.match(data) is not None
 
 
 def from_text(log: bytes) -> bytes:

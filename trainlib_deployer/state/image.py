@@ -13,8 +13,9 @@ from trainlib_deployer.state.layout import Layout
 
 Array = np.ndarray[Any, Any]
 Values = dict[str, Array]
-MAGIC, VERSION, END, PAGE = b"TLST", 1, b"TEND", 32
-HEADER = struct.Struct("<4sIIIII")  # magic, version, layout, layout, bytes of the tensors, sequence number
+MAGIC, VERSION, END, PAGE = b"TLST", 2, b"TEND", 32
+# Magic, version, hash of the network, of the layout (two words each), bytes of the tensors, sequence number; checksum.
+FIELDS, HEADER = struct.Struct("<4sIIIIIII"), struct.Struct("<4sIIIIIIII")
 TRAILER = struct.Struct("<I4s")  # checksum of all before, end mark
 
 
@@ -28,7 +29,8 @@ def image_bytes(layout: Layout) -> int:
 
 
 def encode(layout: Layout, values: Mapping[str, Array]) -> bytes:
-    head = HEADER.pack(MAGIC, VERSION, *layout.digest, layout.nbytes, 1)
+    fields = FIELDS.pack(MAGIC, VERSION, *layout.network.digest, *layout.digest, layout.nbytes, 1)
+    head = fields + struct.pack("<I", crc32(fields))
     body = b"".join(np.ascontiguousarray(values[p.name], p.numpy).tobytes() for p in layout.pieces)
     assert len(body) == layout.nbytes, "every tensor has its planned size"
     whole = head + body
@@ -45,8 +47,8 @@ def decode(layout: Layout, data: bytes) -> Values:
         if fault:
             reasons.append(fault)
         else:
-            sequence = HEADER.unpack_from(data, at)[5]
-            found[sequence] = values_at(layout, data, at + HEADER.size)
+            sequence = HEADER.unpack_from(data, at)[7]
+            found[sequence] = values_at(stored_at(layout, data, at), data, at + HEADER.size)
         at = data.find(MAGIC, at + 1)
     if not found:
         raise NoState(reasons[0] if reasons else "holds no saved state")
@@ -65,10 +67,12 @@ def newest(sequences: list[int]) -> int:
 def fault_at(layout: Layout, data: bytes, at: int) -> str:
     if at + HEADER.size > len(data):
         return "is cut off"
-    _, version, first, second, size, _ = HEADER.unpack_from(data, at)
+    _, version, *_, size, _, check = HEADER.unpack_from(data, at)
     if version != VERSION:
         return f"holds a state of version {version}; this is version {VERSION}"
-    if (first, second) != layout.digest or size != layout.nbytes:
+    if check != crc32(data[at : at + FIELDS.size]):
+        return "is damaged: the checksum of its header is wrong"
+    if not stored_at(layout, data, at).pieces:
         return "holds the state of another network: names, shapes or types of its tensors differ"
     end = at + HEADER.size + size
     if end + TRAILER.size > len(data):
@@ -76,6 +80,16 @@ def fault_at(layout: Layout, data: bytes, at: int) -> str:
     if TRAILER.unpack_from(data, end) != (crc32(data[at:end]), END):
         return "is damaged: its checksum is wrong"
     return ""
+
+
+def stored_at(layout: Layout, data: bytes, at: int) -> Layout:
+    """The tensors of a layout that a state holds, one behind the other from its first on."""
+    _, _, *network, first, second, size, _, _ = HEADER.unpack_from(data, at)
+    if (first, second) == layout.digest and size == layout.nbytes:
+        return layout
+    shared = layout.network
+    fits = layout.borrows and tuple(network) == shared.digest and size >= shared.nbytes
+    return shared if fits else Layout(())
 
 
 def values_at(layout: Layout, data: bytes, at: int) -> Values:

@@ -13,7 +13,8 @@ import numpy as np
 
 from trainlib_deployer.program.ir import STEP, DType, Program, Role, Tensor
 
-LEARNED = (Role.PARAMETER, Role.BUFFER, Role.STATE)
+NETWORK = (Role.PARAMETER, Role.BUFFER)
+LEARNED = (*NETWORK, Role.STATE)
 
 
 @dataclass(frozen=True)
@@ -40,25 +41,32 @@ class Piece:
 
 @dataclass(frozen=True)
 class Layout:
-    """All tensors of the state, in the order in which they are stored."""
+    """All tensors of the state, in the order in which they are stored: parameters and buffers come first."""
 
     pieces: tuple[Piece, ...]
+    borrows: bool = False  # parameters and buffers of another program's state will do
 
     @staticmethod
-    def of(tensors: Iterable[Tensor]) -> Layout:
-        kept = [t for t in tensors if t.role in LEARNED or t.name == STEP]
-        pieces = [Piece(t.name, t.role.value, t.dtype, t.shape) for t in kept]
-        return Layout(tuple(sorted(pieces, key=lambda p: p.name)))
+    def of(tensors: Iterable[Tensor], borrows: bool = False) -> Layout:
+        kept = [t for t in tensors if t.role in LEARNED or (t.name == STEP and not borrows)]
+        kept.sort(key=lambda t: (t.role not in NETWORK, t.name))
+        return Layout(tuple(Piece(t.name, t.role.value, t.dtype, t.shape) for t in kept), borrows)
 
     @staticmethod
     def of_program(program: Program) -> Layout:
-        return Layout.of(program.tensors.values())
+        return Layout.of(program.tensors.values(), not program.trains)
 
     @staticmethod
     def of_plan(plan: Mapping[str, Any]) -> Layout:
         """From plan.json."""
         tensors = plan["tensors"].items()
-        return Layout.of(Tensor(n, tuple(t["shape"]), DType[t["dtype"]], Role(t["role"])) for n, t in tensors)
+        found = (Tensor(n, tuple(t["shape"]), DType[t["dtype"]], Role(t["role"])) for n, t in tensors)
+        return Layout.of(found, plan["model"].get("inference", False))
+
+    @cached_property
+    def network(self) -> Layout:
+        """Parameters and buffers alone."""
+        return Layout(tuple(p for p in self.pieces if Role(p.role) in NETWORK))
 
     @cached_property
     def nbytes(self) -> int:

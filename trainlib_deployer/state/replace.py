@@ -21,8 +21,9 @@ from trainlib_deployer.emit.render import rendered
 from trainlib_deployer.errors import UsageError
 from trainlib_deployer.folder import edited_files, note_written
 from trainlib_deployer.program.ir import DType
+from trainlib_deployer.state.dumps import is_dump, read_dump
 from trainlib_deployer.state.image import Values
-from trainlib_deployer.state.trained import Known, State, values_of
+from trainlib_deployer.state.trained import Known, State, module_state, values_of
 from trainlib_deployer.user.code import user_code
 from trainlib_deployer.user.weights import matched
 
@@ -41,7 +42,7 @@ def put_weights(folder: Path, path: Path, may_miss: tuple[str, ...] = ()) -> lis
         raise UsageError(
             f"{folder / edited[0]} changed since trainlib-deploy wrote it", remedy="deploy the model again"
         )
-    state, notes = matched(known.weights, path, may_miss)
+    state, notes = given_state(known, path, may_miss)
     values = initial_values(known) | values_of(known, state)
     text, binary = weights_files(known.plan, values)
     files = {"weights.c": text.encode(), WEIGHTS: b"".join(part.tobytes() for part in binary.parts)}
@@ -54,6 +55,14 @@ def put_weights(folder: Path, path: Path, may_miss: tuple[str, ...] = ()) -> lis
     files["plan.json"] = (json.dumps({**known.plan, "stored": stored}, indent=1) + "\n").encode()
     replace_files(folder, files)
     return notes
+
+
+def given_state(known: Known, path: Path, may_miss: tuple[str, ...]) -> tuple[State, list[str]]:
+    """Of PyTorch's formats, or a state that a program of this network has saved."""
+    if not is_dump(path):
+        return matched(known.weights, path, may_miss)
+    notes = [] if known.plan["model"].get("inference") else ["the optimizer begins as it was deployed"]
+    return module_state(known, read_dump(known.layout, path)), notes
 
 
 def initial_values(known: Known) -> Values:

@@ -79,7 +79,7 @@ def module_state(known: Known, values: Values) -> State:
             found[name] = shaped_like(torch.from_numpy(np.array(value)).to(as_real(deployed).dtype), deployed)
     for name, a_step in known.spec["counters"].items():
         if name in found:
-            found[name] = found[name] + a_step * int(values[STEP])
+            found[name] = found[name] + a_step * samples_seen(values)
     return found
 
 
@@ -127,7 +127,12 @@ def write_state(path: Path, state: State) -> None:
 
 
 def updates(known: Known, values: Values) -> int:
-    return int(known.spec["updates"]) + int(values[STEP]) // int(known.spec["accumulate"])
+    return int(known.spec["updates"]) + samples_seen(values) // int(known.spec["accumulate"])
+
+
+def samples_seen(values: Values) -> int:
+    """While it was trained; of inference nobody counts them."""
+    return int(values.get(STEP, np.zeros(())))
 
 
 def optimizer_state(known: Known, values: Values) -> dict[str, Any]:

@@ -24,11 +24,18 @@ from trainlib_deployer.torch_types import value_fault
 from trainlib_deployer.user import samples as sampling
 from trainlib_deployer.user.code import user_code
 from trainlib_deployer.user.data import Example, from_data
-from trainlib_deployer.user.model import UserModel, trainable
+from trainlib_deployer.user.model import OptimizerSpec, UserModel, trainable
 from trainlib_deployer.user.optimizer import clip_limit, read_optimizer
 from trainlib_deployer.user.samples import Sample, type_name
 from trainlib_deployer.user.schedule import read_schedule
 from trainlib_deployer.user.trial import Trial
+
+
+@dataclass(frozen=True)
+class Inference:
+    """The forward pass alone, as after model.eval()."""
+
+    batch: int | None = None  # where it is another than the example's
 
 
 @dataclass(frozen=True)
@@ -53,6 +60,7 @@ class Parts:
     updates: int = 5  # how many updates a verification makes
     helpers: tuple[Path, ...] = ()
     exactly: bool = False  # so many were asked for
+    inference: Inference | None = None  # else target, loss, optimizer and what belongs to it are looked at
 
 
 def assemble(parts: Parts) -> UserModel:
@@ -64,7 +72,10 @@ def assemble(parts: Parts) -> UserModel:
 def checked_model(parts: Parts) -> UserModel:
     notes: list[str] = []
     module = plain_module(parts.module, notes)
-    check_parameters(module)
+    if parts.inference is not None:
+        return forward_only(parts, parts.inference.batch, module, notes)
+    check_trained(module)
+    check_tensors(module)
     known = given_samples(parts, notes)
     inputs, target = known[0]
     materialize(module, inputs)
@@ -103,16 +114,51 @@ def checked_model(parts: Parts) -> UserModel:
     )
 
 
+def forward_only(parts: Parts, batch: int | None, module: nn.Module, notes: list[str]) -> UserModel:
+    """The model as PyTorch's eval mode has it."""
+    check_tensors(module)
+    known = given_inputs(parts, module, batch, notes)
+    materialize(module, known[0][0])
+    check_values(module)
+    module.eval()
+    model = Trial(module, None, Snapshot(module))
+    with model.start.undone():
+        model.forward(known[0][0])
+    if parts.data is None:
+        known = sampling.perturbed(known[0], parts.count, model.output_or_none, lambda output, target: True)
+    return UserModel(
+        name=parts.name,
+        module=module,
+        inputs=known[0][0],
+        target=(),
+        loss=None,
+        optimizer=OptimizerSpec("", ()),
+        start=model.start,
+        samples=known,
+        source=parts.source,
+        attribute=parts.attribute,
+        helpers=parts.helpers,
+        notes=tuple(notes),
+        trains=False,
+    )
+
+
+def given_inputs(parts: Parts, module: nn.Module, batch: int | None, notes: list[str]) -> list[Sample]:
+    """The inputs of `data`, or the example alone, in the batch that is wanted."""
+    if parts.data is not None:
+        inputs = [x for x, _ in samples_of_data(parts, None, notes)]
+    else:
+        given = sampling.example_inputs(parts.example_input, parts.input_shape, parts.where)
+        inputs = [with_indices(module, given, notes) if parts.example_input is None else given]
+    if batch is not None:
+        inputs = [tuple(sampling.rebatch(x, rows[0], torch.empty(batch)) for x in rows) for rows in inputs]
+    return [(x, ()) for x in inputs]
+
+
 def given_samples(parts: Parts, notes: list[str]) -> list[Sample]:
     """The samples of `data`, or the example alone."""
     if parts.data is not None:
-        with user_code("data cannot be read"):
-            example = Example(parts.example_input, parts.example_target, parts.input_shape)
-            known = from_data(parts.data, example, parts.count, notes)
-        if parts.exactly and len(known) < parts.count:
-            there = f"data has {len(known)}, of {', '.join(map(sampling.describe, known[0][0]))} each"
-            raise UsageError(f"{parts.count} samples were asked for; {there}")
-        return known
+        return samples_of_data(parts, parts.example_target, notes)
     inputs = sampling.example_inputs(parts.example_input, parts.input_shape, parts.where)
     if parts.example_input is None:
         inputs = with_indices(plain_module(parts.module, []), inputs, notes)
@@ -131,6 +177,16 @@ def given_samples(parts: Parts, notes: list[str]) -> list[Sample]:
         old = sampling.checked_inputs(parts.example_input)
         target = sampling.rebatch(target, old[0], inputs[0])
     return [(inputs, target)]
+
+
+def samples_of_data(parts: Parts, target: Any, notes: list[str]) -> list[Sample]:
+    with user_code("data cannot be read"):
+        example = Example(parts.example_input, target, parts.input_shape)
+        known = from_data(parts.data, example, parts.count, notes)
+    if parts.exactly and len(known) < parts.count:
+        there = f"data has {len(known)}, of {', '.join(map(sampling.describe, known[0][0]))} each"
+        raise UsageError(f"{parts.count} samples were asked for; {there}")
+    return known
 
 
 def with_indices(module: nn.Module, inputs: tuple[Any, ...], notes: list[str]) -> tuple[Any, ...]:
@@ -226,7 +282,7 @@ def check_part(here: str, part: nn.Module) -> None:
         )
 
 
-def check_parameters(module: nn.Module) -> None:
+def check_trained(module: nn.Module) -> None:
     parameters = dict(module.named_parameters())
     if not parameters:
         raise UsageError(f"the model {type(module).__name__} has no parameters: there is nothing to train")
@@ -235,6 +291,9 @@ def check_parameters(module: nn.Module) -> None:
             f"all {len(parameters)} parameters of the model are frozen: there is nothing to train",
             remedy="leave requires_grad True on what shall be trained",
         )
+
+
+def check_tensors(module: nn.Module) -> None:
     for kind, name, value in tensors_of(module):
         if value.is_meta:
             remedy = "give it values: model.to_empty(device='cpu'), then model.load_state_dict(...)"

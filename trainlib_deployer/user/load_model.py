@@ -20,7 +20,7 @@ from torch.utils.data import DataLoader
 
 from golden.script import DATA, LOSSES, found_loss
 from trainlib_deployer.errors import UsageError
-from trainlib_deployer.user.assemble import Parts, assemble
+from trainlib_deployer.user.assemble import Inference, Parts, assemble
 from trainlib_deployer.user.code import NOT_RUN, a_type, helpers, import_file, importable, seed, user_code
 from trainlib_deployer.user.hidden import hidden_model
 from trainlib_deployer.user.model import UserModel
@@ -36,10 +36,11 @@ def load(
     accumulate: int = 1,
     may_miss: tuple[str, ...] = (),
     samples: int | None = None,
+    inference: Inference | None = None,
 ) -> UserModel:
     """The model of `FILE[:NAME]`, checked, with the samples for `steps` steps, or exactly so many."""
     count = samples or steps * accumulate
-    return load_file(spec, input_shape, weights, count, steps, may_miss, exactly=samples is not None)
+    return load_file(spec, input_shape, weights, count, steps, may_miss, samples is not None, inference)
 
 
 def load_file(
@@ -50,6 +51,7 @@ def load_file(
     updates: int | None = None,
     may_miss: tuple[str, ...] = (),
     exactly: bool = False,
+    inference: Inference | None = None,
 ) -> UserModel:
     """The model with `count` samples, enough for so many `updates`."""
     path, name = split_spec(spec)
@@ -58,10 +60,10 @@ def load_file(
         file = import_file(path, [attribute])
         parts, notes = found_parts(file, path, attribute, explicit=name is not None)
         notes += load_weights(parts.module, weights, may_miss) if weights is not None else []
-        wanted = replace(parts, input_shape=input_shape, count=count, updates=updates or count, exactly=exactly)
-        user = assemble(wanted)
+        parts = replace(parts, input_shape=input_shape, count=count, updates=updates or count, exactly=exactly)
+        user = assemble(replace(parts, inference=inference))
         user = replace(user, notes=(*notes, *user.notes))
-        if weights is None:
+        if weights is None or not user.trains:
             return user
         optimizer, more = with_stored_state(user.optimizer, weights, user.module)
         return replace(user, optimizer=optimizer, notes=(*user.notes, *more))

@@ -26,7 +26,7 @@ class Group:
 class OptimizerSpec:
     """Which optimizer, and its groups."""
 
-    kind: str  # the name of the class
+    kind: str  # the name of the class; none where nothing is trained
     groups: tuple[Group, ...]
     defaults: Mapping[str, Any] = field(default_factory=dict)  # what the constructor was given
     own: type[torch.optim.Optimizer] | None = None  # the class, where it is not one of torch.optim
@@ -61,7 +61,7 @@ class Schedule:
 
 @dataclass(frozen=True)
 class UserModel:
-    """What is trained, on what, how."""
+    """What is trained, on what, how; or only run, without target, loss and optimizer."""
 
     name: str  # identifier-like; names the default output folder
     module: nn.Module
@@ -79,6 +79,7 @@ class UserModel:
     schedule: Schedule = field(default_factory=Schedule)  # what the scheduler makes of the optimizer's settings
     clip_norm: float | None = None
     clip_value: float | None = None
+    trains: bool = True
 
 
 def parameter_count(module: nn.Module) -> int:

@@ -33,11 +33,7 @@ class Trial:
     def run(self, inputs: tuple[Any, ...], target: Any) -> None:
         """Forward, loss and gradients of the example, in the module's own mode."""
         with self.start.undone(), torch.enable_grad():
-            shapes = ", ".join(describe(x) for x in inputs)
-            with user_code("the model fails on example_input", remedy=f"forward was called with {shapes}"):
-                output = self.module(*sampling.cloned(inputs))
-            if not any(isinstance(x, torch.Tensor) for x in pytree.tree_leaves(output)):
-                raise UsageError(f"forward returns {describe(output)}, not a tensor")
+            output = self.forward(inputs)
             odd = [n for n, v in (("example_input", inputs), ("example_target", target)) if not sampling.all_finite(v)]
             found = f" ({' and '.join(odd)} has values that are NaN or infinite)" if odd else ""
             value = loss_value(self.loss, output, target, f"example_target{found}")
@@ -47,6 +43,14 @@ class Trial:
                 return self.loss(self.module(*sampling.cloned(inputs)), target)  # type: ignore[no-any-return]
 
             check_gradients(self.module, value, again)
+
+    def forward(self, inputs: tuple[Any, ...]) -> Any:
+        shapes = ", ".join(describe(x) for x in inputs)
+        with user_code("the model fails on example_input", remedy=f"forward was called with {shapes}"):
+            output = self.module(*sampling.cloned(inputs))
+        if not any(isinstance(x, torch.Tensor) for x in pytree.tree_leaves(output)):
+            raise UsageError(f"forward returns {describe(output)}, not a tensor")
+        return output
 
     def check_sample(self, inputs: tuple[Any, ...], target: Any, what: str) -> None:
         with self.start.undone():
