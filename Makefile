@@ -11,7 +11,7 @@ SUITES := .venv-suites
 PACKAGES := transformers timm braindecode snntorch rotary-embedding-torch x-transformers vit-pytorch local-attention pytorch-tcn
 C_FILES := $(shell find c_lib tests -name '*.c' -o -name '*.h' | sort)
 
-.PHONY: bench-linker bench-rows bench-tiles code-sizes demo test lint unit fuzz suites bench-memory format clean
+.PHONY: bench-cycles bench-linker bench-loops bench-rows bench-tiles code-sizes demo test lint unit fuzz suites bench-memory format clean
 
 $(VENV)/ready: constraints.txt setup.cfg pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -67,6 +67,13 @@ code-sizes: $(VENV)/ready
 
 bench-linker: $(VENV)/ready
 	$(BIN)/python -m benchmarks.bench_linker $(EXAMPLES)
+
+# Loops one by one, and whole steps of the examples beside their forecast: make bench-cycles NETWORKS='gru vit'
+bench-loops: $(VENV)/ready
+	$(BIN)/python -m benchmarks.bench_loops
+
+bench-cycles: $(VENV)/ready
+	$(BIN)/python -m benchmarks.bench_cycles $(NETWORKS)
 
 bench-memory: $(VENV)/ready
 	$(BIN)/python -m benchmarks.bench_memory --write docs/benchmarks.md

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from trainlib_deployer.ops.conv import Conv
 from trainlib_deployer.ops.conv_shape import ConvShape
 from trainlib_deployer.ops.matmul import MatMul
-from trainlib_deployer.program.ir import View
+from trainlib_deployer.ops.pool import AvgPool, MaxPool, PoolShape
+from trainlib_deployer.program.ir import DType, View
 
 
 @dataclass(frozen=True)
 class Case:
     title: str
-    kind: Conv | MatMul
+    kind: Conv | MatMul | MaxPool | AvgPool
     reads: tuple[View, ...]
     writes: tuple[View, ...]
 
@@ -63,6 +64,20 @@ def product(m: int, n: int, k: int, left: str = "mk", right: str = "kn", batch: 
     return Case(name, MatMul(batch, m, n, k), (a, b), (dense(batch, m, n),))
 
 
+def pools(planes: int, size: int, kernel: int, stride: int, pad: int) -> list[Case]:
+    """Maxima and averages, both directions."""
+    out = (size + 2 * pad - kernel) // stride + 1
+    shape = PoolShape(planes, size, size, out, out, (kernel, kernel), (stride, stride), (pad, pad))
+    x, y = dense(planes, size, size), dense(planes, out, out)
+    name = f"{kernel}x{kernel} of {planes} on {size}x{size}, stride {stride}, padding {pad}"
+    return [
+        Case(f"maxima {name}, fw", MaxPool("fw", shape, DType.U8), (x,), (y, y)),
+        Case(f"maxima {name}, bw", MaxPool("bw", shape, DType.U8), (y, y), (x,)),
+        Case(f"averages {name}, fw", AvgPool("fw", shape), (x,), (y,)),
+        Case(f"averages {name}, bw", AvgPool("bw", shape), (y,), (x,)),
+    ]
+
+
 CASES: tuple[Case, ...] = (
     *depthwise(64, (25, 5), 3, 1, 1),
     *depthwise(16, (12, 12), 3, 1, 0),
@@ -84,6 +99,10 @@ CASES: tuple[Case, ...] = (
     *convolution((16, 16), (10, 10), 1, 1, 0),
     *convolution((64, 64), (3, 3), 1, 1, 0),
     *convolution((16, 32), (16, 16), 1, 2, 0),
+    *pools(8, 16, 2, 2, 0),
+    *pools(8, 16, 3, 2, 1),
+    *pools(24, 9, 3, 1, 1),
+    *pools(32, 8, 8, 1, 0),
     product(32, 32, 32),
     product(32, 32, 32, right="nk"),
     product(32, 32, 32, left="km"),

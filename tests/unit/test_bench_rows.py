@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import subprocess
 from pathlib import Path
+from types import ModuleType
 
-from benchmarks.bench_rows import timed, write
+import pytest
+
+from benchmarks import bench_loops, bench_rows
+from benchmarks.bench_rows import timed
 from trainlib_deployer.kernels.conv import CONV
 from trainlib_deployer.kernels.depthwise import DEPTHWISE
 from trainlib_deployer.kernels.matmul import MATMUL
+from trainlib_deployer.kernels.pool import POOL
 
 
 def test_every_row_is_timed() -> None:
-    assert {t.row for t in timed([])} == {*CONV, *DEPTHWISE, *MATMUL}
+    pools = {r for r in POOL if "adaptive" not in r.symbol and "u16" not in r.symbol}
+    assert {t.row for t in timed([])} == {*CONV, *DEPTHWISE, *MATMUL, *pools}
 
 
-def test_the_program_compiles(tmp_path: Path) -> None:
-    write(tmp_path, list(timed([])))
+@pytest.mark.parametrize("bench", [bench_rows, bench_loops])
+def test_the_program_compiles(tmp_path: Path, bench: ModuleType) -> None:
+    bench.write(tmp_path, list(bench.timed([]) if bench is bench_rows else bench.cases()))
     compiler = ["gcc", "-std=gnu99", "-fsyntax-only", "-DNET_PROFILE", "-Wall", "-Werror", "-I", tmp_path / "kernels"]
     subprocess.run([*compiler, tmp_path / "main.c"], check=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import astuple, replace
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from trainlib_deployer.machine.targets import TARGETS
 
 PACKAGE = Path(__file__).resolve().parents[2] / "trainlib_deployer"
 ROOMS = ("plan", "ops", "kernels", "program", "passes", "emit", "arena", "check")
-PLAIN = {0, 1, 2, 3, 8, 14, 16, 50, 60, 64, 90, 100, 1000}  # that mean something else too
+PLAIN = {0, 1, 1.2, 2, 3, 5, 7, 8, 12, 14, 15, 16, 24, 50, 60, 64, 90, 100, 200, 1000}  # that mean something else too
 NAMES = {"L1", "L2", "L3"}
 PERSONS = {"advice/points.py"}  # a table's headings
 
@@ -29,8 +29,14 @@ def figures() -> set[float]:
     """Of the chip that was measured."""
     link, costs = PULP_OPEN.link, PULP_OPEN.costs
     panels = (costs.panel, costs.forward, costs.input_gradient, costs.weight_gradient)
-    records = [astuple(r) for r in (*panels, costs.product, costs.conv, costs.loop, costs.tile, link)]
-    found = {float(v) for r in records for v in r} | {float(PULP_OPEN.outer.load), float(PULP_OPEN.team.stack)}
+    scans = (costs.scan, costs.scan_back)
+    records = [
+        astuple(r) for r in (*panels, costs.product, costs.conv, costs.loop, costs.pool, *scans, costs.tile, link)
+    ]
+    found = {float(v) for r in records for v in r if not isinstance(v, Mapping)} | {
+        float(PULP_OPEN.outer.load),
+        float(PULP_OPEN.team.stack),
+    }
     return found - PLAIN
 
 

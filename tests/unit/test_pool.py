@@ -160,6 +160,27 @@ def test_max_pool(lib: ctypes.CDLL, seed: int) -> None:
     )
 
 
+@pytest.mark.parametrize("seed", range(24))
+def test_max_pool_over_three_columns(lib: ctypes.CDLL, seed: int) -> None:
+    """Overlapping windows of all widths of images, down to one column."""
+    rng = random.Random(seed)
+    torch.manual_seed(seed)
+    pad = [rng.randint(0, 1), seed % 2]
+    x = sample(rng.randint(1, 3), rng.randint(1, 3), rng.randint(3, 9), rng.randint(3 - 2 * pad[1], 12), window=seed)
+    stride = [rng.randint(1, 3), 1 + seed // 2 % 2]
+    arguments = [[rng.randint(2, 3), 3], stride, pad, [1, 1], bool(seed & 4)]
+    check(
+        lib,
+        aten.max_pool2d_with_indices.default,
+        aten.max_pool2d_with_indices_backward.default,
+        x,
+        arguments,
+        arguments,
+        lambda v: F.max_pool2d(v, *arguments),
+        strided=seed % 5 == 0,
+    )
+
+
 @pytest.mark.parametrize("dilation", [2, 3])
 def test_max_pool_dilated_and_padded(lib: ctypes.CDLL, dilation: int) -> None:
     torch.manual_seed(1)
@@ -347,12 +368,12 @@ def test_tiles_give_the_same_bits(lib: ctypes.CDLL) -> None:
     tap, tap_part = (np.zeros((2, ho, wo), np.uint8) for _ in range(2))
     gx, gx_part = (np.zeros((2, h, w), np.float32) for _ in range(2))
     rows = {"h": 8, "ho": 3, "pad_h": -1, "count_h0": -2, "count_h1": h - 2}  # input rows 2..9, output rows 2..4
-    for op in ("max", "avg"):
-        run(lib, f"tl_{op}pool2d_fw_f32", x=x, y=full, tap=tap, **whole, **pitches)
+    for op, fw, bw in (("max", "", ""), ("max", "_rows", "_three"), ("avg", "", "")):
+        run(lib, f"tl_{op}pool2d_fw{fw}_f32", x=x, y=full, tap=tap, **whole, **pitches)
         cut = {"x": x.ctypes.data + 2 * w * 4, "y": part.ctypes.data + 2 * wo * 4, "tap": tap_part.ctypes.data + 2 * wo}
-        run(lib, f"tl_{op}pool2d_fw_f32", **cut, **(whole | rows), **pitches)
+        run(lib, f"tl_{op}pool2d_fw{fw}_f32", **cut, **(whole | rows), **pitches)
         assert np.array_equal(full[:, 2:5], part[:, 2:5]) and np.array_equal(tap[:, 2:5], tap_part[:, 2:5])
-        run(lib, f"tl_{op}pool2d_bw_f32", x=gx, y=full, tap=tap, **whole, **pitches)
+        run(lib, f"tl_{op}pool2d_bw{bw}_f32", x=gx, y=full, tap=tap, **whole, **pitches)
         # input rows 4..8 are reached by output rows 2..4 only
         cut = {
             "x": gx_part.ctypes.data + 4 * w * 4,
@@ -360,7 +381,7 @@ def test_tiles_give_the_same_bits(lib: ctypes.CDLL) -> None:
             "tap": tap.ctypes.data + 2 * wo,
         }
         back = {"h": 5, "ho": 3, "pad_h": 1, "count_h0": -4, "count_h1": h - 4}
-        run(lib, f"tl_{op}pool2d_bw_f32", **cut, **(whole | back), **pitches)
+        run(lib, f"tl_{op}pool2d_bw{bw}_f32", **cut, **(whole | back), **pitches)
         assert np.array_equal(gx[:, 4:9], gx_part[:, 4:9])
 
 
@@ -369,6 +390,7 @@ def test_every_row_is_tested(lib: ctypes.CDLL) -> None:
     for seed in range(8):
         test_max_pool(lib, seed)
         test_avg_pool(lib, seed)
+    test_max_pool_over_three_columns(lib, 0)
     test_tap_types(lib, (16, 16), DType.U16)
     for largest in (False, True):
         test_adaptive(lib, 1, largest)

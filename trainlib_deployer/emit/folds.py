@@ -13,12 +13,10 @@ from functools import partial
 from math import prod
 
 from trainlib_deployer.emit.loop_text import Text, instruction, times
-from trainlib_deployer.emit.rows import CHEAP, LANES, MOST_UNROLLED, value
+from trainlib_deployer.emit.rows import value
 from trainlib_deployer.program.ir import DType, Shape, View
-from trainlib_deployer.program.loop import Loop
+from trainlib_deployer.program.loop import BLOCK, LANES, PLAIN, Loop, cheap
 
-BLOCK = 32  # elements in trees: as exact as PyTorch, which adds up in more places at once
-PLAIN = 8  # elements one by one
 START = {
     ("sum", DType.F32): "0.0f",
     ("sum", DType.I32): "0",
@@ -61,7 +59,7 @@ class Fold:
     @property
     def lanes(self) -> int:
         body = [s for i, s in enumerate(self.kind.body) if len(self.kind.inputs) + i in self.used]
-        return LANES if len(body) <= MOST_UNROLLED and all(s.op in CHEAP for s in body) else 1
+        return LANES if cheap(body) else 1
 
     @property
     def block(self) -> int:

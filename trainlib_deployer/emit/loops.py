@@ -10,10 +10,7 @@ from trainlib_deployer.emit.folds import fold
 from trainlib_deployer.emit.loop_text import Text, instructions, loads, of_record, stores, times
 from trainlib_deployer.emit.rows import Pointer, Row, innermost
 from trainlib_deployer.program.ir import Shape, View
-from trainlib_deployer.program.loop import Loop
-
-FEW_ROWS = 64  # up to so many rows a team may share badly
-LONG_ROW = 32  # elements; shorter rows are not cut
+from trainlib_deployer.program.loop import Loop, middle_of_rows
 
 
 @dataclass
@@ -90,9 +87,7 @@ def nested(t: Text, kind: Loop, reads: tuple[View, ...], writes: tuple[View, ...
     t.add("int lo, hi;")
     begin, end = "lo", "hi"
     if rows > 1:
-        begin, end = (
-            shared_rows(t, rows, inner) if rows < FEW_ROWS and inner >= LONG_ROW else whole_rows(t, rows, inner)
-        )
+        begin, end = shared_rows(t, rows, inner) if middle_of_rows(rows, inner) else whole_rows(t, rows, inner)
     else:
         t.add(f"tl_split({inner}, 4, &lo, &hi);")
     indices(t, outer, "row")

@@ -6,12 +6,9 @@ from dataclasses import dataclass
 from functools import partial
 
 from trainlib_deployer.emit.loop_text import Name, Text, instruction, of_record, times
-from trainlib_deployer.program.loop import Loop
+from trainlib_deployer.program.loop import LANES, Loop, cheap
 
-LANES = 4  # elements at a time
-MOST_UNROLLED = 8  # instructions; longer bodies keep the float units busy by themselves
 MOST_STREAMS = 4  # operands: their values share the registers
-CHEAP = frozenset(("copy", "add", "sub", "mul", "fma", "neg", "lt", "le", "gt", "ge", "eq", "ne", "select"))
 
 
 @dataclass(frozen=True)
@@ -60,9 +57,10 @@ def innermost(t: Text, kind: Loop, row: Row) -> None:
 
 
 def unrolls(kind: Loop, row: Row) -> bool:
-    cheap = len(kind.body) <= MOST_UNROLLED and all(s.op in CHEAP for s in kind.body)
     dense = all(p.stride == 1 for p in (*row.reads.values(), *row.writes))
-    return cheap and dense and len(row.reads) <= MOST_STREAMS and (row.count is None or row.count >= 2 * LANES)
+    return (
+        cheap(kind.body) and dense and len(row.reads) <= MOST_STREAMS and (row.count is None or row.count >= 2 * LANES)
+    )
 
 
 def elements(t: Text, kind: Loop, row: Row, lanes: int) -> None:

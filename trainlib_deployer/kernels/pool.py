@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from trainlib_deployer.kernels.row import Fields, Row
+from trainlib_deployer.machine.costs import Costs
 from trainlib_deployer.program.call import Operand
 from trainlib_deployer.program.ir import DType, View
 
@@ -65,30 +66,101 @@ def in_two_bytes(kind: MaxPool, _cores: int) -> bool:
     return numbered(kind, DType.U16)
 
 
+def near(kind: MaxPool, _cores: int) -> bool:
+    """Without holes between taps, numbered in a byte."""
+    return kind.shape.dilation == (1, 1) and kind.tap is DType.U8
+
+
+def near_three(kind: MaxPool, cores: int) -> bool:
+    return near(kind, cores) and kind.shape.kernel[1] == 3 and kind.shape.stride[1] <= 2
+
+
+def near_tiled(kind: MaxPool, cores: int) -> bool:
+    return near(kind, cores) and tiled(kind, cores)
+
+
+def tiled(kind: MaxPool | AvgPool, cores: int) -> bool:
+    """Windows side by side from the first element on, the last one inside: a winner below a tile is another tile's."""
+    s = kind.shape
+    return s.stride == s.kernel and s.pad == (0, 0) and s.dilation == (1, 1) and whole(kind, cores)
+
+
+def whole(kind: MaxPool | AvgPool, _cores: int) -> bool:
+    """All windows have all their taps."""
+    s = kind.shape
+    ends = ((s.ho - 1) * s.stride[0] - s.pad[0] + s.kernel[0], (s.wo - 1) * s.stride[1] - s.pad[1] + s.kernel[1])
+    return max(s.pad) <= 0 and ends[0] <= s.h and ends[1] <= s.w
+
+
 def even(kind: AvgPool, _cores: int) -> bool:
     """All windows count the same number of columns."""
     s, (first, end) = kind.shape, kind.counted(1)
     return kind.divisor != 0 or (-s.pad[1] >= first and (s.wo - 1) * s.stride[1] - s.pad[1] + s.kernel[1] <= end)
 
 
+# ---- cycles of the slowest core
+
+
+def output_cycles(kind: MaxPool | AvgPool, cores: int, tap: float, costs: Costs) -> float:
+    """Rows of outputs, tap by tap."""
+    s = kind.shape
+    return -(-s.planes * s.ho // cores) * (costs.pool.row + s.wo * s.taps() * tap)
+
+
+def input_cycles(kind: MaxPool | AvgPool, cores: int, windows: float, costs: Costs) -> float:
+    """Rows of inputs, each element in so many cycles."""
+    s = kind.shape
+    return -(-s.planes * s.h // cores) * (costs.pool.row + s.w * windows)
+
+
+def maxima_cycles(kind: MaxPool, cores: int, costs: Costs) -> float:
+    return output_cycles(kind, cores, costs.pool.maximum, costs)
+
+
+def means_cycles(kind: AvgPool, cores: int, costs: Costs) -> float:
+    return output_cycles(kind, cores, costs.pool.mean, costs)
+
+
+def any_cycles(kind: MaxPool | AvgPool, cores: int, costs: Costs) -> float:
+    if kind.direction == "fw":
+        return output_cycles(kind, cores, costs.pool.any_tap, costs)
+    s = kind.shape
+    overlap = s.taps() * s.ho * s.wo / max(s.h * s.w, 1)
+    return input_cycles(kind, cores, costs.pool.gathered * max(overlap, 1), costs)
+
+
+def shared_cycles(kind: MaxPool | AvgPool, cores: int, costs: Costs) -> float:
+    return input_cycles(kind, cores, costs.pool.shared, costs)
+
+
+def three_cycles(kind: MaxPool, cores: int, costs: Costs) -> float:
+    return input_cycles(kind, cores, costs.pool.three * kind.shape.kernel[0] / kind.shape.stride[0], costs)
+
+
 def row(fields: Any, operation: str, more: str = "", **keywords: Any) -> Row:
     name = operation + more
     source, split = f"pool/{name}.c", "outputs" if operation.endswith("fw") else "inputs"
+    keywords.setdefault("cycles", any_cycles)
     return Row(operation, f"tl_{name}_f32", source, "tl_pool2d", "tl_pool.h", fields, split=split, **keywords)
 
 
 maxima, averages = partial(row, max_fields), partial(row, average_fields)
 
 POOL = (
+    maxima("maxpool2d_fw", "_rows", takes=near, cycles=maxima_cycles),
     maxima("maxpool2d_fw"),
     maxima("adaptive_maxpool2d_fw"),
+    maxima("maxpool2d_bw", "_tiled", takes=near_tiled, cycles=shared_cycles),
+    maxima("maxpool2d_bw", "_three", takes=near_three, cycles=three_cycles),
     maxima("maxpool2d_bw", "_apart", takes=apart),
     maxima("maxpool2d_bw", "_u8", takes=in_a_byte),
     maxima("maxpool2d_bw", "_u16", takes=in_two_bytes),
     maxima("maxpool2d_bw"),
     maxima("adaptive_maxpool2d_bw"),
+    averages("avgpool2d_fw", "_whole", takes=whole, cycles=means_cycles),
     averages("avgpool2d_fw"),
     averages("adaptive_avgpool2d_fw"),
+    averages("avgpool2d_bw", "_tiled", takes=tiled, cycles=shared_cycles),
     averages("avgpool2d_bw", "_apart", takes=apart),
     averages("avgpool2d_bw", "_even", takes=even),
     averages("avgpool2d_bw"),

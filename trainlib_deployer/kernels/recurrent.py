@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from trainlib_deployer.kernels.row import Fields, Row
+from trainlib_deployer.machine.costs import Costs
 from trainlib_deployer.program.call import Operand, strides
 
 if TYPE_CHECKING:
@@ -22,9 +23,17 @@ def fields(kind: Scan, reads: list[Operand], writes: list[Operand], _scratch: st
     return [*out, ("initial", int(kind.initial or kind.more)), ("resume", int(kind.resume))]
 
 
+def cycles(kind: Scan, cores: int, costs: Costs) -> float:
+    """A step's units are shared out; all wait for the last one."""
+    c = costs.scan if kind.direction == "fw" else costs.scan_back
+    gates = kind.gates
+    unit = c.unit + gates * (c.gate + c.mac * kind.hidden)
+    return kind.steps * (c.step + -(-kind.batch * kind.hidden // cores) * unit)
+
+
 def row(name: str) -> Row:
     symbol, source = f"tl_{name}_f32", f"recurrent/{name}.c"
-    return Row(name, symbol, source, "tl_recurrent", "tl_recurrent.h", fields, split="units of a step")
+    return Row(name, symbol, source, "tl_recurrent", "tl_recurrent.h", fields, cycles=cycles, split="units of a step")
 
 
 RECURRENT = tuple(row(f"{cell}_{direction}") for cell in ("rnn", "lstm", "gru") for direction in ("fw", "bw"))

@@ -6,7 +6,8 @@ once. Another chip, another compiler or a changed kernel is another record: docs
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,49 @@ class ConvCosts:
 
 @dataclass(frozen=True)
 class LoopCosts:
-    """Generated loops, and kernels that say nothing of their own."""
+    """Generated loops."""
+
+    start: float  # the call, and the last core's wait for the first
+    row: float  # of neighbouring elements: its addresses
+    load: float
+    store: float
+    step: float  # of an element, where four are made at a time
+    single: float  # ... where one is
+    plain: float  # an instruction that is no function, where four elements are made at a time
+    alone: float  # ... where one is, and waits for the one before
+    result: float  # of a fold
+    fold: float  # an element into a sum or product
+    block: float  # a block of a sum
+    functions: Mapping[str, float] = field(hash=False)  # instructions that take longer
+    folds: Mapping[str, float] = field(hash=False)
+
+
+@dataclass(frozen=True)
+class ScanCosts:
+    """Recurrent layers, one direction."""
+
+    step: float  # of time: barriers, and code that is not at hand
+    mac: float
+    unit: float
+    gate: float  # of a unit: its function or its slope
+
+
+@dataclass(frozen=True)
+class PoolCosts:
+    """Windows over planes."""
+
+    row: float  # of written elements
+    maximum: float  # a tap
+    mean: float  # a tap
+    any_tap: float  # ... of kernels for all windows
+    shared: float  # an input under windows side by side
+    three: float  # an input under windows of three columns, for each row of them
+    gathered: float  # an input under any windows, for each of them
+
+
+@dataclass(frozen=True)
+class UnpricedCosts:
+    """Kernels that say nothing of their own."""
 
     start: float
     element: float
@@ -95,4 +138,8 @@ class Costs:
     product: ProductCosts
     conv: ConvCosts
     loop: LoopCosts
+    scan: ScanCosts  # forward
+    scan_back: ScanCosts
+    pool: PoolCosts
+    unpriced: UnpricedCosts
     tile: TileCosts

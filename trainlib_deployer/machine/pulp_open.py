@@ -9,9 +9,28 @@ tell transfers apart (all measured on GVSoC). 64 bytes of L1 are the SDK's.
 from __future__ import annotations
 
 from trainlib_deployer.machine.build import CODE, CONSTANTS, CONTENTS, DATA, TABLES, TENSORS, ZEROS, Bank, Build
-from trainlib_deployer.machine.costs import ConvCosts, Costs, LoopCosts, Measured, PanelCosts, ProductCosts, TileCosts
+from trainlib_deployer.machine.costs import (
+    ConvCosts,
+    Costs,
+    LoopCosts,
+    Measured,
+    PanelCosts,
+    PoolCosts,
+    ProductCosts,
+    ScanCosts,
+    TileCosts,
+    UnpricedCosts,
+)
 from trainlib_deployer.machine.machine import Cores, Link, Machine, Memory
 
+FUNCTIONS = {
+    **{"lt": 2.7, "le": 2.2, "gt": 3, "ge": 1.5, "eq": 3.2, "ne": 3.2, "select": 3.7, "copy": 0},
+    **{"max": 7.2, "min": 7.2, "abs": 4.3, "sign": 7, "div": 16, "sqrt": 42, "rsqrt": 31, "fmod": 66, "remainder": 74},
+    **{"exp": 34, "exp2": 69, "expm1": 42, "log": 33, "log2": 82, "log10": 86, "log1p": 44, "pow": 315},
+    **{"sin": 74, "cos": 78, "tan": 120, "asin": 93, "acos": 90, "atan": 49, "atan2": 105},
+    **{"sinh": 27, "cosh": 106, "tanh": 43, "erf": 20, "erfc": 60, "erfinv": 115, "lgamma": 143, "sigmoid": 95},
+    **{"floor": 15, "ceil": 17, "trunc": 11, "round": 12},
+}
 COSTS = Costs(
     Measured(
         where="GVSoC (December 2025), pulp-open: 8 cores, core i and i + 4 share a float unit; PULP-SDK",
@@ -82,7 +101,25 @@ COSTS = Costs(
         packed_weight=8,
         packed_block=180,
     ),
-    LoopCosts(start=50, element=8, mac=1.3),
+    LoopCosts(
+        start=700,
+        row=5,
+        load=1.7,
+        store=1,
+        step=0.4,
+        single=3.2,
+        plain=1.4,
+        alone=1.2,
+        result=7,
+        fold=1.6,
+        block=14,
+        functions=FUNCTIONS,
+        folds={"max": 7, "min": 7},
+    ),
+    ScanCosts(step=550, mac=3.2, unit=27, gate=135),
+    ScanCosts(step=600, mac=3.0, unit=60, gate=70),
+    PoolCosts(row=200, maximum=15, mean=4.5, any_tap=24, shared=12, three=27, gathered=65),
+    UnpricedCosts(start=900, element=8, mac=1.3),
     TileCosts(tile=800, link=1200, early=1000, early_more=100),
 )
 DMA = Link(

@@ -16,11 +16,13 @@ from math import prod
 import torch
 
 from trainlib_deployer.errors import Unsupported
+from trainlib_deployer.kernels import table
+from trainlib_deployer.machine.costs import Costs
 from trainlib_deployer.ops.build import Builder
 from trainlib_deployer.ops.registry import covers
 from trainlib_deployer.ops.sliding import Sliding
 from trainlib_deployer.program.cuts import MOST_TILES, Cuttable, Range, ranges, sizes, span
-from trainlib_deployer.program.ir import DType, Part, Shape, View
+from trainlib_deployer.program.ir import DType, Part, Priced, Shape, View
 
 aten = torch.ops.aten
 Pair = tuple[int, int]
@@ -67,7 +69,7 @@ class Cut:
 
 
 @dataclass(frozen=True)
-class Pool(Cuttable[Cut]):
+class Pool(Cuttable[Cut], Priced):
     """direction fw: reads x, writes y and what lies like it; bw: reads these (y = dL/dy), writes x (= dL/dx)."""
 
     direction: str
@@ -77,6 +79,9 @@ class Pool(Cuttable[Cut]):
         """An element under several windows is asked for by each."""
         forward = self.direction == "fw" and operand == 0
         return view.numel // (self.shape.h * self.shape.w) * self.shape.windows() if forward else view.numel
+
+    def cycles(self, cores: int, costs: Costs) -> float:
+        return table.cycles(self, cores, costs)
 
     def cuts(self) -> Iterator[list[Cut]]:
         """Planes, and rows where windows lie evenly."""

@@ -8,11 +8,13 @@ from dataclasses import dataclass, replace
 import torch
 
 from trainlib_deployer.capture.recurrent import GATES, SAVED
+from trainlib_deployer.kernels import table
+from trainlib_deployer.machine.costs import Costs
 from trainlib_deployer.ops.build import Builder
 from trainlib_deployer.ops.movement import split
 from trainlib_deployer.ops.registry import covers
 from trainlib_deployer.program.cuts import Cuttable, Range, ranges, sizes
-from trainlib_deployer.program.ir import Part, View
+from trainlib_deployer.program.ir import Part, Priced, View
 
 Fields = list[tuple[str, str | int]]
 TIMED = {"gates", "saved", "y", "dgates", "dhidden"}  # operands with a row for each step
@@ -22,7 +24,7 @@ covers(torch.ops.aten.unsafe_split.Tensor)(split)
 
 
 @dataclass(frozen=True)
-class Scan(Cuttable[Range]):
+class Scan(Cuttable[Range], Priced):
     """One layer in one direction of time. `reads` and `writes` name the operands, as the struct in C does.
 
     fw: gates [steps, batch, G*hidden], h0, c0, w, bias -> hs, cs, saved, carry
@@ -44,9 +46,16 @@ class Scan(Cuttable[Range]):
     def name(self) -> str:
         return f"{self.cell.partition('_')[0]}_{self.direction}"
 
+    @property
+    def gates(self) -> int:
+        return GATES[self.cell]
+
+    def cycles(self, cores: int, costs: Costs) -> float:
+        return table.cycles(self, cores, costs)
+
     def macs(self) -> int:
         steps = self.steps if self.direction == "fw" else self.steps - 1 + (self.initial or self.more)
-        return steps * self.batch * GATES[self.cell] * self.hidden * self.hidden
+        return steps * self.batch * self.gates * self.hidden * self.hidden
 
     def cuts(self) -> Iterator[list[Range]]:
         """Ranges of time in the order in which the steps run."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from trainlib_deployer.machine.machine import Link, Machine
+from trainlib_deployer.plan.loop_cycles import loop_cycles
 from trainlib_deployer.plan.window import Window
 from trainlib_deployer.program.chain import Chain
 from trainlib_deployer.program.cuts import working
 from trainlib_deployer.program.ir import Frugal, Op, Part, Priced, View
+from trainlib_deployer.program.loop import Loop
 
 
 def direct_cycles(op: Op, streamed: list[View], machine: Machine) -> float:
@@ -38,7 +40,9 @@ def work_cycles(part: Part, machine: Machine) -> float:
         return sum(work_cycles(link, machine) for link in links) + costs.tile.link * (len(links) - 1)
     if isinstance(part.kind, Priced):
         return max(part.kind.cycles(cores, costs), part.kind.macs() / machine.float_units())
-    elements, c = max(v.numel for v in (*part.reads, *part.writes)), costs.loop
+    if isinstance(part.kind, Loop):
+        return loop_cycles(part.kind, part.reads, part.writes, cores, costs.loop)
+    elements, c = max(v.numel for v in (*part.reads, *part.writes)), costs.unpriced
     return (part.kind.macs() * c.mac + c.element * elements) / busy_cores(part, cores) + c.start
 
 

@@ -2,13 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
 from trainlib_deployer.program.cuts import Cuttable, Range, outer_cuts
 from trainlib_deployer.program.expr import Instr, Reduction
 from trainlib_deployer.program.ir import DType, Part, Shape, View
+
+LANES = 4  # elements at a time, of short bodies
+MOST_UNROLLED = 8  # instructions; longer bodies keep the float units busy by themselves
+CHEAP = frozenset(("copy", "add", "sub", "mul", "fma", "neg", "lt", "le", "gt", "ge", "eq", "ne", "select"))
+BLOCK = 32  # elements that a fold adds up in trees: as exact as PyTorch, which adds up in more places at once
+PLAIN = 8  # ... one by one
+FEW_ROWS = 64  # up to so many rows a team may share badly
+LONG_ROW = 32  # elements; shorter rows are not cut
+
+
+def cheap(body: Sequence[Instr]) -> bool:
+    """Short enough for several elements at a time."""
+    return len(body) <= MOST_UNROLLED and all(s.op in CHEAP for s in body)
+
+
+def middle_of_rows(rows: int, inner: int) -> bool:
+    """Few long rows: each core takes as many elements as the others, from the middle of a row on."""
+    return rows < FEW_ROWS and inner >= LONG_ROW
 
 
 @dataclass(frozen=True)

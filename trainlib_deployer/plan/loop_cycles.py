@@ -1,0 +1,60 @@
+"""Estimates of generated loops, from what emission makes of them: who takes how much, and what an element takes."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from math import prod
+
+from trainlib_deployer.machine.costs import LoopCosts
+from trainlib_deployer.program.expr import Instr
+from trainlib_deployer.program.ir import Shape, View
+from trainlib_deployer.program.loop import BLOCK, LANES, PLAIN, Loop, cheap, middle_of_rows
+from trainlib_deployer.program.merge import merged
+
+Views = tuple[View, ...]
+
+
+def loop_cycles(kind: Loop, reads: Views, writes: Views, cores: int, c: LoopCosts) -> float:
+    """Of the slowest core."""
+    alike = tuple(v.strides for v in reads), tuple(v.strides for v in writes)
+    return alike_cycles(kind, *alike, cores, c)
+
+
+@lru_cache(maxsize=1 << 16)
+def alike_cycles(kind: Loop, reads: tuple[Shape, ...], writes: tuple[Shape, ...], cores: int, c: LoopCosts) -> float:
+    """Loops that are alike but for the names of their tensors take the same."""
+    views = tuple(View("", kind.extents, s) for s in reads), tuple(View("", kind.parallel, s) for s in writes)
+    kind, read, written = merged(kind, *views)
+    if 0 in kind.extents:
+        return c.start
+    if kind.reductions:
+        return folded_cycles(kind, read, cores, c)
+    inner = kind.extents[-1] if kind.extents else 1
+    rows = prod(kind.extents[:-1])
+    dense = all(v.strides[-1:] in ((), (0,), (1,)) for v in (*read, *written))
+    element = element_cycles(kind, read, c, dense and cheap(kind.body))
+    element += c.step + c.store * (len(written) - kind.recorded)
+    if rows == 1 or middle_of_rows(rows, inner):
+        share = min(-(-rows * inner // (LANES * cores)) * LANES, rows * inner)
+        return c.start + share * element + (share // inner + 1) * c.row
+    return c.start + -(-rows // cores) * (inner * element + c.row)
+
+
+def folded_cycles(kind: Loop, reads: Views, cores: int, c: LoopCosts) -> float:
+    """Each core folds whole results."""
+    terms = prod(kind.folded)
+    element = element_cycles(kind, reads, c, cheap(kind.body)) + sum(c.folds.get(r.op, c.fold) for r in kind.reductions)
+    block = BLOCK if cheap(kind.body) else PLAIN
+    blocks = -(-terms // block) if terms > block and any(r.op == "sum" for r in kind.reductions) else 0
+    result = c.result + blocks * c.block + work(kind.post, c, c.alone)
+    return c.start + -(-prod(kind.parallel) // cores) * (terms * element + result)
+
+
+def element_cycles(kind: Loop, reads: Views, c: LoopCosts, several: bool) -> float:
+    """What moves along the innermost dimension is loaded for each element."""
+    loads = c.load * sum(1 for v in reads if v.strides and v.strides[-1])
+    return loads + (work(kind.body, c, c.plain) if several else c.single + work(kind.body, c, c.alone))
+
+
+def work(body: tuple[Instr, ...], c: LoopCosts, plain: float) -> float:
+    return sum(c.functions.get(s.op, plain) for s in body)
