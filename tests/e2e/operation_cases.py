@@ -1346,3 +1346,18 @@ case(
 )
 case("functions", "vmap", lambda x, w: torch.vmap(lambda r: (w @ r).softmax(0) * r.sum())(x), (3, 5), (4, 5))
 case("functions", "vmap of a gradient", lambda x: torch.vmap(torch.func.grad(lambda r: r.tanh().sum()))(x), (3, 5))
+
+
+# ---- singular values and eigenvalues
+
+cases(
+    "eigen",
+    {
+        "nuclear norm": lambda a: torch.linalg.matrix_norm(a, "nuc"),
+        "pseudo-inverse": lambda a: torch.pinverse(a) + torch.linalg.svd(a)[0].square().sum(),
+        "eigenvectors": lambda a: torch.linalg.eigh(a @ a.mT)[1].abs(),
+        "least squares": lambda a: torch.linalg.lstsq(a, a.sin() + 1)[0],
+        "least squares, tall": lambda a: torch.linalg.lstsq(a.mT, a.mT.sin() + 1).solution,
+    },
+    (2, 3),
+)

@@ -91,3 +91,29 @@ def test_polygamma_at_poles() -> None:
     poles = torch.tensor([0.0, -1.0, -12.0])
     assert special.polygamma(1, poles).tolist() == [math.inf] * 3
     assert special.polygamma(2, poles).tolist() == [-math.inf] * 3
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (3, 5), (5, 2), (2, 7, 7), (1, 4), (16, 16)])
+def test_singular_values_and_eigenvalues(shape: tuple[int, ...]) -> None:
+    """Vectors are right whatever their signs are: they are orthogonal, and give the matrix back."""
+    a = torch.randn(shape, generator=torch.Generator().manual_seed(4), dtype=torch.float64)
+    for full in (False, True):
+        u, values, v = DECOMPOSED[aten._linalg_svd.default](a, full)
+        assert torch.allclose(values, torch.linalg.svdvals(a), atol=1e-12)
+        few = values.shape[-1]
+        assert torch.allclose(u[..., :few] * values.unsqueeze(-2) @ v[..., :few, :], a, atol=1e-12)
+        for orthogonal in (u.mT @ u, v @ v.mT):
+            assert torch.allclose(orthogonal, torch.eye(orthogonal.shape[-1]).double().expand_as(orthogonal))
+    gram = a @ a.mT - 1
+    for half in ("L", "U"):
+        values, vectors = DECOMPOSED[aten._linalg_eigh.default](gram.tril() if half == "L" else gram.triu(), half)
+        assert torch.allclose(values, torch.linalg.eigvalsh(gram), atol=1e-11)
+        assert torch.allclose(vectors * values.unsqueeze(-2) @ vectors.mT, gram, atol=1e-11)
+
+
+def test_singular_values_that_are_equal_or_zero() -> None:
+    values = DECOMPOSED[aten._linalg_svd.default]
+    assert torch.allclose(values(ONES)[1], torch.tensor([3.0, 0.0, 0.0]), atol=1e-6)
+    assert values(ONES[:, :2] * 0)[1].tolist() == [0.0, 0.0]
+    exchange = torch.tensor([[0.0, 1.0], [1.0, 0.0]])
+    assert torch.allclose(DECOMPOSED[aten._linalg_eigh.default](exchange)[0], torch.tensor([-1.0, 1.0]))

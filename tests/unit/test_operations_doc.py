@@ -40,5 +40,5 @@ def exists(name: str) -> bool:
 def test_users_words_come_before_pytorchs() -> None:
     assert remedies.remedy_for("bincount", "arange") == remedies.REMEDIES["bincount"]
     assert remedies.remedy_for("special_zeta", "arange") == remedies.CONSTANT
-    assert remedies.remedy_for("something", "linalg_eigh") == remedies.DECOMPOSED
+    assert remedies.remedy_for("something", "linalg_eigh") == remedies.EIGEN
     assert remedies.remedy_for("something", "else") == remedies.GENERAL

@@ -9,10 +9,12 @@ from typing import Any
 import torch
 from torch._decomp import get_decompositions
 
+from trainlib_deployer.capture import decompositions_eigen
 from trainlib_deployer.capture.decompositions_linalg import TABLE as LINALG
 from trainlib_deployer.capture.decompositions_reduce import TABLE as REDUCE
 from trainlib_deployer.capture.decompositions_special import TABLE as SPECIAL
 
+assert decompositions_eigen, "it adds to the table of linear algebra"
 aten = torch.ops.aten
 Tensor = torch.Tensor
 OURS: dict[Any, Callable[..., Any]] = {}

@@ -19,6 +19,7 @@ ORDER = (
 )
 DECOMPOSED = f"{CONSTANT} if it does not depend on the input; else solve by a fixed number of matrix products"
 LARGE_MATRIX = f"matrices of up to 32 rows and columns are taken apart; for larger ones {DECOMPOSED}"
+EIGEN = f"matrices of up to 16 rows or columns are taken apart; for larger ones {DECOMPOSED}"
 COMPLEX = "calculate with x.real and x.imag, or with x.abs() and x.angle()"
 DENSE = "keep the tensor dense, with zeros where the sparse one has nothing"
 CONV3D = "call it as torch.conv3d or torch.conv_transpose3d, which are taken apart into planes"
@@ -52,9 +53,9 @@ REMEDIES: dict[str, str] = {
     "logdet": LARGE_MATRIX,
     "slogdet": LARGE_MATRIX,
     "inverse": LARGE_MATRIX,
-    "pinverse": DECOMPOSED,
+    "pinverse": EIGEN,
     "cholesky": LARGE_MATRIX,
-    "svd": DECOMPOSED,
+    "svd": EIGEN,
     "qr": LARGE_MATRIX,
     "matrix_exp": LARGE_MATRIX,
     "to_sparse": DENSE,
@@ -74,7 +75,10 @@ REMEDIES: dict[str, str] = {
 
 FAMILIES = {
     **{f"linalg_{n}": LARGE_MATRIX for n in ("inv", "det", "slogdet", "solve", "cholesky", "lu", "qr", "matrix_exp")},
+    **{f"linalg_{n}": EIGEN for n in ("svd", "eigh", "eigvalsh", "pinv", "matrix_norm", "cond")},
     "linalg_": DECOMPOSED,
+    "_linalg_svd": EIGEN,
+    "_linalg_eigh": EIGEN,
     "_linalg": DECOMPOSED,
     "special_": CONSTANT,
     "sparse": DENSE,

@@ -14,6 +14,7 @@ from trainlib_deployer.capture.assigned_data import REWRITES as ASSIGNED_DATA
 from trainlib_deployer.capture.batch_counts import Share
 from trainlib_deployer.capture.recurrent import REWRITES as RECURRENT
 from trainlib_deployer.capture.rewrites_fractional import REWRITES as FRACTIONAL
+from trainlib_deployer.capture.rewrites_linalg import REWRITES as LINALG
 from trainlib_deployer.capture.rewrites_norm import REWRITES as NORM
 from trainlib_deployer.capture.rewrites_sampling import REWRITES as SAMPLING
 from trainlib_deployer.capture.rewrites_selection import REWRITES as SELECTION
@@ -276,6 +277,7 @@ REWRITES: dict[Any, Callable[..., Any]] = {
     F.multilabel_margin_loss: multilabel_margin_loss,
     **ASSIGNED_DATA,
     **FRACTIONAL,
+    **LINALG,
     **NORM,
     **RECURRENT,
     **SAMPLING,

@@ -32,7 +32,7 @@ factors."""
 
 APART = """\
 Traced as other operations than PyTorch's own: what these are made of is above. Matrices of linear algebra have up to 32
-rows and columns."""
+rows and columns; those whose singular values or eigenvalues are wanted, up to 16 of either."""
 
 TAIL = """
 ## What to write instead
