@@ -28,9 +28,9 @@ def test_figures_of_the_linker_stand_beside_those_of_the_plan(tmp_path: Path) ->
     assert output.returncode == 0, output.stderr
     for level in done.plan.levels.values():
         assert level.used > 0
-        assert f"{level.name}: {level.used} bytes of tensors planned, {level.used} linked\n" in output.stdout
+        assert f"{level.name}: {level.used} bytes of tensors planned, {level.used} linked\n" in output.stderr
     makefile = folder / "Makefile"
     used = done.plan.outer.used
     makefile.write_text(makefile.read_text().replace(f"L2={used}", f"L2={used - 4}"))
     output = made(folder)
-    assert output.returncode != 0 and f"L2: {used - 4} bytes of tensors planned, {used} linked" in output.stdout
+    assert output.returncode != 0 and f"L2: {used - 4} bytes of tensors planned, {used} linked" in output.stderr
