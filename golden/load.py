@@ -34,7 +34,7 @@ def load_task(folder: Path) -> Task:
             "this model came from a notebook and could not be stored; verify it there with deployment.verify()"
         )
     module, loss = given["module"], given["loss"]
-    module.load_state_dict(torch.load(folder / "weights.pt", weights_only=True))
+    module.load_state_dict({**extra_state(module), **torch.load(folder / "weights.pt", weights_only=True)})
     trainable, training = set(spec["trainable"]), set(spec["training_modules"])
     for name, p in module.named_parameters():
         p.requires_grad_(name in trainable)
@@ -60,6 +60,11 @@ def load_task(folder: Path) -> Task:
         saved=spec.get("saved", "fp32"),
         inference=inference,
     )
+
+
+def extra_state(module: nn.Module) -> dict[str, Any]:
+    """What the module keeps beside its tensors; not all of it can be stored."""
+    return {n: v for n, v in module.state_dict().items() if not isinstance(v, torch.Tensor)}
 
 
 def optimizer_class(given: Any, module: nn.Module) -> type[torch.optim.Optimizer]:

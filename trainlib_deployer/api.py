@@ -18,6 +18,7 @@ from golden.snapshot import Snapshot
 from golden.task import Task
 from trainlib_deployer.advice.points import Points
 from trainlib_deployer.advice.sweeping import sweep_user_model
+from trainlib_deployer.arguments import natural, one_of_type, path_of
 from trainlib_deployer.check.verify import Verification, task_of, verify
 from trainlib_deployer.errors import UsageError
 from trainlib_deployer.folder import check_writable, default_folder, read_plan
@@ -124,12 +125,12 @@ def deploy(
     saved="fp16", what the forward pass keeps for the backward pass lies in memory in half precision. The program's own
     run cycles over the first `samples` of `data`. With inference=True the project runs the forward pass alone, as after
     model.eval(), in a `batch` of its own if one is given; target, loss and optimizer are not needed."""
-    check_arguments(model, steps, accumulate)
+    check_arguments(model, target, name, say, steps=steps, accumulate=accumulate, samples=samples, batch=batch)
     if saved not in SAVED:
         raise UsageError(f"saved is {saved!r}; it must be one of {', '.join(SAVED)}")
     check_inference(inference, batch, accumulate, saved)
     clean = identifier(name or type(model).__name__)
-    folder = default_folder(clean, inference) if out is None else Path(out)
+    folder = default_folder(clean, inference) if out is None else path_of(out, "out")
     options = Options(resolve(target, cores, l1, l2), folder, steps, accumulate, saved=saved)
     check_writable(folder)
     parts = Parts(
@@ -175,7 +176,7 @@ def sweep(
 ) -> Points:
     """Ways to train `model`, all of it or parts, from the least memory to the most: those that no other one beats, or
     `every` one."""
-    check_arguments(model, 1, accumulate)
+    check_arguments(model, target, name, say, accumulate=accumulate)
     machine = resolve(target, cores, l1, l2)
     parts = Parts(
         name=identifier(name or type(model).__name__),
@@ -197,12 +198,16 @@ def sweep(
     return sweep_user_model(user, machine, accumulate, every, say or quiet)
 
 
-def check_arguments(model: Any, steps: int, accumulate: int) -> None:
+def check_arguments(model: Any, target: Any, name: Any, say: Any, **counts: Any) -> None:
     if not isinstance(model, nn.Module):
         raise UsageError(f"the model is of type {type(model).__name__}, not an nn.Module")
-    for what, number in (("steps", steps), ("accumulate", accumulate)):
-        if number < 1:
-            raise UsageError(f"{what} is {number}; it must be at least 1")
+    one_of_type(target, str, "target", "a name")
+    one_of_type(name, str, "name", "a string")
+    if say is not None and not callable(say):
+        raise UsageError(f"say is of type {type(say).__name__}; it must be a function of one string")
+    for what, number in counts.items():
+        if number is not None or what not in ("samples", "batch"):
+            natural(number, what)
 
 
 def say_notes(user: UserModel, say: Say) -> None:

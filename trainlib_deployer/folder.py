@@ -16,7 +16,9 @@ from trainlib_deployer.errors import UsageError
 
 MANIFEST = ".trainlib-deploy"  # the sorted list of files written, with hashes; what is not on it is the user's
 MADE_LATER = ("build", "BUILD", "golden.npz", "__pycache__")  # what running the project leaves at its top
+FOR_PEOPLE = ("README.md", "report.html", "golden")  # no run needs them
 TOOL = "trainlib-deploy"
+AGAIN = "deploy the model again"
 
 
 def default_folder(name: str, inference: bool) -> Path:
@@ -83,7 +85,7 @@ def written_by_us(folder: Path) -> bool:
 def stored_plan(folder: Path) -> Any:
     try:
         return json.loads((folder / "plan.json").read_text())
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
 
 
@@ -102,7 +104,28 @@ def read_plan(folder: Path) -> dict[str, Any]:
     plan = stored_plan(folder)
     if not is_plan(plan):
         raise UsageError(f"{folder} is not a folder written by trainlib-deploy: its plan.json is damaged or not ours")
+    as_written(folder, ["plan.json"])
     return dict(plan)
+
+
+def as_written(folder: Path, names: Iterable[str]) -> None:
+    """Files that nobody edits: there, and with the contents that they were written with."""
+    known = manifest(folder)
+    for name in names:
+        path = folder / name
+        if not path.is_file():
+            raise UsageError(f"{folder} lacks {name}", remedy=AGAIN)
+        if digest_of(path) != known.get(name):
+            raise UsageError(f"{path} is damaged: it is not what trainlib-deploy wrote", remedy=AGAIN)
+
+
+def check_whole(folder: Path) -> None:
+    """Everything that a run needs is there; what is read as data is as it was written. Programs may be edited."""
+    known = manifest(folder)
+    missing = sorted(n for n in known if not (folder / n).exists() and not n.startswith(FOR_PEOPLE))
+    if missing:
+        raise UsageError(f"{folder} lacks {missing[0]}", remedy=AGAIN)
+    as_written(folder, [n for n in known if n.startswith("model/") or n.endswith(".bin")])
 
 
 def foreign_files(folder: Path) -> list[str]:
@@ -118,8 +141,11 @@ def edited_files(folder: Path) -> list[str]:
 
 
 def manifest(folder: Path) -> dict[str, str]:
-    """File to hash; without one where an older version wrote it."""
-    lines = (folder / MANIFEST).read_text().splitlines()
+    """File to hash."""
+    try:
+        lines = (folder / MANIFEST).read_text().splitlines()
+    except (OSError, ValueError) as err:
+        raise UsageError(f"{folder} is not whole: its list of files, {MANIFEST}, cannot be read", remedy=AGAIN) from err
     return {name: digest for name, _, digest in (line.partition("\t") for line in lines)}
 
 
@@ -131,8 +157,11 @@ def note_written(folder: Path, names: Iterable[str]) -> None:
 
 
 def digest_of(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()[:16]
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()[:16]
+    except OSError as err:
+        raise UsageError(f"cannot read {path}: {err.strerror or err}") from err
 
 
 def made_later(name: str) -> bool:
@@ -166,8 +195,11 @@ def replaced_folder(out: Path, force: bool = False) -> Iterator[Path]:
         work = Path(tempfile.mkdtemp(prefix=f".{place.name}-", suffix=".new", dir=place.parent))
         fresh = work / "new"
         fresh.mkdir()
-        yield fresh
-        note_written(fresh, files_of(fresh))
+        try:
+            yield fresh
+            note_written(fresh, files_of(fresh))
+        except OSError as err:  # as a full disk is noticed
+            raise cannot_write(out, err) from err
         check_replaceable(out)
         swap(fresh, place, work / "old")
     finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from torch import nn
 
 from trainlib_deployer.api import Deployment, deploy
 from trainlib_deployer.errors import UsageError
+from trainlib_deployer.run import session as session_module
 from trainlib_deployer.run.session import Session
 
 torch.set_num_threads(1)
@@ -123,6 +125,18 @@ MISTAKES: dict[str, Any] = {
     "1 tensors as input; the program takes 2": lambda x, y: (x[0], y),
     "input 'input1' is float32; the program takes integers": lambda x, y: ((x[0], x[1].float()), y),
     "target 'target' has values that do not fit int32": lambda x, y: (x, y + 2**33),
+    "input 'input' is 7x5x2; the program was deployed for 7x5": lambda x, y: ((x[0] + 1j, x[1]), y),
+    "target 'target' is of type complex128; the program takes real numbers": lambda x, y: (x, y.numpy() + 1j),
+    "target 'target' is of type <U3; the program takes real numbers": lambda x, y: (x, "abc"),
+    "target 'target' cannot be read as numbers: setting an array element with a sequence. The requested array has an "
+    "inhomogeneous shape after 1 dimensions. The detected shape was (2,) + inhomogeneous part.": lambda x, y: (
+        x,
+        [[1, 2], [3]],
+    ),
+    "target 'target' cannot be read as numbers: Cannot copy out of meta tensor; no data!": lambda x, y: (
+        x,
+        y.to("meta"),
+    ),
 }
 
 
@@ -134,6 +148,42 @@ def test_mistakes(words: str, made: tuple[Deployment, Net, list[Any]]) -> None:
         deployment.step(*MISTAKES[words](*data[0]))
     assert refused.value.message == words
     assert deployment.session.steps == 0
+
+
+def test_what_is_read_and_written(made: tuple[Deployment, Net, list[Any]], tmp_path: Path) -> None:
+    """Lists and other precisions are numbers, too; a folder that is not there is said."""
+    deployment, _, data = made
+    (x, word), y = data[0]
+    losses = []
+    for given in ((x.bfloat16(), word.tolist()), (x.bfloat16().float().tolist(), word)):
+        deployment.reset()
+        arrays = [torch.tensor(g) if isinstance(g, list) else g for g in given]
+        losses.append(deployment.step(tuple(arrays), y.tolist()))
+    assert losses[0] == losses[1]
+    deployment.load_state_dict(
+        {n: v.bfloat16() if v.is_floating_point() else v for n, v in made[1].state_dict().items()}
+    )
+    for wrong in (
+        lambda: deployment.session.save(tmp_path / "nowhere" / "saved"),
+        lambda: deployment.session.load(tmp_path / "nowhere" / "saved"),
+        lambda: deployment.step(*data[0], learning_rate="fast"),
+        lambda: deployment.load_state_dict([]),
+        lambda: deployment.verify(cores=99),
+        lambda: deployment.verify(steps=0),
+        lambda: Session(deployment.folder, cores="all"),
+        lambda: Session(3),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(UsageError) as refused:
+            wrong()
+        assert "\n" not in refused.value.message
+
+
+def test_systems_that_cannot_close_a_library(
+    made: tuple[Deployment, Net, list[Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr("_ctypes.dlclose")
+    importlib.reload(session_module)
+    assert session_module.Session(made[0].folder).steps == 0
 
 
 def test_state_dicts_that_do_not_fit(made: tuple[Deployment, Net, list[Any]]) -> None:

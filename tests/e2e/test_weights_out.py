@@ -14,7 +14,7 @@ import torch
 from click.testing import CliRunner
 from torch import nn
 
-from tests.unit.test_weights import damaged
+from tests.fuzz.damage import damaged
 from trainlib_deployer.api import Deployment, deploy
 from trainlib_deployer.cli.main import cli
 from trainlib_deployer.errors import UsageError

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,11 +14,14 @@ from golden import compare, reference, rounding, sketch
 from golden.load import load_task
 from golden.record import Apart, Spilled
 from golden.task import Task
+from trainlib_deployer.arguments import natural, path_of
 from trainlib_deployer.errors import UsageError, VerificationFailed
+from trainlib_deployer.folder import check_whole, read_plan
 from trainlib_deployer.frames import frame
 from trainlib_deployer.html import table
 from trainlib_deployer.run import backend
 from trainlib_deployer.run.record import read_record
+from trainlib_deployer.user.code import user_code
 from trainlib_deployer.user.model import UserModel
 
 Say = Callable[[str], None]
@@ -115,14 +117,6 @@ class Verification:
         raise VerificationFailed(f"nothing to compare: the run recorded no values for {names}")
 
 
-def read_plan(folder: Path) -> dict[str, Any]:
-    path = folder / "plan.json"
-    if not path.is_file():
-        raise UsageError(f"{folder} is not a folder written by trainlib-deploy: it has no plan.json")
-    plan: dict[str, Any] = json.loads(path.read_text())
-    return plan
-
-
 def verify(
     folder: Path,
     on: str = "host",
@@ -132,8 +126,11 @@ def verify(
     task: Task | None = None,
 ) -> Verification:
     """Run `steps` training steps on a back end and compare every tensor with float64 PyTorch."""
+    folder = path_of(folder, "the folder")
     plan = read_plan(folder)
-    updates = steps or int(plan["model"]["steps"])
+    check_whole(folder)
+    check_cores(cores, plan)
+    updates = int(plan["model"]["steps"]) if steps is None else natural(steps, "steps")
     if plan["model"].get("scheduled") and updates > int(plan["model"]["steps"]):
         raise UsageError(
             f"the schedule of learning rates covers {plan['model']['steps']} steps",
@@ -143,13 +140,17 @@ def verify(
     chosen = backend(on)
     chosen.check_tools()
     record = folder / "build" / f"record-{on}.bin"
-    record.parent.mkdir(exist_ok=True)
-    record.unlink(missing_ok=True)
+    try:
+        record.parent.mkdir(exist_ok=True)
+        record.unlink(missing_ok=True)
+    except OSError as err:
+        remedy = "a run builds inside of the project: copy it to where you can write"
+        raise UsageError(f"cannot write {record.parent}: {err.strerror or err}", remedy=remedy) from err
     say(f"building and running {updates} steps on {on}")
     result = chosen.run(folder, steps=updates, cores=cores, record=record)
     computed = read_record(record, plan["trace"])
     say("running the golden model")
-    judged = judge(task or load_task(folder / "model"), computed, count, plan["trace"], say)
+    judged = judge(task or model_of(folder), computed, count, plan["trace"], say)
     return Verification(
         on,
         updates,
@@ -161,6 +162,23 @@ def verify(
         len(judged.singles) - 1,
         result.memory,
     )
+
+
+def check_cores(cores: int | None, plan: Mapping[str, Any]) -> None:
+    most = int(plan["target"]["working"])
+    if cores is not None and natural(cores, "cores") > most:
+        raise UsageError(f"cores is {cores}; the project has stacks for 1 to {most}", remedy="deploy with more --cores")
+
+
+def model_of(folder: Path) -> Task:
+    """The user's model, built again from its own file."""
+    try:
+        with user_code(f"{folder / 'model'} does not give the model again", "has what it imports changed?"):
+            return load_task(folder / "model")
+    except UsageError as err:
+        if isinstance(err.__cause__, FileNotFoundError):
+            raise UsageError(str(err.__cause__)) from err
+        raise
 
 
 def task_of(user: UserModel, accumulate: int, saved: str = "fp32") -> Task:

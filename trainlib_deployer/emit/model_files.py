@@ -29,7 +29,7 @@ def write_model_files(
             place.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(helper, place)
         shutil.copyfile(user.source, folder / "net.py")
-    torch.save(user.module.state_dict(), folder / "weights.pt")
+    torch.save({n: v for n, v in user.module.state_dict().items() if is_plain(v)}, folder / "weights.pt")
     if user.optimizer.state:
         torch.save({n: dict(s) for n, s in user.optimizer.state.items()}, folder / "optimizer.pt")
     torch.save([(tuple(x), y) for x, y in user.samples], folder / "samples.pt")
@@ -42,6 +42,15 @@ def write_model_files(
         )
         + "\n"
     )
+
+
+def is_plain(value: Any) -> bool:
+    """What can be loaded without running code: tensors, and of get_extra_state numbers and words."""
+    if isinstance(value, dict):
+        return all(map(is_plain, (*value.keys(), *value.values())))
+    if isinstance(value, list | tuple):
+        return all(map(is_plain, value))
+    return isinstance(value, torch.Tensor | int | float | str | None)
 
 
 def write_golden_model(folder: Path) -> None:

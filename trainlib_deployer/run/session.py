@@ -15,7 +15,11 @@ import numpy as np
 import torch
 from torch.utils import _pytree as pytree
 
+from golden.precision import as_real
+from trainlib_deployer.arguments import path_of
+from trainlib_deployer.check.verify import check_cores
 from trainlib_deployer.errors import UsageError
+from trainlib_deployer.folder import check_whole
 from trainlib_deployer.program.ir import DType
 from trainlib_deployer.run.host import Host
 from trainlib_deployer.run.make import make
@@ -33,7 +37,7 @@ class Session:
     def __init__(self, folder: Path | str, cores: int = 1, optimizer: Any = None) -> None:
         """`cores` are threads: the results have the same bits for any number, and small networks are fastest with one.
         `optimizer` is its class, where the project cannot import it."""
-        self.known = Known(Path(folder), optimizer)
+        self.known = Known(path_of(folder, "the folder"), optimizer)
         self.interface: dict[str, Any] = self.known.plan["interface"]
         self.library = opened(self.known, cores)
         if self.trains:
@@ -55,7 +59,8 @@ class Session:
         self.check_trains()
         rate = self.scheduled("rates", self.interface["learning_rate"]) if learning_rate is None else learning_rate
         settings = [rate, *([self.scheduled("momenta", 0.0)] if self.interface.get("momenta") else [])]
-        return float(self.library.net_train_step(*self.given(x, y), *map(ctypes.c_float, settings)))
+        floats = [ctypes.c_float(number(s, "learning_rate")) for s in settings]
+        return float(self.library.net_train_step(*self.given(x, y), *floats))
 
     def evaluate(self, x: Any, y: Any) -> float:
         """The loss of a sample; nothing is learned."""
@@ -93,11 +98,14 @@ class Session:
 
     def save(self, path: Path | str) -> None:
         """What net_save writes, for any build of this network."""
-        Path(path).write_bytes(self.image())
+        try:
+            path_of(path, "the file").write_bytes(self.image())
+        except OSError as err:
+            raise UsageError(f"cannot write {path}: {err.strerror or err}") from err
 
     def load(self, path: Path | str) -> None:
         """What save, net_save or `make host SAVE=FILE` has written; inference takes it from training, too."""
-        self.put(read_dump(self.known.layout, Path(path)))
+        self.put(read_dump(self.known.layout, path_of(path, "the file")))
 
     # ---- states
 
@@ -137,6 +145,8 @@ class Session:
         """Pointers to what C reads; they keep their arrays alive."""
         wanted = [a for a in self.interface["arguments"] if a["role"] == role]
         leaves = pytree.tree_leaves(value)
+        if len(wanted) == 1 and not any(isinstance(leaf, torch.Tensor | np.ndarray) for leaf in leaves):
+            leaves = [value]  # nested lists of numbers
         if len(leaves) != len(wanted):
             raise UsageError(f"{len(leaves)} tensors as {role}; the program takes {len(wanted)}")
         return [pointer(checked(a, leaf)) for a, leaf in zip(wanted, leaves, strict=True)]
@@ -153,29 +163,54 @@ class Session:
 def opened(known: Known, cores: int) -> ctypes.CDLL:
     """A copy of the library, which has variables of its own; it goes with its last user."""
     Host().check_tools()
-    most = int(known.plan["target"]["working"])
-    if not 1 <= cores <= most:
-        raise UsageError(f"cores is {cores}; the project has stacks for 1 to {most}")
+    check_whole(known.folder)
+    check_cores(cores, known.plan)
     make(known.folder, LIBRARY, {"CORES": cores})
     with tempfile.TemporaryDirectory(prefix="trainlib-deploy-") as own:
         library = ctypes.CDLL(shutil.copy(known.folder / LIBRARY, own))
-    weakref.finalize(library, _ctypes.dlclose, library._handle)
+    if hasattr(_ctypes, "dlclose"):  # not everywhere; without it, libraries stay until the process ends
+        weakref.finalize(library, _ctypes.dlclose, library._handle)
     return library
 
 
 def checked(argument: Mapping[str, Any], value: Any) -> Array:
     """As the program reads it."""
-    array = value.detach().cpu().numpy() if isinstance(value, torch.Tensor) else np.asarray(value)
-    wanted = np.dtype(DType[argument["dtype"]].numpy_name)
+    what, wanted = f"{argument['role']} '{argument['name']}'", np.dtype(DType[argument["dtype"]].numpy_name)
+    array = array_of(value, what)
     if list(array.shape) != argument["shape"]:
         there, here = ("x".join(map(str, s)) or "a scalar" for s in (array.shape, argument["shape"]))
-        raise UsageError(f"{argument['role']} '{argument['name']}' is {there}; the program was deployed for {here}")
+        raise UsageError(f"{what} is {there}; the program was deployed for {here}")
     if array.dtype.kind == "f" and wanted.kind != "f":
-        raise UsageError(f"{argument['role']} '{argument['name']}' is {array.dtype}; the program takes integers")
+        raise UsageError(f"{what} is {array.dtype}; the program takes integers")
     cast = np.ascontiguousarray(array, wanted)
     if wanted.kind != "f" and not np.array_equal(cast, array):
-        raise UsageError(f"{argument['role']} '{argument['name']}' has values that do not fit {wanted.name}")
+        raise UsageError(f"{what} has values that do not fit {wanted.name}")
     return cast
+
+
+def array_of(value: Any, what: str) -> Array:
+    """Real numbers; complex ones as pairs, as the program has them."""
+    try:
+        if isinstance(value, torch.Tensor):
+            plain = as_real(value.detach().cpu())
+            return (plain.float() if plain.dtype is torch.bfloat16 else plain).numpy()
+        array = np.asarray(value)
+    except (TypeError, ValueError, RuntimeError, NotImplementedError) as err:
+        raise UsageError(f"{what} cannot be read as numbers: {first_line(err)}") from err
+    if array.dtype.kind not in "fiub":
+        raise UsageError(f"{what} is of type {array.dtype}; the program takes real numbers")
+    return array
+
+
+def first_line(err: Exception) -> str:
+    return str(err).strip().partition("\n")[0]
+
+
+def number(value: Any, what: str) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError, RuntimeError) as err:
+        raise UsageError(f"{what} is {value!r:.60}; it must be a number") from err
 
 
 def pointer(array: Array) -> Any:

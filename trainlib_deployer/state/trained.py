@@ -15,7 +15,7 @@ import torch
 from golden.load import load_task
 from golden.precision import as_real, shaped_like
 from trainlib_deployer.errors import UsageError
-from trainlib_deployer.folder import read_plan
+from trainlib_deployer.folder import as_written, read_plan
 from trainlib_deployer.program.ir import STEP
 from trainlib_deployer.state.image import Values
 from trainlib_deployer.state.layout import Layout
@@ -51,10 +51,8 @@ class Known:
         return dict(torch.load(self.part("weights.pt"), weights_only=True))
 
     def part(self, name: str) -> Path:
-        path = self.folder / "model" / name
-        if not path.is_file():
-            raise UsageError(f"{self.folder} lacks model/{name}", remedy="deploy the model again")
-        return path
+        as_written(self.folder, [f"model/{name}"])
+        return self.folder / "model" / name
 
     @cached_property
     def trained(self) -> list[str]:
@@ -85,6 +83,8 @@ def module_state(known: Known, values: Values) -> State:
 
 def values_of(known: Known, state: Mapping[str, torch.Tensor], steps: int = 0) -> Values:
     """A module's state dict as the program has it after so many steps."""
+    if not isinstance(state, Mapping):
+        raise UsageError(f"the state dict is of type {type(state).__name__}")
     weights, state = tensors(known.weights), tensors(state)
     sizes = {p.name: p for p in known.layout.pieces if p.role != "state"}
     names = {known.spec["aliases"].get(n, n): n for n in weights}
@@ -101,7 +101,7 @@ def values_of(known: Known, state: Mapping[str, torch.Tensor], steps: int = 0) -
             raise UsageError(f"'{key}' is {there} in the state dict and {here} in the program")
         if name in sizes:
             counted = value - known.spec["counters"][key] * steps if key in known.spec["counters"] else value
-            given = as_real(counted).numpy()
+            given = as_real(counted.float() if counted.dtype is torch.bfloat16 else counted).numpy()
             found[name] = given.astype(sizes[name].numpy).reshape(sizes[name].shape)
             if given.dtype.kind in "iu" and not np.array_equal(found[name].reshape(given.shape), given):
                 raise UsageError(f"'{key}' has values that do not fit the program's {sizes[name].numpy}")

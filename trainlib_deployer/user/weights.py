@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import itertools
+import warnings
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -64,8 +65,9 @@ def matched(own: State, path: Path, may_miss: tuple[str, ...] = ()) -> tuple[Sta
         notes.append(f"weights: {few(kept)} keep their own values")
     dropped = set(kept) | {n for n in state if n not in own and matches(n, may_miss)}
     state = {n: v for n, v in state.items() if n not in dropped}
+    state = {n: v for n, v in state.items() if n in own or not is_extra(n)}
     missing = [n for n in own if n not in state and n not in kept]
-    without_counter = [n for n in missing if n.rpartition(".")[2] == COUNTER]
+    without_counter = [n for n in missing if n.rpartition(".")[2] == COUNTER or is_extra(n)]
     missing = [n for n in missing if n not in without_counter]
     refuse_misfits(path, own, state, missing)
     return {**{n: own[n] for n in (*kept, *without_counter)}, **state}, notes
@@ -108,7 +110,14 @@ def matches(name: str, patterns: tuple[str, ...]) -> bool:
 
 
 def fits(value: torch.Tensor | None, own: torch.Tensor) -> bool:
-    return value is not None and (is_lazy(own) or own.shape == value.shape)
+    if not isinstance(own, torch.Tensor):
+        return True
+    return isinstance(value, torch.Tensor) and (is_lazy(own) or own.shape == value.shape)
+
+
+def is_extra(name: str) -> bool:
+    """What get_extra_state of a module has put beside its tensors."""
+    return name.rpartition(".")[2] == "_extra_state"
 
 
 # ---- which dictionary of the file, under which names
@@ -132,8 +141,9 @@ def states(content: Any, place: str = "", depth: int = 0) -> Iterator[tuple[str,
     if not isinstance(content, Mapping) or depth > DEEPEST:
         return
     tensors = {k: v for k, v in content.items() if isinstance(k, str) and isinstance(v, torch.Tensor)}
-    if tensors and len(tensors) == len(content):
-        yield place, tensors
+    extra = {k: v for k, v in content.items() if isinstance(k, str) and is_extra(k)}
+    if tensors and content.keys() == {**tensors, **extra}.keys():
+        yield place, {**tensors, **extra}
     for key, value in content.items():
         if isinstance(key, str):
             yield from states(value, f"{place}.{key}" if place else key, depth + 1)
@@ -181,7 +191,8 @@ def reader(path: Path) -> Callable[[Path], Any]:
 
 
 def read_torch(path: Path) -> Any:
-    return torch.load(path, map_location="cpu", weights_only=True)
+    with warnings.catch_warnings(action="ignore"):  # of pickles that are damaged
+        return torch.load(path, map_location="cpu", weights_only=True)
 
 
 def read_npz(path: Path) -> State:
