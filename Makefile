@@ -21,7 +21,7 @@ $(VENV)/ready: constraints.txt setup.cfg pyproject.toml
 	touch $@
 
 demo: $(VENV)/ready
-	$(BIN)/trainlib-deploy --model examples/resnet8.py --cores 8 --l1 64k --l2 2M --out out/resnet8 --run host
+	$(BIN)/trainlib-deploy --model examples/resnet8.py --cores 8 --l1 64k --l2 2M --samples 1 --out out/resnet8 --run host
 
 # The tests build hundreds of projects, with the same kernels in most of them: ccache, where it is installed, compiles each once.
 test: lint

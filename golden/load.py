@@ -8,7 +8,9 @@ import json
 import random
 import sys
 from collections.abc import Iterator, Sequence
+from importlib.machinery import ModuleSpec
 from pathlib import Path
+from types import CodeType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -18,7 +20,7 @@ from torch.utils import _pytree as pytree
 
 from golden.borrow import unwrapped
 from golden.lightning import configured, has_own_step, understood
-from golden.script import compiled, found_loss
+from golden.script import LOSSES, compiled, found_loss, without_data
 from golden.task import Task
 
 
@@ -78,12 +80,15 @@ def from_file(path: Path, attribute: str) -> dict[str, Any]:
     """The model, and the loss, optimizer and scheduler (None: not given) of the user's file."""
     location = importlib.util.spec_from_file_location("net", path)
     assert location is not None
-    file = importlib.util.module_from_spec(location)
-    sys.modules["net"] = file
     with importable(path.parent), own_arguments(path):
-        seed()
-        code, _ = compiled(path.read_bytes(), str(path), [attribute])
-        exec(code, file.__dict__)
+        text, names = path.read_bytes(), (attribute, "optimizer", "scheduler", "loss", *LOSSES)
+        try:
+            file = executed(compiled(text, str(path), [attribute])[0], location)
+        except Exception as error:
+            try:  # the samples are stored: where the user's data is elsewhere, nothing but the model is asked for
+                file = executed(without_data(text, str(path), names), location)
+            except Exception:
+                raise error from None
         found = getattr(file, attribute)
         if not isinstance(found, nn.Module):
             seed()
@@ -94,6 +99,14 @@ def from_file(path: Path, attribute: str) -> dict[str, Any]:
     if optimizer is None and callable(getattr(module, "configure_optimizers", None)):
         optimizer, scheduler = configured(module)
     return {"module": module, "loss": loss, "optimizer": optimizer, "scheduler": scheduler}
+
+
+def executed(code: CodeType, location: ModuleSpec) -> ModuleType:
+    file = importlib.util.module_from_spec(location)
+    sys.modules["net"] = file
+    seed()
+    exec(code, file.__dict__)
+    return file
 
 
 @contextlib.contextmanager

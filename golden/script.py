@@ -30,6 +30,18 @@ def compiled(text: str | bytes, path: str, wanted: Iterable[str] = ()) -> tuple[
     return compile(tree, path, "exec", dont_inherit=True), filtered.lines
 
 
+def without_data(text: bytes, path: str, wanted: Iterable[str]) -> CodeType:
+    """The same without definitions that the `wanted` names and what is executed besides do not need."""
+    tree = ast.parse(text, path)
+    tree.body = Without(tree, WANTED | set(wanted)).kept(tree.body)
+    defining = [s for s in tree.body if isinstance(s, ast.Assign | ast.FunctionDef | ast.ClassDef)]
+    needed = set(wanted).union(*(loaded(s) for s in tree.body if s not in defining))
+    while more := {n for s in defining if stored(s) & needed for n in loaded(s)} - needed:
+        needed |= more
+    tree.body = [s for s in tree.body if s not in defining or stored(s) & needed]
+    return compile(tree, path, "exec", dont_inherit=True)
+
+
 class Without:
     """Goes through the statements of a file in order."""
 

@@ -52,6 +52,12 @@ def test_the_first_pages_of_the_readme(tmp_path: Path) -> None:
     )
     printed = typed(command, tmp_path)
     assert without_errors(shown[0]) == without_errors(printed)[-len(shown[0].splitlines()) :]
+    own = rest.partition("## Your own data")[2].partition("## And back")[0]
+    [commands] = re.findall(r"^```sh\n(.*?)^```$", own, re.MULTILINE | re.DOTALL)
+    [shown] = re.findall(
+        r"^```\n(.*?)^```$", own.partition("```sh\n")[2].partition("```\n")[2], re.MULTILINE | re.DOTALL
+    )
+    assert typed(commands, tmp_path).endswith(shown)
     back = rest.partition("## And back")[2].partition("## From Python")[0]
     [commands] = re.findall(r"^```sh\n(.*?)^```$", back, re.MULTILINE | re.DOTALL)
     assert "tensors after 40 updates" in typed(commands, tmp_path)
