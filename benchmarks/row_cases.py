@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from trainlib_deployer.kernels.winograd import Winograd
 from trainlib_deployer.ops.conv import Conv
 from trainlib_deployer.ops.conv_shape import ConvShape
 from trainlib_deployer.ops.matmul import MatMul
@@ -56,6 +57,14 @@ def convolution(channels: tuple[int, int], size: tuple[int, int], kernel: int, s
     return convolutions(name, channels, size, kernel, stride, pad)
 
 
+def winograd(channels: tuple[int, int], size: tuple[int, int], pad: int = 1) -> list[Case]:
+    return [
+        replace(c, title=f"{c.title}, Winograd", kind=replace(c.kind, winograd=Winograd()))
+        for c in convolution(channels, size, 3, 1, pad)
+        if isinstance(c.kind, Conv) and c.kind.direction != "bw_w"
+    ]
+
+
 def product(m: int, n: int, k: int, left: str = "mk", right: str = "kn", batch: int = 1) -> Case:
     """left and right name the axes as they lie, slowest first."""
     a = dense(batch, m, k, order=(0, 1, 2) if left == "mk" else (0, 2, 1))
@@ -103,6 +112,9 @@ CASES: tuple[Case, ...] = (
     *pools(8, 16, 3, 2, 1),
     *pools(24, 9, 3, 1, 1),
     *pools(32, 8, 8, 1, 0),
+    *winograd((16, 16), (16, 16)),
+    *winograd((32, 32), (8, 8)),
+    *winograd((8, 8), (8, 8), 0),
     product(32, 32, 32),
     product(32, 32, 32, right="nk"),
     product(32, 32, 32, left="km"),

@@ -19,11 +19,12 @@ typedef struct {
     int h, wd, ho, wo, kh, kw;
     int stride_h, stride_w, pad_h, pad_w, dil_h, dil_w;
     tl_pitch xp, yp;
-    int w_co, w_ci;  /* elements between output channels and between input channels of w */
-    int accumulate;  /* 1: add to what the written tensor holds (bias ignored); 0: overwrite */
-    int team;        /* there is scratch for so many cores, the others only meet them at barriers; 0: for all */
-    int packed_rows; /* bw_x: channels whose weights are packed at a time, a multiple of 4; 0: 16 */
-    void *scratch;   /* shared by all cores; the kernel's row says how many bytes */
+    int w_co, w_ci;   /* elements between output channels and between input channels of w */
+    int accumulate;   /* 1: add to what the written tensor holds (bias ignored); 0: overwrite */
+    int team;         /* there is scratch for so many cores, the others only meet them at barriers; 0: for all */
+    int packed_rows;  /* bw_x: channels whose weights are packed at a time, a multiple of 4; 0: 16 */
+    int chans, tiles; /* Winograd's: summed channels, and tiles of 2 x 2 outputs (a multiple of 4), at a time */
+    void *scratch;    /* shared by all cores; the kernel's row says how many bytes */
 } tl_conv2d;
 
 /* Channels whose weights an input gradient packs at a time: up to 16, fewer where they would not fit. */

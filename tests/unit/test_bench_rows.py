@@ -14,11 +14,12 @@ from trainlib_deployer.kernels.conv import CONV
 from trainlib_deployer.kernels.depthwise import DEPTHWISE
 from trainlib_deployer.kernels.matmul import MATMUL
 from trainlib_deployer.kernels.pool import POOL
+from trainlib_deployer.kernels.winograd import WINOGRAD
 
 
 def test_every_row_is_timed() -> None:
     pools = {r for r in POOL if "adaptive" not in r.symbol and "u16" not in r.symbol}
-    assert {t.row for t in timed([])} == {*CONV, *DEPTHWISE, *MATMUL, *pools}
+    assert {t.row for t in timed([])} == {*CONV, *DEPTHWISE, *MATMUL, *WINOGRAD, *pools}
 
 
 @pytest.mark.parametrize("bench", [bench_rows, bench_loops])

@@ -70,11 +70,12 @@ def channel_step(w: View) -> int:
 
 def depthwise(kind: Conv, _cores: int = 0) -> bool:
     s = kind.shape
-    return s.ci == 1 and s.co < 4 if kind.direction == "bw_w" else s.ci * s.co < 4
+    few = s.ci == 1 and s.co < 4 if kind.direction == "bw_w" else s.ci * s.co < 4
+    return few and kind.winograd is None
 
 
 def any_groups(kind: Conv, _cores: int) -> bool:
-    return not depthwise(kind)
+    return kind.winograd is None and not depthwise(kind)
 
 
 def pointwise(kind: Conv, _cores: int) -> bool:

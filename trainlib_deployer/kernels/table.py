@@ -12,10 +12,11 @@ from trainlib_deployer.kernels.matmul import MATMUL
 from trainlib_deployer.kernels.pool import POOL
 from trainlib_deployer.kernels.recurrent import RECURRENT
 from trainlib_deployer.kernels.row import Row
+from trainlib_deployer.kernels.winograd import WINOGRAD
 from trainlib_deployer.machine.costs import Costs
 from trainlib_deployer.program.ir import Kind, View
 
-ROWS: tuple[Row, ...] = (*MATMUL, *CONV, *DEPTHWISE, *POOL, *RECURRENT, *INDEX)
+ROWS: tuple[Row, ...] = (*MATMUL, *CONV, *WINOGRAD, *DEPTHWISE, *POOL, *RECURRENT, *INDEX)
 BY_OPERATION: dict[str, tuple[Row, ...]] = {
     name: tuple(r for r in ROWS if r.operation == name) for name in dict.fromkeys(r.operation for r in ROWS)
 }

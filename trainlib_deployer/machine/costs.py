@@ -66,6 +66,21 @@ class ConvCosts:
 
 
 @dataclass(frozen=True)
+class WinogradCosts:
+    """What Winograd's convolutions do, all rows of the transformed 4 x 4 together."""
+
+    start: float  # code that was at hand no more
+    step: float  # what is transformed and multiplied at a time: barriers, code fetched anew
+    weight: float  # to transform one kernel
+    input: float  # ... four tiles of one channel, side by side
+    output: float  # ... back
+    apart: float  # times that where tiles are in several rows
+    tile: float  # 16 products of 4 x 4 results
+    block: float  # ... more for each block of terms where sums are put aside or added up
+    term: float  # ... and for each term
+
+
+@dataclass(frozen=True)
 class LoopCosts:
     """Generated loops."""
 
@@ -137,6 +152,7 @@ class Costs:
     weight_gradient: PanelCosts
     product: ProductCosts
     conv: ConvCosts
+    winograd: WinogradCosts
     loop: LoopCosts
     scan: ScanCosts  # forward
     scan_back: ScanCosts

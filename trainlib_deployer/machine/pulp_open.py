@@ -20,6 +20,7 @@ from trainlib_deployer.machine.costs import (
     ScanCosts,
     TileCosts,
     UnpricedCosts,
+    WinogradCosts,
 )
 from trainlib_deployer.machine.machine import Cores, Link, Machine, Memory
 
@@ -101,6 +102,7 @@ COSTS = Costs(
         packed_weight=8,
         packed_block=180,
     ),
+    WinogradCosts(start=4500, step=1300, weight=115, input=480, output=500, apart=3.0, tile=2000, block=2500, term=521),
     LoopCosts(
         start=700,
         row=5,

@@ -14,6 +14,7 @@ import torch
 
 from trainlib_deployer.kernels import table
 from trainlib_deployer.kernels.conv import PACKED_ROWS, packed_rows
+from trainlib_deployer.kernels.winograd import TILE, Winograd, extents
 from trainlib_deployer.machine.costs import Costs
 from trainlib_deployer.ops import conv_tiles
 from trainlib_deployer.ops.build import Builder
@@ -36,10 +37,16 @@ class Conv(Cuttable[Cut], Leading, Frugal, Priced):
     accumulate: bool = False  # add to what is there already
     team: int = 0  # cores that work, with scratch for each; 0: all
     most_rows: int = PACKED_ROWS  # bw_x: channels whose weights are packed at a time
+    winograd: Winograd | None = None  # by this algorithm, or directly
 
     @property
     def name(self) -> str:
         return f"conv2d_{self.direction}"
+
+    @property
+    def row_grain(self) -> int:
+        """Tiles begin at a multiple of so many rows."""
+        return TILE if self.winograd else 1
 
     def macs(self) -> int:
         return self.shape.macs()
@@ -48,6 +55,9 @@ class Conv(Cuttable[Cut], Leading, Frugal, Priced):
         return table.scratch(self, cores)
 
     def leaner(self, cores: int) -> Iterator[Conv]:
+        if self.winograd:
+            yield from (replace(self, winograd=w) for w in self.winograd.leaner(*extents(self)))
+            return
         slim: Conv = self
         if self.direction == "bw_x":
             for rows in range(packed_rows(self.shape.ci, PACKED_ROWS) - GRAIN, 0, -GRAIN):

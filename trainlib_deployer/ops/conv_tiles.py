@@ -42,6 +42,9 @@ class Convolution(Protocol):
     @property
     def shape(self) -> ConvShape: ...
 
+    @property
+    def row_grain(self) -> int: ...
+
     def tile(self, shape: ConvShape, accumulate: bool = False) -> Kind: ...
 
 
@@ -52,7 +55,7 @@ def cuts(kind: Convolution) -> Iterator[list[Cut]]:
         return
     own, rows = (s.co, s.ho) if kind.direction == "fw" else (s.ci, s.h)
     for samples in sample_sizes(s.n):
-        for r in sizes(rows) if samples in (1, s.n) else [rows]:
+        for r in sizes(rows, kind.row_grain) if samples in (1, s.n) else [rows]:
             for groups, channels in channel_sizes(s.groups, own):
                 yield from both_orders(s, own, (samples, groups, channels), ranges(rows, r))
 

@@ -1,0 +1,129 @@
+"""Convolutions by Winograd's F(2x2, 3x3): transforms, and products of channels x tiles in between.
+
+Tiles of 2 x 2 outputs take 16 multiplications instead of 36. Which operations are done like this follows from their
+shapes alone, because it decides the bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from trainlib_deployer.kernels.conv import fields as direct_fields
+from trainlib_deployer.kernels.conv import row
+from trainlib_deployer.kernels.panels import BLOCK
+from trainlib_deployer.kernels.row import BLOCKS, Fields, Grain, Row
+from trainlib_deployer.machine.costs import Costs
+from trainlib_deployer.program.call import Operand
+
+if TYPE_CHECKING:
+    from trainlib_deployer.ops.conv import Conv
+
+ARITHMETIC = f"Winograd's F(2x2, 3x3), {BLOCKS}"
+TILE = 2  # rows and columns of outputs
+DIRECT = 2.2  # instructions a multiply-add of the definition
+ELEMENTS = 4  # of a row of the transformed 4 x 4, which is what is worked on at a time
+
+
+@dataclass(frozen=True)
+class Winograd:
+    """What is transformed at a time; none of it changes a bit."""
+
+    rows: int = 64  # channels of the outputs
+    tiles: int = 32
+    chans: int = 1 << 16  # channels of the sums: all of them, a multiple of 64, or a part of 64
+
+    def leaner(self, rows: int, tiles: int, chans: int) -> Iterator[Winograd]:
+        """For an operation of these extents, less and less scratch: every transform is then done more often."""
+        slim = Winograd(min(self.rows, up(rows)), min(self.tiles, up(tiles)), min(self.chans, chans))
+        while slim.tiles > 8:
+            yield (slim := replace(slim, tiles=up(slim.tiles // 2)))
+        while slim.rows > 8:
+            yield (slim := replace(slim, rows=up(slim.rows // 2)))
+        while slim.chans > 8:
+            less = BLOCK if slim.chans > BLOCK else 1 << (slim.chans - 1).bit_length() - 1
+            yield (slim := replace(slim, chans=less))
+        if slim.rows > 4 or slim.tiles > 4:
+            yield replace(slim, rows=4, tiles=4)
+
+
+def up(extent: int) -> int:
+    """To whole panels."""
+    return -(-extent // 4) * 4
+
+
+def extents(kind: Conv) -> tuple[int, int, int]:
+    """Channels of the outputs, tiles, channels of the sums."""
+    s = kind.shape
+    rows, (high, wide), chans = (s.co, (s.ho, s.wo), s.ci) if kind.direction == "fw" else (s.ci, (s.h, s.w), s.co)
+    return rows, s.n * -(-high // TILE) * -(-wide // TILE), chans
+
+
+def at_a_time(kind: Conv) -> Winograd:
+    """No more than there is."""
+    assert kind.winograd is not None
+    w, (rows, tiles, chans) = kind.winograd, extents(kind)
+    return Winograd(min(w.rows, up(rows)), min(w.tiles, up(tiles)), min(w.chans, chans))
+
+
+def fields(kind: Conv, reads: list[Operand], writes: list[Operand], scratch: str) -> Fields:
+    chunk = at_a_time(kind)
+    own = {"packed_rows": chunk.rows, "chans": chunk.chans, "tiles": chunk.tiles}
+    return [*((n, v) for n, v in direct_fields(kind, reads, writes, scratch) if n not in own), *own.items()]
+
+
+def takes(kind: Conv, _cores: int) -> bool:
+    return kind.winograd is not None
+
+
+def scratch(kind: Conv, _cores: int) -> int:
+    """Transformed weights, inputs, and their products; these twice where sums of several blocks go on."""
+    chunk, (_, _, chans) = at_a_time(kind), extents(kind)
+    sums = 2 if chunk.chans < BLOCK < chans else 1
+    floats = (chunk.rows + chunk.tiles) * chunk.chans + sums * chunk.rows * chunk.tiles
+    return 4 * ELEMENTS * floats
+
+
+def apart(kind: Conv) -> float:
+    """The share of panels whose tiles are in several rows of an image."""
+    s = kind.shape
+    wide = -(-(s.wo if kind.direction == "fw" else s.w) // TILE)
+    return 0.0 if wide % 4 == 0 else min(3 / wide, 1.0)
+
+
+def cycles(kind: Conv, cores: int, costs: Costs) -> float:
+    """Inputs are transformed for each turn of channels of the outputs, weights once where they are all there."""
+    c, chunk, (rows, tiles, chans), groups = costs.winograd, at_a_time(kind), extents(kind), kind.shape.groups
+    turns, panels, fours = -(-rows // chunk.rows), -(-tiles // 4), -(-min(rows, chunk.rows) // 4)
+    steps, blocks = -(-tiles // chunk.tiles), -(-chans // min(chunk.chans, BLOCK))
+    scattered = 1 + (c.apart - 1) * apart(kind)
+    weights = -(-rows * chans // cores) * c.weight * (1 if chunk.chans == chans else steps)
+    inputs = turns * -(-panels * chans // cores) * c.input * scattered
+    outputs = -(-panels * rows // cores) * c.output * scattered
+    units = turns * steps * -(-4 * min(panels, chunk.tiles // 4) * fours // cores) / 4
+    products = units * (c.tile + c.term * chans + (c.block * blocks if blocks > 1 else 0))
+    around = 4 * turns * steps * -(-chans // chunk.chans) * c.step
+    return c.start + groups * (weights + inputs + outputs + products + around)
+
+
+def pays(kind: Conv) -> bool:
+    """Whether a convolution of this shape takes fewer instructions like this than directly, by a fifth: counted on
+    RISC-V, and the same on every machine, because it decides the bits."""
+    s, (rows, tiles, chans) = kind.shape, extents(kind)
+    if (s.kh, s.kw, s.stride, s.dilation) != (3, 3, (1, 1), (1, 1)) or kind.direction == "bw_w":
+        return False
+    panels, fours = -(-tiles // 4), -(-rows // 4)
+    scattered = 1 + 2 * apart(kind)
+    transforms = 84 * rows * chans + 350 * scattered * panels * (rows + chans)
+    products = panels * fours * (1000 + 440 * chans)
+    return s.groups * (20_000 + transforms + products) < 0.8 * DIRECT * s.macs()
+
+
+def winograd(name: str) -> Row:
+    more = {"takes": takes, "scratch": scratch, "cycles": cycles, "split": "elements x channels x tiles"}
+    made = row("winograd", name, grain=Grain(4, 4, BLOCK), arithmetic=ARITHMETIC, **more)
+    return replace(made, fields=fields)
+
+
+WINOGRAD = (winograd("fw_winograd"), winograd("bw_x_winograd"))
