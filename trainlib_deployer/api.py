@@ -25,7 +25,7 @@ from trainlib_deployer.folder import check_writable, default_folder, read_plan
 from trainlib_deployer.frames import frame
 from trainlib_deployer.machine.targets import resolve
 from trainlib_deployer.notebook.picture import memory_map
-from trainlib_deployer.options import SAVED, Options, check_inference
+from trainlib_deployer.options import ARITHMETICS, SAVED, Options, check_inference
 from trainlib_deployer.pipeline import deploy_user_model
 from trainlib_deployer.plan.plan import Plan
 from trainlib_deployer.run.session import Session
@@ -113,6 +113,7 @@ def deploy(
     accumulate: int = 1,
     samples: int | None = None,
     saved: str = "fp32",
+    arithmetic: str = "fastest",
     clip_grad_norm: float | None = None,
     clip_grad_value: float | None = None,
     scheduler: Any = None,
@@ -128,10 +129,12 @@ def deploy(
     check_arguments(model, target, name, say, steps=steps, accumulate=accumulate, samples=samples, batch=batch)
     if saved not in SAVED:
         raise UsageError(f"saved is {saved!r}; it must be one of {', '.join(SAVED)}")
+    if arithmetic not in ARITHMETICS:
+        raise UsageError(f"arithmetic is {arithmetic!r}; it must be one of {', '.join(ARITHMETICS)}")
     check_inference(inference, batch, accumulate, saved)
     clean = identifier(name or type(model).__name__)
     folder = default_folder(clean, inference) if out is None else path_of(out, "out")
-    options = Options(resolve(target, cores, l1, l2), folder, steps, accumulate, saved=saved)
+    options = Options(resolve(target, cores, l1, l2), folder, steps, accumulate, saved=saved, arithmetic=arithmetic)
     check_writable(folder)
     parts = Parts(
         name=clean,

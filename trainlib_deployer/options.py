@@ -9,6 +9,7 @@ from trainlib_deployer.errors import UsageError
 from trainlib_deployer.machine.machine import Machine
 
 SAVED = ("fp32", "fp16")
+ARITHMETICS = ("fastest", "direct")
 
 
 @dataclass(frozen=True)
@@ -19,6 +20,7 @@ class Options:
     accumulate: int = 1  # samples an update: their gradients are averaged
     dtype: str = "fp32"
     saved: str = "fp32"  # how tensors lie in memory that the forward pass keeps for the backward pass
+    arithmetic: str = "fastest"  # direct: no convolution by Winograd's algorithm
     force: bool = False  # write even where the graph and eager PyTorch disagree
 
 

@@ -68,7 +68,7 @@ def deploy_user_model(user: UserModel, options: Options, say: Say = lambda line:
     say(f"capturing {step}")
     captured, eager = captured_and_checked(user)
     say("lowering")
-    program = passes.run(lower(user, captured, options.accumulate))
+    program = passes.run(lower(user, captured, options.accumulate), passes_for(options))
     say("planning memory")
     project, image = beside_build(program, user, options, say)
     planned = project.plan.beside(image)
@@ -88,6 +88,10 @@ def deploy_user_model(user: UserModel, options: Options, say: Say = lambda line:
         write_model_files(user, folder / "model", options.accumulate, used, batches)
         write_golden_model(folder / "golden")
     return Deployed(planned, options.out)
+
+
+def passes_for(options: Options) -> tuple[passes.Pass, ...]:
+    return passes.DIRECT if options.arithmetic == "direct" else passes.DEFAULT
 
 
 def beside_build(program: Program, user: UserModel, options: Options, say: Say) -> tuple[Project, Image | None]:

@@ -23,7 +23,7 @@ from trainlib_deployer.cli.weights_command import weights_command
 from trainlib_deployer.errors import DeployError, UsageError
 from trainlib_deployer.folder import check_writable, default_folder, read_plan
 from trainlib_deployer.machine.targets import DEFAULT, TARGETS, resolve
-from trainlib_deployer.options import SAVED, Options, check_inference
+from trainlib_deployer.options import ARITHMETICS, SAVED, Options, check_inference
 from trainlib_deployer.report.folder import note_verdict
 from trainlib_deployer.version import __version__
 
@@ -107,6 +107,7 @@ def usage_message(err: click.ClickException) -> str:
 )
 @click.option("--dtype", type=click.Choice(DTYPES), default="fp32", help="Arithmetic.  [fp32]")
 @click.option("--saved", type=click.Choice(SAVED), default="fp32", help="Activations kept for the backward.  [fp32]")
+@click.option("--arithmetic", type=click.Choice(ARITHMETICS), default="fastest", help="Direct: no Winograd.  [fastest]")
 @click.option("--inference", is_flag=True, help="The forward pass alone, as after model.eval().")
 @click.option("--batch", metavar="N", type=click.IntRange(min=1), help="With --inference: its batch.  [the example's]")
 @click.option("--run", "run_on", type=click.Choice(BACKENDS), help="Then build, run and verify there.")
@@ -144,6 +145,7 @@ def deploy_command(
     samples: int | None,
     dtype: str,
     saved: str,
+    arithmetic: str,
     inference: bool,
     batch: int | None,
     run_on: str | None,
@@ -174,7 +176,7 @@ def deploy_command(
         note(line)
     folder = out if out is not None else default_folder(user.name, inference)
     check_writable(folder)
-    options = Options(machine, folder, steps, accumulate, dtype, saved, force)
+    options = Options(machine, folder, steps, accumulate, dtype, saved, arithmetic, force)
     with contextlib.redirect_stdout(sys.stderr):  # what the user's forward prints is not a result
         pipeline.deploy_user_model(user, options, say)
     print_summary(folder, read_plan(folder))

@@ -147,7 +147,8 @@ def traffic_json(plan: Plan) -> dict[str, float]:
 
 def op_json(index: int, op: Op, plan: Plan, direct: Direct | None) -> dict[str, Any]:
     tiling = plan.tilings.get(index)
-    kernels = [r.symbol for r in rows_of(plan, index)]
+    rows = rows_of(plan, index)
+    kernels = [r.symbol for r in rows]
     return {
         "index": index,
         "name": op.name,
@@ -158,6 +159,7 @@ def op_json(index: int, op: Op, plan: Plan, direct: Direct | None) -> dict[str, 
         "source": source_text(op.source),
         "kernel": kernels[0] if kernels else "loop",
         "kernels": kernels,
+        "arithmetic": rows[0].arithmetic if rows else "",
         "cycles": round(op_cycles(plan, index)),  # estimated, of the slowest core
         "macs": op.kind.macs(),
         "tiles": tiling.count if tiling else 1,

@@ -101,7 +101,8 @@ class Deploy(Magics):
                 folder = given["out"] or default_folder(user.name, given["inference"])
                 check_writable(folder)
                 progress = Progress()
-                options = Options(machine, folder, given["steps"], given["accumulate"], saved=given["saved"])
+                kept = {name: given[name] for name in ("saved", "arithmetic")}
+                options = Options(machine, folder, given["steps"], given["accumulate"], **kept)
                 made = run_stages(user, options, progress)
             shell.user_ns["deployment"] = made
             if given["run_on"]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from trainlib_deployer.passes.choose_winograd import choose_winograd
 from trainlib_deployer.passes.coalesce import coalesce
 from trainlib_deployer.passes.drop_dead import drop_dead
 from trainlib_deployer.passes.early_masks import early_masks
@@ -27,7 +28,9 @@ DEFAULT: tuple[Pass, ...] = (
     coalesce,  # neighbouring dimensions that step as one
     reorder,  # the backward pass in the order that needs the least memory
     early_masks,  # signs instead of activations where that lowers the peak
+    choose_winograd,  # convolutions with fewer multiplications
 )
+DIRECT = tuple(step for step in DEFAULT if step is not choose_winograd)  # every multiplication of the definition
 
 
 def run(program: Program, passes: tuple[Pass, ...] = DEFAULT) -> Program:

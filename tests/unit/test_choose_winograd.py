@@ -1,0 +1,47 @@
+"""Which convolutions are done by Winograd's algorithm."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+
+from trainlib_deployer import deploy, passes
+from trainlib_deployer.errors import UsageError
+from trainlib_deployer.kernels.winograd import pays
+from trainlib_deployer.ops.conv import Conv
+from trainlib_deployer.ops.conv_shape import ConvShape
+
+SHAPE = ConvShape(1, 1, 16, 16, 32, 31, 32, 31, 3, 3, (1, 1), (1, 1), (1, 1))
+
+
+def test_where_it_pays() -> None:
+    assert pays(Conv("fw", SHAPE))
+    assert pays(Conv("bw_x", replace(SHAPE, groups=2, n=2)))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"kh": 5, "ho": 30},
+        {"kw": 1, "wo": 33},
+        {"stride": (2, 1), "ho": 16},
+        {"dilation": (1, 2), "wo": 29},
+        {"ci": 3},  # transforms take too long for so few terms
+        {"h": 3, "w": 3, "ho": 3, "wo": 3},
+    ],
+    ids=str,
+)
+def test_where_not(change: dict[str, int]) -> None:
+    assert not pays(Conv("fw", replace(SHAPE, **change)))
+
+
+def test_direct_is_all_but_that() -> None:
+    assert {p.__name__ for p in passes.DEFAULT} - {p.__name__ for p in passes.DIRECT} == {"choose_winograd"}
+
+
+def test_an_unknown_arithmetic_is_refused() -> None:
+    with pytest.raises(UsageError, match="arithmetic is 'exact'; it must be one of fastest, direct"):
+        deploy(nn.Linear(2, 2), torch.zeros(1, 2), loss=nn.MSELoss(), arithmetic="exact")
