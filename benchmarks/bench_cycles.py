@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from trainlib_deployer.check.verify import read_plan
+from trainlib_deployer.folder import read_plan
 from trainlib_deployer.machine.targets import resolve
 from trainlib_deployer.options import Options
 from trainlib_deployer.pipeline import deploy_user_model

@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from trainlib_deployer.check.verify import read_plan
+from trainlib_deployer.folder import read_plan
 from trainlib_deployer.machine.targets import resolve
 from trainlib_deployer.options import Options
 from trainlib_deployer.pipeline import deploy_user_model

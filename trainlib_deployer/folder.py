@@ -19,6 +19,7 @@ MADE_LATER = ("build", "BUILD", "golden.npz", "__pycache__")  # what running the
 FOR_PEOPLE = ("README.md", "report.html", "golden")  # no run needs them
 TOOL = "trainlib-deploy"
 AGAIN = "deploy the model again"
+PLAN = "plan.json"
 
 
 def default_folder(name: str, inference: bool) -> Path:
@@ -83,8 +84,9 @@ def written_by_us(folder: Path) -> bool:
 
 
 def stored_plan(folder: Path) -> Any:
+    """plan.json as it is; None where it cannot be read."""
     try:
-        return json.loads((folder / "plan.json").read_text())
+        return json.loads((folder / PLAN).read_text())
     except (OSError, ValueError, RecursionError):
         return None
 
@@ -99,12 +101,12 @@ def read_plan(folder: Path) -> dict[str, Any]:
         raise UsageError(f"there is no folder {folder}")
     if not folder.is_dir():
         raise UsageError(f"{folder} is a file, not a folder")
-    if not (folder / "plan.json").is_file():
-        raise UsageError(f"{folder} is not a folder written by trainlib-deploy: it has no plan.json")
+    if not (folder / PLAN).is_file():
+        raise UsageError(f"{folder} is not a folder written by trainlib-deploy: it has no {PLAN}")
     plan = stored_plan(folder)
     if not is_plan(plan):
-        raise UsageError(f"{folder} is not a folder written by trainlib-deploy: its plan.json is damaged or not ours")
-    as_written(folder, ["plan.json"])
+        raise UsageError(f"{folder} is not a folder written by trainlib-deploy: its {PLAN} is damaged or not ours")
+    as_written(folder, [PLAN])
     return dict(plan)
 
 

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define MOST_CORES 64
+#define MOST_THREADS 64
 
 __thread int tl_host_core;
 int tl_host_cores = 1;
@@ -38,11 +38,11 @@ static void check(int failed, const char *what)
 
 void tl_cluster_run(int cores, tl_fn fn, void *arg, void *stacks, size_t stack_bytes)
 {
-    pthread_t threads[MOST_CORES];
-    member members[MOST_CORES];
+    pthread_t threads[MOST_THREADS];
+    member members[MOST_THREADS];
     (void)stacks;
     (void)stack_bytes;
-    check(cores < 1 || cores > MOST_CORES, "team size");
+    check(cores < 1 || cores > MOST_THREADS, "team size");
     tl_host_cores = cores;
     check(pthread_barrier_init(&tl_host_barrier, 0, (unsigned)cores), "barrier");
     for (int i = 0; i < cores; i++)

@@ -177,13 +177,12 @@ static void push_row(tl_dma_t *transfer, side at, size_t bytes)
     }
 }
 
-enum { MOST_CORES = 16 };
-static uint32_t moved[MOST_CORES]; /* counted for profiles only */
+static uint32_t moved[TL_MOST_CORES]; /* counted for profiles only */
 
 uint32_t tl_dma_bytes(void)
 {
     uint32_t sum = 0;
-    for (int core = 0; core < MOST_CORES; core++)
+    for (int core = 0; core < TL_MOST_CORES; core++)
         sum += moved[core];
     return sum;
 }

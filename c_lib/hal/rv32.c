@@ -20,9 +20,9 @@ static struct {
     char *stacks;
     size_t stack_bytes;
 } job;
-static volatile uint32_t started[MOST_CORES],
-    finished[MOST_CORES]; /* one writer a word: no atomic instructions needed */
-static volatile uint32_t arrived[MOST_CORES], released;
+static volatile uint32_t started[EMULATED_CORES],
+    finished[EMULATED_CORES]; /* one writer a word: no atomic instructions needed */
+static volatile uint32_t arrived[EMULATED_CORES], released;
 static size_t deepest_stack, stack_size;
 
 void tl_exit(int code)
@@ -94,7 +94,7 @@ __attribute__((noreturn, used)) void tl_rv32_core(int core)
 {
     uint32_t seen = 0;
     tl_rv32_raise_walls();
-    while (core >= MOST_CORES)
+    while (core >= EMULATED_CORES)
         __asm__ volatile("wfi");
     for (;;) {
         while (started[core] == seen)
@@ -134,7 +134,7 @@ static void measure_stacks(int cores)
 
 void tl_cluster_run(int cores, tl_fn fn, void *arg, void *stacks, size_t stack_bytes)
 {
-    if (cores < 1 || cores > MOST_CORES)
+    if (cores < 1 || cores > EMULATED_CORES)
         tl_rv32_fail("this machine has 1 to 8 cores");
     if (stack_bytes % 16 || (uintptr_t)stacks % 16)
         tl_rv32_fail("stacks must be aligned to 16 bytes");

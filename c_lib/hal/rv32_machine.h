@@ -3,7 +3,7 @@
 #define RV32_MACHINE_H
 #include "tl_hal.h"
 
-enum { MOST_CORES = 8 };
+enum { EMULATED_CORES = 8 };
 
 #define WAKE ((volatile uint32_t *)0x02000000) /* one word a hart: its pending software interrupt */
 #define FENCE() __asm__ volatile("fence rw, rw" ::: "memory")

@@ -11,6 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define TL_MOST_CORES 16 /* of a team */
+
 #if defined(TL_HAL_PULP)
 #include "hal_pulp.h"
 #elif defined(TL_HAL_RV32)

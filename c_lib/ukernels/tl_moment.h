@@ -2,15 +2,15 @@
  *
  * Cores share the batch*hidden units of a step and meet at a barrier between steps. Backward, a unit's gradient is a
  * sum over the rows of w, of the step that was done before, down the unit's column. Sums run in index order from zero
- * in blocks of at most 64; the blocks add up in order, and the rest of the terms joins at the end. */
+ * in blocks of at most TL_KC; the blocks add up in order, and the rest of the terms joins at the end. */
 #ifndef TL_MOMENT_H
 #define TL_MOMENT_H
+#include "tl_block.h"
 #include "tl_math.h"
 #include "tl_recurrent.h"
 
 #define INLINE static inline __attribute__((always_inline))
 #define APART static __attribute__((noinline, unused)) /* called once per gate: one copy of the code is enough */
-#define BLOCK 64
 
 /* What the units of one sample see at one moment. */
 typedef struct {
@@ -66,9 +66,9 @@ INLINE void add_to(float *total, const float *s, int count)
 INLINE void add_rows(const float *w, int pitch, const float *v, int n, int count, float *total)
 {
     lines row = {w, w + pitch, w + 2 * pitch, w + (count - 1) * pitch};
-    for (int left = n; left > 0; left -= BLOCK) {
+    for (int left = n; left > 0; left -= TL_KC) {
         float s[4] = {0.0f, 0.0f, 0.0f, 0.0f};
-        int k = smaller(left, BLOCK);
+        int k = smaller(left, TL_KC);
         for (; k >= 4; k -= 4) {
             take(s, &row, 0, v[0], count);
             take(s, &row, 1, v[1], count);
@@ -89,7 +89,7 @@ INLINE void add_rows(const float *w, int pitch, const float *v, int n, int count
 INLINE void add_line(const float *w, int pitch, const float *v, int n, float *total)
 {
     for (int k = 0; k < n;) {
-        const int end = smaller(k + BLOCK, n);
+        const int end = smaller(k + TL_KC, n);
         float s = 0.0f;
         for (; k < end; k++)
             s = tl_fmaf(w[k * pitch], v[k], s);
@@ -101,9 +101,9 @@ INLINE void add_line(const float *w, int pitch, const float *v, int n, float *to
 INLINE void add_columns(const float *w, int pitch, const float *v, int n, float *total)
 {
     lines column = {w, w + 1, w + 2, w + 3};
-    for (int left = n; left > 0; left -= BLOCK) {
+    for (int left = n; left > 0; left -= TL_KC) {
         float s[4] = {0.0f, 0.0f, 0.0f, 0.0f};
-        int k = smaller(left, BLOCK);
+        int k = smaller(left, TL_KC);
         for (; k >= 2; k -= 2) {
             take(s, &column, 0, v[0], 4);
             take(s, &column, pitch, v[1], 4);

@@ -10,9 +10,9 @@ INLINE float add_row(const float *x, int n, float total)
         return total + (x[0] + x[1]);
     if (n == 3)
         return total + (x[0] + x[1] + x[2]);
-    for (int from = 0; from < n; from += BLOCK) {
+    for (int from = 0; from < n; from += TL_KC) {
         float sum = x[from];
-        int to = smaller(n, from + BLOCK);
+        int to = smaller(n, from + TL_KC);
         for (int i = from + 1; i < to; i++)
             sum += x[i];
         total += sum;

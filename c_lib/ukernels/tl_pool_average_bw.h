@@ -11,8 +11,8 @@ INLINE void shared_row(strip s, axis columns, const float *g, int count, recipro
     for (int ix = s.from; ix < s.to; ix++) {
         float total = s.add ? s.x[ix] : 0.0f;
         cover_next(&s.c, &columns, ix);
-        for (int first = s.c.first; first < s.c.last; first += BLOCK) {
-            int last = smaller(s.c.last, first + BLOCK);
+        for (int first = s.c.first; first < s.c.last; first += TL_KC) {
+            int last = smaller(s.c.last, first + TL_KC);
             float sum = 0.0f;
             for (int ox = first; ox < last; ox++) {
                 if (!even)

@@ -28,8 +28,8 @@ INLINE void won_row(strip s, axis columns, const float *g, const void *taps, int
     for (int ix = s.from; ix < s.to; ix++) {
         float total = s.add ? s.x[ix] : 0.0f;
         cover_next(&s.c, &columns, ix);
-        for (int first = s.c.first; first < s.c.last; first += BLOCK) {
-            int last = smaller(s.c.last, first + BLOCK), near = ix - start_of(&columns, first);
+        for (int first = s.c.first; first < s.c.last; first += TL_KC) {
+            int last = smaller(s.c.last, first + TL_KC), near = ix - start_of(&columns, first);
             float sum = 0.0f;
             for (int ox = first; ox < last; ox++, near -= columns.stride) {
                 int kx = plain ? near : tap_of(&columns, ix, start_of(&columns, ox));

@@ -9,12 +9,12 @@
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC optimize("no-schedule-insns") /* which would move loads up until the registers run out */
 #endif
+#include "tl_block.h"
 #include "tl_hal.h"
 
 /* Keeps the compiler from walking an operand with a pointer for each unrolled step: there are no registers for that. */
 #define TL_ONE_POINTER(p) __asm__("" : "+r"(p));
 
-#define TL_KC 64
 #define TL_PANEL (TL_KC * 4) /* floats of a packed operand panel [TL_KC][4] */
 
 /* Where the tiles of a panel of four output columns go. Row i, column j is c[i*c_m + c_n[j]]; init likewise. */

@@ -2,16 +2,16 @@
  *
  * Cores share the written elements evenly, cut anywhere in a row. A gradient gathers, for each input element, over the
  * windows that contain it; where windows do not overlap, it runs along them instead. Sums go along a row of the window
- * (or of windows) from zero, in blocks of at most 64; the blocks add up in order. */
+ * (or of windows) from zero, in blocks of at most TL_KC; the blocks add up in order. */
 #ifndef TL_WINDOW_H
 #define TL_WINDOW_H
+#include "tl_block.h"
 #include "tl_pool.h"
 #include "tl_promise.h"
 
 #define INLINE static inline __attribute__((always_inline))
 /* Inner loops: a function of their own keeps them in registers; literals reach them, as a kernel calls each once. */
 #define APART static __attribute__((noinline, unused))
-#define BLOCK 64
 
 /* Rows or columns of the planes, and how windows lie on them. */
 typedef struct {

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from trainlib_deployer.api import Deployment, deploy
-from trainlib_deployer.check.verify import read_plan
+from trainlib_deployer.folder import read_plan
 from trainlib_deployer.machine.targets import DEFAULT, TARGETS
 from trainlib_deployer.plan import tiled
 from trainlib_deployer.plan.chains import chained

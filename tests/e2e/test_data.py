@@ -12,8 +12,8 @@ import torch
 from torch import nn
 
 from trainlib_deployer.api import deploy
-from trainlib_deployer.check.verify import read_plan
 from trainlib_deployer.errors import UsageError
+from trainlib_deployer.folder import read_plan
 from trainlib_deployer.state.image import decode
 from trainlib_deployer.state.layout import Layout
 

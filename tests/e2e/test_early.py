@@ -16,7 +16,7 @@ from torch import nn
 
 from tests.e2e.simulators import SIMULATORS, needs
 from trainlib_deployer.api import Deployment, deploy
-from trainlib_deployer.check.verify import read_plan
+from trainlib_deployer.folder import read_plan
 from trainlib_deployer.run.host import Host
 
 STUBS = Path(__file__).resolve().parents[1] / "stubs" / "pulp"

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.conftest import CORE, EXAMPLES, deploy_example
-from trainlib_deployer.check.verify import Verification, read_plan
+from trainlib_deployer.check.verify import Verification
+from trainlib_deployer.folder import read_plan
 from trainlib_deployer.run.host import Host
 from trainlib_deployer.run.record import read_record
 

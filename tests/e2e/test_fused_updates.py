@@ -14,7 +14,7 @@ from torch import nn
 
 from trainlib_deployer import passes
 from trainlib_deployer.api import Deployment, deploy
-from trainlib_deployer.check.verify import read_plan
+from trainlib_deployer.folder import read_plan
 from trainlib_deployer.passes.fuse_updates import fuse_updates
 from trainlib_deployer.program.ir import Role
 from trainlib_deployer.run.host import Host

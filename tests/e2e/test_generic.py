@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from tests.e2e.conftest import deploy_example
-from trainlib_deployer.check.verify import read_plan
+from trainlib_deployer.folder import read_plan
 
 
 def test_everything_lives_in_the_only_memory(project: Path) -> None:

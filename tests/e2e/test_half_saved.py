@@ -12,7 +12,8 @@ import torch
 from torch import nn
 
 from trainlib_deployer.api import Deployment, deploy
-from trainlib_deployer.check.verify import read_plan, verify
+from trainlib_deployer.check.verify import verify
+from trainlib_deployer.folder import read_plan
 from trainlib_deployer.run.host import Host
 from trainlib_deployer.run.record import read_record
 

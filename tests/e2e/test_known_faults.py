@@ -15,9 +15,10 @@ from torch import nn
 
 from golden import compare
 from trainlib_deployer.api import Deployment, deploy
-from trainlib_deployer.check.verify import judge, read_plan, verify
+from trainlib_deployer.check.verify import judge, verify
 from trainlib_deployer.cli.main import cli
 from trainlib_deployer.errors import ToolMissing, VerificationFailed
+from trainlib_deployer.folder import read_plan
 from trainlib_deployer.run.host import Host
 from trainlib_deployer.run.qemu import Qemu
 from trainlib_deployer.run.record import read_record

@@ -13,11 +13,11 @@ from torch import nn
 
 from trainlib_deployer.api import Deployment, deploy
 from trainlib_deployer.check.certificate import CertificateError, check_folder
-from trainlib_deployer.check.verify import read_plan
 from trainlib_deployer.emit.addresses import Addresses
 from trainlib_deployer.emit.listed import listed
 from trainlib_deployer.emit.loops import LoopLibrary
 from trainlib_deployer.errors import DoesNotFit
+from trainlib_deployer.folder import read_plan
 from trainlib_deployer.machine.machine import Machine
 from trainlib_deployer.machine.targets import TARGETS
 from trainlib_deployer.plan.cycles import transfer_cycles

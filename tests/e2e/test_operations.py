@@ -18,7 +18,7 @@ from tests.e2e import random_cases, spectral_cases
 from tests.e2e.operation_cases import CASES, Case, by_group
 from tests.suites.subjects import weighted
 from trainlib_deployer.api import Deployment, deploy
-from trainlib_deployer.check.verify import read_plan
+from trainlib_deployer.folder import read_plan
 from trainlib_deployer.program.expr import C_FORM
 from trainlib_deployer.run.record import read_record
 

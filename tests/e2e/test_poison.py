@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.conftest import deploy_example
-from trainlib_deployer.check.verify import read_plan
 from trainlib_deployer.errors import VerificationFailed
+from trainlib_deployer.folder import read_plan
 from trainlib_deployer.run.host import Host
 from trainlib_deployer.run.sections import check_sections, differences, planned_symbols, writable_symbols
 

@@ -14,7 +14,7 @@ from torch import nn
 
 from tests.e2e.simulators import needs
 from trainlib_deployer.api import deploy
-from trainlib_deployer.check.verify import read_plan
+from trainlib_deployer.folder import read_plan
 from trainlib_deployer.state.image import decode, encode
 from trainlib_deployer.state.layout import Layout
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.e2e.conftest import deploy_example
 from trainlib_deployer.api import Deployment
-from trainlib_deployer.check.verify import read_plan
+from trainlib_deployer.folder import read_plan
 
 Bits = dict[tuple[int, str, str], bytes]
 

@@ -11,7 +11,7 @@ from torch import nn
 from tests.e2e.conftest import deploy_example
 from trainlib_deployer import passes, pipeline
 from trainlib_deployer.api import Deployment, deploy
-from trainlib_deployer.check.verify import read_plan
+from trainlib_deployer.folder import read_plan
 from trainlib_deployer.passes.reorder import Scale
 from trainlib_deployer.passes.within_budget import added_macs, within_budget
 from trainlib_deployer.program.ir import Program

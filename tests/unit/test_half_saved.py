@@ -15,8 +15,8 @@ from golden import compare, load, reference, sketch
 from golden.task import Task
 from tests.unit.test_within_budget import captured, peak
 from trainlib_deployer.api import deploy
-from trainlib_deployer.check.verify import read_plan
 from trainlib_deployer.errors import DoesNotFit, UsageError
+from trainlib_deployer.folder import read_plan
 from trainlib_deployer.passes.half_saved import LATE, LEAST_BYTES, half_saved, halves
 from trainlib_deployer.passes.within_budget import within_budget
 from trainlib_deployer.plan.layout import untiled

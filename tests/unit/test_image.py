@@ -10,8 +10,8 @@ import torch
 from torch import nn
 
 import trainlib_deployer
-from trainlib_deployer.check.verify import read_plan
 from trainlib_deployer.errors import DoesNotFit
+from trainlib_deployer.folder import read_plan
 from trainlib_deployer.image.image import FIRMWARE, RUN, Image, Share
 from trainlib_deployer.image.measured import Measured, Section
 from trainlib_deployer.image.words import counted

@@ -16,6 +16,7 @@ import numpy as np
 from trainlib_deployer.arena import exact
 from trainlib_deployer.arena.greedy import Ints, first_fit, live_bytes, orders, repaired
 from trainlib_deployer.arena.search import Outcome, Sections, explore, sections
+from trainlib_deployer.machine.sizes import aligned
 
 NODES_PER_SECOND = 25_000  # of the search, on one core
 BUFFERS_PER_SECOND = 40_000  # placed in single passes
@@ -105,7 +106,7 @@ def place(problem: Problem, seconds: float = 1.0) -> Placement:
 
 
 def arrays(intervals: list[Interval], alignment: int) -> Group:
-    table = np.array([(-(-i.size // alignment) * alignment, i.birth, i.death) for i in intervals], dtype=np.int64)
+    table = np.array([(aligned(i.size, alignment), i.birth, i.death) for i in intervals], dtype=np.int64)
     return Group(np.arange(len(table)), *(np.ascontiguousarray(column) for column in table.T))
 
 

@@ -7,7 +7,6 @@ sizes, and which operands an operation writes, come from the program in plan.jso
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -20,6 +19,7 @@ from trainlib_deployer.check.early import too_early
 from trainlib_deployer.check.in_place import in_place
 from trainlib_deployer.check.streams import outside
 from trainlib_deployer.emit.listing import Listing
+from trainlib_deployer.folder import PLAN, stored_plan
 
 GROUND = 16  # bytes that every buffer begins at, whatever a plan claims: stacks and C's own objects need it
 
@@ -57,7 +57,7 @@ class Emitted:
 
     @staticmethod
     def read(folder: Path, listing: Listing) -> Emitted:
-        return Emitted(listing, json.loads((folder / "plan.json").read_text()))
+        return Emitted(listing, stored_plan(folder))
 
     @cached_property
     def tensors(self) -> set[str]:
@@ -83,7 +83,7 @@ def check_folder(folder: Path, listing: Listing) -> dict[str, Level]:
     found, wrong = check(Emitted.read(folder, listing))
     if wrong:
         raise CertificateError("the memory plan does not hold:\n  " + "\n  ".join(wrong[:20]))
-    path = folder / "plan.json"
+    path = folder / PLAN
     path.write_text(path.read_text().replace('"checked": false', '"checked": true'))
     return found
 

@@ -22,12 +22,12 @@ from trainlib_deployer.cli.sweep_command import sweep_command
 from trainlib_deployer.cli.weights_command import weights_command
 from trainlib_deployer.errors import DeployError, UsageError
 from trainlib_deployer.folder import check_writable, default_folder, read_plan
-from trainlib_deployer.machine.targets import DEFAULT, TARGETS, resolve
+from trainlib_deployer.machine.targets import DEFAULT, MOST_CORES, TARGETS, resolve
 from trainlib_deployer.options import ARITHMETICS, SAVED, Options, check_inference
 from trainlib_deployer.report.folder import note_verdict
+from trainlib_deployer.run import BACKENDS
 from trainlib_deployer.version import __version__
 
-BACKENDS = ("host", "qemu", "spike", "gvsoc")
 DTYPES = ("fp32", "fp16")
 USAGE, INTERRUPTED = 2, 130
 
@@ -81,7 +81,7 @@ def usage_message(err: click.ClickException) -> str:
 )
 @click.version_option(__version__, prog_name="trainlib-deploy")
 @click.option("--model", metavar="FILE[:NAME]", help="The Python file; NAME is the module, class or function in it.")
-@click.option("--cores", metavar="N", help="Cores of the cluster, 1 to 16.  [the target's]")
+@click.option("--cores", metavar="N", help=f"Cores of the cluster, 1 to {MOST_CORES}.  [the target's]")
 @click.option("--l1", metavar="SIZE", help="Bytes of L1: 65536, 64k, 64KiB.  [the target's]")
 @click.option("--l2", metavar="SIZE", help="Bytes of L2.  [the target's]")
 @click.option("--target", metavar="NAME", help=f"Preset cores and sizes: {', '.join(TARGETS)}.  [{DEFAULT}]")
@@ -110,7 +110,7 @@ def usage_message(err: click.ClickException) -> str:
 @click.option("--arithmetic", type=click.Choice(ARITHMETICS), default="fastest", help="Direct: no Winograd.  [fastest]")
 @click.option("--inference", is_flag=True, help="The forward pass alone, as after model.eval().")
 @click.option("--batch", metavar="N", type=click.IntRange(min=1), help="With --inference: its batch.  [the example's]")
-@click.option("--run", "run_on", type=click.Choice(BACKENDS), help="Then build, run and verify there.")
+@click.option("--run", "run_on", type=click.Choice(tuple(BACKENDS)), help="Then build, run and verify there.")
 @click.option(
     "--json", "json_file", metavar="FILE", type=click.Path(path_type=Path), help="Write the verdict (or the plan)."
 )
@@ -206,7 +206,7 @@ def check_backend(name: str) -> None:
 
 @cli.command("verify")
 @click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
-@click.option("--on", "run_on", type=click.Choice(BACKENDS), default="host", help="Where to run it.  [host]")
+@click.option("--on", "run_on", type=click.Choice(tuple(BACKENDS)), default="host", help="Where to run it.  [host]")
 @click.option("--steps", metavar="K", type=click.IntRange(min=1), help="Training steps.  [as deployed]")
 @click.option("--json", "json_file", metavar="FILE", type=click.Path(path_type=Path), help="Write the verdict.")
 @click.option("--dump", metavar="FILE.npz", type=click.Path(path_type=Path), help="Write what the program computed.")

@@ -14,7 +14,7 @@ import click
 from trainlib_deployer.cli.console import Progress, note, print_points
 from trainlib_deployer.cli.output_files import STDOUT, check_output_file, write_json, write_text
 from trainlib_deployer.errors import UsageError
-from trainlib_deployer.machine.targets import DEFAULT, TARGETS, resolve
+from trainlib_deployer.machine.targets import DEFAULT, MOST_CORES, TARGETS, resolve
 from trainlib_deployer.version import __version__
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ FILE = click.Path(path_type=Path, allow_dash=True)
 
 @click.command("sweep")
 @click.option("--model", metavar="FILE[:NAME]", required=True, help="The Python file, as for a deployment.")
-@click.option("--cores", metavar="N", help="Cores of the cluster, 1 to 16.  [the target's]")
+@click.option("--cores", metavar="N", help=f"Cores of the cluster, 1 to {MOST_CORES}.  [the target's]")
 @click.option("--l1", metavar="SIZE", help="Bytes of L1.  [the target's]")
 @click.option("--l2", metavar="SIZE", help="Bytes of L2.  [the target's]")
 @click.option("--target", metavar="NAME", help=f"Preset cores and sizes: {', '.join(TARGETS)}.  [{DEFAULT}]")

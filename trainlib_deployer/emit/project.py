@@ -44,6 +44,7 @@ from trainlib_deployer.emit.render import rendered
 from trainlib_deployer.emit.tables import Tables
 from trainlib_deployer.emit.trace import Trace, traces
 from trainlib_deployer.emit.words import describe, title
+from trainlib_deployer.folder import PLAN
 from trainlib_deployer.image.image import Image
 from trainlib_deployer.kernels.row import Row
 from trainlib_deployer.machine.machine import Machine
@@ -125,7 +126,7 @@ class Project:
         said["interface"] = self.interface()
         said["samples"] = self.samples()
         said["stored"] = {binary.name: binary.places for binary in (self.weights, self.data)}
-        (folder / "plan.json").write_text(json.dumps(said, indent=1) + "\n", encoding="utf-8")
+        (folder / PLAN).write_text(json.dumps(said, indent=1) + "\n", encoding="utf-8")
         (folder / "report.html").write_text(report(said), encoding="utf-8")
 
     def context(self, found: Mapping[Key, Sketch]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from trainlib_deployer.machine.costs import PanelCosts
 
-BLOCK = 64  # terms of a sum that are added up on their own
+BLOCK = 64  # terms of a sum that are added up on their own: TL_KC of tl_block.h
 PANEL = BLOCK * 4 * 4  # bytes of [64][4] floats
 
 
@@ -12,7 +12,7 @@ def panel_cycles(batch: int, rows: int, columns: int, terms: int, cores: int, co
     """Cycles of the slowest core for tiles of 4 x 4 results, with a panel packed for each visit of 4 columns."""
     tiles = -(-rows // 4)
     share = -(-batch * -(-columns // 4) * tiles // cores)
-    blocks = -(-terms // 64)
+    blocks = -(-terms // BLOCK)
     visits = -(-share // tiles) + 1
     tile = costs.tile_term * terms + costs.tile_block * blocks + costs.tile
     visit = costs.visit_term * terms + costs.visit_block * blocks + costs.visit

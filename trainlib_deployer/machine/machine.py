@@ -8,6 +8,7 @@ from math import lcm
 
 from trainlib_deployer.machine.build import Build
 from trainlib_deployer.machine.costs import Costs
+from trainlib_deployer.machine.sizes import aligned
 
 LEAN_STACK = 1280  # bytes that the deepest calls of the kernels take, and some to spare: a test adds them up
 GROUND = 16  # what C's own objects and the stacks of RISC-V ask for, on any machine
@@ -103,7 +104,7 @@ class Machine:
         return lcm(GROUND, *(link.alignment for link in self.links))
 
     def aligned(self, size: int) -> int:
-        return -(-size // self.alignment) * self.alignment
+        return aligned(size, self.alignment)
 
     def float_units(self) -> int:
         """Of those that work: neighbours in number are given different ones as long as there are some."""

@@ -1,4 +1,4 @@
-"""Sizes in bytes, as people write them."""
+"""Sizes in bytes: as people write them, and rounded up."""
 
 from __future__ import annotations
 
@@ -9,6 +9,10 @@ from trainlib_deployer.errors import UsageError
 UNITS = {"": 0, "k": 10, "m": 20, "g": 30}
 SIZE = re.compile(r"(\d+)\s*([kmg]?)(?:i?b)?", re.IGNORECASE)
 ADDRESS_SPACE = 1 << 32
+
+
+def aligned(size: int, alignment: int) -> int:
+    return -(-size // alignment) * alignment
 
 
 def parse_size(text: str | int, what: str = "size") -> int:

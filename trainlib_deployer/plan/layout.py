@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from trainlib_deployer.arena.arena import Interval, Placement, Problem, place
 from trainlib_deployer.machine.machine import Machine, Memory
+from trainlib_deployer.machine.sizes import aligned
 from trainlib_deployer.plan.plan import Buffer, LevelPlan, Plan
-from trainlib_deployer.plan.tiles import Tiling, aligned
+from trainlib_deployer.plan.tiles import Tiling
 from trainlib_deployer.program.ir import Program, Tensor
 from trainlib_deployer.program.lifetimes import Lifetime, lifetimes, shared_storage
 

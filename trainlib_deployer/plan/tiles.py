@@ -13,6 +13,7 @@ from itertools import pairwise
 from math import prod
 
 from trainlib_deployer.machine.machine import Machine
+from trainlib_deployer.machine.sizes import aligned
 from trainlib_deployer.plan.cycles import transfer_cycles, work_cycles
 from trainlib_deployer.plan.window import Window, alike, same_layout, windows_of
 from trainlib_deployer.program.chain import Chain
@@ -219,10 +220,6 @@ def least_bytes(program: Program, part: Part, room: Room) -> int:
 def dense_bytes(program: Program, view: View) -> int:
     elements = prod(e for e, s in zip(view.shape, view.strides, strict=True) if s)
     return elements * program.tensors[view.tensor].dtype.size
-
-
-def aligned(size: int, alignment: int) -> int:
-    return -(-size // alignment) * alignment
 
 
 def tiled(program: Program, tiles: Tiles, room: Room, ahead: bool) -> Tiling | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import signal
@@ -11,12 +10,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from trainlib_deployer.errors import UsageError, VerificationFailed
+from trainlib_deployer.folder import stored_plan
 from trainlib_deployer.run.make import require
 from trainlib_deployer.run.result import RunResult
 from trainlib_deployer.run.sections import check_sections
 
 TIMEOUT = 1800.0
-MOST_CORES = 8
+EMULATED_CORES = 8  # that rv32_machine.h has beside the controller
 DEBIAN_PACKAGES = {
     "clang": {"clang-19": "clang-19", "ld.lld-19": "lld-19"},
     "gcc": {"riscv64-unknown-elf-gcc": "gcc-riscv64-unknown-elf"},
@@ -36,15 +36,15 @@ def known_compiler(compiler: str) -> str:
 
 def run_emulated(folder: Path, machine: str, cores: int | None, variables: Mapping[str, object]) -> RunResult:
     """Build and run with COMPILER, STEPS, RECORD and the like; instructions come back by core and by operation."""
-    if cores is not None and not 1 <= cores <= MOST_CORES:
+    if cores is not None and not 1 <= cores <= EMULATED_CORES:
         raise UsageError(
-            f"the emulated machine cannot run {cores} cores: it has a controller and {MOST_CORES} cores",
-            remedy=f"give at most {MOST_CORES} cores, or run on the host",
+            f"the emulated machine cannot run {cores} cores: it has a controller and {EMULATED_CORES} cores",
+            remedy=f"give at most {EMULATED_CORES} cores, or run on the host",
         )
     given = {"TRACE": 1, "PROFILE": 1, **variables} | ({} if cores is None else {"CORES": cores})
     output, notes = run_make(folder, machine, given)
     check_sections(folder / "build" / f"{machine}-{variables['COMPILER']}" / "train.elf", folder)
-    plan = json.loads((folder / "plan.json").read_text())
+    plan = stored_plan(folder)
     return RunResult(counts(output, notes, [op["name"] for op in plan["ops"]]), output)
 
 

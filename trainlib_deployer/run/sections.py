@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import subprocess
 from collections.abc import Mapping
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from trainlib_deployer.errors import VerificationFailed
+from trainlib_deployer.folder import stored_plan
 
 WRITABLE = frozenset("bBdDcC")
 # What the emulated machine has and firmware does not: counters, and its recorder's command line, which compilers name
@@ -52,7 +52,7 @@ def differences(found: Mapping[str, int], planned: Mapping[str, int]) -> list[st
 
 
 def check_sections(program: Path, folder: Path) -> None:
-    plan = json.loads((folder / "plan.json").read_text())
+    plan = stored_plan(folder)
     wrong = differences(writable_symbols(program), planned_symbols(plan))
     if wrong:
         raise VerificationFailed("the linked program is not the planned one:\n  " + "\n  ".join(wrong))

@@ -19,7 +19,7 @@ from trainlib_deployer.check.verify import reference_sketches
 from trainlib_deployer.emit.initial import REFERENCE, SKETCH, Binary, Kept, contents, references
 from trainlib_deployer.emit.render import rendered
 from trainlib_deployer.errors import UsageError
-from trainlib_deployer.folder import edited_files, note_written
+from trainlib_deployer.folder import PLAN, edited_files, note_written
 from trainlib_deployer.program.ir import DType
 from trainlib_deployer.state.dumps import is_dump, read_dump
 from trainlib_deployer.state.image import Values
@@ -52,7 +52,7 @@ def put_weights(folder: Path, path: Path, may_miss: tuple[str, ...] = ()) -> lis
         notes.append("the program's own check is left out, as the model came from a notebook: verify it there")
     files[DATA] = data_with(known, task)
     stored = {**known.plan["stored"], WEIGHTS: binary.places}
-    files["plan.json"] = (json.dumps({**known.plan, "stored": stored}, indent=1) + "\n").encode()
+    files[PLAN] = (json.dumps({**known.plan, "stored": stored}, indent=1) + "\n").encode()
     replace_files(folder, files)
     return notes
 

@@ -1,0 +1,125 @@
+"""What is decided once stands in one file: a second home is found here, and so are numbers that Python and C share."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from trainlib_deployer.kernels.panels import BLOCK
+from trainlib_deployer.machine.targets import MOST_CORES
+from trainlib_deployer.run import BACKENDS
+from trainlib_deployer.run.emulated import EMULATED_CORES
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE, C_LIB = ROOT / "trainlib_deployer", ROOT / "c_lib"
+PLANNED = ("program", "ops", "kernels", "passes", "plan", "emit", "check", "advice")  # rooms that handle kinds
+
+
+def names_back_ends(tree: ast.AST) -> bool:
+    return any(isinstance(n, ast.Constant) and n.value in BACKENDS and n.value != "host" for n in ast.walk(tree))
+
+
+def names_plan_json(tree: ast.AST) -> bool:
+    return any(isinstance(n, ast.Constant) and n.value == "plan.json" for n in ast.walk(tree))
+
+
+def rounds_up(tree: ast.AST) -> bool:
+    """Divides by an alignment."""
+    divisions = (n for n in ast.walk(tree) if isinstance(n, ast.BinOp) and isinstance(n.op, ast.FloorDiv | ast.Mod))
+    return any(re.search(r"\balignment$", ast.unparse(n.right)) for n in divisions)
+
+
+def says_most_cores(tree: ast.AST) -> bool:
+    """A limit, as a number or in words."""
+    texts = [n.value for n in ast.walk(tree) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
+    named = [t.id for n in ast.walk(tree) if isinstance(n, ast.Assign) for t in n.targets if isinstance(t, ast.Name)]
+    return "MOST_CORES" in named or any(re.search(rf"cores.* to {MOST_CORES}\b", t, re.IGNORECASE) for t in texts)
+
+
+def sets_a_block(tree: ast.AST) -> bool:
+    """The terms of a sum that are added up on their own; what else is called a block has another number."""
+    found = (n for n in ast.walk(tree) if isinstance(n, ast.Assign | ast.BinOp))
+    return any(ast.unparse(n) == f"BLOCK = {BLOCK}" or ast.unparse(n).endswith(f"// {BLOCK}") for n in found)
+
+
+HOMES: dict[str, tuple[Callable[[ast.AST], bool], set[str]]] = {
+    # each back end's own file may say its name
+    "back ends": (names_back_ends, {"run/__init__.py", "run/qemu.py", "run/spike.py"}),
+    "plan.json": (names_plan_json, {"folder.py"}),
+    # a proof shares nothing with what it judges
+    "alignment": (rounds_up, {"machine/sizes.py", "check/placement.py", "check/certificate.py"}),
+    "most cores": (says_most_cores, {"machine/targets.py"}),
+    "block of terms": (sets_a_block, {"kernels/panels.py"}),
+}
+
+
+def found_in(rule: Callable[[ast.AST], bool]) -> set[str]:
+    files = {p.relative_to(PACKAGE).as_posix(): p for p in PACKAGE.rglob("*.py")}
+    assert len(files) > 150
+    return {name for name, path in files.items() if rule(ast.parse(path.read_text()))}
+
+
+@pytest.mark.parametrize("what", HOMES)
+def test_one_home(what: str) -> None:
+    rule, homes = HOMES[what]
+    assert found_in(rule) == homes
+
+
+@pytest.mark.parametrize(
+    ("what", "second"),
+    [
+        ("back ends", "CHOICES = ('host', 'spike')"),
+        ("plan.json", "text = (folder / 'plan.json').read_text()"),
+        ("alignment", "size = -(-size // machine.alignment) * machine.alignment"),
+        ("alignment", "rest = size % alignment"),
+        ("most cores", "MOST_CORES = 8"),
+        ("most cores", "help = 'Cores of the cluster, 1 to 16'"),
+        ("block of terms", "blocks = -(-terms // 64)"),
+        ("block of terms", "BLOCK = 64"),
+    ],
+)
+def test_a_second_home_is_found(what: str, second: str) -> None:
+    assert HOMES[what][0](ast.parse(second))
+
+
+def defined(name: str) -> list[tuple[str, int]]:
+    """Where the C library gives a name a number."""
+    rule = re.compile(rf"(?:#define|enum \{{) {name}(?: =)? (\d+)")
+    texts = ((p.relative_to(C_LIB).as_posix(), p.read_text()) for p in sorted(C_LIB.rglob("*.[ch]")))
+    return [(path, int(m[1])) for path, text in texts for m in rule.finditer(text)]
+
+
+def test_python_and_c_agree() -> None:
+    assert defined("TL_MOST_CORES") == [("include/tl_hal.h", MOST_CORES)]
+    assert defined("TL_KC") == [("ukernels/tl_block.h", BLOCK)]
+    assert defined("EMULATED_CORES") == [("hal/rv32_machine.h", EMULATED_CORES)]
+    others = [(n, path) for n in ("BLOCK", "KC", "MOST_CORES") for path, _ in defined(n)]
+    assert others == [("BLOCK", "reference/pool.c")], "the references are on their own"
+
+
+def asked_by_name(tree: ast.AST) -> Iterator[str]:
+    """Kinds that are asked what they are called, or which methods they have, instead of what they can do."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("hasattr", "getattr"):
+            yield ast.unparse(node)
+        compared = isinstance(node, ast.Compare) and not isinstance(node.comparators[0], ast.Name)
+        if compared and re.search(r"\bkind\.name$", ast.unparse(node.left)):
+            yield ast.unparse(node)
+
+
+def test_kinds_are_asked_what_they_can_do() -> None:
+    paths = [p for room in PLANNED for p in sorted((PACKAGE / room).rglob("*.py"))]
+    found = {p.name: hits for p in paths if (hits := list(asked_by_name(ast.parse(p.read_text()))))}
+    assert found == {"lower.py": ["getattr(captured.graph, node.target)"], **OF_GRAPHS}
+
+
+OF_GRAPHS = {"own_optimizer.py": ["getattr(update.graph, node.target)"]}  # names that PyTorch gives
+
+
+@pytest.mark.parametrize("text", ["hasattr(kind, 'cuts')", "op.kind.name == 'chain'", "first.kind.name in ('map',)"])
+def test_a_question_by_name_is_found(text: str) -> None:
+    assert list(asked_by_name(ast.parse(text)))
