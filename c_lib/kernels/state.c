@@ -75,12 +75,18 @@ static int put_all(const tl_state *state, writer *w, uint32_t sequence)
 
 /* ---- reading ---- */
 
+/* Two words: PULP-SDK's string.h has no memcmp. */
+static int equal(const uint32_t *a, const uint32_t *b)
+{
+    return a[0] == b[0] && a[1] == b[1];
+}
+
 /* How many bytes of what was saved are this program's: all, or parameters and buffers alone. */
 static uint32_t wanted(const tl_state *state, const header *found)
 {
-    if (!memcmp(found->layout, state->layout, sizeof found->layout) && found->bytes == state->bytes)
+    if (equal(found->layout, state->layout) && found->bytes == state->bytes)
         return state->bytes;
-    const int same = !memcmp(found->network, state->network, sizeof found->network);
+    const int same = equal(found->network, state->network);
     return same && found->bytes >= state->shared ? state->shared : 0;
 }
 

@@ -29,6 +29,8 @@ def brought(project: Project, build: Build) -> Image:
 def of_step(project: Project, known: Measured) -> Iterator[Share]:
     """What every build has."""
     yield from linked("kernels", known, roots(project))
+    new = sum(row.symbol not in known.sections for row in project.rows)
+    yield Share("kernels that were not measured", CODE, new * known.largest)
     calls = {"argument": len(project.given), "output": len(project.plan.program.outputs)}
     yield Share("the step", CODE, known.estimated("step", step_texts(project)))
     yield Share("generated loops", CODE, known.estimated("loop", loop_texts(project)))

@@ -13,6 +13,7 @@ from functools import cache
 from importlib import resources
 
 from trainlib_deployer.image.words import counted
+from trainlib_deployer.machine.build import CODE
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,11 @@ class Measured:
         for where, word, size in (line.split() for line in (folder / f"{name}.words").read_text().splitlines()):
             words.setdefault(where, {})[word] = float(size)
         return Measured(compiler.strip("# "), flags.strip("# "), sections, words)
+
+    @property
+    def largest(self) -> int:
+        """Code of one section: what a kernel is taken for that is not known."""
+        return max(s.size for s in self.sections.values() if s.kind == CODE)
 
     def linked(self, names: Iterable[str]) -> Counter[str]:
         """Bytes by kind of the sections that have these names, and of all that they need."""

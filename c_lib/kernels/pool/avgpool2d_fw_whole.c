@@ -24,10 +24,9 @@ APART void some_means(float *y, int n, const float *x, int stride, int kh, int k
 
 void tl_avgpool2d_fw_whole_f32(const tl_pool2d *a)
 {
-    const axis columns = columns_of(a, 0);
     const float inverse = 1.0f / (float)(a->divisor ? a->divisor : a->kh * a->kw);
     int lo, hi;
-    TL_PROMISE(columns.whole0 == 0 && columns.whole1 >= a->wo && a->pad_h <= 0);
+    TL_PROMISE(columns_of(a, 0).whole0 == 0 && columns_of(a, 0).whole1 >= a->wo && a->pad_h <= 0);
     tl_split(a->planes * a->ho, 1, &lo, &hi);
     int plane = lo / a->ho, oy = lo - plane * a->ho;
     for (; lo < hi; lo++) {
