@@ -23,7 +23,7 @@ from trainlib_deployer.ops.plateau import on_plateau
 from trainlib_deployer.ops.registry import RULES
 from trainlib_deployer.ops.update import Group, Parameter, entitle
 from trainlib_deployer.program.expr import apply
-from trainlib_deployer.program.ir import LEARNING_RATE, MOMENTUM, STEP, DType, Program, Role, Tensor, View
+from trainlib_deployer.program.ir import LEARNING_RATE, MOMENTUM, STEP, DType, Mentions, Program, Role, Tensor, View
 from trainlib_deployer.torch_types import CALCULATED, HANDED_OVER, value_fault
 from trainlib_deployer.user.model import Group as Settings
 from trainlib_deployer.user.model import UserModel
@@ -103,6 +103,7 @@ def finish(b: Builder, user: UserModel, captured: Captured, results: list[View],
     gradients: dict[str, View] = {}
     buffers: dict[str, View] = {}
     times = Counter(v.tensor for v in results)
+    traced = len(p.ops)
     for out, view in zip(captured.outputs, results, strict=True):
         alone = times[view.tensor] == 1
         b.where = Where(
@@ -119,6 +120,7 @@ def finish(b: Builder, user: UserModel, captured: Captured, results: list[View],
             gradients[out.name] = View.whole(p.tensors[name])
         else:
             buffers[out.name] = view
+    before_backward(b, traced)
     for name, view in buffers.items():
         b.where = Where("update" if accumulate == 1 else "accumulate", name.rpartition(".")[0], "buffer")
         target = View.whole(p.tensors[name])
@@ -126,6 +128,16 @@ def finish(b: Builder, user: UserModel, captured: Captured, results: list[View],
             b.copy_into(b.reshape(view, target.shape), target, name)
     if user.trains:
         updates(b, user, gradients, accumulate)
+
+
+def before_backward(b: Builder, traced: int) -> None:
+    """Copies of what forward and loss give belong to them: net_forward and net_evaluate run no further."""
+    ops = b.program.ops
+    late = [op for op in ops[traced:] if op.phase == "forward"]
+    others = [op for op in ops[traced:] if op.phase != "forward"]
+    first = next((i for i, op in enumerate(ops[:traced]) if op.phase != "forward"), traced)
+    ops[:] = [*ops[:first], *late, *ops[first:traced], *others]
+    b.mentions = Mentions(ops)
 
 
 def result(b: Builder, view: View, role: Role, name: str, alone: bool) -> str:
