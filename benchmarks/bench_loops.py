@@ -21,7 +21,7 @@ from trainlib_deployer.emit.library import copy_library
 from trainlib_deployer.emit.loops import LoopLibrary
 from trainlib_deployer.machine.pulp_open import PULP_OPEN
 from trainlib_deployer.plan.cycles import work_cycles
-from trainlib_deployer.program.expr import C_FORM, Instr, Reduction
+from trainlib_deployer.program.expr import C_FORM, Const, Instr, Reduction
 from trainlib_deployer.program.ir import DType, Part, View
 from trainlib_deployer.program.loop import Loop
 
@@ -54,6 +54,19 @@ def mapped(title: str, shape: tuple[int, ...], ops: list[str], reads: list[View]
     return Case(title, Part(kind, tuple(reads or [dense(shape)] * inputs), (dense(shape),)))
 
 
+def limited(title: str, ops: list[str]) -> Case:
+    body = tuple(Instr(op, (k, Const(0.5)), F32) for k, op in enumerate(ops))
+    return Case(
+        title, Part(Loop((2048,), 0, (F32,), body, (), (), (len(ops),), (F32,)), (dense((2048,)),), (dense((2048,)),))
+    )
+
+
+def chosen(title: str) -> Case:
+    body = (Instr("le", (1, Const(0.5)), DType.U8), Instr("select", (2, Const(0.0), 0), F32))
+    kind = Loop((2048,), 0, (F32, F32), body, (), (), (3,), (F32,))
+    return Case(title, Part(kind, (dense((2048,)),) * 2, (dense((2048,)),)))
+
+
 def folded(title: str, rows: int, length: int, op: str, ops: list[str], across: bool = False) -> Case:
     shape = (rows, length)
     inputs = max((arity(o) for o in ops), default=1)
@@ -72,6 +85,9 @@ def cases() -> Iterator[Case]:
     for op in C_FORM:
         if op not in WHOLE and op != "to_half":
             yield mapped(f"{op} 2048", (2048,), [op])
+    yield limited("max of a number 2048", ["max"])
+    yield limited("max and min of numbers 2048", ["max", "min"])
+    yield chosen("gradient of relu 2048")
     yield mapped("relu mul 2048", (2048,), ["max", "mul"])
     yield mapped("fma fma fma 2048", (2048,), ["fma", "fma", "fma"])
     yield mapped("mul add mul add mul add mul add mul 2048", (2048,), ["mul", "add"] * 4 + ["mul"])

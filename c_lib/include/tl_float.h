@@ -77,6 +77,23 @@ static inline float tl_signf(float x)
     return (float)((x > 0.0f) - (x < 0.0f));
 }
 
+/* condition ? yes : no without a branch; the condition is 0 or 1. */
+static inline float tl_selectf(int condition, float yes, float no)
+{
+    return tl_from_bits(tl_bits(no) ^ ((tl_bits(yes) ^ tl_bits(no)) & (0u - (uint32_t)condition)));
+}
+
+/* The larger and the smaller one for a limit that is a number: NaN comes out. */
+static inline float tl_at_leastf(float x, float limit)
+{
+    return tl_selectf(x <= limit, limit, x);
+}
+
+static inline float tl_at_mostf(float x, float limit)
+{
+    return tl_selectf(x >= limit, limit, x);
+}
+
 /* A NaN in either argument comes out, as with torch.minimum and torch.maximum. */
 static inline float tl_minf(float a, float b)
 {

@@ -96,12 +96,18 @@ FUNCTIONS = {
 }
 
 
+LIMITS = {"at_least": "max", "at_most": "min"}
+
+
 def wrapper_source() -> str:
     lines = ['#include "tl_math.h"']
     for name, function in FUNCTIONS.items():
         second, argument = (", const float *y", ", y[i]") if function.arguments == 2 else ("", "")
         lines.append(f"void map_{name}(int n, float *out, const float *x{second})")
         lines.append(f"{{ for (int i = 0; i < n; i++) out[i] = tl_{name}f(x[i]{argument}); }}")
+    for name in LIMITS:
+        lines.append(f"void map_{name}(int n, float *out, const float *x, const float *y)")
+        lines.append(f"{{ for (int i = 0; i < n; i++) out[i] = tl_{name}f(x[i], y[i]); }}")
     return "\n".join(lines) + "\n"
 
 
@@ -159,6 +165,16 @@ def ulps(got: Floats, want: Doubles, least: Doubles | float = 0.0) -> Doubles:
     error = np.where(np.isnan(got) & np.isnan(want), 0.0, error)
     wrong_zero = (want == 0.0) & ((got != 0.0) | (np.signbit(got) != np.signbit(want)))
     return np.where(np.isnan(error) | wrong_zero, np.inf, error)
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_a_limit_that_is_a_number_gives_the_same_bits(library: ctypes.CDLL, name: str) -> None:
+    x = samples(np.random.default_rng(5), 3.0)
+    for limit in (*specials(), np.float32(0.5)):
+        if not np.isnan(limit):
+            y = np.full_like(x, limit)
+            found, wanted = apply(library, name, x, y), apply(library, LIMITS[name], x, y)
+            assert np.array_equal(found.view(np.uint32), wanted.view(np.uint32)), limit
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)

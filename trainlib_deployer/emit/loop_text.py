@@ -12,6 +12,7 @@ from trainlib_deployer.program.expr import C_FORM, Const, Instr
 from trainlib_deployer.program.ir import DType
 from trainlib_deployer.program.loop import Loop
 
+LIMITS = {"max": "tl_at_leastf({0}, {1})", "min": "tl_at_mostf({0}, {1})"}  # by a number
 Name = Callable[[int], str]  # of a value, by its number
 
 
@@ -63,7 +64,17 @@ def instructions(t: Text, kind: Loop, instrs: tuple[Instr, ...], first: int, wan
 def instruction(kind: Loop, s: Instr, result: int, name: Name) -> str:
     operand_type = s.dtype if s.op not in ("lt", "le", "gt", "ge", "eq", "ne", "not") else operand_dtype(kind, s)
     args = [constant(a.value, operand_type) if isinstance(a, Const) else name(a) for a in s.args]
-    return f"const {s.dtype.c_name} {name(result)} = {C_FORM[s.op].format(*args)};"
+    return f"const {s.dtype.c_name} {name(result)} = {form(s).format(*args)};"
+
+
+def form(s: Instr) -> str:
+    """Floats are chosen without a branch, where a limit is no NaN."""
+    if s.dtype is DType.F32 and s.op == "select":
+        return "tl_selectf({0}, {1}, {2})"
+    limit = s.args[1] if s.op in LIMITS and s.dtype is DType.F32 else None
+    if isinstance(limit, Const) and limit.value == limit.value:
+        return LIMITS[s.op]
+    return C_FORM[s.op]
 
 
 def constant(value: float | int, dtype: DType) -> str:
