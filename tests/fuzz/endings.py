@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tests.fuzz.steps import Shape, flag
+from tests.fuzz.step import Shape, flag
 
 # affine weights start at one and zero, where mistakes hide
 SHAKE = (

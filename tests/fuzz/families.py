@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from tests.fuzz.steps import ACTIVATIONS, Shape, Step, divisor, flag, layer, step
+from tests.fuzz.step import ACTIVATIONS, Shape, Step, divisor, flag, layer, step
 
 # ---- along time, [batch, time, features]
 

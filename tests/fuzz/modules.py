@@ -16,7 +16,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from tests.fuzz import endings, families, spectral_steps, steps
-from tests.fuzz.steps import Shape, Step
+from tests.fuzz.step import Shape, Step
 
 assert families and spectral_steps, "they add to the steps when they are imported"
 

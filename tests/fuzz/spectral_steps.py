@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from tests.fuzz.steps import Shape, Step, step
+from tests.fuzz.step import Shape, Step, step
 
 
 @step(2, 3, 4, times=2)
