@@ -393,26 +393,3 @@ def test_names_that_the_project_uses_itself(tmp_path: Path) -> None:
     found = deployed(Namesakes(), random(4, 5), labels(4, 3), loss, tmp_path / "out").verify()
     found.raise_if_failed()
     assert {t.name for t in found.verdict.tensors if t.kind == "gradient"} >= {*NAMES, "dropout.key", "init.weight"}
-
-
-class Window(nn.Module):
-    """Shows a part of a tensor, twice, and a parameter as it was."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.linear = nn.Linear(5, 7)
-
-    def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
-        y = self.linear(x)
-        return {"part": y[:, 1:4], "same": y[:, 1:4], "bias": self.linear.bias, "whole": y}
-
-
-def test_what_is_shown_is_computed_without_the_backward_pass(tmp_path: Path) -> None:
-    def loss(output: Any, target: torch.Tensor) -> torch.Tensor:
-        return nn.functional.cross_entropy(output["part"], target)
-
-    model = shaken(Window())
-    made = deployed(model, random(4, 5), labels(4, 3), loss, tmp_path / "p")
-    made.verify().raise_if_failed()
-    for name, value in model(random(4, 5)).items():
-        assert torch.allclose(made.predict(random(4, 5))[name], value, atol=CLOSE), name
