@@ -2,6 +2,8 @@
 # make test   the same environment, then lint, types and all tests
 # make suites PyTorch's tables and networks of packages, in an environment of their own; goes on where it stopped, writes docs/coverage.md
 # make fuzz   SEEDS=0:500 random networks, deployed and verified; what fails is made small and kept as a test
+# make site   build/site: the documentation, to be read from a disk or put on a server; make pictures takes its pictures anew
+# make wheel  dist/*.whl, tried: in an empty environment, away from here, it deploys and verifies an example
 
 PYTHON ?= python3
 SEEDS ?= 0:500
@@ -11,7 +13,7 @@ SUITES := .venv-suites
 PACKAGES := transformers timm braindecode snntorch rotary-embedding-torch x-transformers vit-pytorch local-attention pytorch-tcn
 C_FILES := $(shell find c_lib tests -name '*.c' -o -name '*.h' | sort)
 
-.PHONY: bench-cycles bench-linker bench-loops bench-rows bench-tiles code-sizes demo test lint unit fuzz suites bench-memory format clean
+.PHONY: pictures site wheel bench-cycles bench-linker bench-loops bench-rows bench-tiles code-sizes demo test lint unit fuzz suites bench-memory format clean
 
 $(VENV)/ready: constraints.txt setup.cfg pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -74,6 +76,16 @@ bench-loops: $(VENV)/ready
 
 bench-cycles: $(VENV)/ready
 	$(BIN)/python -m benchmarks.bench_cycles $(NETWORKS)
+
+site: $(VENV)/ready
+	$(BIN)/mkdocs build --strict
+
+# Needs Chromium and pngquant
+pictures: $(VENV)/ready
+	$(BIN)/python docs/pictures/make.py
+
+wheel: $(VENV)/ready
+	$(BIN)/python -m tests.wheel --out dist
 
 bench-memory: $(VENV)/ready
 	$(BIN)/python -m benchmarks.bench_memory --write docs/benchmarks.md

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import subprocess
 import sys
@@ -12,16 +11,12 @@ from typing import Any
 import pytest
 
 from tests.e2e.simulators import needs
-from tests.e2e.test_docs import DOCS, ROOT, blocks, typed
+from tests.e2e.test_docs import typed
+from tests.pages import ROOT, blocks
 
-SHELL = blocks("data.md", "sh")
-PYTHON = blocks("data.md")
-[C] = blocks("data.md", "c")
-SHOWN = re.findall(
-    r"^```\n(.*?)^```$",
-    re.sub(r"^```\w+\n.*?^```$", "", (DOCS / "data.md").read_text(), flags=re.M | re.S),
-    re.M | re.S,
-)
+BLOCKS = blocks("docs/data.md")
+SHELL, PYTHON, [C] = ([b.text for b in BLOCKS if b.language == language] for language in ("sh", "python", "c"))
+SHOWN = [b.shown for b in BLOCKS if b.shown]
 AROUND = """\
 #include "net.h"
 #include "tl_binary.h"

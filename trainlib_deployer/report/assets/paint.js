@@ -28,8 +28,10 @@ export function paint(map) {
   pen.save();
   pen.clip(area);
   boxes(pen, map);
-  bound(pen, map, level.size, `end of ${level.name}`, "left");
-  bound(pen, map, level.bound, level.proved ? "lower bound, reached" : "lower bound", "right");
+  const ends = [level.size, level.bound].map((bytes) => view.point(0, bytes)[1]);
+  const near = Math.abs(ends[0] - ends[1]) < 2 * LABELLED.height ? Math.max(...ends) : null;
+  bound(pen, map, level.size, `end of ${level.name}`, "left", near);
+  bound(pen, map, level.bound, level.proved ? "lower bound, reached" : "lower bound", "right", near);
   moment(pen, map);
   pen.restore();
   phases(pen, map);
@@ -79,15 +81,17 @@ function boxes(pen, { buffers, view, colours, picked }) {
   }
 }
 
-function bound(pen, { view, colours }, bytes, words, align) {
+/** A line with its figure; of two that are near, both figures stand below `under`. */
+function bound(pen, { view, colours }, bytes, words, align, under) {
   if (bytes < view.y0 || bytes > view.y1) return;
   const y = view.point(0, bytes)[1];
   const right = MARGIN.left + view.pixels[0];
   stroked(pen, colours, colours.bad, [], () => line(pen, MARGIN.left, y, right, y));
   pen.font = `600 ${FONT}`;
   pen.textAlign = align;
-  pen.textBaseline = y < 24 ? "top" : "bottom";
-  const [x, at] = [align === "left" ? MARGIN.left + 6 : right - 6, y + (y < 24 ? 3 : -3)];
+  const below = under !== null || y < 24;
+  pen.textBaseline = below ? "top" : "bottom";
+  const [x, at] = [align === "left" ? MARGIN.left + 6 : right - 6, below ? (under ?? y) + 4 : y - 3];
   pen.lineWidth = 4;
   pen.strokeStyle = colours.panel;
   pen.strokeText(`${words}: ${count(bytes)}`, x, at);

@@ -56,12 +56,12 @@ export function verificationTable(rows) {
     { name: "Tensor", value: (t) => t.name },
     { name: "Kind", value: (t) => t.kind },
     { name: "Steps", number: true, value: (t) => t.steps, show: (t) => count(t.steps) },
-    { name: "Worst relative error", number: true, value: (t) => t.error, show: (t) => scientific(t.error) },
+    { name: "Worst error", number: true, value: (t) => t.error, show: (t) => scientific(t.error) },
     { name: "Tolerance", number: true, value: (t) => t.tolerance, show: (t) => scientific(t.tolerance) },
-    { name: "Error / tolerance", number: true, value: share, show: (t) => (t.error === null ? "" : share(t).toFixed(2)) },
+    { name: "Of tolerance", number: true, value: share, show: (t) => (t.error === null ? "" : share(t).toFixed(2)) },
     { name: "Verdict", value: (t) => (t.passed ? "agrees" : "differs"), show: verdictOf },
   ];
-  const caption = "Of all steps, the one that came nearest to its tolerance: four times PyTorch’s own float32 error, or 1e-6.";
+  const caption = "Relative errors; of all steps, the one that came nearest to its tolerance: four times PyTorch’s own float32 error, or 1e-6.";
   const table = new DataTable({ caption, columns, rows, words: (t) => `${t.name} ${t.kind} ${t.passed ? "agrees" : "differs"}` });
   table.sort(5);
   return table;
