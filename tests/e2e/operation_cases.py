@@ -226,3 +226,14 @@ cases(
     },
     (2, 3),
 )
+
+
+# ---- numbers that are drawn after a seed
+
+
+def seeded(x: Leaf) -> Leaf:
+    torch.manual_seed(42)
+    return F.dropout(x, 0.4) + torch.rand(3, 5)
+
+
+case("seeds", "in forward", seeded, (3, 5))

@@ -100,7 +100,7 @@ def lower_integers(b: Builder, step: View, shape: list[int], call: int) -> View:
 def hashed(b: Builder, step: View, shape: list[int], call: int, result: Callable[[Expr], Expr], dtype: DType) -> View:
     """What becomes of the words of golden.random_numbers.Numbers: the same instructions on 32 bits."""
     fine = tuple(f for e in shape for f in factors(e))
-    stream = mixed(call + 1)
+    stream = mixed(call + 1 & random_numbers.WORD)  # negative after a seed of the user's
     steps = [s for s, e in zip(row_major(fine), fine, strict=True) if e > 1]
     tables = [table(b, fine, d) for d, e in enumerate(fine) if e > 1]
 
