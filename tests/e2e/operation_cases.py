@@ -197,7 +197,7 @@ case("constants", "decide", decided, (2, 6), EDGES, fixed(torch.tensor(1)))
 case(
     "constants",
     "written into",
-    lambda x, m: x.masked_select(m & (torch.arange(5) > 0)) * torch.unique(m).sum(),
+    lambda x, m: x.masked_select((m & (torch.arange(5) > 0)).expand(2, 5)) * torch.unique(m).sum(),
     (5,),
     fixed(torch.tensor([True, True, False, True, False])),
 )
@@ -237,3 +237,10 @@ def seeded(x: Leaf) -> Leaf:
 
 
 case("seeds", "in forward", seeded, (3, 5))
+case(
+    "seeds",
+    "how often is known later",
+    lambda x, n: torch.repeat_interleave(x, n + (x[:, 0].detach() > 9), 0, output_size=6) + seeded(x).sum(),
+    (3, 5),
+    fixed(torch.tensor([1, 3, 2])),
+)

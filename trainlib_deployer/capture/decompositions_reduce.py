@@ -63,7 +63,15 @@ def index_reduce(x: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str
     return scatter_reduce(x, dim, index.reshape(shape).expand(source.shape), source, reduce, include_self=include_self)
 
 
+def repeat_interleave(repeats: Tensor, *, output_size: int | None = None) -> Any:
+    """Which element each place repeats: so many end before it."""
+    if output_size is None:
+        return NotImplemented
+    return (repeats.cumsum(0) <= torch.arange(output_size).unsqueeze(-1)).sum(-1)
+
+
 TABLE: dict[Any, Callable[..., Any]] = {
     aten.scatter_reduce.two: scatter_reduce,
     aten.index_reduce.default: index_reduce,
+    aten.repeat_interleave.Tensor: repeat_interleave,
 }

@@ -132,7 +132,7 @@ def spelled_out(known: Known, func: Callable[..., Any], args: Any, kwargs: Any) 
         places = [p for v in index for p in positions(known, v)]
         return func(args[0], tuple(places), *args[2:])
     if func in (torch.masked_select, Tensor.masked_select):
-        return Tensor.__getitem__(args[0], tuple(positions(known, args[1])))
+        return selected(known, *args)
     if func in (torch.repeat_interleave, Tensor.repeat_interleave):
         return repeated(known, *args, **kwargs)
     return func(args[0], *(number(known, v) for v in args[1:]), **{k: number(known, v) for k, v in kwargs.items()})
@@ -142,6 +142,14 @@ def positions(known: Known, index: Any) -> list[Any]:
     """A mask as one list of places for each of its dimensions."""
     real = known.of(index) if isinstance(index, Tensor) and index.dtype in (torch.bool, torch.uint8) else None
     return [index] if real is None else list(calculated(torch.nonzero, (real,), {"as_tuple": True}))
+
+
+def selected(known: Known, x: Tensor, mask: Tensor) -> Tensor:
+    real = known.of(mask)
+    if real is None:
+        return torch.masked_select(x, mask)
+    shape = torch.broadcast_shapes(x.shape, mask.shape) or (1,)  # type: ignore[no-untyped-call]
+    return x.expand(shape)[tuple(calculated(lambda: real.expand(shape).nonzero(as_tuple=True), (), {}))]
 
 
 def repeated(known: Known, x: Tensor, repeats: Tensor, dim: int | None = None, *, output_size: Any = None) -> Tensor:

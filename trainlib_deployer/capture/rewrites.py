@@ -80,6 +80,12 @@ def native_batch_norm(
     return aten._native_batch_norm_legit(x, weight, bias, running_mean, running_var, True, momentum, eps)
 
 
+def batch_norm_with_update(*args: Any) -> Any:
+    """It returns the means that were used, too, and a reserve that is empty here."""
+    y, mean, spread = aten._native_batch_norm_legit(*args[:5], True, *args[5:])
+    return y, mean, spread, y.new_zeros(0)
+
+
 def cumulative_batch_norm(
     x: Tensor, means: tuple[Tensor, Tensor], weight: Tensor | None, bias: Tensor | None, share: Tensor, eps: float
 ) -> Any:
@@ -267,6 +273,7 @@ REWRITES: dict[Any, Callable[..., Any]] = {
     F.bilinear: bilinear,
     torch.batch_norm: torch_batch_norm,
     torch.native_batch_norm: native_batch_norm,
+    "aten::_batch_norm_with_update": batch_norm_with_update,
     torch.cdist: cdist,
     torch.pdist: pdist,
     F.pdist: pdist,

@@ -52,7 +52,8 @@ def lstsq(a: Tensor, b: Tensor, rcond: float | None = None, *, driver: str | Non
     residuals = (column - a @ found).square().sum(-2) if rows > columns else nothing
     rank = torch.full(a.shape[:-2], min(rows, columns))
     solution = found.squeeze(-1) if column is not b else found
-    return LeastSquares(solution, residuals, rank, nothing)
+    values = torch.linalg.svdvals(a).detach() if driver in ("gelss", "gelsd") else nothing
+    return LeastSquares(solution, residuals, rank, values)
 
 
 REWRITES: dict[Any, Callable[..., Any]] = {

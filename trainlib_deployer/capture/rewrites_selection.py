@@ -59,8 +59,10 @@ def mode(x: Tensor, dim: int = -1, keepdim: bool = False) -> Any:
 
 def index_fill(x: Tensor, dim: int, index: Tensor, value: Tensor | float) -> Any:
     """A value that is a tensor has a gradient."""
-    if not isinstance(value, Tensor) or not x.dim():
+    if not isinstance(value, Tensor):
         return NotImplemented
+    if not x.dim():
+        return index_fill(x.reshape(1), 0, index, value).reshape(())
     shape = [1] * x.dim()
     shape[dim] = -1
     chosen = (torch.arange(x.shape[dim]) == index.reshape(-1, 1)).any(0).reshape(shape)
