@@ -188,6 +188,9 @@ def decided(x: Leaf, edges: Leaf, start: Leaf) -> Leaf:
     gaps[1] = True
     gaps[3:5] = edges[0].max() > 4
     loops = edges[:, edges[0] != edges[1]]
+    many = torch.ones(6)
+    many[gaps] -= 0.5
+    x = x * many
     x = x + torch.zeros_like(x).index_add(1, loops[0], x[:, loops[1]]) if bool((edges >= 0).all()) else x * 7
     return torch.cat([x[:, gaps], x.narrow(1, start, 3), x.repeat_interleave(edges[0], 1), x[:, gaps].clone()], 1)
 

@@ -18,6 +18,7 @@ from trainlib_deployer.errors import DeployError
 Tensor = torch.Tensor
 READS = frozenset("item tolist __bool__ __int__ __float__ __index__ numpy equal allclose is_nonzero".split())
 INDEXING = (Tensor.__getitem__, Tensor.__setitem__)
+STALE = -1  # no tensor's version
 MOST = 1 << 22  # elements: beyond, nothing is calculated twice
 
 
@@ -53,10 +54,11 @@ class Known:
         self.values[id(traced)] = Value(traced, real, traced._version)
 
     def of(self, tensor: Tensor) -> Tensor | None:
-        if type(tensor) is Tensor and not tensor.requires_grad and not is_functorch_wrapped_tensor(tensor):
-            return tensor  # nobody has traced it
         found = self.values.get(id(tensor))
-        return None if found is None or found.version != tensor._version else found.real
+        if found is not None:
+            return found.real if found.version == tensor._version else None
+        plain = type(tensor) is Tensor and not tensor.requires_grad and not is_functorch_wrapped_tensor(tensor)
+        return tensor if plain else None  # nobody has traced it
 
     def all_of(self, given: Any) -> Any:
         """The same arguments with real tensors; None if one is not known."""
@@ -88,6 +90,9 @@ class Known:
         made = pytree.tree_leaves(result)
         if not written and not any(isinstance(t, Tensor) and t.numel() <= MOST for t in made):
             return
+        if any(id(t) not in self.values for t in written):  # nothing was written to what nobody has traced
+            self.values |= {id(t): Value(t, t, STALE) for t in written}
+            return
         stores = {t.untyped_storage()._cdata for t in written}
         try:
             found = pytree.tree_leaves(calculated(func, *real))
@@ -103,9 +108,14 @@ class Known:
         """What cannot be traced as it is: all of it is known, or what decides about shapes is. Raises what
         tracing raises."""
         if real is not None:
-            found = calculated(func, *real)
-            return found
+            return pytree.tree_map_only(Tensor, self.copied, calculated(func, *real))
         return spelled_out(self, func, args, kwargs)
+
+    def copied(self, real: Tensor) -> Tensor:
+        """As a tensor that is traced: it may be written to."""
+        traced: Tensor = torch.ops.aten.lift_fresh_copy.default(real)
+        self.learn(traced, calculated(Tensor.clone, (real,), {}))  # the graph keeps the other one as it is
+        return traced
 
 
 def calculated(func: Callable[..., Any], args: Any, kwargs: Any) -> Any:
