@@ -133,9 +133,10 @@ class UnpricedCosts:
 
 @dataclass(frozen=True)
 class TileCosts:
-    """What streaming in tiles takes beside work and transfers."""
+    """What an operation takes beside work and transfers."""
 
     tile: float  # a barrier, bookkeeping, what is read of tables in L2, and all cores that fetch code anew
+    kernel: float  # once an operation: a kernel's code that all cores fetch
     link: float  # each further operation of a chain in a tile: all cores fetch its instructions anew
     early: float  # to start transfers for a later operation where there are no others: code that is not at hand
     early_more: float  # and where there are: while the host's own first tile is on its way

@@ -20,7 +20,7 @@ from trainlib_deployer.plan.layout import STACKS, Item, assembled, fits, one_lev
 from trainlib_deployer.plan.plan import Plan
 from trainlib_deployer.plan.tiles import Room, Tiling
 from trainlib_deployer.plan.ways import Way, fastest, may_fit
-from trainlib_deployer.program.ir import Program, Role
+from trainlib_deployer.program.ir import Priced, Program, Role
 from trainlib_deployer.program.lifetimes import Lifetime
 
 SMALL = (32, 1024, 4096, 16384, 65536)  # bytes of a tensor that may live in L1: room for tiles, or fewer transfers
@@ -113,12 +113,14 @@ def cycles(plan: Plan) -> float:
 
 
 def op_cycles(plan: Plan, at: int) -> float:
+    """A kernel's code is not at hand when it begins; tiles do not change that."""
     op = plan.program.ops[at]
+    fetched = plan.target.costs.tile.kernel if isinstance(op.kind, Priced) else 0.0
     if at in plan.tilings:
-        return plan.tilings[at].cycles
+        return plan.tilings[at].cycles + fetched
     planned = (v for v in (*op.reads, *op.writes) if v.tensor in plan.home)
     far = [v for v in planned if plan.home[v.tensor].level == plan.target.outer.name]
-    return untiled_cycles(op, far, plan.target)
+    return untiled_cycles(op, far, plan.target) + fetched
 
 
 def arranged(setting: Setting, early: bool = False) -> Plan | None:
