@@ -16,8 +16,8 @@ CALCULATED = {
     torch.uint8: DType.I32,
     torch.bool: DType.U8,
 }
-# What a sample is handed over in, where that is narrower.
-HANDED_OVER = {torch.uint8: DType.U8}
+# What lies in memory as it was given, samples and what no step writes to, where that is narrower.
+NARROWEST = {torch.uint8: DType.U8}
 # In PyTorch, results of these types wrap around at 8 or 16 bits: they may be moved and converted, not calculated.
 NARROW = (torch.uint8, torch.int8, torch.int16)
 LEAST, MOST = -(2**31), 2**31 - 1

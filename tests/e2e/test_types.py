@@ -190,3 +190,33 @@ def test_an_input_that_spoils_the_loss_is_named(tmp_path: Path) -> None:
     x[1, 2] = torch.nan
     with pytest.raises(UsageError, match=r"the loss is nan on example_target \(example_input has values that are NaN"):
         project(Net([]), x, torch.randn(3, 4), tmp_path / "out")
+
+
+class Kept(nn.Module):
+    """Bytes that no step touches, bytes that it reads, and bytes that it changes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = nn.Linear(7, 3)
+        for name, seed in (("carried", 1), ("table", 2), ("counter", 3)):
+            self.register_buffer(name, values(torch.uint8, (5, 7), seed))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.fc(x * self.table.float() * 0.01)
+        self.counter.copy_(self.table)
+        return y
+
+
+def test_bytes_that_no_step_changes_stay_bytes(tmp_path: Path) -> None:
+    torch.manual_seed(1)
+    found = deploy(Kept(), torch.randn(5, 7), torch.tensor([0, 2, 1, 1, 0]), out=tmp_path / "p", steps=2)
+    found.verify().raise_if_failed()
+    tensors = found.plan.program.tensors
+    sizes = {n: t.nbytes for n, t in tensors.items() if n in ("carried", "table", "counter")}
+    assert sizes == {"carried": 35, "table": 35, "counter": 140}
+    assert not any(v.tensor == "carried" for op in found.plan.program.ops for v in (*op.reads, *op.writes))
+    state = found.state_dict()
+    assert all(state[n].dtype is torch.uint8 for n in sizes)
+    assert torch.equal(state["carried"], values(torch.uint8, (5, 7), 1))
+    found.load_state_dict({**state, "carried": state["table"]})
+    assert torch.equal(found.state_dict()["carried"], state["table"])

@@ -24,7 +24,7 @@ from trainlib_deployer.ops.registry import RULES
 from trainlib_deployer.ops.update import Group, Parameter, entitle
 from trainlib_deployer.program.expr import apply
 from trainlib_deployer.program.ir import LEARNING_RATE, MOMENTUM, STEP, DType, Mentions, Program, Role, Tensor, View
-from trainlib_deployer.torch_types import CALCULATED, HANDED_OVER, value_fault
+from trainlib_deployer.torch_types import CALCULATED, NARROWEST, value_fault
 from trainlib_deployer.user.model import Group as Settings
 from trainlib_deployer.user.model import UserModel
 
@@ -45,12 +45,14 @@ def lower(user: UserModel, captured: Captured, accumulate: int = 1) -> Program:
     b = Builder(Program(user.name))
     env: dict[fx.Node, Any] = {}
     slots = iter(captured.inputs)
+    written = {out.name for out in captured.outputs if out.kind in ("parameter", "buffer")}
     for node in captured.graph.graph.nodes:
         if node.op == "placeholder":
-            env[node] = persistent(b, next(slots))
+            slot = next(slots)
+            env[node] = persistent(b, slot, slot.name not in written)
         elif node.op == "get_attr":
             value = getattr(captured.graph, node.target)
-            env[node] = persistent(b, Slot("constant", str(node.target), False, value))
+            env[node] = persistent(b, Slot("constant", str(node.target), False, value), still=True)
         elif node.op == "call_function":
             env[node] = lower_node(b, node, env)
         elif node.op == "output":
@@ -67,14 +69,14 @@ def flatten(value: Any) -> Any:
         yield value
 
 
-def persistent(b: Builder, slot: Slot) -> View:
-    """A tensor that has contents before the step begins."""
+def persistent(b: Builder, slot: Slot, still: bool) -> View:
+    """A tensor that has contents before the step begins; `still`: it has the same after it."""
     value = slot.value.detach()
     fault = value_fault(value)
     if fault is not None:
         raise Unsupported(f"{slot.kind} '{slot.name}' {fault[0]}", remedy=fault[1])
     role, wide = ROLES[slot.kind], CALCULATED[value.dtype]
-    dtype = HANDED_OVER.get(value.dtype, wide) if role in (Role.INPUT, Role.TARGET) else wide
+    dtype = NARROWEST.get(value.dtype, wide) if still else wide
     tensor = Tensor(b.fresh(slot.name, exact=True), tuple(value.shape), dtype, role, slot.name.rpartition(".")[0])
     b.program.tensors[tensor.name] = tensor
     b.program.values[tensor.name] = value.contiguous().numpy().astype(dtype.numpy_name, copy=False)
