@@ -26,12 +26,14 @@ JOURNEYS = [
     ["docs/trainlib.md", "docs/notebook.md"],
 ]
 ELSEWHERE = {
+    "docs/adapt.md": "test_adapt.py, made small",
     "docs/data.md": "test_data_page.py, with a flash and the emulated cluster",
     "docs/python.md": "test_stepping_from_python, with a stand-in for Lightning",
 }
 NOT_RUN = {
     "README.md": 2,  # make demo and make test; pip install
     "CONTRIBUTING.md": 1,  # make
+    "docs/adapt.md": 1,  # a part of the example
     "docs/firmware.md": 1,  # test_firmware.py
     "docs/machine.md": 1,  # test_made_up_chip.py
     "docs/notebook.md": 2,  # pip install; names of another notebook
