@@ -24,6 +24,7 @@ JOURNEYS = [
     ["README.md", "docs/start.md", "docs/weights.md", "docs/state.md"],
     ["docs/options.md", "docs/memory.md", "docs/speed.md"],
     ["docs/trainlib.md", "docs/notebook.md"],
+    ["docs/one_operation.md"],
 ]
 ELSEWHERE = {
     "docs/adapt.md": "test_adapt.py, made small",
@@ -136,3 +137,13 @@ def test_stepping_from_python(
 
 def test_the_firmware_page_shows_what_the_example_prints() -> None:
     assert f"```\n{EXPECTED}```" in (ROOT / "docs" / "firmware.md").read_text()
+
+
+def test_words_are_found_where_the_glossary_says() -> None:
+    rows = re.findall(r"^\| (.*?) \| .* \| (`.*`) \|$", (ROOT / "docs/glossary.md").read_text(), re.MULTILINE)
+    assert len(rows) > 40
+    assert [word for word, _ in rows] == sorted(word for word, _ in rows)
+    files = {p.relative_to(ROOT).as_posix() for p in ROOT.rglob("*") if p.suffix in (".py", ".h")}
+    for word, places in rows:
+        for place in re.findall(r"`(.*?)`", places):
+            assert any(f"/{place}" in f"/{name}" for name in files), f"{word}: there is no {place}"

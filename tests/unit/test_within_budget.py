@@ -20,8 +20,8 @@ def captured(module: nn.Module, shape: tuple[int, ...], monkeypatch: pytest.Monk
     found: list[Program] = []
     run = passes.run
 
-    def keep(program: Program) -> Program:
-        found.append(run(program))
+    def keep(program: Program, *chosen: tuple[passes.Pass, ...]) -> Program:
+        found.append(run(program, *chosen))
         return found[0]
 
     monkeypatch.setattr(pipeline.passes, "run", keep)
