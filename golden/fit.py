@@ -18,7 +18,9 @@ import torch
 
 from golden.drawing import Drawing
 from golden.examples import Examples
+from golden.metrics import default_metrics, measured
 from golden.optimizers import make_optimizer, make_scheduler
+from golden.precision import cast
 from golden.random_numbers import Numbers
 from golden.reference import forward, prepared, update
 from golden.shuffle import shuffled
@@ -122,8 +124,9 @@ class Run:
             with Snapshot(self.task.module).undone(), torch.no_grad(), Drawing(Numbers(len(self.losses))):
                 output, loss = forward(self.task, sample, self.dtype)
             losses.append(float(loss))
-            for name, value in measured(output, sample[1]).items():
-                found.setdefault(name, []).append(value)
+            metrics = self.task.metrics or default_metrics(output, sample[1])
+            for name, value in measured(metrics, output, cast(sample[1], self.dtype)).items():
+                found.setdefault(name, []).append(float(value))
         return mean(losses), {name: mean(values) for name, values in found.items()}
 
 
@@ -139,14 +142,3 @@ def mean(values: list[float]) -> float:
     for value in values:
         total += np.float32(value)
     return float(total / np.float32(len(values)))
-
-
-def measured(output: Any, target: Any) -> dict[str, float]:
-    """The share of labels that have the highest score, where the target is the number of a class."""
-    if not isinstance(output, torch.Tensor) or not isinstance(target, torch.Tensor) or target.dtype is not torch.int64:
-        return {}
-    if output.dim() < 2 or (output.shape[0], *output.shape[2:]) != tuple(target.shape):
-        return {}
-    counted = (target >= 0) & (target < output.shape[1])
-    right = int(((output.argmax(1) == target) & counted).sum())
-    return {"accuracy": float(np.float32(right) / np.float32(int(counted.sum()) or 1))}

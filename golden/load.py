@@ -20,6 +20,7 @@ from torch.utils import _pytree as pytree
 
 from golden.borrow import unwrapped
 from golden.lightning import configured, has_own_step, understood
+from golden.metrics import functions_of
 from golden.script import LOSSES, compiled, found_loss, without_data
 from golden.task import Task
 
@@ -59,6 +60,7 @@ def load_task(folder: Path) -> Task:
         spec["clip_value"],
         given["scheduler"],
         state=torch.load(folder / "optimizer.pt", weights_only=True) if (folder / "optimizer.pt").exists() else {},
+        metrics=functions_of(given.get("metrics")),
         saved=spec.get("saved", "fp32"),
         inference=inference,
     )
@@ -77,11 +79,11 @@ def optimizer_class(given: Any, module: nn.Module) -> type[torch.optim.Optimizer
 
 
 def from_file(path: Path, attribute: str) -> dict[str, Any]:
-    """The model, and the loss, optimizer and scheduler (None: not given) of the user's file."""
+    """The model, and the loss, optimizer, scheduler and metrics (None: not given) of the user's file."""
     location = importlib.util.spec_from_file_location("net", path)
     assert location is not None
     with importable(path.parent), own_arguments(path):
-        text, names = path.read_bytes(), (attribute, "optimizer", "scheduler", "loss", *LOSSES)
+        text, names = path.read_bytes(), (attribute, "optimizer", "scheduler", "metrics", "loss", *LOSSES)
         try:
             file = executed(compiled(text, str(path), [attribute])[0], location)
         except Exception as error:
@@ -98,7 +100,13 @@ def from_file(path: Path, attribute: str) -> dict[str, Any]:
     optimizer, scheduler = (getattr(file, k, None) for k in ("optimizer", "scheduler"))
     if optimizer is None and callable(getattr(module, "configure_optimizers", None)):
         optimizer, scheduler = configured(module)
-    return {"module": module, "loss": loss, "optimizer": optimizer, "scheduler": scheduler}
+    return {
+        "module": module,
+        "loss": loss,
+        "optimizer": optimizer,
+        "scheduler": scheduler,
+        "metrics": getattr(file, "metrics", None),
+    }
 
 
 def executed(code: CodeType, location: ModuleSpec) -> ModuleType:

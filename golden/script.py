@@ -18,7 +18,7 @@ DEFINITIONS = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Import
 SAVING = ("save", "save_file", "save_model", "save_pretrained", "save_checkpoint")
 FILLING = ("append", "extend", "add", "update", "insert")
 WANTED = frozenset(
-    {"model", "optimizer", "data", "loss", "scheduler", "example_input", "example_target", *LOSSES, *DATA}
+    {"model", "optimizer", "data", "loss", "scheduler", "metrics", "example_input", "example_target", *LOSSES, *DATA}
 )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from golden.metrics import Metrics
 from golden.snapshot import Snapshot
 
 
@@ -28,5 +29,6 @@ class Task:
     scheduler: Any = None  # the user's torch.optim.lr_scheduler, or a function making one from an optimizer
     start: Snapshot | None = None  # of the module and the loss, if they may hold something else by the time of the run
     state: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # of the optimizer, from earlier updates
+    metrics: Metrics = field(default_factory=dict)  # of output and target, beside the loss
     saved: str = "fp32"  # how the program stores what its forward leaves for its backward
     inference: bool = False  # nothing is trained; samples have no targets

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from golden.metrics import Metrics
 from golden.snapshot import Snapshot
 from golden.task import Task
 from trainlib_deployer.advice.points import Points
@@ -117,6 +118,7 @@ def deploy(
     clip_grad_norm: float | None = None,
     clip_grad_value: float | None = None,
     scheduler: Any = None,
+    metrics: Metrics | None = None,
     inference: bool = False,
     batch: int | None = None,
     name: str | None = None,
@@ -124,8 +126,9 @@ def deploy(
 ) -> Deployment:
     """Write the C project that trains `model`. Without a target: 8 cores, 64 kB of L1, 512 kB of L2. With
     saved="fp16", what the forward pass keeps for the backward pass lies in memory in half precision. The program's own
-    run cycles over the first `samples` of `data`. With inference=True the project runs the forward pass alone, as after
-    model.eval(), in a `batch` of its own if one is given; target, loss and optimizer are not needed."""
+    run cycles over the first `samples` of `data`. net_evaluate also tells what `metrics`, functions of output and
+    target, measure. With inference=True the project runs the forward pass alone, as after model.eval(), in a `batch`
+    of its own if one is given; target, loss and optimizer are not needed."""
     check_arguments(model, target, name, say, steps=steps, accumulate=accumulate, samples=samples, batch=batch)
     if saved not in SAVED:
         raise UsageError(f"saved is {saved!r}; it must be one of {', '.join(SAVED)}")
@@ -149,6 +152,7 @@ def deploy(
         exactly=samples is not None,
         where="the call",
         scheduler=scheduler,
+        metrics=metrics,
         clip_norm=clip_grad_norm,
         clip_value=clip_grad_value,
         updates=steps,

@@ -62,7 +62,7 @@ def test_data_in_python() -> None:
 
 def test_back_in_pytorch(digits: Path) -> None:
     typed(SHELL[2], digits)
-    for block, shown in zip(PYTHON[1:], SHOWN[1:], strict=True):
+    for block, shown in ((PYTHON[1], SHOWN[1]), (PYTHON[3], SHOWN[2])):
         (digits / "typed.py").write_text(block)
         assert typed(f"{sys.executable} typed.py", digits) == shown
 
@@ -70,6 +70,14 @@ def test_back_in_pytorch(digits: Path) -> None:
 def test_the_emulated_cluster_learns_the_same(digits: Path) -> None:
     needs("qemu")
     assert typed(SHELL[1], digits).count("epoch 1: loss 2.09508\n") == 2
+
+
+def test_what_is_measured(digits: Path) -> None:
+    (digits / "measured.py").write_text((digits / "net.py").read_text() + PYTHON[2])
+    commands = SHELL[0].splitlines()[2:]
+    printed = typed("\n".join(commands).replace("net.py", "measured.py").replace(" digits", " own"), digits)
+    assert [line.split(", mean error")[0] for line in printed.splitlines()[-10:]] == SHOWN[0].splitlines()
+    assert "mean error 0." in printed.splitlines()[-1]
 
 
 def test_the_project_alone(digits: Path, tmp_path: Path) -> None:

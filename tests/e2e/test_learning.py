@@ -48,6 +48,18 @@ data = TensorDataset(x[:53], y[:53])
 held_out = TensorDataset(x[53:], y[53:])
 example_input, example_target = x[:5], y[:5]
 """
+METRICS = """
+
+def near(output, target):
+    return (output - 0.5 * target).abs().clamp(max=1).mean()
+
+
+metrics = {
+    "near": near,
+    "share near": lambda output, target: ((output - 0.5 * target).abs() < 0.2).float().mean(),
+    "first": lambda output, target: output[0, 0],
+}
+"""
 LINE = re.compile(r"epoch (\d+): loss ([\d.]+), held out ([\d.]+), accuracy ([\d.]+)")
 
 
@@ -149,3 +161,36 @@ def test_a_schedule_of_rates_and_momenta(project: Path, tmp_path: Path) -> None:
     loss = float(LINE.findall(line)[0][1])
     assert loss == pytest.approx(wanted.loss, abs=2e-5)
     assert fault == "FAULT: learning: the schedule of learning rates has come to its end"
+
+
+def test_metrics_of_ones_own(project: Path, tmp_path: Path) -> None:
+    """Any function of output and target; of an output that is shown itself, and a window on it."""
+    net = NET.replace("nn.Linear(13, 3)", "nn.Linear(13, 1)").replace("nn.CrossEntropyLoss()", "nn.HuberLoss()")
+    net = net.replace("data = Tensor", "y = x[:, :1].sin()\ndata = Tensor") + METRICS
+    (tmp_path / "net.py").write_text(net)
+    for name in ("", ":held_out"):
+        run("data", f"{tmp_path / 'net.py'}{name}", "--out", tmp_path / f"{'test' if name else 'train'}.bin")
+    run("--model", tmp_path / "net.py", "--cores", 8, "--l1", "64k", "--steps", 1, "--out", tmp_path / "p")
+    run("verify", tmp_path / "p")
+    wanted = reference(tmp_path / "p", How(2)).epochs
+    said = make(tmp_path / "p", "host", "HELD_OUT=../test.bin", "EPOCHS=2").splitlines()
+    for line, e in zip(said, wanted, strict=True):
+        assert list(e.metrics) == ["near", "share near", "first"]
+        found = [float(line.split(f", {name} ")[1].split(",")[0]) for name in e.metrics]
+        assert found == pytest.approx(list(e.metrics.values()), abs=2e-5), line
+
+
+@pytest.mark.parametrize(
+    ("metric", "code", "words"),
+    [
+        ("output.argmax(1) == target", 2, "the metric 'odd' returns 5 bool, not a scalar tensor"),
+        ("output.mean().item()", 2, "not a scalar tensor"),
+        ("output[target == 0].mean()", 4, 'net.py:26:  metrics = {"odd": lambda output, target'),
+        ("output.nothing()", 2, "the metric 'odd' fails on example_target"),
+    ],
+)
+def test_metrics_that_are_refused(metric: str, code: int, words: str, tmp_path: Path) -> None:
+    (tmp_path / "net.py").write_text(NET + f'metrics = {{"odd": lambda output, target: {metric}}}\n')
+    done = CliRunner().invoke(cli, ["--model", str(tmp_path / "net.py"), "--out", str(tmp_path / "p")])
+    assert done.exit_code == code and words in done.output, done.output
+    assert not (tmp_path / "p").exists()

@@ -283,7 +283,7 @@ def frozen(program: Program, keep: Set[str]) -> Program:
     never = fixed | states
     gradients = tuple(g for g in program.gradients if g[0] in keep)
     live = {t.name for t in program.tensors.values() if t.role.persistent}
-    live |= {program.loss, *(t for _, t in program.outputs), *(t for _, t in gradients)}
+    live |= {*program.shown, *(t for _, t in gradients)}
     kept: list[Op] = []
     for op in reversed(program.ops):
         wanted = live - never

@@ -32,7 +32,7 @@ class Slot:
 class Out:
     """A result of the graph."""
 
-    kind: str  # loss, output, gradient; buffer, parameter: what the forward has made of it
+    kind: str  # loss, output, metric, gradient; buffer, parameter: what the forward has made of it
     name: str
 
 

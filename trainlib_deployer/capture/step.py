@@ -20,6 +20,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from golden.borrow import uncompiled
 from golden.drawing import Drawing
+from golden.metrics import measured
 from golden.precision import as_real
 from golden.reference import COUNTERS, named_outputs
 from trainlib_deployer.capture import remedies
@@ -145,6 +146,8 @@ class Step:
                     return self.shown(output)
                 with namer.layer("loss"):
                     loss = self.whole.loss(output, target)
+                with namer.layer("metrics"), torch.no_grad():
+                    measures = measured(self.user.metrics, output, target)
             namer.arm()
             with annotations_of_nodes.annotate({TAG: Origin("backward", "loss", "seed", 0, None)}):
                 seed = torch.ones_like(loss)
@@ -153,8 +156,9 @@ class Step:
         gradients = [(n, g) for n, g in zip(self.trained, found, strict=True) if g is not None]
         self.outputs = (Out("loss", "loss"),)
         shown = self.shown(output)
+        self.outputs += tuple(Out("metric", n) for n in measures)
         self.outputs += tuple(Out("gradient", n) for n, _ in gradients)
-        return [loss.detach(), *shown, *(as_real(g) for _, g in gradients)]
+        return [loss.detach(), *shown, *measures.values(), *(as_real(g) for _, g in gradients)]
 
     def shown(self, output: Any) -> list[torch.Tensor]:
         """The network's results become the graph's."""

@@ -196,6 +196,7 @@ def task_of(user: UserModel, accumulate: int, saved: str = "fp32") -> Task:
         user.scheduler,
         user.start,
         user.optimizer.state,
+        user.metrics,
         saved,
         not user.trains,
     )

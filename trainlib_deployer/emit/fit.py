@@ -8,13 +8,16 @@ from typing import Any
 from torch import nn
 
 from golden.examples import Layout
-from trainlib_deployer.program.ir import DType, Program, Role, Tensor
+from trainlib_deployer.emit.addresses import Addresses
+from trainlib_deployer.emit.names import unique_identifiers
+from trainlib_deployer.program.ir import DType, Program, Role, Tensor, View
 from trainlib_deployer.user.model import UserModel
 
 
 def fit_context(
-    user: UserModel, program: Program, arguments: Sequence[Mapping[str, Any]], outputs: Sequence[Mapping[str, Any]]
+    user: UserModel, at: Addresses, arguments: Sequence[Mapping[str, Any]], outputs: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
+    program = at.plan.program
     layout = Layout.of(user.inputs, user.target)
     given = program.of_role(Role.INPUT, Role.TARGET)
     assert layout.nbytes * layout.batch == sum(t.nbytes for t in given), "examples are what a step takes"
@@ -27,7 +30,7 @@ def fit_context(
         "layout": layout,
         "fields": fields,
         "places": ", ".join(a["pointer"] for a in arguments),
-        "metrics": accuracy(program, classes, arguments, outputs),
+        "metrics": own_metrics(program, at) or accuracy(program, classes, arguments, outputs),
     }
 
 
@@ -48,6 +51,15 @@ def classes_of(program: Program) -> int:
     return others[0] if there else 0
 
 
+def own_metrics(program: Program, at: Addresses) -> list[dict[str, str]]:
+    """What the user's functions measure, in the step itself."""
+    names = unique_identifiers(name for name, _ in program.metrics)
+    return [
+        {"name": name, "pointer": at.pointer(View.whole(program.tensors[t])), "function": f"net_metric_{names[name]}"}
+        for name, t in program.metrics
+    ]
+
+
 def accuracy(
     program: Program, classes: int, arguments: Sequence[Mapping[str, Any]], outputs: Sequence[Mapping[str, Any]]
 ) -> list[dict[str, str]]:
@@ -58,4 +70,4 @@ def accuracy(
     labels = next(a["pointer"] for a in arguments if not a["is_input"])
     apart = target.numel // target.shape[0]
     value = f"tl_accuracy(net_{outputs[0]['name']}(), {labels}, {target.numel}, {classes}, {apart})"
-    return [{"name": "accuracy", "value": value}]
+    return [{"name": "accuracy", "value": value, "pointer": ""}]

@@ -42,10 +42,8 @@ def listed(plan: Plan, at: Addresses, library: LoopLibrary) -> Listing:
     for position, op in enumerate(plan.program.ops):
         starts = tuple(at.operations[g] for g in plan.guests.get(position, ()))
         operations.append(lister.operation(op, position, plan.tilings.get(position), starts))
-    loss = [plan.program.loss] if plan.program.trains else []
-    results = [*loss, *(tensor for _, tensor in plan.program.outputs)]
     functions = tuple(segments(plan.program).values())
-    return Listing(dict(places(plan, at)), tuple(operations), functions, tuple(at.home(t) for t in results))
+    return Listing(dict(places(plan, at)), tuple(operations), functions, tuple(at.home(t) for t in plan.program.shown))
 
 
 def places(plan: Plan, at: Addresses) -> Iterator[tuple[str, Place]]:

@@ -202,7 +202,7 @@ class Project:
         program = self.plan.program
         settings = ["learning_rate"] + ["momentum"] * (MOMENTUM in program.tensors)
         return {
-            "fit": fit_context(self.user, program, self.arguments, self.outputs),
+            "fit": fit_context(self.user, self.at, self.arguments, self.outputs),
             "setting_parameters": ", ".join(f"float {name}" for name in settings),
             "settings": ", ".join(settings),
             "learning_rate_at": self.scalar_at(LEARNING_RATE),

@@ -43,6 +43,7 @@ NAMES = (
     "scheduler",
     "clip_grad_norm",
     "clip_grad_value",
+    "metrics",
 )
 STAGES = 8  # of a deployment with --run
 
@@ -205,6 +206,7 @@ def from_names(namespace: Mapping[str, Any], given: Mapping[str, Any]) -> UserMo
         scheduler=found.get("scheduler"),
         clip_norm=found.get("clip_grad_norm"),
         clip_value=found.get("clip_grad_value"),
+        metrics=found.get("metrics"),
         updates=given["steps"],
         inference=forward_alone(given),
     )

@@ -109,13 +109,15 @@ def finish(b: Builder, user: UserModel, captured: Captured, results: list[View],
     for out, view in zip(captured.outputs, results, strict=True):
         alone = times[view.tensor] == 1
         b.where = Where(
-            "forward" if out.kind in ("loss", "output") else "backward", out.name.rpartition(".")[0], out.kind
+            "forward" if out.kind in ("loss", "output", "metric") else "backward", out.name.rpartition(".")[0], out.kind
         )
         if out.kind == "loss":
             p.loss = result(b, view, Role.LOSS, "loss", alone)
         elif out.kind == "output":
             if view.numel:
                 p.outputs += ((out.name, result(b, view, Role.OUTPUT, out.name, alone)),)
+        elif out.kind == "metric":
+            p.metrics += ((out.name, result(b, view, Role.OUTPUT, f"metric {out.name}", alone)),)
         elif out.kind == "gradient":
             name = result(b, view, Role.GRADIENT, f"{out.name}.grad", alone)
             p.gradients += ((out.name, name),)

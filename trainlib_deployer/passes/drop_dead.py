@@ -10,7 +10,7 @@ from trainlib_deployer.program.loop import Loop
 
 def drop_dead(program: Program) -> Program:
     live = {t.name for t in program.tensors.values() if t.role.persistent}
-    live |= {program.loss, *(t for _, t in program.outputs), *(t for _, t in program.gradients)}
+    live |= {*program.shown, *(t for _, t in program.gradients)}
     kept: list[Op] = []
     for op in reversed(program.ops):
         if not any(v.tensor in live and v.numel for v in op.writes):

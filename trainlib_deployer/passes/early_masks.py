@@ -41,7 +41,7 @@ def early_masks(program: Program) -> Program:
 def variants(program: Program, position: int, live: tuple[str, ...]) -> Iterator[Program]:
     """Programs with one activation less at the fullest operation, the largest first."""
     read, written = readers(program), writers(program)
-    results = {program.loss, *(t for _, t in program.outputs), *(t for _, t in program.gradients)}
+    results = {*program.shown, *(t for _, t in program.gradients)}
     for name in sorted(live, key=lambda n: (-program.tensors[n].nbytes, n)):
         uses = sorted({*read.get(name, []), *written.get(name, [])})
         if len(uses) < 2 or name in results or not uses[-2] < position < uses[-1]:

@@ -23,7 +23,7 @@ MOST_INPUTS = 10
 def fuse_loops(program: Program) -> Program:
     ops: list[Op | None] = list(program.ops)
     places = Places.of(program)
-    wanted = {program.loss, *(t for _, t in program.outputs), *(t for _, t in program.gradients)}
+    wanted = {*program.shown, *(t for _, t in program.gradients)}
     for at in range(len(ops)):
         changed = True
         while changed:

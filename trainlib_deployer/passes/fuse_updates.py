@@ -24,7 +24,7 @@ def fuse_updates(program: Program) -> Program:
     ops: list[Op | None] = list(program.ops)
     tensors = dict(program.tensors)
     places = Places.of(program)
-    results = {program.loss, *(t for _, t in program.outputs)}
+    results = set(program.shown)
     for name in dict.fromkeys(t for _, t in program.gradients):
         made, used = places.written.get(name, []), places.read.get(name, [])
         if len(made) != 1 or len(used) != 1 or name in results:

@@ -68,7 +68,7 @@ class Life:
 def lives_of(program: Program) -> dict[str, Life]:
     """Made once by the forward pass, read by the backward pass, no result, large enough."""
     read, written = readers(program), writers(program)
-    results = {program.loss, *(t for _, t in program.outputs), *(t for _, t in program.gradients)}
+    results = {*program.shown, *(t for _, t in program.gradients)}
     out = {}
     for name, made in written.items():
         tensor = program.tensors[name]

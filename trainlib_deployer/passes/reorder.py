@@ -91,7 +91,7 @@ class Scale:
         old = {} if known is None or known.names[: len(lives)] != list(lives)[: len(known.names)] else known.facts
         facts = {id(op): old.get(id(op)) or facts_of(program, op, lives) for op in program.ops}
         sizes = [-(-program.tensors[n].nbytes // GROUND) * GROUND for n in lives]
-        results = (program.loss, *(t for _, t in program.outputs))
+        results = program.shown
         return Scale(facts, lives, sizes, tuple(lives[n] for n in results if n in lives), list(lives))
 
     def weigh(self, ops: list[Op]) -> Fullness:

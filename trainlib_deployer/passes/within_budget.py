@@ -126,7 +126,7 @@ class Uses:
 
 def repeatable(program: Program, op: Op) -> bool:
     """Of the forward pass, without an effect on what lives from step to step, nor a result of the step."""
-    results = {program.loss, *(t for _, t in program.outputs), *(t for _, t in program.gradients)}
+    results = {*program.shown, *(t for _, t in program.gradients)}
     written = [v.tensor for v in op.writes]
     return op.phase == "forward" and not any(program.tensors[n].role.persistent or n in results for n in written)
 

@@ -41,7 +41,7 @@ class Results:
 
     @staticmethod
     def of(program: Program) -> Results:
-        shown = (program.loss, *(t for _, t in program.outputs))
+        shown = program.shown
         return Results(frozenset(shown), frozenset(t for _, t in program.gradients))
 
 

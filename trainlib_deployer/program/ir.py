@@ -320,19 +320,25 @@ class Program:
     values: dict[str, object] = field(default_factory=dict)  # initial contents of persistent tensors: numpy arrays
     loss: str = ""  # none where nothing is trained
     outputs: tuple[tuple[str, str], ...] = ()  # (name for people, tensor)
+    metrics: tuple[tuple[str, str], ...] = ()  # the same of what is measured beside the loss
     gradients: tuple[tuple[str, str], ...] = ()  # (parameter, tensor)
 
     @property
     def trains(self) -> bool:
         return bool(self.loss)
 
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """What a caller gets: it lives to the end of the step."""
+        return (*([self.loss] if self.loss else []), *(t for _, t in (*self.outputs, *self.metrics)))
+
     def of_role(self, *roles: Role) -> list[Tensor]:
         return [t for t in self.tensors.values() if t.role in roles]
 
     def with_ops(self, ops: list[Op]) -> Program:
         """The same program with other operations; tensors that nobody mentions any more are dropped."""
-        used = {v.tensor for op in ops for v in (*op.reads, *op.writes)} | {self.loss}
-        used |= {t for _, t in (*self.outputs, *self.gradients)}
+        used = {v.tensor for op in ops for v in (*op.reads, *op.writes)}
+        used |= {*self.shown, *(t for _, t in self.gradients)}
         tensors = {n: t for n, t in self.tensors.items() if n in used or (t.role.persistent and t.numel)}
         return replace(self, ops=ops, tensors=tensors)
 
@@ -383,17 +389,3 @@ def writers(program: Program) -> dict[str, list[int]]:
         for name in dict.fromkeys(v.tensor for v in op.writes):
             found.setdefault(name, []).append(i)
     return found
-
-
-def text(program: Program) -> Iterator[str]:
-    """The program for people and tests, one line an operation."""
-    for i, op in enumerate(program.ops):
-        reads = ", ".join(show(v) for v in op.reads)
-        writes = ", ".join(show(v) for v in op.writes)
-        yield f"{i:4d} {op.phase:8s} {op.name}: {writes} = {op.kind.name}({reads})"
-
-
-def show(view: View) -> str:
-    shape = "x".join(map(str, view.shape)) or "scalar"
-    plain = view.contiguous and view.offset == 0
-    return f"{view.tensor}[{shape}]" if plain else f"{view.tensor}[{shape} @{view.offset} /{view.strides}]"

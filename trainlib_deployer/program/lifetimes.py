@@ -21,7 +21,7 @@ def lifetimes(program: Program) -> dict[str, Lifetime]:
     """First write to last use of every tensor that is not persistent; results of the step live to its end."""
     reads, writes = readers(program), writers(program)
     end = len(program.ops)
-    results = {program.loss, *(t for _, t in program.outputs)}
+    results = set(program.shown)
     out: dict[str, Lifetime] = {}
     for tensor in program.tensors.values():
         if not tensor.role.comes_and_goes:

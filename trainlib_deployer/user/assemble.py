@@ -57,6 +57,7 @@ class Parts:
     scheduler: Any = None
     clip_norm: Any = None
     clip_value: Any = None
+    metrics: Any = None
     updates: int = 5  # how many updates a verification makes
     helpers: tuple[Path, ...] = ()
     exactly: bool = False  # so many were asked for
@@ -111,6 +112,7 @@ def checked_model(parts: Parts) -> UserModel:
         clip_norm=clip_limit(parts.clip_norm, "clip_grad_norm"),
         clip_value=clip_limit(parts.clip_value, "clip_grad_value"),
         notes=tuple(notes),
+        metrics=model.measured(parts.metrics, inputs, target),
     )
 
 

@@ -106,6 +106,7 @@ def found_parts(file: ModuleType, path: Path, attribute: str, explicit: bool) ->
         scheduler=getattr(file, "scheduler", None),
         clip_norm=getattr(file, "clip_grad_norm", None),
         clip_value=getattr(file, "clip_grad_value", None),
+        metrics=getattr(file, "metrics", None),
         updates=1,
         helpers=tuple(helpers(path.parent)),
     )

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 from torch.nn.parameter import is_lazy
 
+from golden.metrics import Metrics
 from golden.snapshot import Snapshot
 
 
@@ -80,6 +81,7 @@ class UserModel:
     clip_norm: float | None = None
     clip_value: float | None = None
     trains: bool = True
+    metrics: Metrics = field(default_factory=dict)  # functions of output and target
 
 
 def parameter_count(module: nn.Module) -> int:

@@ -13,6 +13,7 @@ import torch
 from torch import nn
 from torch.utils import _pytree as pytree
 
+from golden.metrics import Metrics, functions_of
 from golden.snapshot import Snapshot
 from trainlib_deployer.capture import remedies
 from trainlib_deployer.errors import UsageError
@@ -51,6 +52,21 @@ class Trial:
         if not any(isinstance(x, torch.Tensor) for x in pytree.tree_leaves(output)):
             raise UsageError(f"forward returns {describe(output)}, not a tensor")
         return output
+
+    def measured(self, given: Any, inputs: tuple[Any, ...], target: Any) -> Metrics:
+        """The user's metrics, each called once."""
+        metrics = functions_of(given)
+        with self.start.undone(), torch.no_grad():
+            output = self.forward(inputs) if metrics else None
+            for name, function in metrics.items():
+                with user_code(f"the metric '{name}' fails on example_target"):
+                    value = function(output, sampling.cloned(target))
+                if not isinstance(value, torch.Tensor) or value.numel() != 1:
+                    raise UsageError(
+                        f"the metric '{name}' returns {describe(value)}, not a scalar tensor",
+                        remedy="for instance: (output.argmax(1) == target).float().mean()",
+                    )
+        return metrics
 
     def check_sample(self, inputs: tuple[Any, ...], target: Any, what: str) -> None:
         with self.start.undone():
