@@ -13,7 +13,7 @@ SUITES := .venv-suites
 PACKAGES := transformers timm braindecode snntorch rotary-embedding-torch x-transformers vit-pytorch local-attention pytorch-tcn
 C_FILES := $(shell find c_lib tests -name '*.c' -o -name '*.h' | sort)
 
-.PHONY: pictures site wheel bench-cycles bench-linker bench-loops bench-rows bench-tiles code-sizes demo test lint unit fuzz suites bench-memory format clean
+.PHONY: pictures site wheel bench-cycles bench-linker bench-loops bench-rows bench-tiles code-sizes demo test lint unit kernels fuzz suites bench-memory format clean
 
 $(VENV)/ready: constraints.txt setup.cfg pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -29,8 +29,13 @@ demo: $(VENV)/ready
 test: lint
 	CCACHE_DIR=$(CURDIR)/build/ccache CCACHE_NOHASHDIR=1 PATH="/usr/lib/ccache:$$PATH" $(BIN)/pytest -q -n 2 tests
 
+# What needs neither a compiler nor seconds.
 unit: $(VENV)/ready
-	$(BIN)/pytest -x -q tests/unit
+	$(BIN)/pytest -x -q -n 2 -m "not compiler and not slow" tests/unit
+
+# Every kernel against its reference, and the rest of the C library.
+kernels: $(VENV)/ready
+	$(BIN)/pytest -x -q -n 2 -m compiler tests/unit
 
 lint: $(VENV)/ready
 	$(BIN)/ruff check .

@@ -10,6 +10,15 @@ import torch
 
 from tests.unit.kernel_harness import build
 
+COMPILED = {"lib", "kernel_objects"}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What calls kernels waits for them to be built; `make unit` leaves that to `make kernels`."""
+    for item in items:
+        if COMPILED & {*getattr(item, "fixturenames", ())}:
+            item.add_marker("compiler")
+
 
 @pytest.fixture(scope="session")
 def kernel_objects(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -122,6 +122,7 @@ def test_an_optimum_above_the_bound_is_found_and_proved(rows: Rows) -> None:
     assert any("exhausted" in w for w in check_placement(problem(*rows), boast))
 
 
+@pytest.mark.slow
 def test_every_strategy_agrees_with_exhaustion_on_tight_problems() -> None:
     draw = random.Random(20)
     for _ in range(25):
@@ -241,6 +242,7 @@ def test_checker_sees_misalignment_and_missing_or_foreign_names() -> None:
     assert any("ghost" in w for w in check_placement(asked, dataclasses.replace(found, offsets=foreign)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("letter", list("BH"))
 def test_minimalloc_instances_fit(letter: str) -> None:
     asked = minimalloc(next(SUITE.glob(f"{letter}.*.csv")))

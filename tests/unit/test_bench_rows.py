@@ -16,6 +16,8 @@ from trainlib_deployer.kernels.matmul import MATMUL
 from trainlib_deployer.kernels.pool import POOL
 from trainlib_deployer.kernels.winograd import WINOGRAD
 
+pytestmark = pytest.mark.compiler
+
 
 def test_every_row_is_timed() -> None:
     pools = {r for r in POOL if "adaptive" not in r.symbol and "u16" not in r.symbol}

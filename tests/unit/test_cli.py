@@ -370,6 +370,7 @@ def test_help_does_not_import_torch() -> None:
     assert process("-c", code).communicate()[0].split() == ["False", "False"]
 
 
+@pytest.mark.slow
 def test_ctrl_c(tmp_path: Path) -> None:
     (tmp_path / "net.py").write_text("import sys, time\nprint('here', file=sys.stderr, flush=True)\ntime.sleep(60)\n")
     tool = process("-m", "trainlib_deployer", "--model", "net.py", cwd=tmp_path)

@@ -60,6 +60,7 @@ def products(graph: fx.GraphModule) -> int:
 LENGTHS = (1, 2, 3, 8, 31, 32, 33, 36, 37, 64, 77, 105, 256, 400, 509, 1000, 4488)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", LENGTHS)
 def test_transforms_of_every_kind_of_length(n: int) -> None:
     torch.manual_seed(n)
@@ -70,6 +71,7 @@ def test_transforms_of_every_kind_of_length(n: int) -> None:
     assert far(lambda x: torch.view_as_real(torch.fft.ifft(torch.view_as_complex(x))), whole) < bound
 
 
+@pytest.mark.slow
 def test_what_is_real_in_pytorch_has_no_imaginary_part() -> None:
     """Else the angle at the ends of a spectrum is pi or -pi by chance."""
     torch.manual_seed(0)
@@ -88,6 +90,7 @@ def test_long_transforms_take_few_products() -> None:
     assert products(prime) == 2 * 509 * 255 * 2
 
 
+@pytest.mark.slow
 def test_a_part_that_is_zero_or_not_read_costs_nothing() -> None:
     """FNet's mixing: half of the first transform, and the real part of the second; the gradient is such a one too."""
     x = torch.randn(2, 12, 20)

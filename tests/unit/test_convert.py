@@ -89,6 +89,7 @@ def test_it_computes_what_the_lists_mean(tmp_path: Path) -> None:
     assert (group["lr"], group["weight_decay"]) == (0.25, 0.125) and isinstance(names["loss"], nn.MSELoss)
 
 
+@pytest.mark.compiler
 def test_what_is_made_is_deployed_and_verified(tmp_path: Path) -> None:
     names = made(SETTINGS, tmp_path)
     kept = {k: names[k] for k in ("example_input", "example_target", "loss", "optimizer", "data")}

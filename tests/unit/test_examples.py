@@ -96,6 +96,7 @@ def test_a_sample_that_does_not_come_apart(tmp_path: Path) -> None:
         Examples.read(tmp_path / "out.bin", Layout.of((torch.zeros(7, 6),), torch.zeros(1)))
 
 
+@pytest.mark.compiler
 def test_damaged_files(tmp_path: Path) -> None:
     found = damaged_examples.campaign(300, 2, tmp_path)
     assert found[""] == 1 and found.total() == 301 and len(found) == 5, found
@@ -124,6 +125,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     return ctypes.CDLL(str(out))
 
 
+@pytest.mark.compiler
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 31, 32, 33, 1437])
 def test_the_order_in_c_is_that_of_python(count: int, library: ctypes.CDLL) -> None:
     for seed, epoch in ((0, 0), (0, 1), (7, 0), (2**32 - 1, 12345)):
@@ -134,6 +136,7 @@ def test_the_order_in_c_is_that_of_python(count: int, library: ctypes.CDLL) -> N
         assert sorted(order) == list(range(count))
 
 
+@pytest.mark.slow
 def test_every_order_comes_up() -> None:
     """As often as the others: within five deviations."""
     for count, orders in ((3, 6), (4, 24), (5, 120)):
@@ -142,6 +145,7 @@ def test_every_order_comes_up() -> None:
         assert max(abs(n - 30) for n in seen.values()) < 5 * np.sqrt(30), seen
 
 
+@pytest.mark.slow
 def test_every_example_is_everywhere() -> None:
     """Neighbours in one epoch are no neighbours in the next, the first comes last as often as any other."""
     count, epochs = 37, 1000

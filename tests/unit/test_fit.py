@@ -97,6 +97,7 @@ def test_message(roomy: Deployment, tmp_path: Path) -> None:
     assert sizes[:3] == [4 * WIDE * WIDE] * 3, "a weight, its momentum, its gradient"
 
 
+@pytest.mark.slow
 def test_remedies_are_exact(roomy: Deployment, tmp_path: Path) -> None:
     needed = used(roomy)
     text = message(tmp_path / "net", needed - SHORT)
@@ -118,6 +119,7 @@ def test_remedies_are_exact(roomy: Deployment, tmp_path: Path) -> None:
     assert "--accumulate" not in text
 
 
+@pytest.mark.slow
 def test_accumulation_is_what_deploying_it_takes(tmp_path: Path) -> None:
     """A batch so large that sums of gradients take less."""
     program = deployed(tmp_path / "large", "1M", batch=90).plan
@@ -133,6 +135,7 @@ def about(text: str, remedy: str) -> int:
     return int(found[1].replace(",", ""))
 
 
+@pytest.mark.slow
 def test_a_smaller_batch_is_what_deploying_it_takes(roomy: Deployment, tmp_path: Path) -> None:
     program = roomy.plan.program
     assert batch_of(program) == BATCH
@@ -175,6 +178,7 @@ def test_a_loop_for_what_is_trained_and_what_is_not(tmp_path: Path) -> None:
     assert 'startswith("2.")' in failure.value.render()
 
 
+@pytest.mark.slow
 def test_nothing_helps(roomy: Deployment, tmp_path: Path) -> None:
     """Far too little memory: what does not suffice is said with what is still missing."""
     text = message(tmp_path / "net", 2048)

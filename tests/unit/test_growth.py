@@ -92,6 +92,7 @@ def lines_of(work: Callable[[], None]) -> Counter[CodeType]:
     return found
 
 
+@pytest.mark.slow
 def test_work_grows_with_the_operations_and_no_faster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.modules["trainlib_deployer.passes.reorder"], "ATTEMPTS", 0)  # so many, however large
     counts, shapes = [], []

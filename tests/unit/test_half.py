@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+pytestmark = pytest.mark.compiler
 LIBRARY = Path(__file__).parents[2] / "c_lib"
 SOURCE = """
 #include "tl_half.h"

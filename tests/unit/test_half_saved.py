@@ -96,6 +96,7 @@ def test_kernels_read_the_restored_tensor(program: Program) -> None:
     assert kernels(small) == kernels(program)
 
 
+@pytest.mark.slow
 def test_a_deployment_says_what_it_saves(tmp_path: Path) -> None:
     plans = {}
     for saved in ("fp32", "fp16"):
@@ -126,6 +127,7 @@ def test_where_it_gains_nothing_pytorch_stays_exact(tmp_path: Path) -> None:
     assert load.load_task(tmp_path / "net" / "model").saved == "fp32"
 
 
+@pytest.mark.slow
 def test_what_does_not_fit_is_told(tmp_path: Path) -> None:
     """With the bytes that a deployment with the option then takes; not where it is in use already."""
     needed = {saved: squeezed(tmp_path / saved, saved, 1 << 20) for saved in ("fp32", "fp16")}

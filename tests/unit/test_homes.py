@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -57,10 +58,14 @@ HOMES: dict[str, tuple[Callable[[ast.AST], bool], set[str]]] = {
 }
 
 
+@cache
+def sources() -> dict[str, ast.AST]:
+    return {p.relative_to(PACKAGE).as_posix(): ast.parse(p.read_text()) for p in PACKAGE.rglob("*.py")}
+
+
 def found_in(rule: Callable[[ast.AST], bool]) -> set[str]:
-    files = {p.relative_to(PACKAGE).as_posix(): p for p in PACKAGE.rglob("*.py")}
-    assert len(files) > 150
-    return {name for name, path in files.items() if rule(ast.parse(path.read_text()))}
+    assert len(sources()) > 150
+    return {name for name, tree in sources().items() if rule(tree)}
 
 
 @pytest.mark.parametrize("what", HOMES)
@@ -112,8 +117,8 @@ def asked_by_name(tree: ast.AST) -> Iterator[str]:
 
 
 def test_kinds_are_asked_what_they_can_do() -> None:
-    paths = [p for room in PLANNED for p in sorted((PACKAGE / room).rglob("*.py"))]
-    found = {p.name: hits for p in paths if (hits := list(asked_by_name(ast.parse(p.read_text()))))}
+    trees = {n: tree for n, tree in sources().items() if n.partition("/")[0] in PLANNED}
+    found = {n.rpartition("/")[2]: hits for n, tree in trees.items() if (hits := list(asked_by_name(tree)))}
     assert found == {"lower.py": ["getattr(captured.graph, node.target)"], **OF_GRAPHS}
 
 

@@ -87,6 +87,7 @@ def network() -> tuple[nn.Module, torch.Tensor, torch.Tensor]:
     return nn.Sequential(nn.Linear(53, 131), nn.Tanh(), nn.Linear(131, 7)), torch.randn(3, 53), torch.randn(3, 7)
 
 
+@pytest.mark.slow
 def test_what_does_not_fit_beside_the_code_is_refused_by_the_plan(tmp_path: Path) -> None:
     def deployed(l2: int, folder: str) -> dict[str, object]:
         model, x, y = network()

@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pytest
 import torch
 
+pytestmark = pytest.mark.compiler
 LIBRARY = Path(__file__).parents[2] / "c_lib"
 COUNT = 100_000
 

@@ -179,6 +179,7 @@ def test_lazy_modules_get_their_shapes_and_nothing_else_changes() -> None:
     del generator
 
 
+@pytest.mark.compiler
 def test_an_empty_parameter_is_left_trainable() -> None:
     """Fault: a parameter without elements was frozen, for good."""
     model = nn.ModuleList([nn.Linear(6, 3), nn.Linear(6, 0)])

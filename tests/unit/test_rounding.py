@@ -113,6 +113,7 @@ def test_a_bias_in_front_of_a_norm_is_named(kind: str) -> None:
         assert not judge(task, spoiled, 2, []).verdict.passed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [8, 21, 928, 1887])
 def test_another_order_of_summation_is_no_mistake(seed: int, tmp_path: Path) -> None:
     """Fault: a correct program fails, since no run disturbed the gradients on their way, or (928, 1887) since Adamax's

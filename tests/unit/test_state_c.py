@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.compiler
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "c_lib" / "kernels" / "state.c"
 FLAGS = ["-std=gnu99", "-O1", "-g", "-Wall", "-Wextra", "-Werror", f"-I{ROOT / 'c_lib' / 'include'}"]

@@ -53,6 +53,7 @@ def test_leaner_is_smaller_and_no_faster(kind: Conv | MatMul) -> None:
     assert steps[-1].scratch(1) == scratch[-1], "whatever the cores, it is that of one"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS, ids=lambda k: f"{k.name} {k.macs()}")
 def test_the_planner_takes_the_fastest_way_that_fits(kind: Conv | MatMul) -> None:
     program, op = operation(kind)
