@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 
 from benchmarks.objects import Elf
-from trainlib_deployer.cli.main import main as command
+from trainlib_deployer.cli.main import cli
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 L1, L2 = 0x1000_0000, 0x1C00_0000
@@ -29,9 +29,7 @@ def linked(program: Path) -> tuple[int, int]:
 
 def row(example: Path, folder: Path) -> tuple[int, ...]:
     """Planned and linked bytes of L1, then of L2."""
-    command(
-        ["--model", str(example), "--target", "pulp-open", "--l2", "16M", "--out", str(folder)], standalone_mode=False
-    )
+    cli(["--model", str(example), "--target", "pulp-open", "--l2", "16M", "--out", str(folder)], standalone_mode=False)
     build = ["make", "-s", "-C", str(folder), "all", "L2_THERE=16777216", "SIZES=any"]
     subprocess.run(build, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     plan = json.loads((folder / "plan.json").read_text())

@@ -19,6 +19,8 @@ from pathlib import Path
 from benchmarks.objects import Elf
 from trainlib_deployer.emit import resources
 from trainlib_deployer.emit.render import rendered
+from trainlib_deployer.machine.machine import Machine
+from trainlib_deployer.machine.targets import TARGETS
 
 MEASURED = Path(__file__).resolve().parents[1] / "trainlib_deployer" / "image" / "measured"
 
@@ -27,51 +29,60 @@ MEASURED = Path(__file__).resolve().parents[1] / "trainlib_deployer" / "image" /
 class Build:
     """How a project is built, and what says which compiler does it."""
 
-    goal: tuple[str, ...]
+    target: str
     version: tuple[str, ...]
     flags: str
-    source: str  # of the hardware layer: the others are other machines'
-    target: str
-    objects: str = "BUILD/**/kernels/*.o"
-    of_project: str = "BUILD/**/train/%s.o"
+    layer: tuple[str, ...]  # sources of the hardware layer: the others are other machines'
+    goal: tuple[str, ...]  # makes the objects of the library; none: their own names
+    objects: str
+    step_goal: tuple[str, ...]  # makes those of a deployed step
+    step_objects: str
 
 
-BUILDS: Mapping[str, Build] = {
-    "pulp-sdk": Build(
-        ("all",),
-        ("clang-19", "--version"),
-        "PULP-SDK's rules, -O2, rv32imc_zfinx without PULP's own instructions",
-        "pulp",
-        "pulp-open",
-    ),
-}
+SDK = Build(
+    "pulp-open",
+    ("clang-19", "--version"),
+    "PULP-SDK's rules, -O2, rv32imc_zfinx without PULP's own instructions",
+    ("pulp", "pulp_files"),
+    ("all", "SIZES=any"),
+    "BUILD/**/kernels/*.o",
+    ("all", "SIZES=any", "L2_THERE=16777216"),
+    "BUILD/**/train/%s.o",
+)
 
 
-def project_of_all(folder: Path) -> None:
+def cortexm(name: str) -> Build:
+    chip = TARGETS[name].build
+    assert chip is not None and chip.board is not None
+    return Build(
+        name,
+        ("arm-none-eabi-gcc", "--version"),
+        f"-O2 {chip.board.flags}",
+        ("cortexm", "rv32_memory"),
+        (),
+        "build/qemu-gcc/kernels/*.o",
+        tuple(f"build/qemu-gcc/{source}.o" for source in ("net", "loops", "main", "state")),
+        "build/qemu-gcc/%s.o",
+    )
+
+
+BUILDS: Mapping[str, Build] = {"pulp-sdk": SDK} | {n: cortexm(n) for n in ("cortex-m4f", "cortex-m7", "cortex-m33")}
+
+
+def project_of_all(folder: Path, target: Machine) -> None:
     """Every kernel with every header, and a program that does nothing: objects are what is wanted."""
     root = resources.c_lib_dir()
     (folder / "kernels").mkdir()
     for part in ("hal", "kernels", "include", "ukernels"):
         for path in (root / part).rglob("*.*"):
             shutil.copyfile(path, folder / "kernels" / path.name)
-    for name in ("net.c", "loops.c", "state.c", "weights.c", "data.c"):
+    for name in ("net.c", "loops.c", "state.c", "fit.c", "weights.c", "data.c"):
         (folder / name).write_text("extern int nothing;\n")
     (folder / "main.c").write_text(
         '#include "tl_hal.h"\nint main(void) { tl_init(); tl_puts(""); tl_exit(0); return 0; }\n'
     )
-    (folder / "Makefile").write_text(rendered("Makefile.j2", {"model": "all", "steps": 1, "target": Sizes}))
-
-
-class Sizes:
-    """What the Makefile asks of a machine."""
-
-    cores = 8
-
-    class inner:
-        size = 1 << 16
-
-    class outer:
-        size = 1 << 19
+    context = {"model": "all", "steps": 1, "target": target, "levels": [{"used": 0}], "built": None, "trains": True}
+    (folder / "Makefile").write_text(rendered("Makefile.j2", context))
 
 
 def sections(path: Path) -> Iterator[str]:
@@ -95,23 +106,24 @@ def sections(path: Path) -> Iterator[str]:
 def measured(build: Build) -> str:
     with tempfile.TemporaryDirectory() as work:
         folder = Path(work)
-        project_of_all(folder)
-        subprocess.run(["make", "-s", "-j2", "-C", work, *build.goal], check=True, stdout=subprocess.DEVNULL)
-        wanted = [p for p in sorted(folder.glob(build.objects)) if mine(p, build)]
+        project_of_all(folder, TARGETS[build.target])
+        sources = sorted(p.stem for p in (folder / "kernels").glob("*.c"))
+        goal = build.goal or [build.objects.replace("*", stem) for stem in sources if mine(stem, build)]
+        subprocess.run(["make", "-s", "-j2", "-C", work, "WARNINGS=", *goal], check=True, stdout=subprocess.DEVNULL)
+        wanted = [p for p in sorted(folder.glob(build.objects)) if mine(p.stem, build)]
         lines = sorted({line for path in wanted for line in sections(path)})
     version = subprocess.run(build.version, capture_output=True, text=True, check=True).stdout.splitlines()[0]
     return "\n".join((f"# {version.strip()}", f"# {build.flags}", *lines, ""))
 
 
-def mine(path: Path, build: Build) -> bool:
-    layer = {p.stem for p in (resources.c_lib_dir() / "hal").iterdir()}
-    return path.stem not in layer or path.stem.startswith(build.source)
+def mine(stem: str, build: Build) -> bool:
+    others = {p.stem for p in (resources.c_lib_dir() / "hal").iterdir()} - {*build.layer}
+    return stem not in others
 
 
 def main(names: list[str]) -> None:
     for name in names or BUILDS:
         (MEASURED / f"{name}.sections").write_text(measured(BUILDS[name]))
-        print(f"{name}: {len((MEASURED / f'{name}.txt').read_text().splitlines()) - 2} sections")
 
 
 if __name__ == "__main__":

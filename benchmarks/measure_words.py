@@ -25,7 +25,7 @@ import numpy as np
 from benchmarks.bench_linker import EXAMPLES
 from benchmarks.measure_code import BUILDS, MEASURED, Build
 from benchmarks.objects import Elf
-from trainlib_deployer.cli.main import main as command
+from trainlib_deployer.cli.main import cli
 from trainlib_deployer.image.words import counted
 
 FUNCTION = re.compile(r"^[\w() ]+?[ *](\w+)\([^;{}()]*\)\n\{\n(.*?)^\}", re.MULTILINE | re.DOTALL)
@@ -34,6 +34,8 @@ PARTS = ("forward", "loss", "backward", "update")
 COPIED = ".rodata..L__const."  # the constants that a function begins with
 OF_STEP = re.compile(f"op_.*|{'|'.join(PARTS)}")
 ROUNDS = 600
+TURNS = (0, 800)  # words of all turns of a loop that is unrolled: what some compilers do, and others do not
+Text = tuple[str | Counter[str], int]
 Sample = tuple[Counter[str], int]
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -57,7 +59,7 @@ def functions(text: str) -> dict[str, str]:
     return {m[1]: m[2] for m in FUNCTION.finditer(COMMENT.sub("", text))}
 
 
-def of_project(folder: Path, objects: str) -> dict[str, list[Sample]]:
+def of_project(folder: Path, objects: str) -> dict[str, list[Text]]:
     """Under `step` and `loop` a sample a function; under the others one."""
     net, loops, main, state = (next(folder.glob(objects % name)) for name in ("net", "loops", "main", "state"))
     plan = json.loads((folder / "plan.json").read_text())
@@ -68,8 +70,8 @@ def of_project(folder: Path, objects: str) -> dict[str, list[Sample]]:
     calls = plan["interface"]
     interface = Counter(function=1, argument=len(calls["arguments"]), output=len(calls["outputs"]))
     return {
-        "step": [(counted(bodies[n]), size) for n, size in of_net.items() if OF_STEP.fullmatch(n)],
-        "loop": [(counted(loop_bodies[n]), size) for n, size in of_loops.items()],
+        "step": [(bodies.get(n, ""), size) for n, size in of_net.items() if OF_STEP.fullmatch(n)],
+        "loop": [(loop_bodies.get(n, ""), size) for n, size in of_loops.items()],
         "interface": [(interface, other)],
         "state": [(Counter(function=1), code_of(state))],
         "main": [(Counter(function=1, trace=kept), code_of(main))],
@@ -79,7 +81,8 @@ def of_project(folder: Path, objects: str) -> dict[str, list[Sample]]:
 def code_of(path: Path) -> int:
     """All of a source, but for what is a table or a tensor."""
     kinds = (".text", ".rodata", ".srodata")
-    return sum(s.size for s in Elf.of(path).sections if s.loaded and s.name.startswith(kinds))
+    found = (s for s in Elf.of(path).sections if s.loaded and s.name.startswith(kinds))
+    return sum(s.size for s in found if not s.name.endswith(".pieces"))
 
 
 def fitted(samples: list[Sample]) -> dict[str, float]:
@@ -102,28 +105,35 @@ def estimate(weights: dict[str, float], samples: Iterable[Sample]) -> float:
     return sum(weights["function"] + sum(weights[w] * n for w, n in f.items() if w != "function") for f, _ in samples)
 
 
-def lines(projects: list[dict[str, list[Sample]]]) -> Iterator[str]:
+def lines(projects: list[dict[str, list[Text]]]) -> Iterator[str]:
     for where in projects[0]:
-        samples = [s for p in projects for s in p[where]]
-        weights = fitted(samples)
-        made = [(sum(size for _, size in p[where]), estimate(weights, p[where])) for p in projects]
-        ratios = [size / guess for size, guess in made if guess]
-        print(f"{where}: made {max(ratios):.3f} times as large; the most is then {max(ratios) / min(ratios):.3f}")
-        scaled = {word: size * max(ratios) for word, size in weights.items()}
-        if where in ("step", "loop"):
-            scaled["unknown"] = max(size for word, size in scaled.items() if word.startswith("tl_"))
-        yield from (f"{where} {word} {size:.2f}" for word, size in scaled.items())
+        texts = [p[where] for p in projects]
+        spread, weights = min((fit(texts, unrolled) for unrolled in TURNS), key=lambda found: found[0])
+        print(f"{where}: the largest estimate is then {spread:.3f} of what is")
+        yield from (f"{where} {word} {size:.2f}" for word, size in weights.items())
+
+
+def fit(projects: list[list[Text]], unrolled: int) -> tuple[float, dict[str, float]]:
+    """Weights that make no project too small, and how much too large they make one."""
+    samples = [[(f if isinstance(f, Counter) else counted(f, unrolled), size) for f, size in p] for p in projects]
+    weights = fitted([s for p in samples for s in p])
+    made = [(sum(size for _, size in p), estimate(weights, p)) for p in samples]
+    ratios = [size / guess for size, guess in made if guess]
+    scaled = {word: size * max(ratios) for word, size in weights.items()}
+    named = [size for word, size in scaled.items() if word.startswith("tl_")]
+    more = {"unknown": max(named), "unrolled": unrolled} if named else {}
+    return max(ratios) / min(ratios), scaled | more
 
 
 def built(build: Build, work: Path) -> Iterator[Path]:
     """Every example, as the compiler's own target has it."""
     for example in sorted(EXAMPLES.glob("*.py")):
         folder = work / example.stem
-        command(
+        cli(
             [*"--l2 16M --target".split(), build.target, "--model", str(example), "--out", str(folder)],
             standalone_mode=False,
         )
-        subprocess.run(["make", "-s", "-C", str(folder), *build.goal], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(["make", "-s", "-C", str(folder), *build.step_goal], check=True, stdout=subprocess.DEVNULL)
         yield folder
 
 
@@ -131,7 +141,7 @@ def main(name: str, objects: str = "", *folders: str) -> None:
     build = BUILDS[name]
     with tempfile.TemporaryDirectory() as work:
         there = [Path(folder) for folder in folders] or list(built(build, Path(work)))
-        projects = [of_project(folder, objects or build.of_project) for folder in there]
+        projects = [of_project(folder, objects or build.step_objects) for folder in there]
         (MEASURED / f"{name}.words").write_text("\n".join((*lines(projects), "")))
 
 

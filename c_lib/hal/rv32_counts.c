@@ -1,8 +1,9 @@
-/* A plugin of QEMU 7.2: counts the instructions of every core of the emulated cluster (hal/rv32.c), without those of
- * the emulation itself. QEMU's own counter is one for all harts. Built with -DTL_QEMU_PLUGIN for the machine that runs
+/* A plugin of QEMU 7.2: counts the instructions of every core of the emulated cluster (hal/rv32.c), or with
+ * -DTL_CORTEXM of a Cortex-M (hal/cortexm.c), without those of the emulation itself. QEMU's own counter is one for all harts. Built with -DTL_QEMU_PLUGIN for the machine that runs
  * QEMU: cc -shared -fPIC -DTL_QEMU_PLUGIN -o counts.so rv32_counts.c; qemu-system-riscv32 -plugin counts.so ... Debian
  * ships no header for plugins, so the few functions used are declared here. */
 #if defined(TL_QEMU_PLUGIN)
+#include "hal_cortexm_marks.h"
 #include "rv32_marks.h"
 #include <inttypes.h>
 #include <stdio.h>
@@ -34,13 +35,18 @@ static void on_mark(unsigned hart, void *number)
     mark(hart, (uint32_t)(uintptr_t)number);
 }
 
-/* Is it a mark, and which: `lui x0, number`. */
+/* Is it a mark, and which: `lui x0, number`, or a hint of a Cortex-M. */
 static int is_mark(const struct qemu_plugin_insn *instruction, uint32_t *number)
 {
     uint32_t word = 0;
     if (qemu_plugin_insn_size(instruction) != 4)
         return 0;
     memcpy(&word, qemu_plugin_insn_data(instruction), 4);
+#if defined(TL_CORTEXM)
+    const uint32_t code = word & 0xf000ffffu;
+    *number = (word >> 16 & 0xfff) + (code == TL_CORTEXM_MARK_CODE ? TL_RV32_RUN : 0);
+    return code == TL_CORTEXM_MARK_CODE || code == TL_CORTEXM_AT_CODE;
+#endif
     *number = word >> 12;
     return (word & 0xfff) == TL_RV32_MARKER;
 }
@@ -72,9 +78,9 @@ static void at_exit(uint64_t id, void *given)
     (void)given;
     end_phase();
     fprintf(stderr, "COUNTS instructions critical=%" PRIu64, tl_rv32_counted.critical);
-    for (int i = 1; i < HARTS; i++)
+    for (int i = CONTROLLERS; i < HARTS; i++)
         if (tl_rv32_counted.harts[i].instructions)
-            fprintf(stderr, " core%d=%" PRIu64, i - 1, tl_rv32_counted.harts[i].instructions);
+            fprintf(stderr, " core%d=%" PRIu64, i - CONTROLLERS, tl_rv32_counted.harts[i].instructions);
     fputc('\n', stderr);
     for (int i = 0; i < MOST_OPERATIONS; i++)
         if (tl_rv32_counted.operations[i])

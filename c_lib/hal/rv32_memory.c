@@ -1,5 +1,5 @@
-/* Emulated RISC-V back end: what a compiler may call although the build is freestanding. */
-#if defined(TL_HAL_RV32)
+/* Bare machines: what a compiler may call although the build is freestanding. */
+#if defined(TL_HAL_RV32) || defined(TL_HAL_CORTEXM)
 #include "tl_hal.h"
 
 __attribute__((used)) void *memcpy(void *to, const void *from, size_t bytes)

@@ -106,6 +106,8 @@ def print_image(image: Mapping[str, Any]) -> None:
     there = max(image["simulated"], image["size"] if not image["simulated"] else 0)
     lacks = f"; the simulator has {there:,}" if image["run"] > there else ""
     print(f"{more}{lacks}")
+    if (flash := image["flash"])["size"]:
+        print(f"flash: {flash['firmware']:,} of {flash['size']:,} bytes in a firmware, {flash['run']:,} in the run")
 
 
 def level_table(plan: Mapping[str, Any]) -> None:

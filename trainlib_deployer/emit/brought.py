@@ -14,8 +14,9 @@ from trainlib_deployer.machine.build import CODE, CONSTANTS, CONTENTS, TABLES, Z
 from trainlib_deployer.program.ir import Role
 
 POINTER = 4
+UNMEASURED = "kernels that were not measured"
 STREAM = 4 * POINTER  # tl_stream (tl_stream.h)
-TEAM = ("tl_cluster_run",)
+TEAM = ("tl_cluster_run", "memcpy", "memset")  # what every step needs
 STATE = ("tl_state_to_memory", "tl_state_from_memory", "tl_state_save", "tl_state_load")
 TILES = ("tl_tiles_open", "tl_tiles_next", "tl_tiles_early")
 CHECK = ("tl_agrees", "tl_record_open", "tl_record", "tl_puts", "tl_exit")
@@ -30,7 +31,7 @@ def of_step(project: Project, known: Measured) -> Iterator[Share]:
     """What every build has."""
     yield from linked("kernels", known, roots(project))
     new = sum(row.symbol not in known.sections for row in project.rows)
-    yield Share("kernels that were not measured", CODE, new * known.largest)
+    yield Share(UNMEASURED, CODE, new * known.largest)
     calls = {"argument": len(project.given), "output": len(project.plan.program.outputs)}
     yield Share("the step", CODE, known.estimated("step", step_texts(project)))
     yield Share("generated loops", CODE, known.estimated("loop", loop_texts(project)))
@@ -53,7 +54,9 @@ def of_run(project: Project, known: Measured) -> Iterator[Share]:
     recorded = [f"TRACE({t['tag']}, {t['pointer']}, {t['bytes']});" for op in project.operations for t in op["traces"]]
     yield Share("the check", CODE, known.estimated("step", ["\n".join(recorded)]), RUN)
     yield Share("the check", CODE, known.counted("main", {"trace": len(kept)}), RUN)
-    yield Share("names of tensors", CONSTANTS, sum(POINTER + len(n) + 1 for n in project.trace_titles), RUN)
+    titles = (*project.trace_titles, *(op.name for op in project.plan.program.ops), "the end of the step")
+    names = sum(-(-(len(n.encode()) + 1) // POINTER) * POINTER for n in titles)
+    yield Share("names of tensors", CONSTANTS, names + POINTER * len(project.traces), RUN)
     rates = sum(len(s["values"]) for s in project.schedules)
     yield Share("learning rates", CONSTANTS, POINTER * rates, RUN)
     largest = max((t.nbytes for t in project.plan.program.of_role(Role.RECORDED)), default=0)

@@ -89,7 +89,13 @@ def image_json(plan: Plan, image: Image | None) -> dict[str, Any] | None:
         "simulated": image.build.simulated,
         "firmware": image.of_firmware(used),
         "run": image.of_run(used),
-        "shares": image.rows(used),
+        "flash": {
+            "size": image.build.flash_size,
+            "firmware": image.flash,
+            "run": image.flash_of_run,
+            "shares": image.rows(image.build.flash, 0),
+        },
+        "shares": image.rows(image.build.outer, used),
         "compiler": f"{known.compiler}; {known.flags}",
         "source": image.build.source,
     }

@@ -57,15 +57,16 @@ class Image:
             end = max(end, bank.begins) + bank.own + sum(sizes[kind] for kind in bank.holds)
         return end
 
-    def rows(self, planned: int) -> list[dict[str, Any]]:
-        """What lies in the outer memory, line by line."""
+    def rows(self, banks: Sequence[Bank], planned: int) -> list[dict[str, Any]]:
+        """What lies in a memory, line by line."""
         merged: dict[tuple[str, str, str], int] = {}
         for s in self.shares:
             merged[s.what, s.kind, s.only] = merged.get((s.what, s.kind, s.only), 0) + s.size
-        kinds = {kind for bank in self.build.outer for kind in bank.holds}
+        kinds = {kind for bank in banks for kind in bank.holds}
         found = [(w, k, size, only) for (w, k, only), size in merged.items() if k in kinds and size]
-        own = sum(bank.own for bank in self.build.outer)
-        gaps = self.of_firmware(planned) - planned - own - sum(size for _, _, size, only in found if only != RUN)
+        own = sum(bank.own for bank in banks)
+        brought = sum(size for _, _, size, only in found if only != RUN)
+        gaps = self.placed(banks, planned, FIRMWARE) - planned - own - brought
         found = [("the plan's tensors", TENSORS, planned, ""), *found]
         found += [("the SDK or back end", "", own, ""), ("between banks", "", gaps, "")]
         return [{"what": w, "kind": k, "bytes": size, "only": only} for w, k, size, only in found if size]

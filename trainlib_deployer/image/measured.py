@@ -72,9 +72,9 @@ class Measured:
     def estimated(self, where: str, texts: Iterable[str]) -> int:
         """Bytes of functions, each of one text."""
         words = self.words[where]
-        unknown = words["unknown"]
+        unknown, unrolled = words["unknown"], int(words["unrolled"])
         total = sum(
             words["function"] + sum(n * words.get(word, unknown if word.startswith("tl_") else 0) for word, n in found)
-            for found in (counted(text).items() for text in texts)
+            for found in (counted(text, unrolled).items() for text in texts)
         )
         return round(total)

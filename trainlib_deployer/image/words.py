@@ -1,7 +1,7 @@
 """The bytes of generated code before a compiler has seen it: so many for each word of the text.
 
 What a word takes was fitted to what a compiler made of the examples' functions (`benchmarks/measure_words.py`). Short
-loops of a known number of turns count as often as they turn: compilers unroll them.
+loops of a known number of turns count as often as they turn, where a compiler unrolls them.
 """
 
 from __future__ import annotations
@@ -14,30 +14,29 @@ WORD = re.compile(r"[A-Za-z_]\w*|\d[\w.]*|[^\w\s]")
 KNOWN = frozenset("if else for while return const float int int16_t int32_t uint8_t uint16_t uint32_t".split())
 SMALL = 2048  # numbers below it are part of an instruction
 LOOP = re.compile(r"for \((?:int \w+ = (\w+))?; \w+ < ([^;]+); \w+ \+= (\d+)\) \{")
-UNROLLED = 800  # words of all turns together
 
 
-def counted(text: str) -> Counter[str]:
-    """How often each kind of word occurs, in loops that are unrolled for each turn."""
-    return block(iter(text.splitlines()))
+def counted(text: str, unrolled: int = 0) -> Counter[str]:
+    """How often each kind of word occurs: for each turn in loops whose turns have no more words together than those."""
+    return block(iter(text.splitlines()), unrolled)
 
 
-def block(lines: Iterator[str]) -> Counter[str]:
+def block(lines: Iterator[str], unrolled: int) -> Counter[str]:
     """Up to the line that closes it."""
     found: Counter[str] = Counter()
     for line in lines:
         words = Counter(kind(word) for word in WORD.findall(line))
         found += words
         if line.endswith("{"):
-            body = block(lines)
-            found += times(body, turns(line, body))
+            body = block(lines, unrolled)
+            found += times(body, turns(line, body.total(), unrolled))
         elif line.strip() == "}":
             break
     return found
 
 
-def turns(line: str, body: Counter[str]) -> int:
-    """Of a loop that compilers unroll; else 1."""
+def turns(line: str, words: int, unrolled: int) -> int:
+    """Of a loop that a compiler unrolls; else 1."""
     match = LOOP.search(line)
     if match is None:
         return 1
@@ -48,7 +47,7 @@ def turns(line: str, body: Counter[str]) -> int:
     if not all(number.isdigit() for number in (start, first, *less)):
         return 1
     count = -(-(int(first) - sum(map(int, less)) - int(start)) // int(match[3]))
-    return count if 1 < count * body.total() <= UNROLLED else 1
+    return count if 1 < count * words <= unrolled else 1
 
 
 def times(words: Counter[str], count: int) -> Counter[str]:

@@ -21,6 +21,16 @@ class Bank:
 
 
 @dataclass(frozen=True)
+class Board:
+    """What QEMU emulates in place of a chip with the same core, and what a compiler is told of that."""
+
+    machine: str
+    flags: str
+    flash_at: int
+    ram_at: int
+
+
+@dataclass(frozen=True)
 class Build:
     """A compiler, whose sizes of code are measured (`image/measured`), and what its link script does."""
 
@@ -29,4 +39,5 @@ class Build:
     outer: tuple[Bank, ...]  # the memory of tensors
     flash: tuple[Bank, ...] = ()  # a memory of code and constants, if that is another one
     flash_size: int = 0
+    board: Board | None = None
     simulated: int = 0  # bytes of the outer memory that a simulator has, where those are more than the chip's

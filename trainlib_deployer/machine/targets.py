@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from trainlib_deployer.errors import UsageError
+from trainlib_deployer.machine.cortexm import CORTEX_M4F, CORTEX_M7, CORTEX_M33
 from trainlib_deployer.machine.gap9 import GAP9
 from trainlib_deployer.machine.generic import GENERIC
 from trainlib_deployer.machine.machine import Machine
@@ -13,7 +14,7 @@ from trainlib_deployer.machine.siracusa import SIRACUSA
 from trainlib_deployer.machine.sizes import parse_size
 
 MOST_CORES = 16
-TARGETS = {machine.name: machine for machine in (PULP_OPEN, SIRACUSA, GAP9, GENERIC)}
+TARGETS = {machine.name: machine for machine in (PULP_OPEN, SIRACUSA, GAP9, GENERIC, CORTEX_M4F, CORTEX_M7, CORTEX_M33)}
 DEFAULT = "pulp-open"
 
 
@@ -24,6 +25,8 @@ def resolve(
     if name is not None and name not in TARGETS:
         raise UsageError(f"unknown target '{name}'", remedy=f"targets: {', '.join(TARGETS)}")
     base = machine = TARGETS[name or DEFAULT]
+    if machine.build is not None and machine.build.board is not None:
+        demand_of_board(machine, cores, l1)
     if cores is not None:
         machine = replace(machine, team=replace(machine.team, count=parse_cores(cores)))
     for level, (given, what) in enumerate(((l1, "--l1"), (l2, "--l2"))):
@@ -32,6 +35,14 @@ def resolve(
     if machine == base:
         return base
     return machine if name else replace(machine, name="custom", about="", build=None)
+
+
+def demand_of_board(machine: Machine, cores: str | int | None, l1: str | int | None) -> None:
+    """A microcontroller has no more cores and no other memory than it has."""
+    if cores is not None and parse_cores(cores) > machine.cores:
+        raise UsageError(f"{machine.name} has {machine.cores} core, not {cores}", remedy="leave --cores out")
+    if l1 is not None and parse_size(l1, "--l1"):
+        raise UsageError(f"{machine.name} has one memory, which is --l2", remedy="leave --l1 out")
 
 
 def resized(machine: Machine, level: int, size: int) -> Machine:

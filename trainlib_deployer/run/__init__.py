@@ -9,7 +9,7 @@ from typing import Protocol, cast
 from trainlib_deployer.errors import UsageError
 from trainlib_deployer.run.result import RunResult
 
-BACKENDS = {"host": "Host", "qemu": "Qemu", "spike": "Spike", "gvsoc": "Gvsoc"}
+BACKENDS = {"host": "Host", "qemu": "Qemu", "spike": "Spike", "gvsoc": "Gvsoc", "qemu-arm": "QemuArm"}
 
 
 class Backend(Protocol):
@@ -25,5 +25,5 @@ class Backend(Protocol):
 def backend(name: str) -> Backend:
     if name not in BACKENDS:
         raise UsageError(f"cannot run on '{name}'", remedy=f"back ends: {', '.join(BACKENDS)}")
-    module = import_module(f"trainlib_deployer.run.{name}")
+    module = import_module(f"trainlib_deployer.run.{name.replace('-', '_')}")
     return cast(Backend, getattr(module, BACKENDS[name])())

@@ -1,0 +1,87 @@
+"""One Cortex-M with a float unit, on QEMU's board: the same bits as on this machine, in the memory that is planned."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+import trainlib_deployer
+from trainlib_deployer.check.verify import read_plan
+from trainlib_deployer.emit.brought import UNMEASURED
+from trainlib_deployer.errors import DoesNotFit, UsageError
+from trainlib_deployer.machine.targets import TARGETS, resolve
+
+CHIPS = [name for name, machine in TARGETS.items() if machine.build is not None and machine.build.board is not None]
+
+
+class Small(nn.Module):
+    """Convolutions, a pooling, an embedding, division and exponentials."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(3, 7, 3, padding=1)
+        self.depthwise = nn.Conv2d(7, 7, 3, groups=7)
+        self.norm = nn.BatchNorm2d(7)
+        self.head = nn.Linear(7 * 9, 5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = nn.functional.gelu(self.norm(self.depthwise(torch.tanh(self.conv(x)))))
+        return self.head(nn.functional.max_pool2d(x, 3).flatten(1))
+
+
+def deployed(folder: Path, target: str, **options: object) -> trainlib_deployer.Deployment:
+    torch.manual_seed(11)
+    model = Small()
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    x, y = torch.randn(2, 3, 11, 11), torch.randint(0, 5, (2,))
+    return trainlib_deployer.deploy(model, x, y, optimizer=optimizer, target=target, steps=2, out=folder, **options)
+
+
+def test_same_bits_as_here_and_no_more_memory_than_planned(tmp_path: Path) -> None:
+    project = deployed(tmp_path / "m4f", "cortex-m4f")
+    here, there = project.verify(), project.verify(on="qemu-arm")
+    for result in (here, there):
+        result.raise_if_failed()
+    assert there.counts["critical"] > 100_000 and len(there.counts["operations"]) > 20
+    assert here.computed.keys() == there.computed.keys()
+    for key, value in here.computed.items():
+        assert value.tobytes() == there.computed[key].tobytes(), key
+    shares = read_plan(project.folder)["image"]["flash"]["shares"]
+    unknown = sum(s["bytes"] for s in shares if s["what"] == UNMEASURED)  # kernels newer than the sizes of code
+    for memory, planned, linked in built(project.folder):
+        assert linked <= planned <= 1.03 * linked + unknown, (memory, planned, linked)
+
+
+def built(folder: Path) -> list[tuple[str, int, int]]:
+    """What `make qemu` says of flash and RAM; it ends otherwise where there is more than planned."""
+    done = subprocess.run(["make", "-s", "-C", str(folder), "qemu"], capture_output=True, text=True, check=True)
+    rows = re.findall(r"^(flash|RAM): (\d+) bytes planned for this build, (\d+) linked$", done.stdout, re.MULTILINE)
+    assert len(rows) == 2 and "PASS" in done.stdout
+    return [(name, int(planned), int(linked)) for name, planned, linked in rows]
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_too_little_ram_is_one_clear_message(chip: str, tmp_path: Path) -> None:
+    with pytest.raises(DoesNotFit, match=f"does not fit {chip}") as refused:
+        deployed(tmp_path / "p", chip, l2="16k")
+    assert "L2: needs" in str(refused.value)
+
+
+def test_a_board_runs_only_its_own_projects(tmp_path: Path) -> None:
+    project = deployed(tmp_path / "p", "generic")
+    with pytest.raises(UsageError, match="this project is for generic"):
+        project.verify(on="qemu-arm")
+
+
+@pytest.mark.parametrize(
+    ("given", "words"), (({"cores": 3}, "cortex-m7 has 1 core, not 3"), ({"l1": "32k"}, "cortex-m7 has one memory"))
+)
+def test_a_chip_has_the_cores_and_memories_that_it_has(given: dict[str, object], words: str) -> None:
+    with pytest.raises(UsageError, match=words) as refused:
+        resolve("cortex-m7", **given)  # type: ignore[arg-type]
+    assert refused.value.exit_code == 2
