@@ -10,7 +10,8 @@ SEEDS ?= 0:500
 VENV := .venv
 BIN := $(VENV)/bin
 SUITES := .venv-suites
-PACKAGES := transformers timm braindecode snntorch rotary-embedding-torch x-transformers vit-pytorch local-attention pytorch-tcn
+PACKAGES := transformers timm braindecode snntorch rotary-embedding-torch x-transformers vit-pytorch local-attention pytorch-tcn \
+	torch-geometric monai
 C_FILES := $(shell find c_lib tests -name '*.c' -o -name '*.h' | sort)
 
 .PHONY: pictures site wheel bench-cycles bench-linker bench-loops bench-rows bench-tiles code-sizes demo test lint unit kernels fuzz suites bench-memory format clean

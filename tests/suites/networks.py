@@ -97,8 +97,24 @@ def preload() -> None:
 def all_networks() -> dict[str, Make]:
     from tests.suites import (
         networks_biosignals,
+        networks_graphs,
         networks_text,
         networks_vision,
     )  # their packages are imported when made
 
-    return networks_text.NETWORKS | networks_vision.NETWORKS | networks_biosignals.NETWORKS
+    found = networks_text.NETWORKS | networks_vision.NETWORKS | networks_biosignals.NETWORKS
+    return found | networks_graphs.NETWORKS
+
+
+EMULATED = (
+    "TCN",
+    "snntorch Leaky",
+    "snntorch Synaptic",
+    "braindecode EEGNet",
+    "braindecode ShallowFBCSPNet",
+    "torch_geometric GCN",
+    "torch_geometric GAT",
+    "torch_geometric GraphConv",
+    "torch_geometric EdgeConv",
+    "monai UNet of volumes",
+)  # those that run on the emulated cluster, too: small ones, for an emulator takes its time

@@ -13,6 +13,7 @@ TITLES = {
     "modules": "PyTorch's table of modules",
     "operators": "PyTorch's table of operators",
     "networks": "Networks of packages",
+    "emulated": "Networks on the emulated cluster",
 }
 KINDS = (VERIFIED, REFUSED, WRONG, CRASHED, SLOW, UNFIT, NOT_APPLICABLE)
 HEAD = """# Coverage

@@ -9,7 +9,8 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,9 @@ import torch
 from tests.suites import networks, tables
 from tests.suites.forked import in_process
 from tests.suites.report import coverage
-from tests.suites.trial import CRASHED, FAILURES, SLOW, Outcome, attempt, attempt_all
+from tests.suites.trial import CRASHED, FAILURES, SLOW, Outcome, attempt, attempt_all, through
 
-ALL = ("modules", "operators", "networks")
+ALL = ("modules", "operators", "networks", "emulated")
 GIGABYTES = 12
 
 
@@ -41,6 +42,15 @@ def items(suites: set[str]) -> Iterator[Item]:
     if "networks" in suites:
         for name, make in networks.all_networks().items():
             yield Item("networks", name, lambda folder, n=name, m=make: [attempt(networks.subject(n, m), folder)])
+    if "emulated" in suites:
+        made = networks.all_networks()
+        for name in networks.EMULATED:
+            yield Item("emulated", f"{name}, emulated", lambda folder, n=name, m=made[name]: [emulated(n, m, folder)])
+
+
+def emulated(name: str, make: networks.Make, folder: Path) -> Outcome:
+    subject = networks.subject(name, make)
+    return replace(attempt(subject, folder, partial(through, on="qemu")), name=f"{name}, emulated")
 
 
 def main() -> int:
@@ -61,7 +71,7 @@ def main() -> int:
         store.unlink(missing_ok=True)
     known = {} if not store.exists() else read_known(store)
     todo = list(items(set(given.suites.split(","))))
-    if "networks" in given.suites:
+    if {"networks", "emulated"} & set(given.suites.split(",")):
         networks.preload()
     for item in todo:
         before = known.get(item.name)

@@ -66,10 +66,10 @@ def attempt(subject: Subject, folder: Path, work: Work | None = None) -> Outcome
     return Outcome(subject.name, kind, detail[:300])
 
 
-def through(subject: Subject, folder: Path) -> None:
+def through(subject: Subject, folder: Path, on: str = "host") -> None:
     """Deploy, verify, and hold against the model as it was before."""
     untouched = copy.deepcopy(subject.module)
-    found = deployed(subject, folder).verify("host")
+    found = deployed(subject, folder).verify(on)
     found.raise_if_failed()
     fill_lazy(untouched, subject.module)
     against_eager(untouched, subject, found)

@@ -64,9 +64,10 @@ def comment_lines(text: str) -> list[str]:
 
 
 def string_lines(text: str) -> list[str]:
-    """A C string, in several pieces where it is longer than a line."""
-    pieces = [text[i : i + WIDTH // 2] for i in range(0, len(text), WIDTH // 2)] or [""]
-    return [f'"{quoted(p)}"' for p in pieces]
+    """A C string; where it is longer than a line, in several pieces, in parentheses: clang suspects a comma between
+    them otherwise."""
+    pieces = [f'"{quoted(text[i : i + WIDTH // 2])}"' for i in range(0, len(text), WIDTH // 2)] or ['""']
+    return pieces if len(pieces) == 1 else [f"({pieces[0]}", *pieces[1:-1], f"{pieces[-1]})"]
 
 
 @dataclass(frozen=True)
