@@ -61,7 +61,7 @@ def winograd(channels: tuple[int, int], size: tuple[int, int], pad: int = 1) -> 
     return [
         replace(c, title=f"{c.title}, Winograd", kind=replace(c.kind, winograd=Winograd()))
         for c in convolution(channels, size, 3, 1, pad)
-        if isinstance(c.kind, Conv) and c.kind.direction != "bw_w"
+        if isinstance(c.kind, Conv)
     ]
 
 

@@ -97,3 +97,66 @@ void reference_winograd_bw_x(const tl_conv2d *a)
         a->y,  a->w,         a->bias,      a->x,  a->n,  a->groups,       a->ci,   a->co,   a->ho, a->wo,        a->h,
         a->wd, 2 - a->pad_h, 2 - a->pad_w, a->yp, a->xp, a->co * a->w_co, a->w_ci, a->w_co, 1,     a->accumulate});
 }
+
+/* One dimension of A dY. */
+static void of_gradients(const float *y, int step, float *out)
+{
+    out[0] = y[0], out[1] = y[0] + y[step], out[2] = y[0] - y[step], out[3] = y[step];
+}
+
+static float gradient(const tl_conv2d *a, int n, int o, int y, int x)
+{
+    return y >= a->ho || x >= a->wo ? 0 : a->y[n * a->yp.n + o * a->yp.c + y * a->yp.h + x];
+}
+
+static float pixel(const tl_conv2d *a, int n, int c, int y, int x)
+{
+    return y < 0 || x < 0 || y >= a->h || x >= a->wd ? 0 : a->x[n * a->xp.n + c * a->xp.c + y * a->xp.h + x];
+}
+
+/* The sums of 32 tiles, for all 16 elements. */
+static void block_of(const tl_conv2d *a, int o, int c, int first, int last, float m[4][4])
+{
+    const int high = (a->ho + 1) / 2, wide = (a->wo + 1) / 2;
+    for (int i = 0; i < 16; i++)
+        m[i / 4][i % 4] = 0;
+    for (int tile = first; tile < last; tile++) {
+        const int x = 2 * (tile % wide), y = 2 * (tile / wide % high), n = tile / wide / high;
+        float d[16], g[4], v[4][4], z[4][4];
+        for (int i = 0; i < 16; i++)
+            d[i] = pixel(a, n, c, y - a->pad_h + i / 4, x - a->pad_w + i % 4);
+        for (int i = 0; i < 4; i++)
+            g[i] = gradient(a, n, o, y + i / 2, x + i % 2);
+        both(of_inputs, d, 4, v), both(of_gradients, g, 2, z);
+        for (int i = 0; i < 16; i++)
+            m[i / 4][i % 4] = __builtin_fmaf(z[i / 4][i % 4], v[i / 4][i % 4], m[i / 4][i % 4]);
+    }
+}
+
+/* Row after row of the sums; each goes to some rows of the kernel. */
+static void add_back(float *w, float m[4][4])
+{
+    static const float factors[4][3] = {{1, 0, 0}, {0.5f, 0.5f, 0.5f}, {0.5f, -0.5f, 0.5f}, {0, 0, -1}};
+    for (int row = 0; row < 4; row++) {
+        const float sum = m[row][1] + m[row][2], difference = m[row][1] - m[row][2];
+        const float share[3] = {m[row][0] + 0.5f * sum, 0.5f * difference, 0.5f * sum - m[row][3]};
+        for (int i = 0; i < 9; i++)
+            if (factors[row][i / 3] != 0)
+                w[i] += factors[row][i / 3] * share[i % 3];
+    }
+}
+
+void reference_winograd_bw_w(const tl_conv2d *a)
+{
+    const int tiles = a->n * ((a->ho + 1) / 2) * ((a->wo + 1) / 2);
+    for (int at = 0; at < a->groups * a->co * a->ci; at++) {
+        const int o = at / a->ci, c = at % a->ci;
+        float *w = a->w + o * a->w_co + c * a->w_ci, m[4][4];
+        for (int i = 0; i < 9 && !a->accumulate; i++)
+            w[i] = 0;
+        for (int first = 0; first < tiles; first += 32) {
+            block_of(a, o, o / a->co * a->ci + c, first, first + 32 < tiles ? first + 32 : tiles, m);
+            add_back(w, m);
+        }
+    }
+}

@@ -12,7 +12,8 @@
  * and the row's share is added to the outputs. The halves are powers of two: where they stand is no matter of rounding. */
 #ifndef TL_WINOGRAD_H
 #define TL_WINOGRAD_H
-#include "tl_gather.h"
+#include "tl_gather.h" /* first: it sets how the whole file is compiled */
+#include "tl_winograd_tiles.h"
 
 /* What is in scratch at a time. Tiles of outputs are numbered row by row, image by image, and go in panels of four;
  * channels of the outputs go in fours. */
@@ -34,30 +35,11 @@ typedef struct {
 
 /* Weights of output channel `at`, summed channels first .. first + count - 1; inputs of panel `at` and the same channels;
  * products of element and panel `at`, fours of output channels; outputs of panel `at`, output channels. */
-void tl_winograd_weights(const tl_winograd *t, int at, int first, int count);
-void tl_winograd_inputs(const tl_winograd *t, int at, int first, int count);
-void tl_winograd_products(const tl_winograd *t, int at, int first, int count);
-void tl_winograd_outputs(const tl_winograd *t, int at, int first, int count);
+void tl_winograd_weights(const void *of, int at, int first, int count);
+void tl_winograd_inputs(const void *of, int at, int first, int count);
+void tl_winograd_products(const void *of, int at, int first, int count);
+void tl_winograd_outputs(const void *of, int at, int first, int count);
 
 /* All groups and channels. */
 void tl_winograd_run(const tl_gather *g, const tl_conv2d *a, int turned);
-
-/* Where a panel lies: its first tile. */
-typedef struct {
-    int n, y, x;
-} tl_tile_at;
-
-static inline tl_tile_at tl_tile_of(const tl_winograd *t, int tile)
-{
-    const int row = tile / t->wide;
-    return (tl_tile_at){row / t->high, row % t->high, tile - row * t->wide};
-}
-
-static inline void tl_next_tile(const tl_winograd *t, tl_tile_at *at)
-{
-    if (++at->x == t->wide)
-        at->x = 0, ++at->y;
-    if (at->y == t->high)
-        at->y = 0, ++at->n;
-}
 #endif

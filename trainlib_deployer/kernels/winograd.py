@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from trainlib_deployer.kernels.conv import fields as direct_fields
 from trainlib_deployer.kernels.conv import row
@@ -22,7 +23,9 @@ if TYPE_CHECKING:
 
 ARITHMETIC = f"Winograd's F(2x2, 3x3), {BLOCKS}"
 TILE = 2  # rows and columns of outputs
+SHARE = 16 / 36  # of the multiplications that the definition has
 DIRECT = 2.2  # instructions a multiply-add of the definition
+GRADIENT_BLOCK = 32  # tiles of a weight gradient that are added up on their own
 ELEMENTS = 4  # of a row of the transformed 4 x 4, which is what is worked on at a time
 
 
@@ -54,9 +57,11 @@ def up(extent: int) -> int:
 
 
 def extents(kind: Conv) -> tuple[int, int, int]:
-    """Channels of the outputs, tiles, channels of the sums."""
+    """Channels of the outputs, tiles, channels of the sums; of weight gradients output channels, tiles, and input
+    channels."""
     s = kind.shape
-    rows, (high, wide), chans = (s.co, (s.ho, s.wo), s.ci) if kind.direction == "fw" else (s.ci, (s.h, s.w), s.co)
+    rows, chans = (s.ci, s.co) if kind.direction == "bw_x" else (s.co, s.ci)
+    high, wide = (s.h, s.w) if kind.direction == "bw_x" else (s.ho, s.wo)
     return rows, s.n * -(-high // TILE) * -(-wide // TILE), chans
 
 
@@ -64,6 +69,9 @@ def at_a_time(kind: Conv) -> Winograd:
     """No more than there is."""
     assert kind.winograd is not None
     w, (rows, tiles, chans) = kind.winograd, extents(kind)
+    if kind.direction == "bw_w":
+        chans = up(chans)
+        return Winograd(min(w.rows, up(rows)), min(w.tiles, up(tiles), GRADIENT_BLOCK), min(up(w.chans), chans))
     return Winograd(min(w.rows, up(rows)), min(w.tiles, up(tiles)), min(w.chans, chans))
 
 
@@ -80,6 +88,9 @@ def takes(kind: Conv, _cores: int) -> bool:
 def scratch(kind: Conv, _cores: int) -> int:
     """Transformed weights, inputs, and their products; these twice where sums of several blocks go on."""
     chunk, (_, _, chans) = at_a_time(kind), extents(kind)
+    if kind.direction == "bw_w":
+        floats = (chunk.rows + chunk.chans) * chunk.tiles + chunk.rows * chunk.chans
+        return 4 * ELEMENTS * floats
     sums = 2 if chunk.chans < BLOCK < chans else 1
     floats = (chunk.rows + chunk.tiles) * chunk.chans + sums * chunk.rows * chunk.tiles
     return 4 * ELEMENTS * floats
@@ -88,7 +99,7 @@ def scratch(kind: Conv, _cores: int) -> int:
 def apart(kind: Conv) -> float:
     """The share of panels whose tiles are in several rows of an image."""
     s = kind.shape
-    wide = -(-(s.wo if kind.direction == "fw" else s.w) // TILE)
+    wide = -(-(s.w if kind.direction == "bw_x" else s.wo) // TILE)
     return 0.0 if wide % 4 == 0 else min(3 / wide, 1.0)
 
 
@@ -107,23 +118,53 @@ def cycles(kind: Conv, cores: int, costs: Costs) -> float:
     return c.start + groups * (weights + inputs + outputs + products + around)
 
 
+def gradient_cycles(kind: Conv, cores: int, costs: Costs) -> float:
+    """Of a weight gradient: gradients are transformed for each turn of input channels, inputs for each of output
+    channels; every block of tiles is transformed back."""
+    c, chunk, (rows, tiles, chans), groups = costs.winograd, at_a_time(kind), extents(kind), kind.shape.groups
+    turns, inner = -(-rows // chunk.rows), -(-chans // chunk.chans)
+    blocks, panels = -(-tiles // GRADIENT_BLOCK), -(-tiles // 4)
+    steps = blocks * -(-min(tiles, GRADIENT_BLOCK) // chunk.tiles)
+    scattered = 1 + (c.apart - 1) * apart(kind)
+    gradients = inner * -(-panels * rows // cores) * c.gradient * scattered
+    inputs = turns * -(-panels * chans // cores) * c.input * scattered
+    weights = blocks * -(-rows * chans // cores) * c.sums
+    units = turns * inner * -(-ELEMENTS * (chunk.rows // 4) * (chunk.chans // 4) // cores) / ELEMENTS
+    products = units * (c.tile * steps + c.term * tiles)
+    around = ELEMENTS * turns * inner * steps * c.step
+    return c.start + groups * (gradients + inputs + weights + products + around)
+
+
 def pays(kind: Conv) -> bool:
     """Whether a convolution of this shape takes fewer instructions like this than directly, by a fifth: counted on
     RISC-V, and the same on every machine, because it decides the bits."""
     s, (rows, tiles, chans) = kind.shape, extents(kind)
-    if (s.kh, s.kw, s.stride, s.dilation) != (3, 3, (1, 1), (1, 1)) or kind.direction == "bw_w":
+    if (s.kh, s.kw, s.stride, s.dilation) != (3, 3, (1, 1), (1, 1)):
         return False
-    panels, fours = -(-tiles // 4), -(-rows // 4)
+    panels, fours, blocks = -(-tiles // 4), -(-rows // 4), -(-tiles // GRADIENT_BLOCK)
     scattered = 1 + 2 * apart(kind)
     transforms = 84 * rows * chans + 350 * scattered * panels * (rows + chans)
     products = panels * fours * (1000 + 440 * chans)
+    if kind.direction == "bw_w":
+        transforms = 120 * blocks * rows * chans + 320 * scattered * panels * (rows + chans)
+        products = fours * -(-chans // 4) * (1000 * blocks + 440 * tiles)
     return s.groups * (20_000 + transforms + products) < 0.8 * DIRECT * s.macs()
 
 
-def winograd(name: str) -> Row:
-    more = {"takes": takes, "scratch": scratch, "cycles": cycles, "split": "elements x channels x tiles"}
-    made = row("winograd", name, grain=Grain(4, 4, BLOCK), arithmetic=ARITHMETIC, **more)
+def winograd(name: str, **more: Any) -> Row:
+    made = row("winograd", name, takes=takes, scratch=scratch, arithmetic=ARITHMETIC, **more)
     return replace(made, fields=fields)
 
 
-WINOGRAD = (winograd("fw_winograd"), winograd("bw_x_winograd"))
+image = partial(winograd, cycles=cycles, split="elements x channels x tiles", grain=Grain(4, 4, BLOCK))
+
+WINOGRAD = (
+    image("fw_winograd"),
+    image("bw_x_winograd"),
+    winograd(
+        "bw_w_winograd",
+        cycles=gradient_cycles,
+        split="elements x channels x channels",
+        grain=Grain(4, 4, GRADIENT_BLOCK),
+    ),
+)

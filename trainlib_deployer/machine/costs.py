@@ -74,6 +74,8 @@ class WinogradCosts:
     weight: float  # to transform one kernel
     input: float  # ... four tiles of one channel, side by side
     output: float  # ... back
+    gradient: float  # ... of a weight gradient
+    sums: float  # the products of one kernel, back
     apart: float  # times that where tiles are in several rows
     tile: float  # 16 products of 4 x 4 results
     block: float  # ... more for each block of terms where sums are put aside or added up

@@ -14,7 +14,8 @@ import torch
 
 from trainlib_deployer.kernels import table
 from trainlib_deployer.kernels.conv import PACKED_ROWS, packed_rows
-from trainlib_deployer.kernels.winograd import TILE, Winograd, extents
+from trainlib_deployer.kernels.panels import BLOCK
+from trainlib_deployer.kernels.winograd import GRADIENT_BLOCK, SHARE, TILE, Winograd, extents
 from trainlib_deployer.machine.costs import Costs
 from trainlib_deployer.ops import conv_tiles
 from trainlib_deployer.ops.build import Builder
@@ -48,8 +49,16 @@ class Conv(Cuttable[Cut], Leading, Frugal, Priced):
         """Tiles begin at a multiple of so many rows."""
         return TILE if self.winograd else 1
 
+    @property
+    def block(self) -> int:
+        """Terms of a weight gradient that are added up on their own."""
+        return GRADIENT_BLOCK if self.winograd else BLOCK
+
     def macs(self) -> int:
         return self.shape.macs()
+
+    def multiplied(self) -> float:
+        return self.macs() * SHARE if self.winograd else self.macs()
 
     def scratch(self, cores: int) -> int:
         return table.scratch(self, cores)

@@ -2,7 +2,7 @@
 
 Rows of the output with the rows of the input that they read (a halo where windows overlap), channels, groups,
 samples. A
-weight gradient adds up over rows and samples: its tiles then end where a block of 64 terms ends, so that the order of
+weight gradient adds up over rows and samples: its tiles then end where a block of terms ends, so that the order of
 the sum stays what it is without tiles.
 """
 
@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from math import gcd
 from typing import Protocol
 
-from trainlib_deployer.kernels.panels import BLOCK
 from trainlib_deployer.ops.conv_shape import ConvShape
 from trainlib_deployer.program.cuts import MOST_TILES, Range, ranges, sizes, span
 from trainlib_deployer.program.ir import Kind, Part, View
@@ -45,13 +44,16 @@ class Convolution(Protocol):
     @property
     def row_grain(self) -> int: ...
 
+    @property
+    def block(self) -> int: ...
+
     def tile(self, shape: ConvShape, accumulate: bool = False) -> Kind: ...
 
 
 def cuts(kind: Convolution) -> Iterator[list[Cut]]:
     s = kind.shape
     if kind.direction == "bw_w":
-        yield from gradient_cuts(s)
+        yield from gradient_cuts(kind)
         return
     own, rows = (s.co, s.ho) if kind.direction == "fw" else (s.ci, s.h)
     for samples in sample_sizes(s.n):
@@ -85,8 +87,9 @@ def both_orders(s: ConvShape, own: int, size: tuple[int, int, int], rows: list[R
         yield [Cut(n, g, c, (0, s.ci), r) for n, r in places for g, c in filters]
 
 
-def gradient_cuts(s: ConvShape) -> Iterator[list[Cut]]:
-    for places in sums(s):
+def gradient_cuts(kind: Convolution) -> Iterator[list[Cut]]:
+    s = kind.shape
+    for places in sums(kind):
         for g in sizes(s.groups):
             for co in sizes(s.co, GRAIN) if s.groups == 1 else [s.co]:
                 for ci in sizes(s.ci, GRAIN) if s.groups == 1 else [s.ci]:
@@ -101,17 +104,19 @@ def gradient_cuts(s: ConvShape) -> Iterator[list[Cut]]:
                     ]
 
 
-def sums(s: ConvShape) -> Iterator[list[tuple[Range, Range]]]:
-    """Samples and rows of y that are added up together; every piece but the last is a number of whole blocks."""
-    whole = (0, s.ho)
+def sums(kind: Convolution) -> Iterator[list[tuple[Range, Range]]]:
+    """Samples and rows of y that are added up together; every piece but the last is a number of whole blocks of terms:
+    outputs, or tiles of them."""
+    s, block, side = kind.shape, kind.block, kind.row_grain
+    high, wide, whole = -(-s.ho // side), -(-s.wo // side), (0, s.ho)
     yield [((0, s.n), whole)]
-    plane = s.ho * s.wo
-    grain = BLOCK // gcd(BLOCK, plane)
+    plane = high * wide
+    grain = block // gcd(block, plane)
     if grain < s.n:
         for n in sizes(s.n, grain)[1:]:
             yield [(samples, whole) for samples in ranges(s.n, n)]
-    grain = BLOCK // gcd(BLOCK, s.wo)
-    if grain < s.ho and (s.n == 1 or plane % BLOCK == 0):
+    grain = block // gcd(block, wide) * side
+    if grain < s.ho and (s.n == 1 or plane % block == 0):
         for r in sizes(s.ho, grain)[1:]:
             yield [(samples, rows) for samples in ranges(s.n, 1) for rows in ranges(s.ho, r)]
 

@@ -39,7 +39,7 @@ def work_cycles(part: Part, machine: Machine) -> float:
         links = [Part(*link) for link in part.kind.links(part.reads, part.writes)]
         return sum(work_cycles(link, machine) for link in links) + costs.tile.link * (len(links) - 1)
     if isinstance(part.kind, Priced):
-        return max(part.kind.cycles(cores, costs), part.kind.macs() / machine.float_units())
+        return max(part.kind.cycles(cores, costs), part.kind.multiplied() / machine.float_units())
     if isinstance(part.kind, Loop):
         return loop_cycles(part.kind, part.reads, part.writes, cores, costs.loop)
     elements, c = max(v.numel for v in (*part.reads, *part.writes)), costs.unpriced

@@ -267,6 +267,10 @@ class Priced(Kind):
     def cycles(self, cores: int, costs: Costs) -> float:
         """Of the slowest core."""
 
+    def multiplied(self) -> float:
+        """Multiply-adds that are done; some algorithms have fewer than the definition."""
+        return self.macs()
+
 
 @dataclass(frozen=True)
 class Part:

@@ -1,22 +1,6 @@
 /* Convolutions by Winograd's algorithm: in which order. */
 #include "tl_winograd.h"
 
-/* This core's share of all items: so many pieces of `each` items. One function for all four kinds of work, so that the
- * cores find its code at hand. */
-static __attribute__((noinline)) void share(const tl_winograd *t, int pieces, int each,
-                                            void (*work)(const tl_winograd *, int, int, int))
-{
-    int lo, hi, at, first;
-    TL_ONE_POINTER(work) /* not a copy of this function for each kind */
-    tl_split(pieces * each, 1, &lo, &hi);
-    at = lo / each, first = lo - at * each;
-    for (int left = hi - lo; left > 0; ++at, first = 0) {
-        const int count = tl_min(each - first, left);
-        work(t, at, first, count);
-        left -= count;
-    }
-}
-
 /* The scratch of one row of the transformed 4 x 4: weights once, then panels of tiles, over all channels or in turns. */
 static void run_row(tl_winograd *t, int panels, int tiles, int chans)
 {
@@ -26,13 +10,13 @@ static void run_row(tl_winograd *t, int panels, int tiles, int chans)
         for (t->chan = 0; t->chan < all; t->chan += chans) {
             t->chans = tl_min(chans, all - t->chan);
             if (t->panel == 0 || chans < all)
-                share(t, filled, t->chans, tl_winograd_weights);
-            share(t, t->panels, t->chans, tl_winograd_inputs);
+                tl_winograd_share(t, filled, t->chans, tl_winograd_weights);
+            tl_winograd_share(t, t->panels, t->chans, tl_winograd_inputs);
             tl_barrier();
-            share(t, 4 * t->panels, filled / 4, tl_winograd_products);
+            tl_winograd_share(t, 4 * t->panels, filled / 4, tl_winograd_products);
             tl_barrier();
         }
-        share(t, t->panels, t->rows, tl_winograd_outputs);
+        tl_winograd_share(t, t->panels, t->rows, tl_winograd_outputs);
     }
 }
 

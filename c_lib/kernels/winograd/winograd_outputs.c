@@ -90,13 +90,14 @@ static part lower_of(const tl_winograd *t)
                   t->row == 1 && !t->g->accumulate};
 }
 
-void tl_winograd_outputs(const tl_winograd *t, int at, int first, int count)
+void tl_winograd_outputs(const void *of, int at, int first, int count)
 {
+    const tl_winograd *t = of;
     const tl_gather *g = t->g;
     const int filled = (t->rows + 3) & ~3, channel = t->group * g->rows + t->channel + first;
     const int tiles = g->n * t->high * t->wide, number = 4 * (t->panel + at);
     const part upper = upper_of(t), within = lower_of(t), none = {0.0f, 0};
-    tl_tile_at tile = tl_tile_of(t, number);
+    tl_tile_at tile = tl_tile_of(number, t->high, t->wide);
     run r = {t->m + (at * filled + first) * 4, t->panels * filled * 4, NULL, g->out_p.c, g->out_p.h, NULL};
     if (g->bias)
         r.bias = g->bias + channel;
@@ -109,6 +110,6 @@ void tl_winograd_outputs(const tl_winograd *t, int at, int first, int count)
             return;
         }
         one(&r, upper, lower, g->x.count - 2 * tile.x, count);
-        tl_next_tile(t, &tile);
+        tl_next_tile(&tile, t->high, t->wide);
     }
 }

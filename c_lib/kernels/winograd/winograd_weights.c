@@ -29,8 +29,9 @@ static __attribute__((noinline)) void inner_row(kernels k, float sign, int count
     }
 }
 
-void tl_winograd_weights(const tl_winograd *t, int at, int first, int count)
+void tl_winograd_weights(const void *of, int at, int first, int count)
 {
+    const tl_winograd *t = of;
     const tl_gather *g = t->g;
     float *u = t->u + ((at >> 2) * t->chans + first) * 16 + (at & 3);
     const float *w = g->w + t->group * g->w_group + (t->channel + tl_min(at, t->rows - 1)) * g->w_row;

@@ -1,0 +1,47 @@
+/* Products of a row of the transformed 4 x 4, and what they add to the gradient of the weight. */
+#include "tl_winograd_bw_w.h"
+
+void tl_winograd_bw_w_products(const void *of, int at, int first, int count)
+{
+    const tl_winograd_bw_w *t = of;
+    const int fours = (t->outs + 3) / 4, ins = (t->ins + 3) / 4, step = t->tiles * 16;
+    const int element = at / ins, in = at - element * ins;
+    const float *z = t->z + first * step + element * 4, *v = t->v + in * step + element * 4;
+    float *m = t->m + (at * fours + first) * 16;
+    if (t->tile == t->block)
+        tl_winograd_chains(z, step, v, m, count, t->tiles);
+    else
+        tl_winograd_chains_resumed(z, step, v, m, count, t->tiles);
+}
+
+/* w += factor * share, or factor * share where the weight begins. */
+static inline __attribute__((always_inline)) void put(float *w, float factor, int begins, const float *share)
+{
+    for (int i = 0; i < 3; ++i)
+        w[i] = __builtin_fmaf(factor, share[i], begins ? 0.0f : w[i]);
+}
+
+/* By rows of the kernel: sums of the first row of products go to the first, of the last to the last, of others to all. */
+void tl_winograd_bw_w_weights(const void *of, int at, int first, int count)
+{
+    const tl_winograd_bw_w *t = of;
+    const tl_conv2d *a = t->a;
+    const int fours = (t->outs + 3) / 4, element = (t->ins + 3) / 4 * fours * 16, w_co = a->w_co, row = t->row;
+    const int begins = t->block == 0 && !a->accumulate && row < 2;
+    const float *m0 = t->m + (at >> 2) * fours * 16 + first * 4 + (at & 3);
+    const float *m1 = m0 + element, *m2 = m1 + element, *m3 = m2 + element, middle = row == 1 ? 0.5f : -0.5f;
+    float *w = a->w + (t->group * a->co + t->out + first) * w_co + (t->in + at) * a->w_ci;
+    for (; count > 0; --count, w += w_co, m0 += 4, m1 += 4, m2 += 4, m3 += 4) {
+        const float sum = *m1 + *m2, difference = *m1 - *m2;
+        const float share[3] = {__builtin_fmaf(0.5f, sum, *m0), 0.5f * difference, __builtin_fmaf(0.5f, sum, -*m3)};
+        if (row == 0) {
+            put(w, 1.0f, begins, share);
+        } else if (row == 3) {
+            put(w + 6, -1.0f, 0, share);
+        } else {
+            put(w, 0.5f, 0, share);
+            put(w + 3, middle, begins, share);
+            put(w + 6, 0.5f, begins, share);
+        }
+    }
+}
