@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,7 +22,6 @@ from trainlib_deployer.check.certificate import check_folder
 from trainlib_deployer.check.verify import judge, reference_sketches, task_of
 from trainlib_deployer.emit.project import Project
 from trainlib_deployer.errors import DoesNotFit
-from trainlib_deployer.folder import read_plan
 from trainlib_deployer.kernels.conv import PACKED_ROWS
 from trainlib_deployer.machine.machine import LEAN_STACK
 from trainlib_deployer.machine.targets import resolve
@@ -80,7 +80,7 @@ class Step:
         check_folder(folder, project.listing)
         record = folder / "record.bin"
         CachedHost(self.store).run(folder, STEPS, plan.target.cores, record)
-        return read_record(record, read_plan(folder)["trace"])
+        return read_record(record, json.loads((folder / "plan.json").read_text())["trace"])
 
 
 @pytest.fixture(scope="module")
@@ -112,7 +112,7 @@ def test_a_network_gives_the_same_bits_at_every_size_of_l1(step: Step, tmp_path:
     untiled = step.planned(4096, 2)
     assert not untiled.tilings
     computed = step.run(untiled, tmp_path / "whole")
-    trace = read_plan(tmp_path / "whole")["trace"]
+    trace = json.loads((tmp_path / "whole" / "plan.json").read_text())["trace"]
     assert judge(task_of(step.user, 1), computed, STEPS, trace).verdict.passed
     teams, rows = set(), set()
     for kilobytes, cores in SIZES:

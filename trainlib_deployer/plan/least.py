@@ -19,8 +19,10 @@ ATTEMPTS = 4  # the arena may lose bytes to gaps
 def leanest(program: Program, target: Machine) -> Plan:
     """On one core. Untiled if that fits; else, where L1 is what is short, the plan that needs the least of it."""
     direct = untiled(program, target.leaner(1))
-    if fits(direct) or direct.outer.used > target.outer.size or not target.inner.size:
+    if fits(direct) or not target.inner.size:
         return direct
+    if direct.outer.used > target.outer.size:  # that is what is short: L1 counts as little as it can do with
+        return untiled(program.with_ops([leanest_way(op, 1) for op in program.ops]), direct.target)
     small = least_tiled(program, direct.target)
     return small if small is not None and small.inner.used < direct.inner.used else direct
 
