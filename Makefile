@@ -1,5 +1,5 @@
-# make demo   creates the environment, deploys ResNet8, builds it, trains it here and verifies it
-# make test   the same environment, then lint, types and all tests
+# make demo   creates an environment with what that needs, deploys ResNet8, builds it, trains it here and verifies it
+# make test   the tools of tests beside it, then lint, types and all tests
 # make suites PyTorch's tables and networks of packages, in an environment of their own; goes on where it stopped, writes docs/coverage.md
 # make fuzz   SEEDS=0:500 random networks, deployed and verified; what fails is made small and kept as a test
 # make site   build/site: the documentation, to be read from a disk or put on a server; make pictures takes its pictures anew
@@ -16,14 +16,18 @@ C_FILES := $(shell find c_lib tests -name '*.c' -o -name '*.h' | sort)
 
 .PHONY: pictures site wheel bench-cycles bench-linker bench-loops bench-rows bench-tiles code-sizes demo test lint unit kernels fuzz suites bench-memory format clean
 
-$(VENV)/ready: constraints.txt setup.cfg pyproject.toml
+$(VENV)/installed: constraints.txt setup.cfg pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install -q --upgrade pip
 	$(BIN)/pip install -q -c constraints.txt torch==2.13.0
+	$(BIN)/pip install -q -c constraints.txt -e .
+	touch $@
+
+$(VENV)/ready: $(VENV)/installed
 	$(BIN)/pip install -q -c constraints.txt -e '.[test]'
 	touch $@
 
-demo: $(VENV)/ready
+demo: $(VENV)/installed
 	$(BIN)/trainlib-deploy --model examples/resnet8.py --cores 8 --l1 64k --l2 2M --samples 1 --out out/resnet8 --run host
 
 # The tests build hundreds of projects, with the same kernels in most of them: ccache, where it is installed, compiles each once.

@@ -7,11 +7,12 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from trainlib_deployer.arguments import natural
 from trainlib_deployer.errors import UsageError
 
 MANIFEST = ".trainlib-deploy"  # the sorted list of files written, with hashes; what is not on it is the user's
@@ -130,6 +131,12 @@ def check_whole(folder: Path) -> None:
     as_written(folder, [n for n in known if n.startswith("model/") or n.endswith(".bin")])
 
 
+def check_cores(cores: int | None, plan: Mapping[str, Any]) -> None:
+    most = int(plan["target"]["working"])
+    if cores is not None and natural(cores, "cores") > most:
+        raise UsageError(f"cores is {cores}; the project has stacks for 1 to {most}", remedy="deploy with more --cores")
+
+
 def foreign_files(folder: Path) -> list[str]:
     """Files in the folder that neither the manifest lists nor a run leaves behind."""
     ours = {*manifest(folder), MANIFEST}
@@ -200,8 +207,10 @@ def replaced_folder(out: Path, force: bool = False) -> Iterator[Path]:
         try:
             yield fresh
             note_written(fresh, files_of(fresh))
-        except OSError as err:  # as a full disk is noticed
-            raise cannot_write(out, err) from err
+        except (OSError, RuntimeError) as err:  # as a full disk is noticed
+            if write_fault(err):
+                raise cannot_write(out, err) from err
+            raise
         check_replaceable(out)
         swap(fresh, place, work / "old")
     finally:
@@ -243,5 +252,13 @@ def remove_if_empty(directory: Path) -> None:
         return
 
 
-def cannot_write(out: Path, err: OSError) -> UsageError:
-    return UsageError(f"cannot write {out}: {err.strerror or err}", remedy="choose another folder with --out")
+def cannot_write(out: Path, err: Exception) -> UsageError:
+    return UsageError(f"cannot write {out}: {write_fault(err)}", remedy="choose another folder with --out")
+
+
+def write_fault(err: Exception) -> str:
+    """Why a file could not be written, in the system's words; "" if it is something else. PyTorch does not tell."""
+    if isinstance(err, OSError):
+        return err.strerror or str(err)
+    streams = isinstance(err, RuntimeError) and any(w in str(err) for w in ("PytorchStreamWriter", "iostream error"))
+    return "no space left, or no permission" if streams else ""

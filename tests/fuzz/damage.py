@@ -229,6 +229,7 @@ def restore(folder: Path, kept: dict[str, bytes]) -> None:
     for name, content in kept.items():
         path = folder / name
         if not path.is_file() or path.stat().st_size != len(content) or path.read_bytes() != content:
+            path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)
 
 

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from tests.unit.kernel_harness import build
+from tests.unit.pretended_stages import Calls, pretended
 
 COMPILED = {"lib", "kernel_objects"}
 
@@ -30,3 +31,9 @@ def lib(kernel_objects: Path) -> ctypes.CDLL:
     """The kernels, built for the host."""
     torch.set_num_threads(1)
     return build(kernel_objects)
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Calls:
+    """What a command asks of the stages behind it, none of which works."""
+    return pretended(monkeypatch, tmp_path)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from golden.record import Apart, Spilled
 from golden.task import Task
 from trainlib_deployer.arguments import natural, path_of
 from trainlib_deployer.errors import UsageError, VerificationFailed
-from trainlib_deployer.folder import check_whole, read_plan
+from trainlib_deployer.folder import check_cores, check_whole, read_plan
 from trainlib_deployer.frames import frame
 from trainlib_deployer.html import table
 from trainlib_deployer.run import backend
@@ -162,12 +162,6 @@ def verify(
         len(judged.singles) - 1,
         result.memory,
     )
-
-
-def check_cores(cores: int | None, plan: Mapping[str, Any]) -> None:
-    most = int(plan["target"]["working"])
-    if cores is not None and natural(cores, "cores") > most:
-        raise UsageError(f"cores is {cores}; the project has stacks for 1 to {most}", remedy="deploy with more --cores")
 
 
 def model_of(folder: Path) -> Task:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from trainlib_deployer.machine.sizes import show_size
 from trainlib_deployer.plan.plan import Saved
@@ -19,43 +17,31 @@ if TYPE_CHECKING:
 
 LONGEST_OPERATIONS = 10
 MOST_CODE = 128 * 1024  # of L2; under PULP-SDK, 98 kB for a small network and 124 kB for ResNet8 were measured
+GAP = 2  # between columns
+NARROWEST = 12  # that a column of words becomes
 PLAIN_WIDTH = 160  # of tables that go to a file or a pipe
 
 
-class Progress:
-    """Stages as they begin: shown to a person who watches, or when asked for, with seconds."""
-
-    def __init__(self, verbose: bool) -> None:
-        self.verbose = verbose
-        self.started = time.monotonic()
-
-    def __call__(self, line: str) -> None:
-        if self.verbose:
-            line = f"[{time.monotonic() - self.started:6.1f} s] {line}"
-        if self.verbose or sys.stderr.isatty():
-            print(line, file=sys.stderr, flush=True)
-
-
-def note(line: str) -> None:
-    print(f"note: {line}", file=sys.stderr)
-
-
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], right: Iterable[int] = ()) -> None:
-    """A table on stdout; the columns in `right` are numbers."""
+    """A table on stdout; the columns in `right` are numbers, which are never broken: rather is the table too wide."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    numbers = set(right)
-    drawn = Table(title=title or None, title_justify="left", title_style="bold", box=None, pad_edge=False)
+    rows, whole = list(rows), {0, *right}
+    drawn = Table(box=None, pad_edge=False)
     for i, column in enumerate(columns):
-        add = drawn.add_column if i else partial(drawn.add_column, no_wrap=True)
-        add(column, justify="right" if i in numbers else "left", overflow="fold")
+        justify: Literal["left", "right"] = "right" if i in set(right) else "left"
+        drawn.add_column(column, justify=justify, overflow="fold", no_wrap=i in whole)
     for row in rows:
         drawn.add_row(*(Text(cell) for cell in row))
-    width = None if sys.stdout.isatty() or os.environ.get("COLUMNS") else PLAIN_WIDTH
-    console = Console(width=width, highlight=False)
+    widths = [max(len(row[i]) for row in [columns, *rows]) if i in whole else NARROWEST for i in range(len(columns))]
+    wide = None if sys.stdout.isatty() or os.environ.get("COLUMNS") else PLAIN_WIDTH
+    console = Console(width=wide, highlight=False)
+    console = Console(width=max(console.width, sum(widths) + GAP * len(widths)), highlight=False)
     with console.capture() as text:
+        if title:
+            console.print(Text(title, style="bold"), soft_wrap=True)
         console.print(drawn)
     print("\n".join(line.rstrip() for line in text.get().splitlines()))
 

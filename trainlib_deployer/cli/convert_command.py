@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from trainlib_deployer.cli.console import note
 from trainlib_deployer.cli.output_files import STDOUT, check_output_file, write_text
+from trainlib_deployer.cli.spoken import examples, note, spoken
 from trainlib_deployer.convert.network import Network
 from trainlib_deployer.convert.settings import read_settings
 from trainlib_deployer.errors import UsageError
@@ -15,9 +15,10 @@ from trainlib_deployer.errors import UsageError
 FILE = click.Path(path_type=Path)
 
 
-@click.command("convert")
+@click.command("convert", epilog=examples("trainlib-deploy convert TrainLib_Deployer.py --out net.py"))
 @click.argument("settings", metavar="TrainLib_Deployer.py", type=FILE)
 @click.option("--out", metavar="FILE", type=FILE, default=Path("net.py"), help="What to write; - is stdout.  [net.py]")
+@spoken
 def convert_command(*, settings: Path, out: Path) -> None:
     """A net.py from the lists of layers that PULP-TrainLib's deployer takes, and the command that deploys it."""
     check_output_file(out, "--out")

@@ -8,20 +8,23 @@ from pathlib import Path
 
 import click
 
-from trainlib_deployer.cli.console import note
 from trainlib_deployer.cli.output_files import check_output_file, write_file
+from trainlib_deployer.cli.spoken import Progress, examples, note, spoken
 
 
-@click.command("data")
+@click.command("data", epilog=examples("trainlib-deploy data net.py --out train.bin"))
 @click.argument("spec", metavar="FILE[:NAME]")
 @click.option(
     "--out", metavar="BIN", type=click.Path(path_type=Path), required=True, help="Where the examples are written to."
 )
 @click.option("--model", metavar="NAME", help="The module, class or function in the file.  [model]")
 @click.option("--input", "input_shape", metavar="SHAPE", help="Shape of the input, batch first: 1x3x32x32.")
+@spoken
 def data_command(*, spec: str, out: Path, model: str | None, input_shape: str | None) -> None:
     """All examples of what the Python file calls NAME, or data, for programs to learn from."""
     check_output_file(out, "--out")
+    say = Progress()
+    say("loading the model")
     from trainlib_deployer.user.examples import write_examples  # PyTorch takes seconds to import
     from trainlib_deployer.user.load_model import loaded_with_data  # PyTorch takes seconds to import
 
@@ -29,6 +32,7 @@ def data_command(*, spec: str, out: Path, model: str | None, input_shape: str | 
     with contextlib.redirect_stdout(sys.stderr), loaded_with_data(spec, model, input_shape) as (user, data):
         for line in user.notes:
             note(line)
+        say("writing the examples")
         write_file(out, lambda path: counts.append(write_examples(user, data, path)))
     size = out.stat().st_size
     print(f"{counts[0]:,} examples, {size:,} bytes: {out}")

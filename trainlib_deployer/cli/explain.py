@@ -1,32 +1,68 @@
-"""A plan in the terminal: the memory map of each level and the schedule."""
+"""A plan in the terminal: a summary; one layer; or everything, the memory map of each level and the schedule."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import difflib
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from trainlib_deployer.cli.console import print_summary, table
-from trainlib_deployer.cli.memory_map import biography, draw
+from trainlib_deployer.cli.memory_map import draw
+from trainlib_deployer.errors import UsageError
 from trainlib_deployer.report.facts import step_of
 
+Json = Mapping[str, Any]
+MOST = 8  # rows of a summary's tables
 
-def explain(folder: object, plan: Mapping[str, Any], tensor: str | None = None) -> None:
-    """Everything that plan.json says, in reading order; or the life of one tensor."""
-    if tensor is not None:
-        print("\n".join(biography(tensor, plan)))
-        return
+
+def explain(folder: object, plan: Json, everything: bool = False) -> None:
+    """What matters first."""
     print_summary(folder, plan)
     print_certificate(plan["certificate"])
+    print(f"{sum(op['macs'] or 0 for op in plan['ops']):,} multiply-adds a {step_of(plan)}")
+    for name, level in plan["levels"].items():
+        if level["used"]:
+            print()
+            roles_at_peak(name, plan)
+    print()
+    operations("most cycles, estimated", sorted(plan["ops"], key=lambda op: -op.get("cycles", 0))[:MOST])
+    if not everything:
+        print(f"\nexplain {folder} LAYER: one layer; --tensor NAME: one tensor; --all: the memory map and the schedule")
+        return
     for name in plan["levels"]:
         picture = draw(name, plan) if "live_at_peak" in plan["levels"][name] else []
         print("\n" + "\n".join(picture)) if picture else None
         print()
-        memory_map(name, plan)
+        memory_map(f"memory map of {name}", (b for b in plan["buffers"] if b["level"] == name), plan)
     print()
-    schedule(plan)
+    operations("schedule (cycles are estimated)", plan["ops"])
 
 
-def print_certificate(certificate: Mapping[str, Any]) -> None:
+def explain_layer(layer: str, plan: Json) -> None:
+    """Its tensors and operations, and those of the layers in it."""
+    ops = [op for op in plan["ops"] if within(op["layer"], layer)]
+    buffers = [b for b in plan["buffers"] if within(b["layer"], layer)]
+    if not ops and not buffers:
+        names = list(dict.fromkeys(x["layer"] for x in (*plan["ops"], *plan["buffers"]) if x["layer"]))
+        close = difflib.get_close_matches(layer, names, 3, 0.4) or [n for n in names if layer in n][:3]
+        few = f"its layers are: {', '.join(names[:MOST])}{' ...' if len(names) > MOST else ''}"
+        raise UsageError(f"there is no layer '{layer}'", remedy=f"did you mean: {', '.join(close)}" if close else few)
+    cycles, all_cycles = (sum(op.get("cycles", 0) for op in found) for found in (ops, plan["ops"]))
+    print(
+        f"{layer}: {len(ops):,} operations, {sum(op['macs'] or 0 for op in ops):,} multiply-adds, {cycles:,} cycles "
+        f"(estimated), {100 * cycles / max(all_cycles, 1):.1f} % of the step\n"
+    )
+    memory_map("buffers", buffers, plan)
+    print()
+    operations("operations", ops)
+
+
+def within(name: str, layer: str) -> bool:
+    return name == layer or name.startswith(f"{layer}.")
+
+
+def print_certificate(certificate: Json) -> None:
     optimal = "proved optimal" if certificate["proved_optimal"] else "not proved optimal"
     checked = "checked" if certificate["checked"] else "not checked"
     print(
@@ -35,10 +71,21 @@ def print_certificate(certificate: Mapping[str, Any]) -> None:
     )
 
 
-def memory_map(level: str, plan: Mapping[str, Any]) -> None:
+def roles_at_peak(name: str, plan: Json) -> None:
+    """What a level holds when it holds most."""
+    peak = plan["levels"][name].get("peak_at", 0)
+    live = [b for b in plan["buffers"] if b["level"] == name and b["birth"] <= peak < b["death"]]
+    sizes, counts = Counter[str](), Counter[str]()
+    for b in live:
+        sizes[b["role"]] += b["size"]
+        counts[b["role"]] += 1
+    rows = [(role, f"{counts[role]:,}", f"{size:,}") for role, size in sizes.most_common()]
+    table(f"{name} at its peak, operation {peak}", ("role", "buffers", "bytes"), rows, right=(1, 2))
+
+
+def memory_map(title: str, buffers: Iterable[Json], plan: Json) -> None:
     """By address; buffers at the same address live at different times."""
     last = len(plan["ops"])
-    buffers = sorted((b for b in plan["buffers"] if b["level"] == level), key=lambda b: (b["offset"], b["birth"]))
     rows = [
         (
             f"{b['offset']:,}",
@@ -49,13 +96,13 @@ def memory_map(level: str, plan: Mapping[str, Any]) -> None:
             b["name"] + (f" = {', '.join(b['aliases'])}" if b["aliases"] else ""),
             b["layer"],
         )
-        for b in buffers
+        for b in sorted(buffers, key=lambda b: (b["level"], b["offset"], b["birth"]))
     ]
     columns = ("from", "to", "bytes", "operations", "role", "name", "layer")
-    table(f"memory map of {level}", columns, rows, right=(0, 1, 2))
+    table(title, columns, rows, right=(0, 1, 2, 3))
 
 
-def schedule(plan: Mapping[str, Any]) -> None:
+def operations(title: str, ops: Iterable[Json]) -> None:
     rows = [
         (
             str(op["index"]),
@@ -68,8 +115,7 @@ def schedule(plan: Mapping[str, Any]) -> None:
             ", ".join(op["writes"]),
             op["source"],
         )
-        for op in plan["ops"]
+        for op in ops
     ]
     columns = ("", "phase", "layer", "kind", "kernels", "cycles", "macs", "writes", "source")
-    table("schedule (cycles are estimated)", columns, rows, right=(0, 5, 6))
-    print(f"{sum(op['macs'] or 0 for op in plan['ops']):,} multiply-adds a {step_of(plan)}")
+    table(title, columns, rows, right=(0, 5, 6))

@@ -11,17 +11,21 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import click
+from click.shell_completion import CompletionItem
 
-from trainlib_deployer.cli.console import Progress, bytes_text, note, print_summary, print_verification, table
+from trainlib_deployer.cli import configured
+from trainlib_deployer.cli.console import bytes_text, print_summary, print_verification, table
 from trainlib_deployer.cli.convert_command import convert_command
 from trainlib_deployer.cli.data_command import data_command
-from trainlib_deployer.cli.explain import explain
+from trainlib_deployer.cli.explain import explain, explain_layer
+from trainlib_deployer.cli.memory_map import biography
 from trainlib_deployer.cli.output_files import check_output_file, write_file, write_json
 from trainlib_deployer.cli.report_command import report_command
+from trainlib_deployer.cli.spoken import Progress, examples, note, spoken
 from trainlib_deployer.cli.sweep_command import sweep_command
 from trainlib_deployer.cli.weights_command import weights_command
 from trainlib_deployer.errors import DeployError, UsageError
-from trainlib_deployer.folder import check_writable, default_folder, read_plan
+from trainlib_deployer.folder import check_cores, check_writable, default_folder, read_plan
 from trainlib_deployer.machine.targets import DEFAULT, MOST_CORES, TARGETS, resolve
 from trainlib_deployer.options import ARITHMETICS, SAVED, Options, check_inference
 from trainlib_deployer.report.folder import note_verdict
@@ -45,6 +49,7 @@ class Tool(click.Group):
         kwargs["standalone_mode"] = False
         warnings.filterwarnings("ignore", message="TF32 acceleration on top of oneDNN")
         try:
+            kwargs["default_map"], kwargs["obj"] = configured.options(self, Path.cwd())
             code = super().main(*args, **kwargs)
         except click.ClickException as err:
             fail(usage_message(err), USAGE)
@@ -74,17 +79,60 @@ def usage_message(err: click.ClickException) -> str:
     return err.format_message() + hint
 
 
+def files(ctx: click.Context, option: click.Parameter, begun: str) -> list[CompletionItem]:
+    return [CompletionItem(begun, type="file")]
+
+
+def targets(ctx: click.Context, option: click.Parameter, begun: str) -> list[CompletionItem]:
+    return [CompletionItem(name, help=t.about) for name, t in TARGETS.items() if name.startswith(begun)]
+
+
+EPILOG = """\b
+The model file is Python. Looked for at its top level:
+  model                          the nn.Module, its class, or a function returning it
+  example_input, example_target  one batch; or --input
+  data                           a Dataset, a DataLoader, a list of (input, target)
+  loss                           loss(output, target)
+  optimizer, scheduler           of torch.optim
+  clip_grad_norm, clip_grad_value
+What is left out is chosen, aloud. Training that the file does is not run.
+
+\b
+Examples:
+  trainlib-deploy --model net.py --cores 8 --l1 64k --run host
+  trainlib-deploy --model train.py:build --input 1x3x32x32 --target gap9
+  trainlib-deploy verify generated/net --on qemu
+  trainlib-deploy explain generated/net stack1.conv2
+  trainlib-deploy sweep --model net.py --l2 512k
+
+\b
+Exit codes: 0 done, 2 usage, 3 does not fit, 4 cannot be deployed,
+5 differs from PyTorch, 6 a tool is missing, 130 interrupted.
+Options may also stand in [tool.trainlib-deploy] of pyproject.toml."""
+
+
 @click.group(
     cls=Tool,
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    epilog=EPILOG,
 )
 @click.version_option(__version__, prog_name="trainlib-deploy")
-@click.option("--model", metavar="FILE[:NAME]", help="The Python file; NAME is the module, class or function in it.")
+@click.option(
+    "--model",
+    metavar="FILE[:NAME]",
+    shell_complete=files,
+    help="The Python file; NAME is the module, class or function in it.",
+)
 @click.option("--cores", metavar="N", help=f"Cores of the cluster, 1 to {MOST_CORES}.  [the target's]")
 @click.option("--l1", metavar="SIZE", help="Bytes of L1: 65536, 64k, 64KiB.  [the target's]")
 @click.option("--l2", metavar="SIZE", help="Bytes of L2.  [the target's]")
-@click.option("--target", metavar="NAME", help=f"Preset cores and sizes: {', '.join(TARGETS)}.  [{DEFAULT}]")
+@click.option(
+    "--target",
+    metavar="NAME",
+    shell_complete=targets,
+    help=f"Preset cores and sizes: {', '.join(TARGETS)}.  [{DEFAULT}]",
+)
 @click.option("--out", metavar="DIR", type=click.Path(path_type=Path), help="Output folder.  [generated/<model name>]")
 @click.option("--input", "input_shape", metavar="SHAPE", help="Shape of the input, batch first: 1x3x32x32.")
 @click.option("--weights", metavar="FILE", type=click.Path(path_type=Path), help="Start from .pt, .safetensors, .npz.")
@@ -115,15 +163,17 @@ def usage_message(err: click.ClickException) -> str:
     "--json", "json_file", metavar="FILE", type=click.Path(path_type=Path), help="Write the verdict (or the plan)."
 )
 @click.option("--force", is_flag=True, help="Write even where the captured step and eager PyTorch disagree.")
-@click.option("-v", "--verbose", is_flag=True, help="Say what is being done.")
+@spoken
 @click.pass_context
 def cli(ctx: click.Context, /, **given: Any) -> None:
     """From a PyTorch module to a verified C program that trains it on a PULP cluster."""
+    ctx.default_map = ctx.obj  # of commands, of which one is called like an option
     if ctx.invoked_subcommand is not None:
         extra = [n for n in given if ctx.get_parameter_source(n) is click.core.ParameterSource.COMMANDLINE]
         if extra:
             raise click.UsageError(f"options of a deployment before the command '{ctx.invoked_subcommand}'", ctx)
         return
+    configured.note_used(ctx)
     if given["model"] is None:
         raise click.UsageError("--model FILE[:NAME] is missing", ctx)
     deploy_command(**given)
@@ -151,7 +201,6 @@ def deploy_command(
     run_on: str | None,
     json_file: Path | None,
     force: bool,
-    verbose: bool,
 ) -> None:
     """Everything that can be refused is refused before the work begins."""
     machine = resolve(target, cores, l1, l2)
@@ -164,7 +213,7 @@ def deploy_command(
         check_writable(out)
     if run_on is not None:
         check_backend(run_on)
-    say = Progress(verbose)
+    say = Progress()
     say("loading the model")
     from trainlib_deployer import pipeline  # PyTorch takes seconds to import
     from trainlib_deployer.user import load_model as user_model  # PyTorch takes seconds to import
@@ -182,7 +231,7 @@ def deploy_command(
     print_summary(folder, read_plan(folder))
     files = Files(json_file)
     if run_on is not None:
-        verify_project(folder, run_on, steps, files, say)
+        verify_project(folder, Run(run_on, steps), files, say)
     elif files.json is not None:
         write_json(files.json, read_plan(folder))
 
@@ -204,22 +253,37 @@ def check_backend(name: str) -> None:
 # ---- the other commands
 
 
-@cli.command("verify")
+@cli.command(
+    "verify",
+    epilog=examples("trainlib-deploy verify generated/net", "trainlib-deploy verify generated/net --on qemu --cores 4"),
+)
 @click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
 @click.option("--on", "run_on", type=click.Choice(tuple(BACKENDS)), default="host", help="Where to run it.  [host]")
 @click.option("--steps", metavar="K", type=click.IntRange(min=1), help="Training steps.  [as deployed]")
+@click.option("--cores", metavar="N", type=click.IntRange(min=1), help="Of the project's cores.  [all]")
 @click.option("--json", "json_file", metavar="FILE", type=click.Path(path_type=Path), help="Write the verdict.")
 @click.option("--dump", metavar="FILE.npz", type=click.Path(path_type=Path), help="Write what the program computed.")
-@click.option("-v", "--verbose", is_flag=True, help="Say what is being done.")
+@spoken
 def verify_command(
-    *, directory: Path, run_on: str, steps: int | None, json_file: Path | None, dump: Path | None, verbose: bool
+    *, directory: Path, run_on: str, steps: int | None, cores: int | None, json_file: Path | None, dump: Path | None
 ) -> None:
     """Build a project, run it, and hold every tensor against PyTorch."""
-    read_plan(directory)
+    check_cores(cores, read_plan(directory))
     check_output_file(json_file, "--json")
     check_output_file(dump, "--dump")
     check_backend(run_on)
-    verify_project(directory, run_on, steps, Files(json_file, dump), Progress(verbose))
+    say = Progress()
+    say("loading PyTorch")
+    verify_project(directory, Run(run_on, steps, cores), Files(json_file, dump), say)
+
+
+@dataclass(frozen=True)
+class Run:
+    """What of a project is run where."""
+
+    on: str
+    steps: int | None = None
+    cores: int | None = None
 
 
 @dataclass(frozen=True)
@@ -230,13 +294,13 @@ class Files:
     dump: Path | None = None
 
 
-def verify_project(folder: Path, run_on: str, steps: int | None, files: Files, say: Progress) -> None:
+def verify_project(folder: Path, run: Run, files: Files, say: Progress) -> None:
     """The table and the files are written for a failed verification too."""
     from trainlib_deployer.check.verify import verify
 
     try:
         with contextlib.redirect_stdout(sys.stderr):
-            result = verify(folder, on=run_on, steps=steps, say=say)
+            result = verify(folder, on=run.on, steps=run.steps, cores=run.cores, say=say)
     except KeyboardInterrupt as err:
         raise Interrupted(f"interrupted; {folder} is complete, but not verified") from err
     print_verification(result)
@@ -248,12 +312,27 @@ def verify_project(folder: Path, run_on: str, steps: int | None, files: Files, s
     result.raise_if_failed()
 
 
-@cli.command("explain")
+@cli.command(
+    "explain",
+    epilog=examples(
+        "trainlib-deploy explain generated/net",
+        "trainlib-deploy explain generated/net stack1.conv2",
+        "trainlib-deploy explain generated/net --tensor stack1.conv2.weight",
+    ),
+)
 @click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
+@click.argument("layer", metavar="[LAYER]", required=False)
 @click.option("--tensor", metavar="NAME", help="The life of one tensor: who makes it, who reads it, and why.")
-def explain_command(directory: Path, tensor: str | None) -> None:
-    """The memory map and the schedule of a project."""
-    explain(directory, read_plan(directory), tensor)
+@click.option("--all", "everything", is_flag=True, help="The memory map and the whole schedule, too.")
+def explain_command(directory: Path, layer: str | None, tensor: str | None, everything: bool) -> None:
+    """What a project takes and where; or what one LAYER does."""
+    plan = read_plan(directory)
+    if layer is not None:
+        explain_layer(layer, plan)
+    elif tensor is not None:
+        print("\n".join(biography(tensor, plan)))
+    else:
+        explain(directory, plan, everything)
 
 
 @cli.command("targets")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from trainlib_deployer.errors import UsageError
+from trainlib_deployer.folder import write_fault
 
 STDOUT = Path("-")
 
@@ -24,8 +25,10 @@ def check_output_file(path: Path | None, option: str) -> None:
 def write_file(path: Path, write: Callable[[Path], Any]) -> None:
     try:
         write(path)
-    except OSError as err:
-        raise UsageError(f"cannot write {path}: {err.strerror or err}") from err
+    except (OSError, RuntimeError) as err:
+        if not write_fault(err):
+            raise
+        raise UsageError(f"cannot write {path}: {write_fault(err)}") from err
 
 
 def write_text(path: Path, text: str) -> None:

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from trainlib_deployer.cli.console import Progress, note, print_points
+from trainlib_deployer.cli.console import print_points
 from trainlib_deployer.cli.output_files import STDOUT, check_output_file, write_json, write_text
+from trainlib_deployer.cli.spoken import Progress, examples, note, spoken
 from trainlib_deployer.errors import UsageError
 from trainlib_deployer.machine.targets import DEFAULT, MOST_CORES, TARGETS, resolve
 from trainlib_deployer.version import __version__
@@ -24,7 +25,12 @@ if TYPE_CHECKING:
 FILE = click.Path(path_type=Path, allow_dash=True)
 
 
-@click.command("sweep")
+@click.command(
+    "sweep",
+    epilog=examples(
+        "trainlib-deploy sweep --model net.py --l2 512k", "trainlib-deploy sweep --model net.py --all --csv points.csv"
+    ),
+)
 @click.option("--model", metavar="FILE[:NAME]", required=True, help="The Python file, as for a deployment.")
 @click.option("--cores", metavar="N", help=f"Cores of the cluster, 1 to {MOST_CORES}.  [the target's]")
 @click.option("--l1", metavar="SIZE", help="Bytes of L1.  [the target's]")
@@ -35,7 +41,7 @@ FILE = click.Path(path_type=Path, allow_dash=True)
 @click.option("--all", "every", is_flag=True, help="The points that others beat, too.")
 @click.option("--json", "json_file", metavar="FILE", type=FILE, help="Write the points; - is stdout.")
 @click.option("--csv", "csv_file", metavar="FILE", type=FILE, help="Write the points, one a line; - is stdout.")
-@click.option("-v", "--verbose", is_flag=True, help="Say what is being done.")
+@spoken
 def sweep_command(
     *,
     model: str,
@@ -48,7 +54,6 @@ def sweep_command(
     every: bool,
     json_file: Path | None,
     csv_file: Path | None,
-    verbose: bool,
 ) -> None:
     """What training takes: all of it or parts, batch sizes, recomputation; the points that no other one beats."""
     machine = resolve(target, cores, l1, l2)
@@ -56,7 +61,7 @@ def sweep_command(
     check_output_file(csv_file, "--csv")
     if json_file == csv_file == STDOUT:
         raise UsageError("--json and --csv cannot both write to stdout")
-    say = Progress(verbose)
+    say = Progress()
     say("loading the model")
     from trainlib_deployer.advice import sweeping  # PyTorch takes seconds to import
     from trainlib_deployer.user import load_model as user_model  # PyTorch takes seconds to import

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from trainlib_deployer.cli.console import note
 from trainlib_deployer.cli.output_files import check_output_file, write_file
+from trainlib_deployer.cli.spoken import Progress, examples, note, spoken
 from trainlib_deployer.errors import UsageError
 from trainlib_deployer.folder import read_plan
 
@@ -15,7 +15,13 @@ FILE = click.Path(path_type=Path)
 ENDINGS = (".pt", ".pth", ".safetensors", ".npz")
 
 
-@click.command("weights")
+@click.command(
+    "weights",
+    epilog=examples(
+        "trainlib-deploy weights generated/net saved.bin --out trained.pt",
+        "trainlib-deploy weights generated/net --in trained.pt",
+    ),
+)
 @click.argument("directory", metavar="DIR", type=FILE)
 @click.argument("dump", metavar="[DUMP]", type=FILE, required=False)
 @click.option("--memory", metavar="NAME=FILE", multiple=True, help="In place of DUMP: the bytes of net_l1 or net_l2.")
@@ -29,6 +35,7 @@ ENDINGS = (".pt", ".pth", ".safetensors", ".npz")
     multiple=True,
     help="With --in: a layer that keeps what it has where the file has none that fit; may be given again.",
 )
+@spoken
 def weights_command(
     *,
     directory: Path,
@@ -41,6 +48,8 @@ def weights_command(
 ) -> None:
     """What a project's program has learned, as PyTorch loads it; or new weights for it to begin with."""
     read_plan(directory)
+    say = Progress()
+    say("reading the weights")
     if given is not None:
         if dump or memory or out or optimizer:
             raise UsageError("--in goes without DUMP, --memory, --out and --optimizer")

@@ -8,7 +8,9 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from trainlib_deployer.errors import ToolMissing, VerificationFailed
+from trainlib_deployer.errors import ToolMissing, UsageError, VerificationFailed
+
+NO_ROOM = ("No space left on device", "Read-only file system", "Disk quota exceeded", "Permission denied")
 
 
 def require(tool: str, install: str) -> None:
@@ -21,6 +23,9 @@ def make(folder: Path, target: str, variables: Mapping[str, object]) -> None:
     jobs = f"-j{os.cpu_count() or 1}"
     command = ["make", "-s", jobs, "-C", str(folder), target, *(f"{k}={v}" for k, v in variables.items())]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
+    fault = next((f for f in NO_ROOM if f in done.stderr), None)
+    if done.returncode and fault is not None:
+        raise UsageError(f"cannot write {folder}: {fault}", remedy="a run builds inside of the project")
     if done.returncode:
         raise VerificationFailed(f"the generated project does not build:\n{done.stderr.strip() or done.stdout.strip()}")
 

@@ -17,9 +17,8 @@ from torch.utils import _pytree as pytree
 
 from golden.precision import as_real
 from trainlib_deployer.arguments import path_of
-from trainlib_deployer.check.verify import check_cores
 from trainlib_deployer.errors import UsageError
-from trainlib_deployer.folder import check_whole
+from trainlib_deployer.folder import check_cores, check_whole
 from trainlib_deployer.program.ir import DType
 from trainlib_deployer.run.host import Host
 from trainlib_deployer.run.make import make

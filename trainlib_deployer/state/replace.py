@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 from collections.abc import Mapping
@@ -144,4 +145,5 @@ def replace_files(folder: Path, files: Mapping[str, bytes]) -> None:
         raise UsageError(f"cannot write {folder}: {err.strerror or err}") from err
     finally:
         for new in fresh.values():
-            new.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                new.unlink(missing_ok=True)

@@ -53,6 +53,8 @@ def write_examples(user: UserModel, data: Any, path: Path) -> int:
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
     """A file that takes its name when nothing has gone wrong."""
+    if path.exists() and not path.is_file():
+        raise UsageError(f"{path} is not a regular file")
     new = path.with_name(f".{path.name}.new")
     try:
         with new.open("wb") as file:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import re
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -141,7 +142,7 @@ def check_gradients(module: nn.Module, value: torch.Tensor, again: Callable[[], 
         leaves = list(parameters.values())
         with (
             user_code("the backward pass fails"),
-            not_overwritten(lambda: torch.autograd.grad(again(), leaves, allow_unused=True)),
+            with_line(lambda: torch.autograd.grad(again(), leaves, allow_unused=True)),
         ):
             gradients = torch.autograd.grad(value, leaves, allow_unused=True)
     if all(g is None for g in gradients):
@@ -155,20 +156,26 @@ def check_gradients(module: nn.Module, value: torch.Tensor, again: Callable[[], 
 
 
 @contextlib.contextmanager
-def not_overwritten(again: Callable[[], object]) -> Iterator[None]:
-    """PyTorch names no line of the user's when a tensor has changed since it was saved; done again under its anomaly
-    detection, it does."""
+def with_line(again: Callable[[], object]) -> Iterator[None]:
+    """PyTorch names no line of the user's where a backward pass fails, as a tensor has changed since it was saved or an
+    operation has no gradient; done again under its anomaly detection, it does."""
     try:
         yield
     except RuntimeError as error:
-        if "modified by an inplace operation" not in str(error):
-            raise
         with warnings.catch_warnings(record=True) as said, torch.autograd.set_detect_anomaly(True, check_nan=False):
             warnings.simplefilter("always")
             with contextlib.suppress(RuntimeError):
                 again()
-        raise UsageError(
-            "the backward pass fails: a tensor that the gradient of a line needs is changed in place later",
-            source=source_in_stack("\n".join(str(w.message) for w in said)),
-            remedy=remedies.IN_PLACE,
-        ) from error
+        source = source_in_stack("\n".join(str(w.message) for w in said))
+        what, remedy = explained(str(error))
+        raise UsageError(f"the backward pass fails: {what}", source=source, remedy=remedy) from error
+
+
+def explained(words: str) -> tuple[str, str]:
+    """What PyTorch says, and what to do."""
+    if "modified by an inplace operation" in words:
+        return "a tensor that the gradient of a line needs is changed in place later", remedies.IN_PLACE
+    missing = re.search(r"derivative for '?(?:aten::)?(\w+)", words)
+    if missing:
+        return f"PyTorch has no gradient for '{missing[1]}'", f"give it what needs none: {missing[1]}(x.detach(), ...)"
+    return words.strip().partition("\n")[0], ""
