@@ -254,15 +254,15 @@ def test_a_variant_that_fails_is_left_out_aloud() -> None:
     assert [line for line in lines if line.startswith("left out: batch 1, everything") and "too few" in line]
 
 
-class Spectrum(nn.Module):
+class Counted(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return torch.linalg.svdvals(x)
+        return x * torch.nonzero(x).sum()
 
 
 def test_refused_as_deploying_is() -> None:
     given = example()
     with pytest.raises(Unsupported):
-        trainlib_deployer.sweep(nn.Sequential(nn.Linear(3, 3), Spectrum()), torch.rand(3, 3), torch.rand(3))
+        trainlib_deployer.sweep(nn.Sequential(nn.Linear(3, 3), Counted()), torch.rand(3, 3), torch.rand(3, 3))
     with pytest.raises(UsageError, match=r"not an nn\.Module"):
         trainlib_deployer.sweep(Net, given["example_input"], given["example_target"])  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="accumulate is 0"):

@@ -52,6 +52,13 @@ def read_schedule(given: Any, over: Any, spec: OptimizerSpec, updates: int) -> S
     return Schedule(tuple(row[0] for row in rates), tuple(row[0] for row in momenta))
 
 
+def sentence(schedule: Schedule) -> str:
+    """What was assumed of it: scripts step a scheduler where they like."""
+    if schedule.plateau is not None:
+        return "scheduler: it watches the loss of every update"
+    return "scheduler: one step an update" if schedule.rates else ""
+
+
 def check_ratios(rates: list[list[float]], base: list[float]) -> None:
     for row in rates:
         if any(

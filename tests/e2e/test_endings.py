@@ -1,0 +1,99 @@
+"""What goes wrong around a project ends in one message and an exit code."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from click.testing import CliRunner
+
+from tests.fuzz.damage import deployed
+from trainlib_deployer.cli.main import cli
+from trainlib_deployer.errors import UsageError
+from trainlib_deployer.folder import replaced_folder
+from trainlib_deployer.run.session import Session
+
+HEAVISIDE = """\
+import torch
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(3, 4)
+
+    def forward(self, x):
+        y = self.fc(x)
+        return torch.heaviside(y, torch.ones(1)) * y
+"""
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return deployed(tmp_path_factory.mktemp("endings") / "p")
+
+
+def ended(code: int, words: str, *command: object) -> None:
+    done = CliRunner().invoke(cli, [str(c) for c in command])
+    messages = [line for line in done.stderr.splitlines() if not line.startswith(("note: ", "["))]
+    assert done.exit_code == code and messages[0].startswith("error: ") and words in "\n".join(messages), done.output
+    assert len(messages) <= 3 and isinstance(done.exception, SystemExit)
+
+
+def test_too_many_cores(project: Path) -> None:
+    ended(2, "stacks for 1 to 8", "verify", project, "--cores", 99)
+
+
+def test_no_compiler(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CC", "nocc -O3")
+    ended(6, "no C compiler: 'nocc' is not installed", "verify", project)
+    monkeypatch.delenv("CC")
+    monkeypatch.setenv("PATH", "nowhere")
+    for where in ("host", "qemu", "spike", "gvsoc"):
+        ended(6, "", "verify", project, "--on", where)
+
+
+@pytest.mark.parametrize("words", ["No space left on device", "Read-only file system"])
+def test_a_build_without_room(words: str, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compiler = tmp_path / "cc"
+    compiler.write_text(f"#!/bin/sh\necho 'cannot open x.o: {words}' >&2\nexit 1\n")
+    compiler.chmod(0o755)
+    monkeypatch.setenv("CC", str(compiler))
+    ended(2, f"cannot write {project}: {words}", "verify", project)
+
+
+def test_a_project_that_cannot_be_written_to(project: Path) -> None:
+    (project / "build").rename(project.parent / "aside") if (project / "build").exists() else None
+    (project / "build").touch()
+    ended(2, f"cannot write {project / 'build'}: File exists", "verify", project)
+    (project / "build").unlink()
+
+
+@pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "No space left on device"), "PytorchStreamWriter failed"])
+def test_a_disk_that_gets_full(error: Any, tmp_path: Path) -> None:
+    """PyTorch has no OSError for it."""
+    error = RuntimeError(error) if isinstance(error, str) else error
+    with (
+        pytest.raises(UsageError, match=r"cannot write .*: [Nn]o space left"),
+        replaced_folder(tmp_path / "p"),
+    ):
+        raise error
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("ending", [".pt", ".npz", ".safetensors"])
+def test_weights_on_a_full_disk(ending: str, project: Path, tmp_path: Path) -> None:
+    Session(project).save(tmp_path / "saved")
+    (tmp_path / f"x{ending}").symlink_to("/dev/full")
+    ended(2, "cannot write", "weights", project, tmp_path / "saved", "--out", tmp_path / f"x{ending}")
+
+
+def test_a_function_without_a_gradient(tmp_path: Path) -> None:
+    (tmp_path / "net.py").write_text(HEAVISIDE)
+    words = ["no gradient for 'heaviside'", "net.py:11:  return torch.heaviside(y, torch.ones(1)) * y", "x.detach()"]
+    for w in words:
+        ended(2, w, "--model", f"{tmp_path / 'net.py'}:Net", "--input", "2x3", "--out", tmp_path / "p")
+    assert not (tmp_path / "p").exists() and torch.is_grad_enabled()
