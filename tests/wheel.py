@@ -36,9 +36,9 @@ def tried(wheel: Path, place: Path) -> str:
     pip = [str(place / "venv/bin/pip"), "install", "-q", "-c", str(ROOT / "constraints.txt")]
     subprocess.run([*pip, "torch==2.13.0"], check=True, cwd=place)
     subprocess.run([*pip, str(wheel.resolve())], check=True, cwd=place)
-    shutil.copyfile(ROOT / "examples" / "mlp.py", place / "mlp.py")
+    shutil.copyfile(ROOT / "examples" / "trainlib_default.py", place / "trainlib_default.py")
     alone = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")}
-    command = [str(place / "venv/bin/trainlib-deploy"), "--model", "mlp.py", "--cores", "8", "--l1", "64k"]
+    command = [str(place / "venv/bin/trainlib-deploy"), "--model", "trainlib_default.py", "--cores", "8", "--l1", "64k"]
     done = subprocess.run([*command, "--run", "host"], check=True, cwd=place, env=alone, capture_output=True, text=True)
     return done.stdout
 

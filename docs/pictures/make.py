@@ -2,7 +2,7 @@
 
 python docs/pictures/make.py     writes docs/pictures/*.png, those of the site last, which shows the others
 
-Needs Chromium and pngquant.
+Needs Chromium and pngquant. The pictures of notebooks are those that `jupyter nbconvert --execute` shows.
 """
 
 from __future__ import annotations

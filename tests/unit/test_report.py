@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.report_plan import plan
+from trainlib_deployer.notebook.picture import COLOURS
 from trainlib_deployer.report.compare import comparison
 from trainlib_deployer.report.facts import role_sums
 from trainlib_deployer.report.page import report
@@ -281,3 +282,10 @@ def test_contrast(scheme: int) -> None:
     for ground in (of["page"], of["panel"]):
         assert all(contrast(of[name], ground) >= 4.5 for name in ("text", "dim", "link", "good", "bad"))
         assert {n: contrast(of[n], ground) for n in ROLES if contrast(of[n], ground) < 3} == {}
+
+
+def test_pictures_in_notebooks_are_seen_in_the_dark_too() -> None:
+    """Their themes are not the browser's: one set of colours is seen on both grounds."""
+    assert set(COLOURS) == set(ROLES)
+    for ground in ("#ffffff", "#111111"):
+        assert {n: c for n, c in COLOURS.items() if contrast(c, ground) < 3} == {}

@@ -17,7 +17,7 @@ COLOURS = {
     "kept": "#7a7f86",
     "pieces": "#a07400",
     "scratch": "#a8358f",
-    "stacks": "#3a434d",
+    "stacks": "#5b6773",
 }
 
 
