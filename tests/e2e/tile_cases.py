@@ -300,7 +300,7 @@ class Comparison:
             value = {Role.INPUT: 1.0, Role.TARGET: 0.0}.get(t.role, value)
             value = 0.01 if t.name == LEARNING_RATE else value
             array = np.broadcast_to(np.asarray(value), t.shape) if np.ndim(value) == 0 else np.asarray(value)
-            content = np.frombuffer(array.astype(NUMPY[t.dtype.c_name]).tobytes(), np.uint8)
+            content = np.frombuffer(array.astype(t.dtype.numpy_name).tobytes(), np.uint8)
             assert content.size == t.nbytes
             out[self.at.offsets[t.name] :][: t.nbytes] = content
         return out
@@ -320,9 +320,6 @@ def links(op: Op) -> list[Op]:
         return [op]
     found = [replace(op, kind=k, reads=r, writes=w) for k, r, w in op.kind.links(op.reads, op.writes)]
     return [coalesced(o) for o in found]
-
-
-NUMPY = {"float": np.float32, "int32_t": np.int32, "uint16_t": np.uint16, "uint8_t": np.uint8}
 
 
 def used(tiling: Tiling) -> int:

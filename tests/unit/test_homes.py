@@ -8,10 +8,13 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from trainlib_deployer.formats import DType
 from trainlib_deployer.kernels.panels import BLOCK
 from trainlib_deployer.machine.targets import MOST_CORES
+from trainlib_deployer.program.expr import C_FORM
 from trainlib_deployer.run import BACKENDS
 from trainlib_deployer.run.emulated import EMULATED_CORES
 
@@ -47,13 +50,22 @@ def sets_a_block(tree: ast.AST) -> bool:
     return any(ast.unparse(n) == f"BLOCK = {BLOCK}" or ast.unparse(n).endswith(f"// {BLOCK}") for n in found)
 
 
+def names_types(tree: ast.AST) -> bool:
+    """In NumPy's words or C's, but for those that Python has, too."""
+    wanted = {d.numpy_name for d in DType} | {d.c_name for d in DType} - {"float"}
+    constants = {n.value for n in ast.walk(tree) if isinstance(n, ast.Constant) and isinstance(n.value, str)}
+    return len(constants & wanted) > 1 or "tl_half" in constants
+
+
+OWN = {f"run/{name.replace('-', '_')}.py" for name in BACKENDS}  # each may say its own name
 HOMES: dict[str, tuple[Callable[[ast.AST], bool], set[str]]] = {
-    # each back end's own file may say its name
-    "back ends": (names_back_ends, {"run/__init__.py", "run/qemu.py", "run/spike.py"}),
+    "back ends": (names_back_ends, {"run/__init__.py"}),
     "plan.json": (names_plan_json, {"folder.py"}),
     # a proof shares nothing with what it judges
     "alignment": (rounds_up, {"machine/sizes.py", "check/placement.py", "check/certificate.py"}),
     "most cores": (says_most_cores, {"machine/targets.py"}),
+    # the record of a sketch in C, and integers of tables that no tensor is made of
+    "element types": (names_types, {"formats.py", "emit/initial.py"}),
     "block of terms": (sets_a_block, {"kernels/panels.py"}),
 }
 
@@ -71,7 +83,7 @@ def found_in(rule: Callable[[ast.AST], bool]) -> set[str]:
 @pytest.mark.parametrize("what", HOMES)
 def test_one_home(what: str) -> None:
     rule, homes = HOMES[what]
-    assert found_in(rule) == homes
+    assert found_in(rule) - OWN == homes
 
 
 @pytest.mark.parametrize(
@@ -85,6 +97,8 @@ def test_one_home(what: str) -> None:
         ("most cores", "help = 'Cores of the cluster, 1 to 16'"),
         ("block of terms", "blocks = -(-terms // 64)"),
         ("block of terms", "BLOCK = 64"),
+        ("element types", "NUMPY = {'F32': '<f4', 'U8': '|u1'}"),
+        ("element types", "c_type = 'tl_half' if half else 'float'"),
     ],
 )
 def test_a_second_home_is_found(what: str, second: str) -> None:
@@ -104,6 +118,16 @@ def test_python_and_c_agree() -> None:
     assert defined("EMULATED_CORES") == [("hal/rv32_machine.h", EMULATED_CORES)]
     others = [(n, path) for n in ("BLOCK", "KC", "MOST_CORES") for path, _ in defined(n)]
     assert others == [("BLOCK", "reference/pool.c")], "the references are on their own"
+
+
+@pytest.mark.parametrize("dtype", DType)
+def test_rows_of_element_types_agree(dtype: DType) -> None:
+    assert np.dtype(dtype.numpy_name).itemsize == dtype.size
+    assert dtype.calculated.calculated is dtype.calculated
+    if dtype.conversion is not None:
+        header = (C_LIB / "include" / "tl_half.h").read_text()
+        for name in (dtype.conversion.load, dtype.conversion.store):
+            assert f" tl_{name}(" in header and C_FORM[name] == f"tl_{name}({{0}})"
 
 
 def asked_by_name(tree: ast.AST) -> Iterator[str]:

@@ -22,7 +22,6 @@ from trainlib_deployer.ops.registry import RULES
 from trainlib_deployer.program.call import Operand
 from trainlib_deployer.program.ir import DType, Op, Program, View
 
-NUMPY = {DType.F32: np.float32, DType.U8: np.uint8, DType.U16: np.uint16, DType.I32: np.int32}
 SENTINEL = -777
 TESTED: set[str] = set()
 aten = torch.ops.aten
@@ -34,7 +33,8 @@ class Memory:
 
     def __init__(self, program: Program) -> None:
         self.arrays = {
-            n: np.full(max(t.numel, 1), SENTINEL, np.int64).astype(NUMPY[t.dtype]) for n, t in program.tensors.items()
+            n: np.full(max(t.numel, 1), SENTINEL, np.int64).astype(t.dtype.numpy_name)
+            for n, t in program.tensors.items()
         }
 
     def operand(self, view: View) -> Operand:

@@ -8,9 +8,7 @@ from dataclasses import dataclass
 from trainlib_deployer.emit.listing import Home
 from trainlib_deployer.emit.names import another, operation_identifier, unique_identifiers
 from trainlib_deployer.plan.plan import Plan
-from trainlib_deployer.program.ir import DType, Op, Role, View
-
-POINTER = {DType.F32: "F32", DType.F16: "U16", DType.I32: "I32", DType.U16: "U16", DType.U8: "U8"}
+from trainlib_deployer.program.ir import Op, Role, View
 
 
 @dataclass(frozen=True)
@@ -44,7 +42,7 @@ class Addresses:
         """Where a tensor begins: a member of its level's struct, or a place in its level's arena."""
         found, name, level = self.plan.program.tensors[tensor], self.names[tensor], self.plan.home[tensor].level
         if not found.role.persistent:
-            return Home(name, level, f"{POINTER[found.dtype]}({level}, {name})")
+            return Home(name, level, f"{found.dtype.pointer}({level}, {name})")
         place = f"net_{level.lower()}.{name}"
         return Home(name, level, place if found.shape else f"&{place}")
 

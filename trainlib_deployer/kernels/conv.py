@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from trainlib_deployer.kernels.panels import BLOCK, PANEL, panel_cycles
+from trainlib_deployer.kernels.panels import BLOCK, FLOAT, PANEL, panel_cycles
 from trainlib_deployer.kernels.row import Fields, Grain, Row
 from trainlib_deployer.machine.costs import Costs
 from trainlib_deployer.program.call import Operand, strides
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from trainlib_deployer.ops.conv import Conv
     from trainlib_deployer.ops.conv_shape import ConvShape
 
-SLACK = 2 * 8 * 4 * 4  # bytes around a panel, for 3 x 3 kernels that a block cuts
+SLACK = 2 * 8 * 4 * FLOAT  # bytes around a panel, for 3 x 3 kernels that a block cuts
 PACKED_ROWS = 16  # channels whose weights an input gradient packs at a time
 TILE = Grain(4, 4, BLOCK)
 NAMES = {"fw": ("x", "w", "y"), "bw_x": ("y", "w", "x"), "bw_w": ("x", "y", "w")}
@@ -119,12 +119,12 @@ def packed_rows(channels: int, most: int) -> int:
 
 def gathered(kind: Conv, cores: int) -> int:
     """A panel and a table of taps a core."""
-    return working(kind.team, cores) * (PANEL + SLACK + 4 * min(kind.shape.kh * kind.shape.kw, BLOCK))
+    return working(kind.team, cores) * (PANEL + SLACK + FLOAT * min(kind.shape.kh * kind.shape.kw, BLOCK))
 
 
 def gathered_and_packed(kind: Conv, cores: int) -> int:
     """And weights that the team packs."""
-    return gathered(kind, cores) + packed_rows(kind.shape.ci, kind.most_rows) * BLOCK * 4
+    return gathered(kind, cores) + packed_rows(kind.shape.ci, kind.most_rows) * BLOCK * FLOAT
 
 
 def one_panel(kind: Conv, cores: int) -> int:

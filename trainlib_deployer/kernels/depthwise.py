@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from trainlib_deployer.kernels.conv import depthwise, row
-from trainlib_deployer.kernels.panels import BLOCK
+from trainlib_deployer.kernels.panels import BLOCK, FLOAT
 from trainlib_deployer.kernels.row import Grain
 from trainlib_deployer.machine.costs import Costs
 from trainlib_deployer.program.cuts import working
@@ -81,7 +81,7 @@ def quartered(kind: Conv, cores: int) -> bool:
 
 
 def planes(kind: Conv, cores: int) -> int:
-    return 4 * working(kind.team, cores) * plane(kind)
+    return FLOAT * working(kind.team, cores) * plane(kind)
 
 
 def strips(kind: Conv) -> int:
@@ -127,11 +127,11 @@ def uneven(kind: Conv, cores: int) -> bool:
 
 
 def sums_of_strips(kind: Conv, _cores: int) -> int:
-    return 4 * TAPS * blocks(kind, strips(kind))
+    return FLOAT * TAPS * blocks(kind, strips(kind))
 
 
 def sums_of_channels(kind: Conv, _cores: int) -> int:
-    return 4 * 3 * TAPS * blocks(kind, channels(kind))
+    return FLOAT * 3 * TAPS * blocks(kind, channels(kind))
 
 
 # ---- cycles of the slowest core

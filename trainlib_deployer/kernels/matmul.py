@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from trainlib_deployer.kernels.panels import BLOCK, PANEL, panel_cycles
+from trainlib_deployer.kernels.panels import BLOCK, FLOAT, PANEL, panel_cycles
 from trainlib_deployer.kernels.row import Fields, Grain, Row
 from trainlib_deployer.machine.costs import Costs
 from trainlib_deployer.program.call import Operand, strides
@@ -186,11 +186,11 @@ def two_panels(kind: MatMul, cores: int) -> int:
 
 
 def panels_and_parts(kind: MatMul, cores: int) -> int:
-    return two_panels(kind, cores) + 64 * blocks(kind)
+    return two_panels(kind, cores) + FLOAT * 4 * 4 * blocks(kind)
 
 
 def parts(kind: MatMul, _cores: int) -> int:
-    return 16 * blocks(kind)
+    return 4 * FLOAT * blocks(kind)
 
 
 # ---- cycles of the slowest core

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from trainlib_deployer.formats import DType
 from trainlib_deployer.machine.costs import PanelCosts
 
 BLOCK = 64  # terms of a sum that are added up on their own: TL_KC of tl_block.h
-PANEL = BLOCK * 4 * 4  # bytes of [64][4] floats
+FLOAT = DType.F32.size
+PANEL = BLOCK * 4 * FLOAT  # bytes of [BLOCK][4]
 
 
 def panel_cycles(batch: int, rows: int, columns: int, terms: int, cores: int, costs: PanelCosts) -> float:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from trainlib_deployer.formats import DType
 from trainlib_deployer.machine.costs import Costs
 from trainlib_deployer.program.call import Call, Operand
 from trainlib_deployer.program.ir import Kind, View
@@ -60,8 +61,8 @@ class Row:
     cycles: Callable[[Any, int, Costs], float] = unpriced  # of the slowest core: kind, cores that work, costs
     split: str = ""  # what the cores share out
     grain: Grain = Grain(0, 0, 0)
-    storage: str = "f32"
-    accumulator: str = "f32"
+    storage: DType = DType.F32
+    accumulator: DType = DType.F32
     needs: frozenset[str] = frozenset()  # instruction sets beyond those of every machine
     arithmetic: str = BLOCKS
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from trainlib_deployer.kernels.conv import fields as direct_fields
 from trainlib_deployer.kernels.conv import row
-from trainlib_deployer.kernels.panels import BLOCK
+from trainlib_deployer.kernels.panels import BLOCK, FLOAT
 from trainlib_deployer.kernels.row import BLOCKS, Fields, Grain, Row
 from trainlib_deployer.machine.costs import Costs
 from trainlib_deployer.program.call import Operand
@@ -93,7 +93,7 @@ def scratch(kind: Conv, _cores: int) -> int:
         return 4 * ELEMENTS * floats
     sums = 2 if chunk.chans < BLOCK < chans else 1
     floats = (chunk.rows + chunk.tiles) * chunk.chans + sums * chunk.rows * chunk.tiles
-    return 4 * ELEMENTS * floats
+    return FLOAT * ELEMENTS * floats
 
 
 def apart(kind: Conv) -> float:

@@ -16,6 +16,9 @@ from trainlib_deployer.program.expr import Instr, Reduction
 from trainlib_deployer.program.ir import DType, Op, Program, Tensor, View, readers, renamed, writers
 from trainlib_deployer.program.loop import Loop
 
+HALF = DType.F16
+assert HALF.conversion is not None
+LOAD, STORE = HALF.conversion.load, HALF.conversion.store
 ROUNDS = 200
 LEAST_BYTES = 1024  # of a float tensor that is worth an operation more
 LATE = ("backward", "accumulate", "update")
@@ -40,7 +43,7 @@ def descended(program: Program) -> Program:
 
 def halves(program: Program) -> list[Tensor]:
     """What is kept in half precision."""
-    return [t for t in program.tensors.values() if t.dtype is DType.F16]
+    return [t for t in program.tensors.values() if t.dtype is HALF]
 
 
 def improvements(program: Program, full: Fullness) -> Iterator[tuple[Program, Fullness]]:
@@ -74,7 +77,12 @@ def lives_of(program: Program) -> dict[str, Life]:
         tensor = program.tensors[name]
         late = [i for i in read.get(name, []) if program.ops[i].phase in LATE]
         early = [i for i in read.get(name, []) if program.ops[i].phase not in LATE]
-        if tensor.role.persistent or name in results or tensor.dtype is not DType.F32 or tensor.nbytes < LEAST_BYTES:
+        if (
+            tensor.role.persistent
+            or name in results
+            or tensor.dtype is not HALF.calculated
+            or tensor.nbytes < LEAST_BYTES
+        ):
             continue
         once = len(made) == 1 and program.ops[made[0]].phase not in LATE
         if once and late and max(early, default=made[0]) < late[0]:
@@ -98,7 +106,7 @@ def variants(program: Program, life: Life) -> Iterator[Program]:
 
 def kept_as_half(program: Program, life: Life, rounded: int | None, restored: list[int]) -> Program:
     """Rounded before operation `rounded` (None: by the operation that makes it), widened before those of `restored`."""
-    twin = replace(life.tensor, name=f"{life.tensor.name}.half", dtype=DType.F16)
+    twin = replace(life.tensor, name=f"{life.tensor.name}.half", dtype=HALF)
     tensors = {**program.tensors, twin.name: twin}
     ops: list[Op] = []
     current = life.tensor
@@ -123,7 +131,7 @@ def kept_as_half(program: Program, life: Life, rounded: int | None, restored: li
 def conversion(origin: Op, source: Tensor, target: Tensor, phase: str) -> Op:
     """A loop over all elements."""
     size = (source.numel,)
-    name = "to_half" if target.dtype is DType.F16 else "from_half"
+    name = STORE if target.dtype is HALF else LOAD
     step = Instr(name, (0,), target.dtype)
     kind = Loop(size, 0, (source.dtype,), (step,), (), (), (1,), (target.dtype,))
     reads, writes = (View(source.name, size, (1,)),), (View(target.name, size, (1,)),)
@@ -136,14 +144,14 @@ def rounding(op: Op, name: str, twin: str) -> Op:
     assert isinstance(kind, Loop)
     first = len(kind.inputs) + len(kind.body) + len(kind.reductions) + len(kind.post)
     chosen = [i for i, v in enumerate(op.writes) if v.tensor == name]
-    steps = tuple(Instr("to_half", (kind.results[i],), DType.F16) for i in chosen)
+    steps = tuple(Instr(STORE, (kind.results[i],), HALF) for i in chosen)
     number = {i: first + k for k, i in enumerate(chosen)}
     changed = replace(
         kind,
         body=kind.body if kind.reductions else (*kind.body, *steps),
         post=(*kind.post, *steps) if kind.reductions else kind.post,
         results=tuple(number.get(i, r) for i, r in enumerate(kind.results)),
-        outputs=tuple(DType.F16 if i in number else d for i, d in enumerate(kind.outputs)),
+        outputs=tuple(HALF if i in number else d for i, d in enumerate(kind.outputs)),
     )
     return replace(op, kind=changed, writes=renamed(op.writes, {name: twin}))
 
@@ -159,8 +167,8 @@ def widening(op: Op, name: str, twin: str) -> Op:
     move |= {i: first + k for k, i in enumerate(chosen)}
     changed = replace(
         kind,
-        inputs=tuple(DType.F16 if i in chosen else d for i, d in enumerate(kind.inputs)),
-        body=(*(Instr("from_half", (i,), DType.F32) for i in chosen), *renumbered(kind.body, move)),
+        inputs=tuple(HALF if i in chosen else d for i, d in enumerate(kind.inputs)),
+        body=(*(Instr(LOAD, (i,), HALF.calculated) for i in chosen), *renumbered(kind.body, move)),
         reductions=tuple(Reduction(r.op, move[r.value], r.dtype) for r in kind.reductions),
         post=renumbered(kind.post, move),
         results=tuple(move[r] for r in kind.results),

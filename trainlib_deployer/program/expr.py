@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from trainlib_deployer.program.ir import DType
+from trainlib_deployer.formats import CONVERSIONS, DType
 
 
 @dataclass(frozen=True)
@@ -31,8 +31,7 @@ class Instr:
 # Instruction to C. Results are float unless the instruction's dtype says otherwise.
 C_FORM: dict[str, str] = {
     "copy": "{0}",
-    "to_half": "tl_to_half({0})",
-    "from_half": "tl_from_half({0})",
+    **CONVERSIONS,
     "add": "{0} + {1}",
     "sub": "{0} - {1}",
     "mul": "{0} * {1}",

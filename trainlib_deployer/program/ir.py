@@ -9,25 +9,12 @@ from enum import Enum
 from math import prod
 from typing import TYPE_CHECKING
 
+from trainlib_deployer.formats import DType as DType  # noqa: PLC0414 - handed on: every tensor has one
+
 if TYPE_CHECKING:
     from trainlib_deployer.machine.costs import Costs
 
 Shape = tuple[int, ...]
-
-
-class DType(Enum):
-    """An element type: its C name, size in bytes, and NumPy's name of what lies in memory (the least byte first)."""
-
-    F32 = ("float", 4, "<f4")
-    F16 = ("tl_half", 2, "<f2")  # kept, never calculated with
-    I32 = ("int32_t", 4, "<i4")
-    U16 = ("uint16_t", 2, "<u2")
-    U8 = ("uint8_t", 1, "|u1")
-
-    def __init__(self, c_name: str, size: int, numpy_name: str) -> None:
-        self.c_name = c_name
-        self.size = size
-        self.numpy_name = numpy_name
 
 
 # What the caller of a step sets; no attribute of a module has such a name.

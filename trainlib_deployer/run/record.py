@@ -9,14 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from trainlib_deployer.formats import DType
+
 Array = np.ndarray[Any, Any]
 Key = tuple[int, str, str]
-DTYPES: dict[str, np.dtype[Any]] = {
-    "F32": np.dtype(np.float32),
-    "I32": np.dtype(np.int32),
-    "U16": np.dtype(np.uint16),
-    "U8": np.dtype(np.uint8),
-}
 HEADER = struct.Struct("<iii")
 
 
@@ -32,7 +28,8 @@ def read_record(path: Path, trace: Sequence[dict[str, Any]]) -> dict[Key, Array]
         if number not in by_id or at + size > len(data):
             break
         t = by_id[number]
-        values = np.frombuffer(data, DTYPES[t["dtype"]], count=size // DTYPES[t["dtype"]].itemsize, offset=at)
+        dtype = DType[t["dtype"]]
+        values = np.frombuffer(data, dtype.numpy_name, count=size // dtype.size, offset=at)
         out[step, t["kind"], t["name"]] = values.reshape(t["shape"])
         at += size
     return out
