@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from trainlib_deployer.program.ir import Source
 
 
@@ -40,9 +42,11 @@ class UsageError(DeployError):
 
 
 class DoesNotFit(DeployError):
-    """The plan needs more memory than the target has."""
+    """The plan needs more memory than the target has: so many bytes `over` by memory; what `helps`, each by itself."""
 
     exit_code = 3
+    over: Mapping[str, int] = {}
+    helps: tuple[str, ...] = ()
 
 
 class Unsupported(DeployError):

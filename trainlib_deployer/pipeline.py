@@ -122,11 +122,13 @@ def beside_build(program: Program, user: UserModel, options: Options, say: Say) 
 def demand_flash(image: Image, target: Machine) -> None:
     size = image.build.flash_size
     if size and image.flash > size:
-        raise DoesNotFit(
+        refused = DoesNotFit(
             f"code, constants and initial contents do not fit the flash of {target.name}: "
             f"{image.flash:,} bytes of {size:,}, {image.flash - size:,} over",
             remedy="train fewer layers, or give a chip with more flash",
         )
+        refused.over = {"flash": image.flash - size}
+        raise refused
 
 
 def with_saved(program: Program, options: Options, say: Say) -> Plan:

@@ -62,7 +62,11 @@ def does_not_fit(plan: Plan, replan: Replan) -> DoesNotFit:
     always = f"{worst.persistent:,} of them always: weights, states, samples"
     lines.append(f"the largest of what is in use there ({worst.peak_live:,} bytes, {always}):")
     lines += [f"  {b.size:>12,}  {b.name}{line_of(origin(plan, b))}" for b in largest(plan, worst)]
-    return DoesNotFit("\n".join(lines), remedy=advice(plan, list(remedies(plan, worst, replan))))
+    found = list(remedies(plan, worst, replan))
+    refused = DoesNotFit("\n".join(lines), remedy=advice(plan, found))
+    refused.over = {level.name: over(level) for level in plan.levels.values() if over(level) > 0}
+    refused.helps = tuple(r.what for r in found if r.fits)
+    return refused
 
 
 def state(level: LevelPlan) -> str:
@@ -304,8 +308,9 @@ def larger_memory(plan: Plan, worst: LevelPlan, replan: Replan) -> Iterator[Reme
             options.append(f"--{level.name.lower()} {show_size(size)}")
     yield Remedy(" ".join(options), "", replan(plan.program, larger))
     for preset in sorted(TARGETS.values(), key=bytes_of):
-        if bytes_of(preset) > bytes_of(plan.target):
-            remedy = Remedy(f"--target {preset.name}", "", replan(plan.program, preset))
+        if bytes_of(preset) > bytes_of(plan.target) and bool(preset.inner.size) == bool(plan.target.inner.size):
+            outer = preset.outer.size, max(preset.outer.reserved, plan.target.outer.reserved)
+            remedy = Remedy(f"--target {preset.name}", "", replan(plan.program, preset.with_memory(1, *outer)))
             if remedy.fits:
                 yield remedy
                 return

@@ -14,6 +14,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from trainlib_deployer.cli import configured
+from trainlib_deployer.cli.chips_command import chips_command
 from trainlib_deployer.cli.console import bytes_text, print_summary, print_verification, table
 from trainlib_deployer.cli.convert_command import convert_command
 from trainlib_deployer.cli.data_command import data_command
@@ -351,6 +352,7 @@ def targets_command() -> None:
     table("", ("target", "cores", "L1", "L2", ""), rows, right=(1, 2, 3))
 
 
+cli.add_command(chips_command)
 cli.add_command(convert_command)
 cli.add_command(report_command)
 cli.add_command(data_command)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from trainlib_deployer.machine.machine import Cores, Machine, Memory
+from trainlib_deployer.machine.machine import Clock, Cores, Machine, Memory
 from trainlib_deployer.machine.pulp_open import BUILD, COSTS, DMA, FAR_LOAD, STACK
 
 GAP9 = Machine(
@@ -19,5 +19,6 @@ GAP9 = Machine(
     (DMA,),
     COSTS,
     about="GAP9, the ninth core is the cluster's master",
+    clock=Clock(370, "GreenWaves' product brief; cycles are pulp-open's"),
     build=replace(BUILD, source="those of pulp-open under PULP-SDK: GAP SDK's were not measured", simulated=0),
 )

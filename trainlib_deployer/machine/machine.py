@@ -51,6 +51,14 @@ class Cores:
 
 
 @dataclass(frozen=True)
+class Clock:
+    """Of a chip, as fast as it is said to go, and who says so."""
+
+    megahertz: float
+    source: str
+
+
+@dataclass(frozen=True)
 class Machine:
     """A cluster of cores beside its memories."""
 
@@ -61,6 +69,7 @@ class Machine:
     costs: Costs
     about: str = ""
     idle: int = 0  # more cores, which take no part
+    clock: Clock | None = None  # None: no chip, or nothing is known of its cycles
     build: Build | None = None  # None: where code lies is not known, and takes none of these memories
 
     def __post_init__(self) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from trainlib_deployer.machine.machine import Cores, Machine, Memory
+from trainlib_deployer.machine.machine import Clock, Cores, Machine, Memory
 from trainlib_deployer.machine.pulp_open import BUILD, COSTS, DMA, FAR_LOAD, STACK
 
 SIRACUSA = Machine(
@@ -17,6 +17,7 @@ SIRACUSA = Machine(
     (DMA,),
     COSTS,
     about="Siracusa",
+    clock=Clock(360, "arXiv 2312.14750; cycles are pulp-open's"),
     build=replace(
         BUILD, source="PULP-SDK's chips/siracusa/link.ld has the banks of pulp-open; bytes measured there", simulated=0
     ),

@@ -1,0 +1,82 @@
+"""trainlib-deploy chips: one network on every chip."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import io
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from trainlib_deployer.cli.console import table
+from trainlib_deployer.cli.output_files import STDOUT, check_output_file, write_json, write_text
+from trainlib_deployer.cli.spoken import Progress, examples, note, spoken
+from trainlib_deployer.errors import UsageError
+from trainlib_deployer.version import __version__
+
+if TYPE_CHECKING:
+    from trainlib_deployer.advice.chips import Chip
+
+FILE = click.Path(path_type=Path, allow_dash=True)
+
+
+@click.command(
+    "chips",
+    epilog=examples("trainlib-deploy chips --model net.py", "trainlib-deploy chips --model net.py --csv chips.csv"),
+)
+@click.option("--model", metavar="FILE[:NAME]", required=True, help="The Python file, as for a deployment.")
+@click.option("--input", "input_shape", metavar="SHAPE", help="Shape of the input, batch first: 1x3x32x32.")
+@click.option("--accumulate", metavar="N", type=click.IntRange(min=1), default=1, help="Samples an update.  [1]")
+@click.option("--json", "json_file", metavar="FILE", type=FILE, help="Write the rows; - is stdout.")
+@click.option("--csv", "csv_file", metavar="FILE", type=FILE, help="Write the rows, one a line; - is stdout.")
+@spoken
+def chips_command(
+    *,
+    model: str,
+    input_shape: str | None,
+    accumulate: int,
+    json_file: Path | None,
+    csv_file: Path | None,
+) -> None:
+    """Which chip? Whether a training step fits each of them, or by how much not, and what would help."""
+    check_output_file(json_file, "--json")
+    check_output_file(csv_file, "--csv")
+    if json_file == csv_file == STDOUT:
+        raise UsageError("--json and --csv cannot both write to stdout")
+    say = Progress()
+    say("loading the model")
+    from trainlib_deployer.advice import chips  # PyTorch takes seconds to import
+    from trainlib_deployer.user import load_model as user_model  # PyTorch takes seconds to import
+
+    user = user_model.load(model, input_shape, None, 1, accumulate)
+    for line in user.notes:
+        note(line)
+    with contextlib.redirect_stdout(sys.stderr):  # what the user's forward prints is not a result
+        found = chips.chips_of(user, accumulate, say)
+    if json_file is not None:
+        write_json(json_file, {"tool": tool(), "model": {"name": user.name}, "chips": [c.as_json() for c in found]})
+    if csv_file is not None:
+        write_text(csv_file, chips_csv(found, chips.MEMORIES))
+    if STDOUT not in (json_file, csv_file):
+        table(f"{user.name}: one step", chips.HEADINGS, (c.cells() for c in found), right=range(2, 7))
+        clocks = [f"{c.name} at {c.clock}" for c in found if c.clock]
+        print("\n".join(("cycles are estimated", *clocks)))
+
+
+def tool() -> dict[str, str]:
+    return {"name": "trainlib-deploy", "version": __version__}
+
+
+def chips_csv(found: Sequence[Chip], memories: Sequence[str]) -> str:
+    text = io.StringIO()
+    columns = ["name", "fits", *memories, *(f"{m}_over" for m in memories), "cycles", "ms", "helps"]
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    for c in found:
+        used, over = ([of.get(m, "") for m in memories] for of in (c.used, c.over))
+        writer.writerow([c.name, int(c.fits), *used, *over, c.cycles, c.milliseconds, "; ".join(c.helps)])
+    return text.getvalue()
