@@ -237,6 +237,50 @@ def test_forms_of_configure_optimizers() -> None:
         lightning.configured(own)
 
 
+CALLED = """\
+import argparse
+
+def main(args):
+    width = 2 * args.width
+    model = nn.Sequential(nn.Linear(3, width), nn.ReLU(), nn.Linear(width, 2))
+    optim = torch.optim.Adam(model.parameters(), lr=args.lr)
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--width", type=int, default=5)
+    parser.add_argument("--lr", type=float, default=0.1)
+    main(parser.parse_args())
+"""
+
+
+def test_what_a_function_is_called_with(tmp_path: Path) -> None:
+    text = CALLED.replace("main(parser.parse_args())", "args = parser.parse_args()\n    main(args)")
+    file = written(tmp_path, "called", text)
+    lines = re.findall(r"^    (.*)$", deploy(file).output, re.MULTILINE)
+    assert [line.split()[0] for line in lines] == [
+        "parser",
+        "parser.add_argument('--width',",
+        "parser.add_argument('--lr',",
+        "args",
+        "width",
+        "model",
+        "optimizer",
+    ]
+    file.write_text(file.read_text() + "\n".join(lines))
+    assert deploy(file, "", "--input", "4x3").exit_code == 0
+
+
+@pytest.mark.parametrize("line", ["parser.parse_args()", "sys.argv[1]"])
+def test_arguments_that_are_required(line: str, tmp_path: Path) -> None:
+    parser = "import argparse, sys\nparser = argparse.ArgumentParser()\nparser.add_argument('where')\n"
+    text = f"{parser}args = {line}\nmodel = nn.Linear(3, 2)\n"
+    done = deploy(written(tmp_path, "asks", text), "", "--input", "4x3")
+    assert done.exit_code == 2 and "it asks for arguments of its own" in done.output, done.output
+    assert 'sys.argv += ["--name", "value"]' in done.output
+    text = text.replace("args =", "sys.argv += ['here']\nargs =")
+    assert deploy(written(tmp_path, "asks", text), "", "--input", "4x3").exit_code == 0
+
+
 REFUSED = {
     "torch.jit.script(nn.Linear(3, 4))": "torch.jit.script or torch.jit.trace was called with",
     "nn.Sequential(nn.Linear(3, 4), torch.jit.trace(nn.Linear(4, 2), torch.randn(1, 4)))": "the part '1' of the model",

@@ -27,6 +27,9 @@ from trainlib_deployer.program.ir import Source
 
 LIBRARIES = [Path(sysconfig.get_path(kind)) for kind in ("stdlib", "purelib", "platlib")]
 NOT_THE_USERS = tuple(str(p.resolve()) for p in (Path(torch.__file__).parent, Path(__file__).parents[1], *LIBRARIES))
+ARGUMENTS = """give them defaults, or add above that line, with what it shall get:
+    import sys
+    sys.argv += ["--name", "value"]"""
 LONGEST_MESSAGE = 600
 MAIN = "__trainlib_deploy__"  # marks the user's file among their modules
 NOT_RUN = "__trainlib_deploy_not_run__"  # lines of it that were left out
@@ -42,7 +45,14 @@ def user_code(what: str, remedy: str = "") -> Iterator[None]:
     except DeployError:
         raise
     except (Exception, SystemExit) as err:
-        raise UsageError(f"{what}: {message_of(err)}", source=source_of(err), remedy=remedy) from err
+        source = source_of(err)
+        if (
+            source is not None
+            and isinstance(err, SystemExit | IndexError)
+            and re.search(r"parse_args|argv", source.text)
+        ):
+            raise UsageError(f"{what}: it asks for arguments of its own", source=source, remedy=ARGUMENTS) from err
+        raise UsageError(f"{what}: {message_of(err)}", source=source, remedy=remedy) from err
 
 
 def message_of(err: BaseException) -> str:

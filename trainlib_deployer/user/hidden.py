@@ -33,7 +33,7 @@ class Hidden:
 def hidden_model(path: Path, classes: Sequence[str]) -> UsageError | None:
     """What to write so that the model, which may be one of these classes, is found."""
     text = path.read_bytes()
-    found = next((h for h in (looked_into(*block, classes) for block in blocks(ast.parse(text))) if h), None)
+    found = next((h for h in (looked_into(b, classes) for b in blocks(ast.parse(text))) if h), None)
     if found is None:
         return None
     shown = text.decode(errors="replace").splitlines()[found.line - 1].strip()
@@ -45,19 +45,34 @@ def hidden_model(path: Path, classes: Sequence[str]) -> UsageError | None:
     )
 
 
-def blocks(tree: ast.Module) -> Iterator[tuple[str, list[ast.stmt]]]:
+@dataclass(frozen=True)
+class Block:
+    """Statements that are not run, and those before them: what calls a function has made its arguments."""
+
+    place: str
+    body: list[ast.stmt]
+    before: list[ast.stmt]
+
+    def assignments(self) -> list[ast.Assign]:
+        """Those of the block itself first."""
+        every = [n for s in (*self.body, *self.before) for n in ast.walk(s)]
+        return [n for n in every if isinstance(n, ast.Assign)]
+
+
+def blocks(tree: ast.Module) -> Iterator[Block]:
+    main = [s for s in tree.body if isinstance(s, ast.If) and "__name__" in ast.unparse(s.test)]
     for s in tree.body:
         if isinstance(s, ast.FunctionDef):
-            yield f"in the function {s.name}()", s.body
-        elif isinstance(s, ast.If) and "__name__" in ast.unparse(s.test):
-            yield "under if __name__ == '__main__'", s.body
+            yield Block(f"in the function {s.name}()", s.body, [inner for m in main for inner in m.body])
+        elif s in main:
+            yield Block("under if __name__ == '__main__'", s.body, [])
 
 
-def looked_into(place: str, body: list[ast.stmt], classes: Sequence[str]) -> Hidden | None:
+def looked_into(block: Block, classes: Sequence[str]) -> Hidden | None:
     """The first assignment to each name that matters, calls alone make something; and what these need."""
-    assigned = [s for statement in body for s in ast.walk(statement) if isinstance(s, ast.Assign)]
+    assigned = block.assignments()
     made: dict[str, ast.Assign] = {}
-    for s in assigned:
+    for s in (n for statement in block.body for n in ast.walk(statement) if isinstance(n, ast.Assign)):
         role = role_of(s, classes)
         if role and role not in made and not (role == "loss" and "(" in ast.unparse(s.value.func)):  # type: ignore[attr-defined]
             made[role] = s
@@ -68,12 +83,13 @@ def looked_into(place: str, body: list[ast.stmt], classes: Sequence[str]) -> Hid
     helpers = {n for s in wanted if id(s) not in roles for n in stored(s)}
     own = name_of(made["model"])
     lines = []
-    shown: list[ast.Assign | ast.Expr] = [*wanted, *filling(body, helpers)]
-    for line_of in sorted(shown, key=lambda s: (s.lineno, s.col_offset)):
+    shown: list[ast.Assign | ast.Expr] = [*wanted, *filling([*block.body, *block.before], helpers)]
+    first = block.body[0].lineno, block.body[-1].lineno
+    for line_of in sorted(shown, key=lambda s: (first[0] <= s.lineno <= first[1], s.lineno, s.col_offset)):
         role = roles.get(id(line_of))
         line = f"{role} = {ast.unparse(line_of.value)}" if role else ast.unparse(line_of)
         lines.append(re.sub(rf"\b{own}\b(?!\s*=)", "model", line) if own != "model" else line)
-    return Hidden(place, made["model"].value.lineno, tuple(lines))
+    return Hidden(block.place, made["model"].value.lineno, tuple(lines))
 
 
 def role_of(s: ast.Assign, classes: Sequence[str]) -> str | None:
