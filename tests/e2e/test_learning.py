@@ -113,12 +113,14 @@ def test_as_pytorch_does_it(variables: str, project: Path) -> None:
 
 
 def test_interrupted_and_elsewhere(project: Path) -> None:
-    """In the middle of an epoch, on the emulated cluster: the same bits."""
+    """In the middle of an epoch, in memory full of NaNs, on the emulated cluster: the same bits."""
     make(project, "host", "EPOCHS=2", "SAVE=../whole")
     make(project, "host", "EPOCHS=2", "STEPS=7", "SAVE=../part", "CORES=3")
     make(project, "host", "EPOCHS=2", "LOAD=../part", "SAVE=../rest")
     whole = (project.parent / "whole").read_bytes()
     assert (project.parent / "part").read_bytes() != whole == (project.parent / "rest").read_bytes()
+    make(project, "host", "EPOCHS=2", "POISON=1", "SAVE=../poisoned")
+    assert (project.parent / "poisoned").read_bytes() == whole
     needs("qemu")
     here = make(project, "host", "HELD_OUT=../test.bin", "STEPS=6", "SAVE=../here")
     there = make(project, "qemu", "HELD_OUT=../test.bin", "STEPS=6", "SAVE=../there")

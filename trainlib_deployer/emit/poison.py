@@ -30,8 +30,8 @@ def entry(plan: Plan, b: Buffer, at: Addresses) -> dict[str, Any]:
 
 
 def position(k: int, at: Addresses) -> str:
-    """The name of an operation's number."""
-    return f"AT_{at.operations[k]}" if k < len(at.operations) else "PLAN_OPERATIONS"
+    """The name of an operation's number; what lives to the end of the step is there for the caller."""
+    return f"AT_{at.operations[k]}" if k < len(at.operations) else "PLAN_OPERATIONS + 1"
 
 
 def poison_context(plan: Plan, at: Addresses) -> dict[str, Any]:
