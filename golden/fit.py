@@ -47,6 +47,7 @@ class Epoch:
     loss: float
     held_out: float | None
     metrics: dict[str, float]
+    best: bool  # the lowest loss on the held-out examples so far
 
 
 @dataclass(frozen=True)
@@ -84,9 +85,9 @@ class Run:
                 return
             loss = self.epoch(number)
             held_out, metrics = (None, {}) if self.held_out is None else self.evaluated(self.held_out)
-            yield Epoch(number + 1, loss, held_out, metrics)
             better = held_out is not None and held_out < best
             best, waited = (held_out, 0) if better and held_out is not None else (best, waited + 1)
+            yield Epoch(number + 1, loss, held_out, metrics, better)
 
     def ended(self) -> bool:
         return bool(self.how.steps) and len(self.losses) >= self.how.steps

@@ -32,6 +32,7 @@ from trainlib_deployer.plan.plan import Plan
 from trainlib_deployer.run.session import Session
 from trainlib_deployer.state.trained import State
 from trainlib_deployer.user.assemble import Inference, Parts, assemble
+from trainlib_deployer.user.examples import write_examples
 from trainlib_deployer.user.load_model import identifier
 from trainlib_deployer.user.model import UserModel
 
@@ -91,6 +92,12 @@ class Deployment:
     def load_state_dict(self, state: Mapping[str, torch.Tensor]) -> None:
         """Parameters and buffers for the next `step`; the optimizer's state stays."""
         self.session.load_state_dict(state)
+
+    def write_examples(self, data: Any, path: Path | str) -> int:
+        """All of a Dataset, DataLoader or list as a file that the program learns from; how many examples they are."""
+        if self.task is None:
+            raise UsageError("this deployment does not know its model any more")
+        return write_examples(self.task, data, path_of(path, "path"))
 
     def reset(self) -> None:
         """Forget what `step` has learned."""

@@ -25,6 +25,7 @@ typedef struct {
     int evaluated;       /* whether the others are filled in */
     float held_out_loss; /* means over samples */
     const float *metrics;
+    int best; /* the lowest held_out_loss of this run so far: time to save */
 } tl_epoch;
 
 typedef struct {

@@ -75,10 +75,11 @@ int tl_fit_network(const tl_network *net, const tl_fit *how)
             fault = tl_evaluate(net, how->held_out, &now.held_out_loss);
         if (fault)
             return fault;
+        now.best = now.evaluated && now.held_out_loss < best;
+        best = now.best ? now.held_out_loss : best;
+        waited = now.best ? 0 : waited + 1;
         if (how->report)
             how->report(&now);
-        waited = now.evaluated && now.held_out_loss < best ? 0 : waited + 1;
-        best = waited ? best : now.held_out_loss;
     }
 }
 

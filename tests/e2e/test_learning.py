@@ -98,13 +98,17 @@ def test_as_pytorch_does_it(variables: str, project: Path) -> None:
         given["EPOCHS"], given.get("STEPS", 0), given.get("SEED", 0), given.get("PATIENCE", 0), "SHUFFLE" in given
     )
     wanted = reference(project, how)
-    said = make(project, "host", "HELD_OUT=../test.bin", "SAVE=../learned", *variables.split())
+    said = make(project, "host", "HELD_OUT=../test.bin", "SAVE=../learned", "BEST=../best", *variables.split())
     found = [tuple(map(float, line)) for line in LINE.findall(said)]
     assert len(found) == len(wanted.epochs) == len(said.splitlines()) > 1, said
     assert "PATIENCE" not in given or len(found) < 20, "it ends early"
     for line, e in zip(found, wanted.epochs, strict=True):
         assert e.held_out is not None
         assert line == pytest.approx((e.number, e.loss, e.held_out, e.metrics["accuracy"]), abs=2e-5)
+    lowest = max(e.number for e in wanted.epochs if e.best)
+    assert lowest == min(wanted.epochs, key=lambda e: e.held_out or 0).number
+    ended, best = ((project.parent / name).read_bytes() for name in ("learned", "best"))
+    assert (best == ended) == (lowest == len(wanted.epochs))
     known = Known(project)
     learned = module_state(known, read_dump(known.layout, project.parent / "learned"))
     for name, value in wanted.state.items():

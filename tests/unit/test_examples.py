@@ -15,8 +15,11 @@ from click.testing import CliRunner
 
 from golden.examples import Examples, Layout, NoExamples
 from golden.shuffle import ROUNDS, shuffled
+from golden.task import Task
 from tests.fuzz import damaged_examples
+from trainlib_deployer.api import Deployment
 from trainlib_deployer.cli.main import cli
+from trainlib_deployer.errors import UsageError
 
 ROOT = Path(__file__).resolve().parents[2]
 NET = """\
@@ -155,3 +158,21 @@ def test_every_example_is_everywhere() -> None:
     assert ((places - expected) ** 2 / expected).sum() < count**2 + 5 * np.sqrt(2 * count**2)
     steps = np.bincount((np.diff(orders, axis=1) % count).ravel(), minlength=count)[1:]
     assert abs(steps / epochs - 1).max() < 0.2
+
+
+def test_from_python(tmp_path: Path) -> None:
+    """Of a model that came from no file; whatever it is trained with meanwhile."""
+    model, loss = torch.nn.Linear(6, 3), torch.nn.CrossEntropyLoss()
+    x, y = torch.randn(13, 6), torch.randint(3, (13,))
+    task = Task(model, loss, [((x[:4],), y[:4])], "SGD", [])
+    before = {n: v.clone() for n, v in model.state_dict().items()}
+    made = Deployment(None, tmp_path, task)  # type: ignore[arg-type]
+    assert made.write_examples(list(zip(x, y, strict=True)), tmp_path / "out.bin") == 13
+    read = Examples.read(tmp_path / "out.bin", Layout.of((x[:4],), y[:4]))
+    assert torch.equal(read.sample(((x[:4],), y[:4]), [3, 12, 0, 1])[0][0], x[[3, 12, 0, 1]])
+    assert all(torch.equal(v, before[n]) for n, v in model.state_dict().items())
+    with pytest.raises(UsageError, match="class index 7 in sample 0"):
+        made.write_examples([(x[0], 7)] * 9, tmp_path / "other.bin")
+    with pytest.raises(UsageError, match="cannot write"):
+        made.write_examples([(x[0], 1)] * 9, tmp_path / "absent" / "out.bin")
+    assert {p.name for p in tmp_path.iterdir()} == {"out.bin"}

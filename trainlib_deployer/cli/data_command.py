@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from trainlib_deployer.cli.output_files import check_output_file, write_file
+from trainlib_deployer.cli.output_files import check_output_file
 from trainlib_deployer.cli.spoken import Progress, examples, note, spoken
 
 
@@ -25,14 +25,13 @@ def data_command(*, spec: str, out: Path, model: str | None, input_shape: str | 
     check_output_file(out, "--out")
     say = Progress()
     say("loading the model")
+    from trainlib_deployer.check.verify import task_of  # PyTorch takes seconds to import
     from trainlib_deployer.user.examples import write_examples  # PyTorch takes seconds to import
     from trainlib_deployer.user.load_model import loaded_with_data  # PyTorch takes seconds to import
 
-    counts: list[int] = []
     with contextlib.redirect_stdout(sys.stderr), loaded_with_data(spec, model, input_shape) as (user, data):
         for line in user.notes:
             note(line)
         say("writing the examples")
-        write_file(out, lambda path: counts.append(write_examples(user, data, path)))
-    size = out.stat().st_size
-    print(f"{counts[0]:,} examples, {size:,} bytes: {out}")
+        count = write_examples(task_of(user, 1), data, out)
+    print(f"{count:,} examples, {out.stat().st_size:,} bytes: {out}")

@@ -16,25 +16,27 @@ from torch.utils.data import DataLoader, default_collate
 
 from golden.examples import HEADER, MOST_BYTES, Layout, leaves
 from golden.snapshot import Snapshot
+from golden.task import Task
 from trainlib_deployer.errors import UsageError
 from trainlib_deployer.torch_types import value_fault
 from trainlib_deployer.user.code import user_code
 from trainlib_deployer.user.data import check_kind, is_batch, items_of, sample_of
-from trainlib_deployer.user.model import UserModel
 from trainlib_deployer.user.samples import Sample, cloned, describe
 from trainlib_deployer.user.trial import check_classes
 
 
-def write_examples(user: UserModel, data: Any, path: Path) -> int:
+def write_examples(task: Task, data: Any, path: Path) -> int:
     """How many there are. The file appears when it is whole."""
     check_kind(data)
-    layout = Layout.of(user.inputs, user.target)
-    likes = leaves((user.inputs, user.target))
-    check = label_check(user)
+    if task.inference:
+        raise UsageError("what only runs has no targets to learn: give the deployment that trains")
+    inputs, target = task.samples[0]
+    layout, likes = Layout.of(inputs, target), leaves((inputs, target))
+    check = label_check(task)
     with replacing(path) as file:
         file.write(bytes(HEADER.size))
         count = checksum = 0
-        for i, item in enumerate(groups(data, user)):
+        for i, item in enumerate(groups(data, inputs)):
             what = f"sample {i} of data"
             check(item[1], what)
             rows = bytes_of(leaves(item), layout, likes, what)
@@ -60,30 +62,32 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
         with new.open("wb") as file:
             yield file
         new.replace(path)
+    except OSError as err:
+        raise UsageError(f"cannot write {path}: {err.strerror or err}") from err
     finally:
         new.unlink(missing_ok=True)
 
 
-def label_check(user: UserModel) -> Callable[[Any, str], None]:
+def label_check(task: Task) -> Callable[[Any, str], None]:
     """For a target and what it is called. A program without this check would find the first wrong label on the chip."""
-    loss = user.loss
+    loss, start = task.loss, task.start or Snapshot(task.module, task.loss)
     if not isinstance(loss, nn.CrossEntropyLoss):
         return lambda target, what: None
-    with user.start.undone(), torch.no_grad(), user_code("the model fails on example_input"):
-        output = user.module(*cloned(user.inputs))
+    with start.undone(), torch.no_grad(), user_code("the model fails on example_input"):
+        output = task.module(*cloned(task.samples[0][0]))
     return lambda target, what: check_classes(loss, output, target, what)
 
 
-def groups(data: Any, user: UserModel) -> Iterator[Sample]:
+def groups(data: Any, inputs: tuple[Any, ...]) -> Iterator[Sample]:
     """The items of data: batches of any size; single examples as batches of one."""
     with Snapshot().undone(), user_code("data cannot be read"):
         for i, item in enumerate(items_of(data)):
             sample = sample_of(item, i)
-            if isinstance(data, DataLoader) or is_batch(sample, user.inputs):
+            if isinstance(data, DataLoader) or is_batch(sample, inputs):
                 yield sample
             else:
-                inputs, target = sample_of(item, i, convert=False)
-                yield tuple(default_collate([list(inputs)])), default_collate([target])
+                given, target = sample_of(item, i, convert=False)
+                yield tuple(default_collate([list(given)])), default_collate([target])
 
 
 def bytes_of(given: list[torch.Tensor], layout: Layout, likes: list[torch.Tensor], what: str) -> bytes:
