@@ -59,6 +59,12 @@ def one_thread() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
+SCALED_BY_FLOATS = (  # their second operand is float32, whatever the first one is
+    torch.ops.aten.fake_quantize_per_channel_affine_cachemask,
+    torch.ops.aten._fake_quantize_per_tensor_affine_cachemask_tensor_qparams,
+)
+
+
 class Precise(Mode):
     """Where the user's forward asks for float32, as `mask.float()` does, it gets the precision of this run."""
 
@@ -74,6 +80,8 @@ class Precise(Mode):
         if any(is_of(v, self.dtype) for v in leaves((*args, *kwargs.values()))):
             args = mapped(self.cast, args)  # constants that only the user's own function knows
             kwargs = {k: mapped(self.cast, v) for k, v in kwargs.items()}
+        if func.overloadpacket in SCALED_BY_FLOATS:
+            args = (args[0], args[1].float(), *args[2:])
         return func(*args, **kwargs)
 
     def cast(self, value: Any) -> Any:

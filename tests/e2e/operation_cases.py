@@ -247,3 +247,22 @@ case(
     (3, 5),
     fixed(torch.tensor([1, 3, 2])),
 )
+
+
+# ---- grids of numbers
+
+case(
+    "grids",
+    "fake_quantize",
+    lambda x, s: torch.fake_quantize_per_channel_affine(x * 3, s, torch.tensor([1, 0, -2]).int(), 0, -4, 3),
+    (3, 5),
+    fixed(positive(3)),
+)
+case("grids", "fake_quantize, one scale", lambda x: torch.fake_quantize_per_tensor_affine(x, 0.37, 1, -4, 3), (3, 5))
+case(
+    "grids",
+    "searchsorted",
+    lambda x, edges: x * torch.searchsorted(edges, x.detach(), right=True),
+    (3, 5),
+    fixed(uniform((3, 4), -2.0, 2.0).sort(1)[0]),
+)

@@ -88,13 +88,18 @@ CASES = {
     ),
     "nonzero": Case("return h * torch.nonzero(x).sum()  # here", "'nonzero'", remedy="multiply by the mask"),
     "unique": Case("return h * torch.unique(x).sum()  # here", "'unique'", remedy="multiply by the mask"),
-    "bincount": Case("return h * torch.bincount(x.abs().long().flatten()).sum()  # here", "'bincount'", remedy="mask"),
+    "bincount": Case(
+        "return h * torch.bincount(x.abs().long().flatten()).sum()  # here", "'bincount'", remedy="bin edges"
+    ),
     "histc": Case("return h * torch.histc(x).sum()  # here", "'histc'", remedy="bin edges"),
     "complex": Case(
         "return torch.complex(h, x).acos().abs()  # here",
         "'acos' of complex numbers",
         layer="",
         remedy="x.real and x.imag",
+    ),
+    "sparse constant": Case(
+        "return torch.sparse.mm(torch.eye(3).to_sparse(), h)  # here", "'to_sparse'", remedy="dense"
     ),
     "sparse": Case("s = x.to_sparse()  # here\nreturn torch.sparse.mm(s, h.t())", "'to_sparse'", remedy="dense"),
     "inverse": Case(f"return torch.linalg.inv({LARGE})  # here", "'linalg_inv'", shape="6, 6", remedy="up to 32 rows"),
@@ -125,11 +130,6 @@ CASES = {
         "self.n = nn.BatchNorm1d(6, momentum=None)",
         layer="",
         remedy="momentum=0.1",
-    ),
-    "fake quantisation": Case(
-        "return torch.fake_quantize_per_tensor_affine(h, 0.1, 0, -128, 127)  # here",
-        "'fake_quantize_per_tensor_affine'",
-        remedy="quantise after training",
     ),
     "ndtri": Case("return torch.special.ndtri(h.sigmoid())  # here", "'special_ndtri'", remedy="register_buffer"),
 }

@@ -63,6 +63,49 @@ def round_decimals(x: Tensor, decimals: int) -> Tensor:
     return (x * scale).round() / scale if decimals >= 0 else (x / scale).round() * scale
 
 
+@made_of(aten.searchsorted.Tensor)
+def searchsorted(
+    edges: Tensor,
+    x: Tensor,
+    *,
+    out_int32: bool = False,
+    right: bool = False,
+    side: str | None = None,
+    sorter: Any = None,
+) -> Any:
+    """How many edges lie below, of those that are in order."""
+    if sorter is not None:
+        return NotImplemented
+    below = torch.le if right or side == "right" else torch.lt
+    return below(edges.unsqueeze(-2), x.unsqueeze(-1)).sum(-1, dtype=torch.int32 if out_int32 else torch.int64)
+
+
+@made_of(aten.fake_quantize_per_tensor_affine_cachemask.default)
+def fake_quantize(x: Tensor, scale: Any, zero: Any, low: int, high: int) -> tuple[Tensor, Tensor]:
+    """On the grid of whole numbers, and what of it had a place there."""
+    at = (x * (1 / scale)).round() + zero
+    return (at.clamp(low, high) - zero) * scale, (at >= low) & (at <= high)
+
+
+@made_of(aten.fake_quantize_per_channel_affine_cachemask.default)
+def fake_quantize_channels(
+    x: Tensor, scale: Tensor, zero: Tensor, axis: int, low: int, high: int
+) -> tuple[Tensor, Tensor]:
+    shape = [1] * x.dim()
+    shape[axis] = -1
+    found: tuple[Tensor, Tensor] = fake_quantize(x, scale.reshape(shape), zero.reshape(shape), low, high)
+    return found
+
+
+@made_of(aten._fake_quantize_per_tensor_affine_cachemask_tensor_qparams.default)
+def fake_quantize_if(
+    x: Tensor, scale: Tensor, zero: Tensor, enabled: Tensor, low: int, high: int
+) -> tuple[Tensor, Tensor]:
+    found, inside = fake_quantize(x, scale, zero, low, high)
+    on = enabled != 0
+    return torch.where(on, found, x), inside | ~on
+
+
 @made_of(aten.addbmm.default)
 def addbmm(x: Tensor, first: Tensor, second: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     product = alpha * torch.bmm(first, second).sum(0)

@@ -21,12 +21,16 @@ def fold_constants(graph: fx.GraphModule) -> None:
             known[node] = node.target(*args, **kwargs)
     for node in list(known):
         needed = any(user not in known for user in node.users)
-        if node.op == "call_function" and needed and isinstance(known[node], torch.Tensor):
+        if node.op == "call_function" and needed and dense(known[node]):
             if varied(known[node]):
                 store(graph, node, known[node])
             elif node.all_input_nodes and known[node].numel() and known[node].device.type == "cpu":
                 fill(graph, node, known[node])
     graph.graph.eliminate_dead_code()
+
+
+def dense(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.layout is torch.strided
 
 
 def deterministic(node: fx.Node) -> bool:

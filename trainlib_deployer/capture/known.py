@@ -3,6 +3,7 @@ what is calculated from these alone. They may decide on branches, shapes and pla
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +19,7 @@ from trainlib_deployer.errors import DeployError
 Tensor = torch.Tensor
 READS = frozenset("item tolist __bool__ __int__ __float__ __index__ numpy equal allclose is_nonzero".split())
 INDEXING = (Tensor.__getitem__, Tensor.__setitem__)
+UNKNOWN = object()
 STALE = -1  # no tensor's version
 MOST = 1 << 22  # elements: beyond, nothing is calculated twice
 
@@ -78,9 +80,13 @@ class Known:
         except Exception as error:
             if isinstance(error, DeployError) or not read:
                 raise
-            return self.otherwise(func, args, kwargs, real)
-        if not static(result) and read:
-            return self.otherwise(func, args, kwargs, real)
+            found = self.otherwise(func, args, kwargs, real)
+            if found is UNKNOWN:
+                raise
+            return found
+        if read and not static(result):
+            found = self.otherwise(func, args, kwargs, real)
+            return result if found is UNKNOWN else found
         if real is not None:
             self.follow(func, real, result, [t for t, v in zip(read, versions, strict=True) if t._version != v])
         return result
@@ -105,11 +111,12 @@ class Known:
                 self.learn(traced, new)
 
     def otherwise(self, func: Callable[..., Any], args: Any, kwargs: Any, real: Any) -> Any:
-        """What cannot be traced as it is: all of it is known, or what decides about shapes is. Raises what
-        tracing raises."""
+        """What cannot be traced as it is: all of it may be known, or what decides about shapes."""
         if real is not None:
             return pytree.tree_map_only(Tensor, self.copied, calculated(func, *real))
-        return spelled_out(self, func, args, kwargs)
+        with contextlib.suppress(Exception):
+            return spelled_out(self, func, args, kwargs)
+        return UNKNOWN
 
     def copied(self, real: Tensor) -> Tensor:
         """As a tensor that is traced: it may be written to."""

@@ -98,7 +98,8 @@ def problem(node: fx.Node, origin: Origin | None) -> tuple[str, str] | None:
         return f"{called(node, origin)}: {remedies.ON_VALUES}", remedies.VALUES
     values = [v for v in pytree.tree_leaves(node.meta.get("val")) if isinstance(v, torch.Tensor)]
     if any(not isinstance(extent, int) for v in values for extent in v.shape):
-        return f"{called(node, origin)}: {remedies.ON_SHAPES}", remedies.SHAPES
+        remedy = remedies.REMEDIES.get(operation_name(node), remedies.SHAPES)
+        return f"{called(node, origin)}: {remedies.ON_SHAPES}", remedy
     if node.target not in RULES:
         return missing(node, origin)
     odd = next((v.dtype for v in values if type_fault(v.dtype) is not None), None)

@@ -14,9 +14,6 @@ CONSTANT = "compute it outside of forward and keep the result with register_buff
 RANDOM = "draw the random numbers outside of forward and pass them in as another input"
 VALUES = "use torch.where(condition, a, b), which computes both, or decide outside of forward"
 SHAPES = "use torch.where or multiply by the mask instead of selecting: the shape then stays the same"
-ORDER = (
-    "use amax, amin or a sum instead; if the order is needed only to rank results, return the scores and do it outside"
-)
 DECOMPOSED = f"{CONSTANT} if it does not depend on the input; else solve by a fixed number of matrix products"
 LARGE_MATRIX = f"matrices of up to 32 rows and columns are taken apart; for larger ones {DECOMPOSED}"
 EIGEN = f"matrices of up to 16 rows or columns are taken apart; for larger ones {DECOMPOSED}"
@@ -34,43 +31,22 @@ OURS = "leave out layers until it agrees, and report the one that does not: the 
 NARROW = "convert first: .float() or .int()"
 LARGE = "use numbers of 32 bits, or floats"
 FLOAT32 = "stay in float32: leave out .double(), .half() and dtype="
-SCALED = "train in float32 and quantise after training"
 
 REMEDIES: dict[str, str] = {
-    "sort": ORDER,
-    "argsort": ORDER,
-    "topk": ORDER,
-    "median": f"use mean; or {ORDER}",
-    "mode": ORDER,
-    "quantile": ORDER,
-    "unique": SHAPES,
     "bincount": COUNTS,
     "histc": COUNTS,
     "histogram": COUNTS,
-    "bucketize": COUNTS,
-    "searchsorted": COUNTS,
     "det": LARGE_MATRIX,
     "logdet": LARGE_MATRIX,
     "slogdet": LARGE_MATRIX,
     "inverse": LARGE_MATRIX,
-    "pinverse": EIGEN,
     "cholesky": LARGE_MATRIX,
-    "svd": EIGEN,
     "qr": LARGE_MATRIX,
     "matrix_exp": LARGE_MATRIX,
+    "svd": EIGEN,
+    "pinverse": EIGEN,
     "to_sparse": DENSE,
-    "sparse_mm": DENSE,
-    "arange": CONSTANT,
-    "linspace": CONSTANT,
-    "tril_indices": CONSTANT,
-    "triu_indices": CONSTANT,
-    "quantize_per_tensor": SCALED,
-    "fake_quantize_per_tensor_affine": SCALED,
-    "fake_quantize_per_channel_affine": SCALED,
-    "_fused_moving_avg_obs_fq_helper": SCALED,
-    "lstm": "use nn.GRU, or write the cell out with Linear, sigmoid and tanh over a fixed number of steps",
-    "rnn_tanh": "write the cell out with Linear and tanh over a fixed number of steps",
-    "gru": "write the cell out with Linear, sigmoid and tanh over a fixed number of steps",
+    "igamma": CONSTANT,
 }
 
 FAMILIES = {
@@ -83,8 +59,6 @@ FAMILIES = {
     "special_": CONSTANT,
     "sparse": DENSE,
     "_sparse": DENSE,
-    "fake_quantize": SCALED,
-    "quantize": SCALED,
 }
 
 GENERAL = "docs/operations.md lists the operations that can be deployed"

@@ -38,7 +38,7 @@ TAIL = """
 ## What to write instead
 
 An operation that is not above is refused with the line of the user's file that calls it. For these the message also
-says what to write instead.
+says what to write instead; of those that are above, for what is beyond the sizes that are said.
 
 | operation | instead |
 |---|---|
@@ -120,9 +120,7 @@ def optimizer_section() -> str:
 
 
 def remedy_rows() -> str:
-    known = {split_name(target)[0] for target in (*RULES, *DECOMPOSED)}
-    rows = sorted((n, text) for n, text in remedies.REMEDIES.items() if n not in known and not n.startswith("_"))
-    return "".join(f"| `{name}` | {escaped(text)} |\n" for name, text in rows)
+    return "".join(f"| `{name}` | {escaped(text)} |\n" for name, text in sorted(remedies.REMEDIES.items()))
 
 
 if __name__ == "__main__":
