@@ -171,6 +171,15 @@ def test_large_nets_stay_small() -> None:
     assert len(report(p)) < len(report(plan(1, 1))) + 1000 * 150
 
 
+def test_a_forward_pass_alone_speaks_of_no_training() -> None:
+    p = plan()
+    p["model"]["inference"] = True
+    text = report(p)
+    ids = {a["id"] for _, a, _ in Page(text).found if "id" in a}
+    assert not {"loss", "what-if"} & ids and "Forward pass of" in text and "Forward and backward" not in text
+    assert {a["href"][1:] for a, _ in Page(text).of("a")} <= ids
+
+
 @pytest.mark.parametrize("ops", [1, 2, 3])
 def test_small_and_empty_ones(ops: int) -> None:
     p = plan(ops=ops, buffers=4)

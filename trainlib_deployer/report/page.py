@@ -48,6 +48,7 @@ def context(plan: Json, verdict: Verdict | None, measured: Measured | None, othe
         "tool": f"{plan['tool']['name']} {plan['tool']['version']}",
         "name": model["name"],
         "step": step_of(plan),
+        "inference": model.get("inference", False),
         "lead": lead(plan),
         "facts": facts(plan),
         "levels": [

@@ -35,7 +35,8 @@ export class LayerGraph {
     const { rows, arrows } = layerRows(this.data.ops, this.depth);
     const lane = Math.max(width * 0.012, 4);
     const side = 14 + lane * MOST_LANES;
-    const box = (width - 2 * side) * 0.4;
+    const both = rows.some((row) => row.backward.ops || row.update.ops);
+    const box = (width - 2 * side) * (both ? 0.4 : 1);
     const shape = { lane, side, box, left: side, right: width - side - box, width };
     this.whole = rows.reduce((sum, row) => sum + row.forward.taken + row.backward.taken + row.update.taken, 0);
     this.most = Math.max(...rows.map((row) => Math.max(row.forward.taken, row.backward.taken + row.update.taken)), 1);

@@ -8,7 +8,7 @@ import { scheduleTable } from "./schedule.js";
 import { lossView, verificationTable } from "./verification.js";
 
 const data = readData(document.getElementById("data").textContent);
-const place = (name) => document.querySelector(`[data-draw="${name}"]`);
+const place = (name) => document.querySelector(`[data-draw="${name}"]`); // none where a page has no such section
 const schedule = scheduleTable(data);
 
 function look(words) {
@@ -20,6 +20,6 @@ place("schedule").replaceChildren(schedule.element);
 place("direct").replaceChildren(...directView(data));
 new LayerGraph(data, place("graph"), look);
 const maps = data.levels.map((level, at) => (level.used ? new MemoryMap(data, at, place("maps"), look) : null));
-if (data.losses) place("loss").replaceChildren(...lossView(data.losses));
+if (data.losses) place("loss")?.replaceChildren(...lossView(data.losses));
 if (data.verified) place("verification").replaceChildren(verificationTable(data.verified).element);
 document.body.dataset.drawn = String(maps.filter(Boolean).length);
