@@ -266,3 +266,8 @@ case(
     (3, 5),
     fixed(uniform((3, 4), -2.0, 2.0).sort(1)[0]),
 )
+
+
+# ---- quantization as training sees it
+
+case("grids", "of a tensor", lambda x: torch.fake_quantize_per_tensor_affine(x, 0.31, 2, -4, 5), spread(5, 7))

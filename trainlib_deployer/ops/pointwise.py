@@ -347,3 +347,15 @@ def addcdiv(x: Expr, a: Expr, c: Expr, value: float = 1) -> Operand:
 @formula(aten.lerp.Scalar, aten.lerp.Tensor)
 def lerp(a: Expr, c: Expr, weight: Operand) -> Operand:
     return a + (c - a) * weight
+
+
+@covers(aten.fake_quantize_per_tensor_affine_cachemask.default)
+def fake_quantize(b: Builder, x: View, scale: float, zero: int, low: int, high: int) -> tuple[View, View]:
+    """The nearest value (q - zero) * scale with low <= q <= high; and where that took no limit, the gradient passes."""
+    inverse = torch.tensor(scale).reciprocal().item()
+
+    def step(x: Expr) -> Expr:
+        return call("round", x * inverse) + zero
+
+    y = b.map(lambda x: (call("min", call("max", step(x), low), high) - zero) * scale, x)
+    return y, b.map(lambda x: apply("and", [step(x) >= low, step(x) <= high]), x, dtype=DType.U8, suffix="inside")
