@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
 from html import escape
@@ -15,7 +14,6 @@ import torch
 from torch import nn
 
 from golden.metrics import Metrics
-from golden.snapshot import Snapshot
 from golden.task import Task
 from trainlib_deployer.advice.points import Points
 from trainlib_deployer.advice.sweeping import sweep_user_model
@@ -165,8 +163,7 @@ def deploy(
         updates=steps,
         inference=Inference(batch) if inference else None,
     )
-    with Snapshot(model).undone() if inference else nullcontext():  # which is in eval mode for that time
-        return run_stages(assemble(parts), options, say)
+    return run_stages(assemble(parts), options, say)
 
 
 def sweep(

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from golden.snapshot import Snapshot
 from trainlib_deployer import passes
 from trainlib_deployer.advice.what_if import what_if
 from trainlib_deployer.capture.agreement import captured_and_checked, check_golden_model
@@ -61,9 +62,21 @@ def uncollected() -> Iterator[None]:
             gc.enable()
 
 
-@uncollected()
+@contextlib.contextmanager
+def at_start(user: UserModel) -> Iterator[None]:
+    """The model as its runs begin, of inference in eval mode; then as it is now."""
+    with Snapshot(user.module, like=user.start).undone():
+        user.start.restore()
+        yield
+
+
 def deploy_user_model(user: UserModel, options: Options, say: Say = lambda line: None) -> Deployed:
     """net.py is loaded already; from here on everything is ours."""
+    with uncollected(), at_start(user):
+        return deployed(user, options, say)
+
+
+def deployed(user: UserModel, options: Options, say: Say) -> Deployed:
     step = "the training step" if user.trains else "the forward pass"
     say(f"capturing {step}")
     captured, eager = captured_and_checked(user)

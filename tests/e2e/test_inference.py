@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -21,6 +22,7 @@ from trainlib_deployer.check.verify import verify
 from trainlib_deployer.cli.main import cli
 from trainlib_deployer.errors import UsageError
 from trainlib_deployer.folder import read_plan
+from trainlib_deployer.run.record import read_record
 from trainlib_deployer.run.session import Session
 
 torch.set_num_threads(1)
@@ -114,6 +116,12 @@ def names(op: Any) -> list[str]:
     return [v.tensor for v in op.writes]
 
 
+def made_host(folder: Path, *variables: str, record: Path | None = None) -> subprocess.CompletedProcess[str]:
+    command = ["make", "-s", "-C", str(folder), "host", *variables]
+    told = {**os.environ, **({"TL_RECORD": str(record)} if record else {})}
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=told)
+
+
 def same_bits(a: torch.Tensor, b: torch.Tensor) -> bool:
     return torch.equal(a.view(torch.int32), b.view(torch.int32))
 
@@ -142,6 +150,13 @@ def test_eval_mode_with_the_weights_and_bits_of_training(name: str, tmp_path: Pa
     assert same_bits(frozen.predict(x), twin.predict(x))
 
 
+@pytest.mark.parametrize("name", ["mlp", "resnet8", "encoder", "gru"])
+def test_examples_as_they_are(name: str, tmp_path: Path) -> None:
+    given = ["--model", f"{ROOT}/examples/{name}.py", "--inference", "--batch", "1", "--steps", "2", "--l2", "2M"]
+    done = CliRunner().invoke(cli, [*given, "--out", str(tmp_path / "p"), "--run", "host"])
+    assert done.exit_code == 0 and "PASS on host: 2 of 2" in done.output, done.output
+
+
 def test_a_plain_network_needs_no_eval_mode(tmp_path: Path) -> None:
     module, x, _ = made("plain")
     twin = deploy(module, x, inference=True, out=tmp_path / "twin")
@@ -156,6 +171,12 @@ def test_weights_go_in_as_a_file_or_a_state(tmp_path: Path) -> None:
     trained.session.save(tmp_path / "saved.state")
     torch.save(trained.state_dict(), tmp_path / "weights.pt")
     expected = in_eval_mode("block", trained.state_dict(), x)
+    judged = made_host(folder, "TRACE=0")
+    assert judged.returncode == 0 and "PASS: 2 of 2 tensors" in judged.stdout  # every build checks the outputs
+    loaded = made_host(folder, "TRACE=0", f"LOAD={tmp_path / 'saved.state'}", "CORES=3", record=tmp_path / "record")
+    assert loaded.returncode == 0 and loaded.stdout == "DONE\n", loaded.stdout + loaded.stderr
+    recorded = read_record(tmp_path / "record", read_plan(folder)["trace"])[0, "output", "output"]
+    assert np.allclose(recorded, expected, rtol=1e-5, atol=1e-6)
     for file in ("weights.pt", "saved.state"):
         before = Session(folder).predict(x).double()
         done = CliRunner().invoke(cli, ["weights", str(folder), "--in", str(tmp_path / file)])
@@ -163,8 +184,7 @@ def test_weights_go_in_as_a_file_or_a_state(tmp_path: Path) -> None:
         found = Session(folder).predict(x).double()
         assert float((found - expected).norm() / expected.norm()) < 2e-6
         assert file == "saved.state" or float((before - expected).norm() / expected.norm()) > 1e-3
-        run = subprocess.run(["make", "-s", "-C", str(folder), "host"], capture_output=True, text=True, check=False)
-        assert "PASS: " in run.stdout, run.stdout + run.stderr
+        assert "PASS: 2 of 2" in made_host(folder).stdout
 
 
 def test_another_network_is_refused(tmp_path: Path) -> None:
@@ -231,7 +251,7 @@ def test_a_wrong_output_is_found(tmp_path: Path) -> None:
     assert text.count("tl_tanhf(") == 1
     net.write_text(text.replace("tl_tanhf(", "1.01f * tl_tanhf("))
     assert not twin.verify().passed
-    run = subprocess.run(["make", "-s", "-C", str(twin.folder), "host"], capture_output=True, text=True, check=False)
+    run = made_host(twin.folder)
     assert run.returncode and "output output differs from PyTorch" in run.stdout
 
 

@@ -171,3 +171,14 @@ def test_the_notebooks_of_the_examples(name: str, shell: Any) -> None:
 
 def test_notebooks_are_all_run() -> None:
     assert {p.stem for p in NOTEBOOKS.iterdir()} == {"deploy_a_cell", "adapt_and_bring_back"}
+
+
+def test_inference_of_a_cell_and_of_a_module_that_lives_there(shell: Any) -> None:
+    made, printed, _ = run(shell, f"%%trainlib_deploy --inference --batch 1 --run host\n{CELL}")
+    assert made.folder == Path("generated/Net_inference"), printed
+    model, [(x, _), _] = shell.user_ns["model"], shell.user_ns["data"]
+    assert model.training and "<svg" in made._repr_html_()
+    assert len(made.to_dataframe()) == len(made.plan.program.ops)
+    made, printed, _ = run(shell, "%trainlib_deploy model --input 6x5 --inference --out there")
+    assert model.training and model.body.training
+    assert torch.allclose(model.eval()(x), made.predict(x), atol=1e-5)

@@ -170,7 +170,7 @@ class Project:
             "schedules": self.schedules,
             "step_settings": self.step_settings(),
             "momentum_at": self.scalar_at(MOMENTUM),
-            "persistent_traces": [self.trace_entry(t) for t in self.traces_after.get(None, ())],
+            "traces_at_end": [self.trace_at_end(t) for t in self.traces_after.get(None, ())],
             "traces": [self.trace_entry(t) for t in self.traces],
             "trace_names": [string_lines(title) for title in self.trace_titles],
             "reference_steps": reference_steps(found),
@@ -324,6 +324,12 @@ class Project:
     def tags(self) -> dict[str, str]:
         """Names of the numbers of recorded tensors."""
         return unique_identifiers(f"{t.kind} {t.name}" for t in self.traces)
+
+    def trace_at_end(self, trace: Trace) -> dict[str, Any]:
+        """What is kept from step to step, and outputs that the interface hands out."""
+        functions = {tensor: o["name"] for (_, tensor), o in zip(self.plan.program.outputs, self.outputs, strict=True)}
+        handed = functions.get(trace.tensor)
+        return self.trace_entry(trace) | ({"pointer": f"net_{handed}()"} if handed else {})
 
     def trace_entry(self, trace: Trace) -> dict[str, Any]:
         t = self.plan.program.tensors[trace.tensor]

@@ -26,7 +26,7 @@ def traces(program: Program) -> list[Trace]:
     found: list[tuple[str, str, str, int | None]] = []
     if program.trains:
         found.append(("loss", "loss", program.loss, last[program.loss]))
-    found += [(name, "output", tensor, last[tensor]) for name, tensor in program.outputs]
+    found += [(name, "output", tensor, last[tensor] if program.trains else None) for name, tensor in program.outputs]
     found += [(name, "gradient", tensor, last[tensor]) for name, tensor in program.gradients]
     trained = {name for name, _ in program.gradients}
     written = {v.tensor for op in program.ops for v in op.writes}

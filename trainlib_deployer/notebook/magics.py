@@ -17,7 +17,6 @@ from typing import Any, cast
 import click
 from IPython import display as ipython
 from IPython.core.magic import Magics, line_cell_magic, magics_class
-from torch import nn
 
 from trainlib_deployer.api import Deployment, run_stages
 from trainlib_deployer.cli.main import cli
@@ -97,14 +96,13 @@ class Deploy(Magics):
         if given["run_on"]:
             backend(given["run_on"]).check_tools()
         with tempfile.TemporaryDirectory(prefix="trainlib-deploy-") as place, lines_of_the_cell(place):
-            with modes_kept(shell.user_ns):
-                user = user_model(shell, cell, Path(place, "cell.py"), given)
-                folder = given["out"] or default_folder(user.name, given["inference"])
-                check_writable(folder)
-                progress = Progress()
-                kept = {name: given[name] for name in ("saved", "arithmetic")}
-                options = Options(machine, folder, given["steps"], given["accumulate"], **kept)
-                made = run_stages(user, options, progress)
+            user = user_model(shell, cell, Path(place, "cell.py"), given)
+            folder = given["out"] or default_folder(user.name, given["inference"])
+            check_writable(folder)
+            progress = Progress()
+            kept = {name: given[name] for name in ("saved", "arithmetic")}
+            options = Options(machine, folder, given["steps"], given["accumulate"], **kept)
+            made = run_stages(user, options, progress)
             shell.user_ns["deployment"] = made
             if given["run_on"]:
                 progress(f"building, running and verifying on {given['run_on']}")
@@ -216,18 +214,6 @@ def from_names(namespace: Mapping[str, Any], given: Mapping[str, Any]) -> UserMo
 
 def forward_alone(given: Mapping[str, Any]) -> Inference | None:
     return Inference(given["batch"]) if given["inference"] else None
-
-
-@contextlib.contextmanager
-def modes_kept(namespace: Mapping[str, Any]) -> Iterator[None]:
-    """Modules of the notebook are in eval mode only while their inference is deployed."""
-    modules = [m for held in namespace.values() if isinstance(held, nn.Module) for m in held.modules()]
-    modes = [m.training for m in modules]
-    try:
-        yield
-    finally:
-        for module, training in zip(modules, modes, strict=True):
-            module.training = training
 
 
 def held(namespace: Mapping[str, Any], name: str) -> Any:

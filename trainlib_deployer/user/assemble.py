@@ -133,12 +133,13 @@ def forward_only(parts: Parts, batch: int | None, module: nn.Module, notes: list
     known = given_inputs(parts, module, batch, notes)
     materialize(module, known[0][0])
     check_values(module)
-    module.eval()
-    model = Trial(module, None, Snapshot(module))
-    with model.start.undone():
-        model.forward(known[0][0])
-    if parts.data is None:
-        known = sampling.perturbed(known[0], parts.count, model.output_or_none, lambda output, target: True)
+    with Snapshot(module).undone():
+        module.eval()
+        model = Trial(module, None, Snapshot(module))
+        with model.start.undone():
+            model.forward(known[0][0])
+        if parts.data is None:
+            known = sampling.perturbed(known[0], parts.count, model.output_or_none, lambda output, target: True)
     return UserModel(
         name=parts.name,
         module=module,
