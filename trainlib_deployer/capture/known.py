@@ -112,9 +112,9 @@ class Known:
 
     def otherwise(self, func: Callable[..., Any], args: Any, kwargs: Any, real: Any) -> Any:
         """What cannot be traced as it is: all of it may be known, or what decides about shapes."""
-        if real is not None:
-            return pytree.tree_map_only(Tensor, self.copied, calculated(func, *real))
         with contextlib.suppress(Exception):
+            if real is not None:
+                return pytree.tree_map_only(Tensor, self.copied, calculated(func, *real))
             return spelled_out(self, func, args, kwargs)
         return UNKNOWN
 
