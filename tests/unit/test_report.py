@@ -231,7 +231,16 @@ PASS: 340 of 340 tensors agree with PyTorch
 """
 
 
+PULP = """
+        cycles  instructions   load stalls  L1 conflicts   bytes moved for transfers       share %  operation (cycles)
+         45035         29705          1649             0             0             0          21.0  conv: conv2d
+         20155         15137          1106             7             0             0           9.4  dw1: conv2d
+        215863        140000          9000            70             0             0         100.0  all operations
+"""
+
+
 def test_a_profile_is_read() -> None:
+    assert read_profile(PULP, 2) == Measured("cycles", {0: 45035, 1: 20155})
     assert read_profile(PROFILE, 3) == Measured("nanoseconds", {0: 20436004, 1: 242750, 2: 33740})
     assert read_profile(PROFILE, 4) is None and read_profile("nothing", 3) is None
     assert read_profile(PROFILE.replace("nanoseconds", "cycles") + PROFILE, 3) == read_profile(PROFILE, 3)

@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 VERDICT = "build/verdict.json"
-PROFILE = re.compile(r"^ *(?P<unit>[a-z]+) +bytes moved .*$\n(?P<rows>(?: *\d+ .*\n)*).* all operations$", re.MULTILINE)
+PROFILE = re.compile(
+    r"^ *(?P<unit>[a-z]+) .*bytes moved .*$\n(?P<rows>(?: *\d+ .*\n)*).* all operations$", re.MULTILINE
+)
 COUNTED = ("name", "kind", "layer", "steps", "error", "tolerance", "passed")
 
 

@@ -6,7 +6,7 @@ import { MARGIN } from "./view.js";
 
 const FONT = "12px system-ui, sans-serif";
 const LABELLED = { width: 46, height: 15 }; // the smallest box with a name in it
-const LETTER_WIDTH = 6.4;
+const LETTER_WIDTH = 7;
 const PHASE_COLOURS = { forward: "activations", loss: "scratch", backward: "gradients", accumulate: "pieces", update: "weights" };
 
 export function paint(map) {
