@@ -81,7 +81,7 @@ def deployed(user: UserModel, options: Options, say: Say) -> Deployed:
     say(f"capturing {step}")
     captured, eager = captured_and_checked(user)
     say("lowering")
-    program = passes.run(lower(user, captured, options.accumulate), passes_for(options))
+    program = program_of(lower(user, captured, options.accumulate), options)
     say("planning memory")
     project, image = beside_build(program, user, options, say)
     planned = project.plan.beside(image)
@@ -103,8 +103,8 @@ def deployed(user: UserModel, options: Options, say: Say) -> Deployed:
     return Deployed(planned, options.out)
 
 
-def passes_for(options: Options) -> tuple[passes.Pass, ...]:
-    return passes.DIRECT if options.arithmetic == "direct" else passes.DEFAULT
+def program_of(lowered: Program, options: Options) -> Program:
+    return passes.run(lowered, passes.DIRECT) if options.arithmetic == "direct" else passes.run(lowered)
 
 
 def beside_build(program: Program, user: UserModel, options: Options, say: Say) -> tuple[Project, Image | None]:

@@ -9,10 +9,13 @@ import torch
 from torch import nn
 
 from trainlib_deployer import deploy, passes
+from trainlib_deployer.capture.step import capture
 from trainlib_deployer.errors import UsageError
 from trainlib_deployer.kernels.winograd import pays
 from trainlib_deployer.ops.conv import Conv
 from trainlib_deployer.ops.conv_shape import ConvShape
+from trainlib_deployer.ops.lower import lower
+from trainlib_deployer.user.assemble import Parts, assemble
 
 SHAPE = ConvShape(1, 1, 16, 16, 32, 31, 32, 31, 3, 3, (1, 1), (1, 1), (1, 1))
 
@@ -36,6 +39,25 @@ def test_where_it_pays() -> None:
 )
 def test_where_not(change: dict[str, int]) -> None:
     assert not pays(Conv("fw", replace(SHAPE, **change)))
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "more", "done"),
+    [
+        (torch.optim.SGD, {"momentum": 0.9, "weight_decay": 0.1}, {"fw", "bw_x", "bw_w"}),
+        (torch.optim.Adam, {}, {"fw", "bw_x"}),  # makes a whole step of what should be zero
+        (torch.optim.Rprop, {}, {"fw", "bw_x"}),
+    ],
+)
+def test_a_weight_gradient_that_is_divided_by_its_size_stays_exact(
+    optimizer: type[torch.optim.Optimizer], more: dict[str, float], done: set[str]
+) -> None:
+    net = nn.Sequential(nn.Conv2d(8, 8, 3, padding=1), nn.Tanh(), nn.Conv2d(8, 9, 3, padding=1))
+    x, y = torch.randn(1, 8, 24, 24), torch.randn(1, 9, 24, 24)
+    made = optimizer(net.parameters(), lr=0.01, **more)  # type: ignore[call-arg]
+    user = assemble(Parts("net", net, x, y, nn.MSELoss(), made, None, None, 1, "the test"))
+    kinds = [op.kind for op in passes.run(lower(user, capture(user))).ops if isinstance(op.kind, Conv)]
+    assert {k.direction for k in kinds if k.winograd} == done
 
 
 def test_direct_is_all_but_that() -> None:
