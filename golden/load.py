@@ -151,7 +151,7 @@ def importable(folder: Path) -> Iterator[None]:
 
 def default_loss(target: Any) -> nn.Module:
     losses = [nn.MSELoss() if t.is_floating_point() else nn.CrossEntropyLoss() for t in pytree.tree_leaves(target)]
-    return losses[0] if len(losses) == 1 else EachLoss(losses)
+    return losses[0] if isinstance(target, torch.Tensor) else EachLoss(losses)
 
 
 class EachLoss(nn.Module):

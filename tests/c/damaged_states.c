@@ -1,5 +1,6 @@
 /* Damaged states for net_load, each behind its length, from stdin; prints what it returns for each. A state that is
- * refused must have changed nothing. With an argument, writes a state that is whole instead. */
+ * refused must have changed nothing, and so must one that is taken: its damage lies behind what was saved. With an argument,
+ * writes that state instead. */
 #include "net.h"
 #include "weights.h"
 #include <stdio.h>
@@ -20,13 +21,11 @@ int main(int count, char **words)
         uint8_t *image = malloc(bytes); /* the sanitizer guards its end */
         if (fread(image, 1, bytes, stdin) != bytes)
             return 1;
-        const int fault = net_load(image, bytes);
-        printf("%d\n", fault);
+        printf("%d\n", net_load(image, bytes));
         free(image);
         net_save(after);
-        if (fault && memcmp(before, after, sizeof before))
+        if (memcmp(before, after, sizeof before))
             return 2;
-        memcpy(before, after, sizeof before);
     }
     return 0;
 }

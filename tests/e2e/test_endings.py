@@ -65,6 +65,15 @@ def test_a_build_without_room(words: str, project: Path, tmp_path: Path, monkeyp
     ended(2, f"cannot write {project}: {words}", "verify", project)
 
 
+def test_a_program_that_is_no_text(project: Path) -> None:
+    """What the compiler quotes of it is none either."""
+    whole = (project / "state.c").read_bytes()
+    (project / "state.c").write_bytes(whole.replace(b"sizeof ", b"sizeof \x9a\xff", 1))
+    done = CliRunner().invoke(cli, ["verify", str(project)])
+    (project / "state.c").write_bytes(whole)
+    assert done.exit_code == 5 and "error: the generated project does not build" in done.stderr, done.output
+
+
 def test_a_project_that_cannot_be_written_to(project: Path) -> None:
     (project / "build").rename(project.parent / "aside") if (project / "build").exists() else None
     (project / "build").touch()

@@ -132,6 +132,12 @@ def test_as_people_write_them(name: str, tmp_path: Path, monkeypatch: pytest.Mon
     assert not list(tmp_path.glob("*.pt")) and not (tmp_path / "checkpoints").exists()
 
 
+def test_a_dictionary_of_one(tmp_path: Path) -> None:
+    text = "class Net(nn.Linear):\n    def forward(self, x):\n        return {'y': super().forward(x)}\n"
+    done = deploy(written(tmp_path, "one", text + "model = Net(3, 2)\n"), "", "--input", "4x3")
+    assert done.exit_code == 0 and "loss: nn.MSELoss(), as one_.py names none" in done.output, done.output
+
+
 def test_options_of_the_tool_are_none_of_the_script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whose parse_args() stands at its top."""
     monkeypatch.chdir(tmp_path)

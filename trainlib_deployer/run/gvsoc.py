@@ -33,7 +33,9 @@ class Gvsoc:
             variables["CORES"] = cores
         command = ["make", "-C", str(folder), "clean", "all", "run", *(f"{k}={v}" for k, v in variables.items())]
         try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT, check=False)
+            done = subprocess.run(
+                command, capture_output=True, text=True, errors="replace", timeout=TIMEOUT, check=False
+            )
         except subprocess.TimeoutExpired as slow:
             raise VerificationFailed(f"the simulation did not end within {TIMEOUT:.0f} s") from slow
         words = (done.stdout + done.stderr).strip()

@@ -22,7 +22,7 @@ def make(folder: Path, target: str, variables: Mapping[str, object]) -> None:
     """Build a target; the compiler's own words come back on failure."""
     jobs = f"-j{os.cpu_count() or 1}"
     command = ["make", "-s", jobs, "-C", str(folder), target, *(f"{k}={v}" for k, v in variables.items())]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
     fault = next((f for f in NO_ROOM if f in done.stderr), None)
     if done.returncode and fault is not None:
         raise UsageError(f"cannot write {folder}: {fault}", remedy="a run builds inside of the project")
@@ -34,7 +34,13 @@ def run_program(command: list[str], environment: Mapping[str, str], seconds: flo
     """The program's output; anything but success is a failed verification."""
     try:
         done = subprocess.run(
-            command, env={**os.environ, **environment}, capture_output=True, text=True, timeout=seconds, check=False
+            command,
+            env={**os.environ, **environment},
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=seconds,
+            check=False,
         )
     except subprocess.TimeoutExpired as slow:
         raise VerificationFailed(f"the program did not end within {seconds:.0f} s") from slow

@@ -21,7 +21,7 @@ SMALL = 64  # bytes that a single variable of the runtime may take outside of th
 
 def writable_symbols(program: Path) -> dict[str, int]:
     """Name to size of every variable that the program can write."""
-    done = subprocess.run(["nm", "-P", str(program)], capture_output=True, text=True, check=False)
+    done = subprocess.run(["nm", "-P", str(program)], capture_output=True, text=True, errors="replace", check=False)
     if done.returncode:
         raise VerificationFailed(f"cannot read the symbols of {program}: {done.stderr.strip()}")
     rows = [line.split() for line in done.stdout.splitlines()]
