@@ -16,10 +16,10 @@ export function scheduleTable({ ops, unit }) {
     { name: "Operation", value: (op) => op.title, show: titled },
     { name: "Phase", value: (op) => op.phase },
     figure("Multiply-adds", (op) => op.macs),
-    figure("Cycles, forecast", (op) => op.cycles),
+    figure("Forecast", (op) => op.cycles),
     ...(unit ? [figure(`Measured ${unit}`, (op) => op.measured)] : []),
     { name: "Share", number: true, value: taken, show: (op) => percent(taken(op), whole) },
-    figure("Bytes copied", (op) => op.moved),
+    figure("Copied", (op) => op.moved),
     { name: "Pieces", number: true, value: (op) => op.tiles, show: (op) => (op.tiles > 1 ? count(op.tiles) : "") },
     { name: "C function", value: (op) => op.kernel, show: (op) => el("code", {}, op.kernel) },
   ];
