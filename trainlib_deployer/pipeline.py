@@ -5,14 +5,15 @@ from __future__ import annotations
 import contextlib
 import gc
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from golden.snapshot import Snapshot
 from trainlib_deployer import passes
-from trainlib_deployer.advice.what_if import what_if
+from trainlib_deployer.advice.what_if import at_peak, what_if
 from trainlib_deployer.capture.agreement import captured_and_checked, check_golden_model
 from trainlib_deployer.capture.eager import REMEDY, counters
+from trainlib_deployer.capture.stored import stored
 from trainlib_deployer.check.certificate import check_folder
 from trainlib_deployer.check.verify import reference_sketches, task_of
 from trainlib_deployer.emit.brought import brought
@@ -95,7 +96,7 @@ def deployed(user: UserModel, options: Options, say: Say) -> Deployed:
         )
     say("writing the project")
     with replaced_folder(options.out, force=options.force) as folder:
-        project.write(folder, references, image, what_if(program, options.target))
+        project.write(folder, references, image, what_if(program, options.target), least(planned, user, options))
         check_folder(folder, project.listing)
         used = planned.saved.used
         write_model_files(user, folder / "model", options.accumulate, used, batches)
@@ -105,6 +106,15 @@ def deployed(user: UserModel, options: Options, say: Say) -> Deployed:
 
 def program_of(lowered: Program, options: Options) -> Program:
     return passes.run(lowered, passes.DIRECT) if options.arithmetic == "direct" else passes.run(lowered)
+
+
+def least(planned: Plan, user: UserModel, options: Options) -> dict[str, object] | None:
+    """What a step must store by PyTorch's account, and how the plan's tensors compare at their fullest moment."""
+    if not user.trains:
+        return None
+    found = stored(user, options.accumulate)
+    tensors = at_peak(planned.program, planned.target)
+    return {**asdict(found), "total": found.total, "tensors": tensors, "ratio": round(tensors / found.total, 4)}
 
 
 def beside_build(program: Program, user: UserModel, options: Options, say: Say) -> tuple[Project, Image | None]:

@@ -14,7 +14,7 @@ from trainlib_deployer.machine.machine import Machine
 from trainlib_deployer.machine.targets import DEFAULT, TARGETS
 from trainlib_deployer.ops.lower import lower
 from trainlib_deployer.options import Options
-from trainlib_deployer.pipeline import beside_build
+from trainlib_deployer.pipeline import at_start, beside_build
 from trainlib_deployer.plan.tiled import cycles
 from trainlib_deployer.program.ir import Program
 from trainlib_deployer.user.model import UserModel
@@ -54,9 +54,10 @@ def more(over: int | None) -> str:
 
 
 def chips_of(user: UserModel, accumulate: int, say: Say = lambda line: None) -> list[Chip]:
-    captured, _ = captured_and_checked(user)
-    program = passes.run(lower(user, captured, accumulate))
-    return list(planned(program, user, accumulate, say))
+    with at_start(user):
+        captured, _ = captured_and_checked(user)
+        program = passes.run(lower(user, captured, accumulate))
+        return list(planned(program, user, accumulate, say))
 
 
 def planned(program: Program, user: UserModel, accumulate: int, say: Say) -> Iterator[Chip]:

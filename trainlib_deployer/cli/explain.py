@@ -16,10 +16,20 @@ Json = Mapping[str, Any]
 MOST = 8  # rows of a summary's tables
 
 
+LEAST = {
+    "parameters": "parameters and buffers",
+    "state": "the optimizer",
+    "sample": "the sample",
+    "saved": "what backward needs of forward",
+    "flight": "the outputs' gradient",
+}
+
+
 def explain(folder: object, plan: Json, everything: bool = False) -> None:
     """What matters first."""
     print_summary(folder, plan)
     print_certificate(plan["certificate"])
+    print_least(plan.get("least"))
     print(f"{sum(op['macs'] or 0 for op in plan['ops']):,} multiply-adds a {step_of(plan)}")
     for name, level in plan["levels"].items():
         if level["used"]:
@@ -69,6 +79,15 @@ def print_certificate(certificate: Json) -> None:
         f"peak {certificate['peak']:,} bytes, lower bound {certificate['lower_bound']:,}, gap {certificate['gap']:,}; "
         f"{optimal}; the plan is {checked}"
     )
+
+
+def print_least(least: Json | None) -> None:
+    """Beside what PyTorch keeps for a step."""
+    if least is None:
+        return
+    parts = ", ".join(f"{least[key]:,} of {words}" for key, words in LEAST.items() if least[key])
+    print(f"PyTorch stores {least['total']:,} bytes for a step: {parts}")
+    print(f"the plan's tensors are {least['tensors']:,} at their fullest moment, {least['ratio']:.2f} times as many")
 
 
 def roles_at_peak(name: str, plan: Json) -> None:

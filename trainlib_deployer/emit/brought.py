@@ -54,7 +54,7 @@ def of_run(project: Project, known: Measured) -> Iterator[Share]:
     recorded = [f"TRACE({t['tag']}, {t['pointer']}, {t['bytes']});" for op in project.operations for t in op["traces"]]
     yield Share("the check", CODE, known.estimated("step", ["\n".join(recorded)]), RUN)
     yield Share("the check", CODE, known.counted("main", {"trace": len(kept)}), RUN)
-    titles = (*project.trace_titles, *(op.name for op in project.plan.program.ops), "the end of the step")
+    titles = (*(t.title for t in project.traces), *(op.name for op in project.plan.program.ops), "the end of the step")
     names = sum(-(-(len(n.encode()) + 1) // POINTER) * POINTER for n in titles)
     yield Share("names of tensors", CONSTANTS, names + POINTER * len(project.traces), RUN)
     rates = sum(len(s["values"]) for s in project.schedules)

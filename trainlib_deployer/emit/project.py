@@ -108,10 +108,15 @@ class Project:
         return found
 
     def write(
-        self, folder: Path, found: Mapping[Key, Sketch], image: Image | None = None, what_if: Sequence[WhatIf] = ()
+        self,
+        folder: Path,
+        found: Mapping[Key, Sketch],
+        image: Image | None = None,
+        what_if: Sequence[WhatIf] = (),
+        least: Mapping[str, Any] | None = None,
     ) -> None:
-        """All files, into an existing empty folder: `found` is what PyTorch computes, for the program's own check,
-        `image` what a build brings besides the plan, `what_if` what other choices would."""
+        """All files, into an existing empty folder: `found` is what PyTorch computes, `image` what a build brings
+        besides the plan, `what_if` what other choices would take, `least` what PyTorch stores."""
         plan = self.plan.beside(image)
         context = {**self.context(found), "image": image, "built": image_json(plan, image)}
         texts = {name: rendered(template, context) for name, template in templates(self.plan.program.trains).items()}
@@ -123,6 +128,7 @@ class Project:
         said = plan_json(self.user, plan, self.traces, self.steps, self.accumulate)
         said["what_if"] = [asdict(w) for w in what_if]
         said["image"] = context["built"]
+        said["least"] = least
         said["interface"] = self.interface()
         said["samples"] = self.samples()
         said["stored"] = {binary.name: binary.places for binary in (self.weights, self.data)}
@@ -172,7 +178,7 @@ class Project:
             "momentum_at": self.scalar_at(MOMENTUM),
             "traces_at_end": [self.trace_at_end(t) for t in self.traces_after.get(None, ())],
             "traces": [self.trace_entry(t) for t in self.traces],
-            "trace_names": [string_lines(title) for title in self.trace_titles],
+            "trace_names": [string_lines(t.title) for t in self.traces],
             "reference_steps": reference_steps(found),
             "references": self.data.add(self.sketches(found), name=REFERENCE),
             "sketch_bytes": SKETCH.itemsize,
@@ -301,10 +307,6 @@ class Project:
             "rates": list(self.user.schedule.rates),
             "momenta": list(self.user.schedule.momenta),
         }
-
-    @property
-    def trace_titles(self) -> list[str]:
-        return [f"{t.kind} {t.name}" for t in self.traces]
 
     @property
     def given(self) -> tuple[Tensor, ...]:

@@ -19,6 +19,10 @@ class Trace:
     tensor: str
     after: int | None
 
+    @property
+    def title(self) -> str:
+        return f"{self.kind} {self.name}"
+
 
 def traces(program: Program) -> list[Trace]:
     """In the order in which they are complete, so that the first to differ is the first mistake."""
