@@ -62,6 +62,7 @@ def load_task(folder: Path) -> Task:
         state=torch.load(folder / "optimizer.pt", weights_only=True) if (folder / "optimizer.pt").exists() else {},
         metrics=functions_of(given.get("metrics")),
         saved=spec.get("saved", "fp32"),
+        winograd=spec.get("winograd", False),
         inference=inference,
     )
 

@@ -75,7 +75,7 @@ def prepared(task: Task, dtype: torch.dtype, noise: int = 0) -> Iterator[None]:
     with one_thread(), uncompiled(), contextlib.ExitStack() as stack:
         stack.enter_context(borrowed(task.start or Snapshot(task.module, task.loss), dtype))
         if noise:
-            stack.enter_context(otherwise(noise, dtype))
+            stack.enter_context(otherwise(noise, dtype, task.winograd))
         for mode in modes:
             stack.enter_context(mode)
         yield

@@ -27,6 +27,7 @@ import numpy as np
 import torch
 from torch._decomp import get_decompositions
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.functional import max_pool2d
 
 from golden.mode import Mode, leaves, mapped
 
@@ -89,10 +90,10 @@ PRODUCTS: dict[str, Callable[..., int]] = {
 
 
 @contextlib.contextmanager
-def otherwise(seed: int, dtype: torch.dtype) -> Iterator[None]:
+def otherwise(seed: int, dtype: torch.dtype, winograd: bool = False) -> Iterator[None]:
     """PyTorch computes as another correct implementation might, to first order if in float64. Attention is taken apart
     as well."""
-    with sdpa_kernel(SDPBackend.MATH), Rounding(seed, dtype):
+    with sdpa_kernel(SDPBackend.MATH), Rounding(seed, dtype, winograd):
         yield
 
 
@@ -105,9 +106,9 @@ def first_order(exact: Mapping[Key, Array], shaken: Mapping[Key, Array]) -> dict
 class Rounding(Mode):
     """Everything that PyTorch computes in `dtype` while this is on carries rounding errors of the given seed."""
 
-    def __init__(self, seed: int, dtype: torch.dtype) -> None:
+    def __init__(self, seed: int, dtype: torch.dtype, winograd: bool = False) -> None:
         super().__init__()
-        self.dtype = dtype
+        self.dtype, self.winograd = dtype, winograd
         self.size, self.fewest = (ROUNDING / SHRUNK, 1) if dtype is torch.float64 else (ROUNDING * USUAL, FEWEST)
         self.chance = torch.Generator().manual_seed(seed)
         self.drawn = torch.empty(0, dtype=dtype)
@@ -125,6 +126,11 @@ class Rounding(Mode):
             return func(*args, **kwargs)
         if func is aten.convolution_backward.default:
             return self.of_convolution(*args, **kwargs)
+        if func is aten.convolution.default and self.in_tiles(args[1], args[3:]):
+            x, w, bias, *rest = args
+            many = PRODUCTS["convolution"](*args)
+            found = aten.convolution.default(*self.spoiled((x, w, bias), many), *rest)
+            return self.shared(self.noisy(found, many), aten.convolution.default(x * x, w * w, None, *rest), many)
         written = list(written_to(func, args, kwargs))
         alone = name in POINTWISE or torch.Tag.pointwise in func.tags
         if written or name in PRODUCTS or alone:
@@ -153,7 +159,25 @@ class Rounding(Mode):
             given = self.spoiled((dy, x, w), many)
             found = aten.convolution_backward.default(*given, bias, *rest[:6], [i == 0, i == 1, i == 2])
             out.append(self.noisy(found[i], many))
+            if i < 2 and self.in_tiles(w, rest):
+                squares = [v * v for v in (dy, x, w)]
+                mask = [i == 0, i == 1, False]
+                sums = aten.convolution_backward.default(*squares, None, *rest[:6], mask)[i]
+                out[i] = self.shared(out[i], sums, many)
         return tuple(out)
+
+    def in_tiles(self, w: torch.Tensor, rest: Any) -> bool:
+        """Whether Winograd's algorithm may compute this: stride, padding, dilation, transposed."""
+        stride, _, dilation, transposed = rest[:4]
+        alone = all(n == 1 for n in (*stride, *dilation))
+        return self.winograd and w.shape[2:] == (3, 3) and alone and not transposed
+
+    def shared(self, v: torch.Tensor, squares: torch.Tensor, many: int) -> torch.Tensor:
+        """What one element of a tile is off by, its neighbours are: a sum of zeros beside large terms is no zero.
+        `squares` are the sums of the squared terms; weights are a tile of their own."""
+        beside = squares.amax((2, 3), keepdim=True) if v.shape[2:] == (3, 3) else max_pool2d(squares, 3, 1, 1)
+        scale = beside.clamp(min=0).sqrt() * self.size * math.sqrt(max(many, self.fewest))
+        return v + scale * self.draw(v.shape)
 
     def spoiled(self, values: Any, many: int) -> Any:
         def change(v: Any) -> Any:

@@ -31,4 +31,5 @@ class Task:
     state: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # of the optimizer, from earlier updates
     metrics: Metrics = field(default_factory=dict)  # of output and target, beside the loss
     saved: str = "fp32"  # how the program stores what its forward leaves for its backward
+    winograd: bool = False  # 3 x 3 convolutions may be computed by Winograd's algorithm
     inference: bool = False  # nothing is trained; samples have no targets

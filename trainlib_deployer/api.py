@@ -18,7 +18,7 @@ from golden.task import Task
 from trainlib_deployer.advice.points import Points
 from trainlib_deployer.advice.sweeping import sweep_user_model
 from trainlib_deployer.arguments import natural, one_of_type, path_of
-from trainlib_deployer.check.verify import Verification, task_of, verify
+from trainlib_deployer.check.verify import Verification, verify
 from trainlib_deployer.errors import UsageError
 from trainlib_deployer.folder import check_writable, default_folder, read_plan
 from trainlib_deployer.frames import frame
@@ -229,4 +229,4 @@ def say_notes(user: UserModel, say: Say) -> None:
 def run_stages(user: UserModel, options: Options, say: Say | None) -> Deployment:
     say_notes(user, say or aloud)
     done = deploy_user_model(user, options, say or quiet)
-    return Deployment(done.plan, done.folder, task_of(user, options.accumulate, done.plan.saved.used))
+    return Deployment(done.plan, done.folder, done.task)

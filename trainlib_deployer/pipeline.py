@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from golden.snapshot import Snapshot
+from golden.task import Task
 from trainlib_deployer import passes
 from trainlib_deployer.advice.what_if import at_peak, what_if
 from trainlib_deployer.capture.agreement import captured_and_checked, check_golden_model
@@ -24,6 +25,7 @@ from trainlib_deployer.folder import replaced_folder
 from trainlib_deployer.image.image import Image
 from trainlib_deployer.machine.machine import Machine, Memory
 from trainlib_deployer.machine.sizes import ADDRESS_SPACE
+from trainlib_deployer.ops.conv import Conv
 from trainlib_deployer.ops.lower import lower
 from trainlib_deployer.options import Options
 from trainlib_deployer.passes.half_saved import half_saved, halves
@@ -45,6 +47,7 @@ class Deployed:
 
     plan: Plan
     folder: Path
+    task: Task  # what the program does, in PyTorch
 
 
 @contextlib.contextmanager
@@ -90,18 +93,17 @@ def deployed(user: UserModel, options: Options, say: Say) -> Deployed:
     check_golden_model(task_of(user, options.accumulate), eager)
     batches = counters(eager[-1])
     del eager  # as large as the network, several times
+    winograd = any(isinstance(op.kind, Conv) and op.kind.winograd for op in program.ops)
+    task = task_of(user, options.accumulate, planned.saved.used, winograd)
     with user_code(f"{step} in PyTorch fails", REMEDY):
-        references = reference_sketches(
-            task_of(user, options.accumulate, planned.saved.used), options.steps * options.accumulate
-        )
+        references = reference_sketches(task, options.steps * options.accumulate)
     say("writing the project")
     with replaced_folder(options.out, force=options.force) as folder:
         project.write(folder, references, image, what_if(program, options.target), least(planned, user, options))
         check_folder(folder, project.listing)
-        used = planned.saved.used
-        write_model_files(user, folder / "model", options.accumulate, used, batches)
+        write_model_files(user, folder / "model", options.accumulate, task.saved, batches, winograd)
         write_golden_model(folder / "golden")
-    return Deployed(planned, options.out)
+    return Deployed(planned, options.out, task)
 
 
 def program_of(lowered: Program, options: Options) -> Program:

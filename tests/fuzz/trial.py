@@ -19,7 +19,7 @@ from golden import compare
 from tests.fuzz.build import BuildFailed, CachedHost
 from trainlib_deployer import pipeline
 from trainlib_deployer.check.certificate import CertificateError
-from trainlib_deployer.check.verify import judge, task_of
+from trainlib_deployer.check.verify import judge
 from trainlib_deployer.errors import DeployError, DoesNotFit, Unsupported, UsageError, VerificationFailed
 from trainlib_deployer.folder import read_plan
 from trainlib_deployer.machine.machine import Machine
@@ -155,7 +155,7 @@ def deployed_and_verified(net: Path, where: Setting, folder: Path, store: Path) 
     host = CachedHost(store, where.sanitize, where.poison)
     host.run(folder, STEPS, done.plan.target.cores, record)  # where L1 is small, fewer than asked for
     computed = read_record(record, plan["trace"])
-    judged = judge(task_of(user, where.accumulate), computed, STEPS * where.accumulate, plan["trace"])
+    judged = judge(done.task, computed, STEPS * where.accumulate, plan["trace"])
     verdict = judged.verdict
     facts = f"{len(done.plan.program.ops)} ops, {len(done.plan.tilings)} tiled, {len(verdict.tensors)} tensors"
     if verdict.passed:

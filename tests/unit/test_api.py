@@ -14,6 +14,7 @@ from torch import nn
 import trainlib_deployer
 from golden import reference
 from trainlib_deployer import api
+from trainlib_deployer.check.verify import task_of
 from trainlib_deployer.errors import UsageError
 from trainlib_deployer.options import Options
 from trainlib_deployer.pipeline import Deployed
@@ -40,7 +41,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Any]:
     def stages(user: UserModel, options: Options, say: Any) -> Deployed:
         say("working")
         seen[:] = [user, options]
-        return Deployed(PLAN, options.out)  # type: ignore[arg-type]
+        return Deployed(PLAN, options.out, task_of(user, options.accumulate))  # type: ignore[arg-type]
 
     def verified(folder: Path, **options: Any) -> Any:
         return folder, options

@@ -173,3 +173,36 @@ def test_what_only_rounding_changes_is_no_missing_tensor() -> None:
     assert not any(kind == "state" for _, kind, _ in exact)
     assert all(not np.array_equal(s[1, "state", "scale"], net.scale.numpy()) for s in shaken)
     assert rounding.first_order(exact, shaken[1]).keys() == exact.keys() <= shaken[0].keys()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_by_winograd_a_sum_of_zeros_beside_large_terms_is_no_zero(dtype: torch.dtype) -> None:
+    """Fault: Adam moves a weight whose gradient is exactly zero by what is left of its neighbours' rounding."""
+    x, w = torch.randn(2, 5, 11, 7, dtype=dtype), torch.randn(3, 5, 3, 3, dtype=dtype)
+    x[:, 2], x[:, :, :4] = 0, 0  # a channel, and rows of an image
+    g = torch.randn(2, 3, 11, 7, dtype=dtype)
+    g[:, :, 5:] = 0
+    arguments = ([1, 1], [1, 1], [1, 1], False, [0, 0], 1)
+    found = {}
+    for winograd in (False, True):
+        with Rounding(3, dtype, winograd):
+            y = torch.ops.aten.convolution.default(x, w, None, *arguments)
+            back = torch.ops.aten.convolution_backward.default(g, x, w, None, *arguments, [True, True, False])
+        found[winograd] = (y, *back[:2])
+    size = 300 * (ROUNDING / rounding.SHRUNK if dtype is torch.float64 else ROUNDING)
+    for plain, tiled in zip(found[False], found[True], strict=True):
+        assert (plain == 0).any() and (tiled - plain).abs().max() < size * plain.abs().max()
+    y, dx, dw = found[True]
+    assert (y[:, :, :2] == 0).all() and (y[:, :, 2] != 0).all() and (found[False][0][:, :, 2] == 0).all()
+    assert (dx[:, :, 7:] == 0).all() and (dx[:, :, 6] != 0).all() and (found[False][1][:, :, 6] == 0).all()
+    assert (dw[:, 2] == 0).all() and (dw[:, :2] != 0).all() and (found[False][2][:, :2, 0] == 0).all()
+
+
+def test_convolutions_that_winograd_cannot_do_err_as_they_did() -> None:
+    x, w = torch.randn(1, 2, 9, 9), torch.randn(2, 2, 3, 3)
+    for stride, kernel in ((2, w), (1, w[:, :, :1])):
+        runs = []
+        for winograd in (False, True):
+            with Rounding(3, torch.float32, winograd):
+                runs.append(nn.functional.conv2d(x, kernel, stride=stride))
+        assert torch.equal(*runs)

@@ -175,7 +175,7 @@ def model_of(folder: Path) -> Task:
         raise
 
 
-def task_of(user: UserModel, accumulate: int, saved: str = "fp32") -> Task:
+def task_of(user: UserModel, accumulate: int, saved: str = "fp32", winograd: bool = False) -> Task:
     """What the reference trains, from what the user's module holds now."""
     return Task(
         user.module,
@@ -192,6 +192,7 @@ def task_of(user: UserModel, accumulate: int, saved: str = "fp32") -> Task:
         user.optimizer.state,
         user.metrics,
         saved,
+        winograd,
         not user.trains,
     )
 

@@ -21,6 +21,7 @@ def write_model_files(
     accumulate: int = 1,
     saved: str = "fp32",
     counters: Mapping[str, int] | None = None,
+    winograd: bool = False,
 ) -> None:
     folder.mkdir()
     if user.source is not None:
@@ -36,7 +37,8 @@ def write_model_files(
     pickled = pickle_module(user, folder / "module.pt") if user.source is None else False
     (folder / "spec.json").write_text(
         json.dumps(
-            spec(user, pickled) | {"accumulate": accumulate, "saved": saved, "counters": counters or {}},
+            spec(user, pickled)
+            | {"accumulate": accumulate, "saved": saved, "winograd": winograd, "counters": counters or {}},
             indent=1,
             default=str,
         )

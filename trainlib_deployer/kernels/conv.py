@@ -155,7 +155,8 @@ def input_cycles(kind: Conv, cores: int, costs: Costs) -> float:
 def weight_cycles(kind: Conv, cores: int, costs: Costs) -> float:
     s = kind.shape
     team = working(kind.team, cores)
-    return panel_cycles(s.groups, s.co, s.ci * s.kh * s.kw, s.n * s.ho * s.wo, team, costs.weight_gradient)
+    work = panel_cycles(s.groups, s.co, s.ci * s.kh * s.kw, s.n * s.ho * s.wo, team, costs.weight_gradient)
+    return work * (costs.conv.parted if s.n > 1 and s.ho * s.wo % BLOCK else 1.0)
 
 
 def row(folder: str, name: str, **more: Any) -> Row:

@@ -61,6 +61,7 @@ class ConvCosts:
     depthwise_class_mac: float  # ... and its input gradient
     depthwise_mac: float  # any kernel
     scattered: float  # times the panels' cycles where columns are gathered one by one
+    parted: float  # times the panels' cycles where a block of terms is in two images
     packed_weight: float
     packed_block: float
 

@@ -99,6 +99,7 @@ COSTS = Costs(
         depthwise_class_mac=11,
         depthwise_mac=9,
         scattered=1.5,
+        parted=1.3,
         packed_weight=8,
         packed_block=180,
     ),
