@@ -74,6 +74,23 @@ void reference_extreme(const tl_extreme *a)
         }
 }
 
+/* Back from each element to the first that is no number, or to the best of all. */
+void reference_running(const tl_order *a)
+{
+    for (int o = 0; o < a->outer; o++)
+        for (int i = 0; i < a->inner; i++)
+            for (int c = 0; c < a->extent; c++) {
+                const float *x = a->x + o * a->x_outer + i;
+                int place = c;
+                for (int d = c; d >= 0 && x[place * a->x_row] == x[place * a->x_row]; d--)
+                    if (x[d * a->x_row] != x[d * a->x_row] ||
+                        before(x[d * a->x_row], x[place * a->x_row], a->descending))
+                        place = d;
+                a->y[o * a->y_outer + c * a->y_row + i] = x[place * a->x_row];
+                a->index[o * a->index_outer + c * a->index_row + i] = place;
+            }
+}
+
 /* By insertion. */
 void reference_order(const tl_order *a)
 {

@@ -13,7 +13,7 @@ import pytest
 from tests.unit.kernel_harness import ALL_CORES, Array, Tensor, fitting, pitched, run_all, transposed
 from trainlib_deployer.kernels.index import INDEX
 from trainlib_deployer.ops.index import Put, Take
-from trainlib_deployer.ops.order import Extreme, Lines, Order, Scan
+from trainlib_deployer.ops.order import Extreme, Lines, Order, Running, Scan
 from trainlib_deployer.program.ir import Kind
 
 SEEDS = range(12)
@@ -106,6 +106,7 @@ FAMILIES: dict[str, Callable[[Draw], Case]] = {
     "put": put,
     "scan": lines(lambda d, shape: (Scan(*shape, d.rng.random() < 0.5), shape[1])),
     "extreme": lines(lambda d, shape: (Extreme(*shape, d.rng.random() < 0.5), 0)),
+    "running": lines(lambda d, shape: (Running(*shape, d.rng.random() < 0.5), shape[1])),
     "order": lines(order),
 }
 

@@ -198,34 +198,6 @@ def running(x: Tensor, dim: int, join: Callable[..., tuple[Tensor, ...]], *state
     return states
 
 
-def running_extreme(wins: Callable[[Tensor, Tensor], Tensor]) -> Callable[..., Any]:
-    """Values and places; of equal ones the last."""
-
-    def made(x: Tensor, dim: int) -> Any:
-        if not x.dim():
-            return x.clone(), torch.zeros_like(x, dtype=torch.int64)
-        shape = [1] * x.dim()
-        shape[dim] = -1
-        places = torch.arange(x.shape[dim]).reshape(shape).expand(x.shape)
-
-        def join(old: Tensor, old_place: Tensor, new: Tensor, new_place: Tensor) -> tuple[Tensor, Tensor]:
-            stays = wins(old, new)
-            return torch.where(stays, old, new), torch.where(stays, old_place, new_place)
-
-        return running(x, dim, join, x, places)
-
-    return made
-
-
-def or_nan(wins: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Tensor, Tensor], Tensor]:
-    """What is no number stays, like the largest."""
-    return lambda old, new: wins(old, new) | ((old != old) & (new == new))  # noqa: PLR0124
-
-
-made_of(aten.cummax.default)(running_extreme(or_nan(torch.gt)))
-made_of(aten.cummin.default)(running_extreme(or_nan(torch.lt)))
-
-
 @made_of(aten.logcumsumexp.default)
 def logcumsumexp(x: Tensor, dim: int) -> Tensor:
     if not x.dim():

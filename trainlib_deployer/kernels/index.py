@@ -12,7 +12,7 @@ from trainlib_deployer.program.ir import View
 
 if TYPE_CHECKING:
     from trainlib_deployer.ops.index import Put, Take
-    from trainlib_deployer.ops.order import Extreme, Order, Scan
+    from trainlib_deployer.ops.order import Extreme, Order, Running, Scan
 
 Found = list[tuple[str, str | int]]
 NOTHING = "INT32_MIN"  # an index that no tensor has
@@ -79,6 +79,13 @@ def by_rows(kind: Take | Put, reads: Sequence[View], _writes: Sequence[View]) ->
     return kind.inner > 1 and index.strides[2] == 0 and values.strides[2] == 1
 
 
+def running_fields(kind: Running, reads: list[Operand], writes: list[Operand], _scratch: str) -> Fields:
+    out: Found = [("x", reads[0].pointer), ("y", writes[0].pointer), ("index", writes[1].pointer)]
+    out += [("outer", kind.outer), ("extent", kind.extent), ("inner", kind.inner)]
+    out += [*pitches("x", reads[0]), *pitches("y", writes[0]), *pitches("index", writes[1])]
+    return [*out, ("descending", int(kind.largest))]
+
+
 HEADER = "tl_index.h"
 ROWS = "rows of the result"
 
@@ -89,5 +96,6 @@ INDEX = (
     Row("put", "tl_put_f32", "index/put.c", "tl_put", HEADER, put_fields, split=ROWS),
     Row("scan", "tl_scan_f32", "index/scan.c", "tl_scan", HEADER, scan_fields, split="lines"),
     Row("extreme", "tl_extreme_f32", "index/extreme.c", "tl_extreme", HEADER, extreme_fields, split="lines"),
+    Row("running", "tl_running_f32", "index/running.c", "tl_order", HEADER, running_fields, split="lines"),
     Row("order", "tl_order_f32", "index/order.c", "tl_order", HEADER, order_fields, split="lines"),
 )

@@ -48,6 +48,15 @@ class Scan(Lines):
 
 
 @dataclass(frozen=True)
+class Running(Lines):
+    """Writes the largest (smallest) elements up to here and their places, both [outer, extent, inner]."""
+
+    largest: bool
+
+    name = "running"
+
+
+@dataclass(frozen=True)
 class Extreme(Lines):
     """Writes the largest (smallest) elements [outer, inner] and their places."""
 
@@ -99,6 +108,24 @@ def cumsum(b: Builder, x: View, dim: int, **_: Any) -> View:
 @covers(aten.cumprod.default)
 def cumprod(b: Builder, x: View, dim: int, **_: Any) -> View:
     return scan(b, x, dim, product=True)
+
+
+def running(b: Builder, x: View, dim: int, largest: bool) -> tuple[View, View]:
+    seen = lines(b, x, dim)
+    values, places = b.tensor(seen.shape, suffix="value"), b.tensor(seen.shape, DType.I32, "place")
+    outer, extent, inner = seen.shape
+    b.op(Running(outer, extent, inner, largest), [seen], [values, places])
+    return b.reshape(returned(b, x, values), x.shape), b.reshape(places, x.shape)
+
+
+@covers(aten.cummax.default)
+def cummax(b: Builder, x: View, dim: int) -> tuple[View, View]:
+    return running(b, x, dim, largest=True)
+
+
+@covers(aten.cummin.default)
+def cummin(b: Builder, x: View, dim: int) -> tuple[View, View]:
+    return running(b, x, dim, largest=False)
 
 
 def extreme(b: Builder, x: View, dim: int, smallest: bool) -> tuple[View, View]:
