@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 from torch import nn
 from torch.utils import _pytree as pytree
 
@@ -163,6 +163,10 @@ def test_a_plain_network_needs_no_eval_mode(tmp_path: Path) -> None:
     assert same_bits(training("plain", tmp_path / "training").predict(x), twin.predict(x))
 
 
+def weights(*words: object) -> Result:
+    return CliRunner().invoke(cli, ["weights", *map(str, words)])
+
+
 def test_weights_go_in_as_a_file_or_a_state(tmp_path: Path) -> None:
     module, x, y = made("block")
     folder = deploy(module, x, inference=True, out=tmp_path / "twin", steps=2).folder
@@ -177,9 +181,15 @@ def test_weights_go_in_as_a_file_or_a_state(tmp_path: Path) -> None:
     assert loaded.returncode == 0 and loaded.stdout == "DONE\n", loaded.stdout + loaded.stderr
     recorded = read_record(tmp_path / "record", read_plan(folder)["trace"])[0, "output", "output"]
     assert np.allclose(recorded, expected, rtol=1e-5, atol=1e-6)
+    back = weights(folder, tmp_path / "saved.state", "--out", tmp_path / "back.pt")
+    assert back.output.endswith("11 tensors\n")
+    state = torch.load(tmp_path / "back.pt")
+    assert all(torch.equal(state[n], v) for n, v in trained.state_dict().items() if not n.endswith("tracked"))
+    refused = weights(folder, tmp_path / "saved.state", "--optimizer", tmp_path / "optimizer.pt")
+    assert refused.exit_code == 2 and "inference alone" in refused.output
     for file in ("weights.pt", "saved.state"):
         before = Session(folder).predict(x).double()
-        done = CliRunner().invoke(cli, ["weights", str(folder), "--in", str(tmp_path / file)])
+        done = weights(folder, "--in", tmp_path / file)
         assert done.exit_code == 0, done.output
         found = Session(folder).predict(x).double()
         assert float((found - expected).norm() / expected.norm()) < 2e-6

@@ -82,7 +82,8 @@ def weights_command(
     if optimizer is not None:
         write_file(optimizer, lambda p: torch.save(trained.optimizer_state(known, values), p))
     done = trained.updates(known, values)
-    print(f"{len(state)} tensors after {done} update{'' if done == 1 else 's'}")
+    after = f" after {done} update{'' if done == 1 else 's'}" if known.trains else ""
+    print(f"{len(state)} tensors{after}")
 
 
 def named_file(text: str) -> tuple[str, Path]:

@@ -39,23 +39,15 @@ class Session:
         self.known = Known(path_of(folder, "the folder"), optimizer)
         self.interface: dict[str, Any] = self.known.plan["interface"]
         self.library = opened(self.known, cores)
-        if self.trains:
+        if self.known.trains:
             self.library.net_train_step.restype = self.library.net_evaluate.restype = ctypes.c_float
         self.library.net_init()
         self.start = self.image()
 
-    @property
-    def trains(self) -> bool:
-        return not self.known.plan["model"].get("inference", False)
-
-    def check_trains(self) -> None:
-        if not self.trains:
-            raise UsageError(f"{self.known.folder} is inference alone", remedy="deploy the model without inference")
-
     def step(self, x: Any, y: Any, learning_rate: float | None = None) -> float:
         """Train on one sample, as net_train_step does; its loss before the update. Without a learning rate, that of the
         optimizer or the schedule that was deployed."""
-        self.check_trains()
+        self.known.check_trains()
         rate = self.scheduled("rates", self.interface["learning_rate"]) if learning_rate is None else learning_rate
         settings = [rate, *([self.scheduled("momenta", 0.0)] if self.interface.get("momenta") else [])]
         floats = [ctypes.c_float(number(s, "learning_rate")) for s in settings]
@@ -63,7 +55,7 @@ class Session:
 
     def evaluate(self, x: Any, y: Any) -> float:
         """The loss of a sample; nothing is learned."""
-        self.check_trains()
+        self.known.check_trains()
         return float(self.library.net_evaluate(*self.given(x, y)))
 
     def predict(self, x: Any) -> Any:
@@ -83,7 +75,6 @@ class Session:
 
     def optimizer_state_dict(self) -> dict[str, Any]:
         """For the optimizer's load_state_dict."""
-        self.check_trains()
         return optimizer_state(self.known, self.values())
 
     def load_state_dict(self, state: Mapping[str, torch.Tensor]) -> None:

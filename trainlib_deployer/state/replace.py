@@ -62,7 +62,7 @@ def given_state(known: Known, path: Path, may_miss: tuple[str, ...]) -> tuple[St
     """Of PyTorch's formats, or a state that a program of this network has saved."""
     if not is_dump(path):
         return matched(known.weights, path, may_miss)
-    notes = [] if known.plan["model"].get("inference") else ["the optimizer begins as it was deployed"]
+    notes = ["the optimizer begins as it was deployed"] if known.trains else []
     return module_state(known, read_dump(known.layout, path)), notes
 
 

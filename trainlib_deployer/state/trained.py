@@ -36,6 +36,14 @@ class Known:
     def plan(self) -> dict[str, Any]:
         return read_plan(self.folder)
 
+    @property
+    def trains(self) -> bool:
+        return not self.plan["model"].get("inference", False)
+
+    def check_trains(self) -> None:
+        if not self.trains:
+            raise UsageError(f"{self.folder} is inference alone", remedy="take the project that trains the network")
+
     @cached_property
     def layout(self) -> Layout:
         return Layout.of_plan(self.plan)
@@ -137,6 +145,7 @@ def samples_seen(values: Values) -> int:
 
 def optimizer_state(known: Known, values: Values) -> dict[str, Any]:
     """For optimizer.load_state_dict. Which entries there are, an optimizer of the same class says after a step."""
+    known.check_trains()
     groups = [(tupled(g["settings"]), g["names"]) for g in known.spec["groups"]]
     shapes = {n: known.weights[n].shape for _, names in groups for n in names}
     complex_one = next((n for n in shapes if known.weights[n].is_complex()), None)
