@@ -1,115 +1,89 @@
-/* What a row of the products adds to the outputs. */
+/* What a row of the products adds to the outputs. The first row is where upper outputs begin; the second and the third, by
+ * halves, are added to upper outputs, and lower ones begin with the second. */
 #include "tl_winograd.h"
 
-/* A row of outputs: element + factor * share, or bias + factor * share where it begins. */
-typedef struct {
-    float factor; /* 0: this row of the products has no part in it */
-    int begins;
-} part;
-
-/* Four tiles of one channel after the other. */
+/* Channel after channel of tiles side by side. */
 typedef struct {
     const float *m;
     int element; /* from one element's sums to the next one's */
     float *to;
-    int channel, row; /* steps of the outputs */
+    int channel; /* step of the outputs */
     const float *bias;
+    int half;     /* add halves to the upper outputs; then, `other` elements further on: */
+    float factor; /* add so many times the sums; 0: nothing */
+    int other;
+    int begins; /* to the bias instead of what is there */
 } run;
 
 #define TL_EVEN(j) __builtin_fmaf(0.5f, m1[j] + m2[j], m0[j])
 #define TL_ODD(j) __builtin_fmaf(0.5f, m1[j] - m2[j], -m3[j])
 
-static inline __attribute__((always_inline)) void put(float *to, const float *share, part how, float bias)
+/* `width` outputs of a row, a literal. */
+static inline __attribute__((always_inline)) void put(const run *r, float *to, const float *share, float bias,
+                                                      int width)
 {
-    if (how.begins) {
-        for (int i = 0; i < 8; ++i)
-            to[i] = __builtin_fmaf(how.factor, share[i], bias);
-    } else {
-        for (int i = 0; i < 8; ++i)
-            to[i] = __builtin_fmaf(how.factor, share[i], to[i]);
+    if (r->half)
+        for (int i = 0; i < width; ++i)
+            to[i] = __builtin_fmaf(0.5f, share[i], to[i]);
+    to += r->other;
+    if (r->begins) {
+        for (int i = 0; i < width; ++i)
+            to[i] = __builtin_fmaf(r->factor, share[i], bias);
+    } else if (r->factor != 0.0f) {
+        for (int i = 0; i < width; ++i)
+            to[i] = __builtin_fmaf(r->factor, share[i], to[i]);
     }
 }
 
-/* Side by side, all inside. */
-static __attribute__((noinline)) void four(const run *r, part upper, part lower, int count)
+/* Four tiles, all inside. */
+static __attribute__((noinline)) void four(const run *r, int count)
 {
     const float *m0 = r->m, *m1 = m0 + r->element, *m2 = m1 + r->element, *m3 = m2 + r->element, *at = r->bias;
     float *to = r->to;
-    const int channel = r->channel, row = r->row;
-    for (; count > 0; --count) {
-        const float bias = at ? *at++ : 0.0f;
+    for (; count > 0; --count, m0 += 4, m1 += 4, m2 += 4, m3 += 4, to += r->channel) {
         const float share[8] = {TL_EVEN(0), TL_ODD(0), TL_EVEN(1), TL_ODD(1),
                                 TL_EVEN(2), TL_ODD(2), TL_EVEN(3), TL_ODD(3)};
-        if (upper.factor != 0.0f)
-            put(to, share, upper, bias);
-        if (lower.factor != 0.0f)
-            put(to + row, share, lower, bias);
-        m0 += 4, m1 += 4, m2 += 4, m3 += 4, to += channel;
+        put(r, to, share, at ? *at++ : 0.0f, 8);
     }
 }
 
-static void put_one(float *to, float share, part how, float bias)
-{
-    *to = __builtin_fmaf(how.factor, share, how.begins ? bias : *to);
-}
-
-/* One tile, `high` x `wide` outputs of which are inside. */
-static __attribute__((noinline)) void one(const run *r, part upper, part lower, int wide, int count)
+/* One tile, perhaps without its second column. */
+static __attribute__((noinline)) void one(const run *r, int wide, int count)
 {
     const float *m0 = r->m, *m1 = m0 + r->element, *m2 = m1 + r->element, *m3 = m2 + r->element, *at = r->bias;
     float *to = r->to;
-    const int channel = r->channel, row = r->row;
-    for (; count > 0; --count) {
-        const float bias = at ? *at++ : 0.0f, even = TL_EVEN(0), odd = TL_ODD(0);
-        if (upper.factor != 0.0f) {
-            put_one(to, even, upper, bias);
-            if (wide > 1)
-                put_one(to + 1, odd, upper, bias);
-        }
-        if (lower.factor != 0.0f) {
-            put_one(to + row, even, lower, bias);
-            if (wide > 1)
-                put_one(to + row + 1, odd, lower, bias);
-        }
-        m0 += 4, m1 += 4, m2 += 4, m3 += 4, to += channel;
+    for (; count > 0; --count, m0 += 4, m1 += 4, m2 += 4, m3 += 4, to += r->channel) {
+        const float even = TL_EVEN(0), odd = TL_ODD(0), bias = at ? *at++ : 0.0f;
+        put(r, to, &even, bias, 1);
+        if (wide)
+            put(r, to + 1, &odd, bias, 1);
     }
-}
-
-/* Rows of A'. */
-static part upper_of(const tl_winograd *t)
-{
-    return (part){t->row == 0 ? 1.0f : t->row == 3 ? 0.0f : 0.5f, t->row == 0 && !t->g->accumulate};
-}
-
-static part lower_of(const tl_winograd *t)
-{
-    return (part){t->row == 0   ? 0.0f
-                  : t->row == 1 ? 0.5f
-                  : t->row == 2 ? -0.5f
-                                : -1.0f,
-                  t->row == 1 && !t->g->accumulate};
 }
 
 void tl_winograd_outputs(const void *of, int at, int first, int count)
 {
     const tl_winograd *t = of;
     const tl_gather *g = t->g;
-    const int filled = (t->rows + 3) & ~3, channel = t->group * g->rows + t->channel + first;
+    const int filled = (t->rows + 3) & ~3, channel = t->group * g->rows + t->channel + first, row = t->row;
     const int tiles = g->n * t->high * t->wide, number = 4 * (t->panel + at);
-    const part upper = upper_of(t), within = lower_of(t), none = {0.0f, 0};
+    const float factor = row == 0 ? 1.0f : row == 1 ? 0.5f : row == 2 ? -0.5f : -1.0f;
     tl_tile_at tile = tl_tile_of(number, t->high, t->wide);
-    run r = {t->m + (at * filled + first) * 4, t->panels * filled * 4, NULL, g->out_p.c, g->out_p.h, NULL};
-    if (g->bias)
-        r.bias = g->bias + channel;
+    run r = {.m = t->m + (at * filled + first) * 4,
+             .element = t->panels * filled * 4,
+             .channel = g->out_p.c,
+             .bias = g->bias ? g->bias + channel : NULL,
+             .half = row == 1 || row == 2,
+             .other = row ? g->out_p.h : 0};
     for (int j = 0; j < 4 && number + j < tiles; ++j, ++r.m) {
         TL_ONE_POINTER(j) /* not four copies */
-        const part lower = 2 * tile.y + 1 < g->y.count ? within : none;
+        const int there = row == 0 || 2 * tile.y + 1 < g->y.count;
         r.to = g->out + channel * g->out_p.c + tile.n * g->out_p.n + 2 * tile.y * g->out_p.h + 2 * tile.x;
+        r.factor = there ? factor : 0.0f, r.begins = there && row < 2 && !g->accumulate;
         if (j == 0 && tile.x + 4 <= t->wide && 2 * tile.x + 8 <= g->x.count) {
-            four(&r, upper, lower, count);
+            four(&r, count);
             return;
         }
-        one(&r, upper, lower, g->x.count - 2 * tile.x, count);
+        one(&r, 2 * tile.x + 1 < g->x.count, count);
         tl_next_tile(&tile, t->high, t->wide);
     }
 }
