@@ -62,7 +62,8 @@ def test_data_in_python() -> None:
 
 def test_back_in_pytorch(digits: Path) -> None:
     typed(SHELL[2], digits)
-    for block, shown in ((PYTHON[1], SHOWN[1]), (PYTHON[3], SHOWN[2])):
+    assert typed(SHELL[3], digits).endswith(SHOWN[2])
+    for block, shown in ((PYTHON[1], SHOWN[1]), (PYTHON[3], SHOWN[3])):
         (digits / "typed.py").write_text(block)
         assert typed(f"{sys.executable} typed.py", digits) == shown
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 from pathlib import Path
+from typing import Any
 from zlib import crc32
 
 import numpy as np
@@ -130,6 +131,22 @@ def test_interrupted_and_elsewhere(project: Path) -> None:
     there = make(project, "qemu", "HELD_OUT=../test.bin", "STEPS=6", "SAVE=../there")
     assert there.startswith(here) and here.startswith("epoch 1: loss ")
     assert (project.parent / "here").read_bytes() == (project.parent / "there").read_bytes()
+
+
+def test_evaluated_as_in_eval_mode(project: Path) -> None:
+    """Statistics frozen, no dropout, one example at a time, so that none is left over."""
+    place = project.parent
+    make(project, "host", "EPOCHS=3", "SAVE=../three")
+    run("weights", project, place / "three", "--out", place / "three.pt")
+    run("--model", place / "net.py", "--inference", "--batch", 1, "--cores", 8, "--l1", "64k", "--out", place / "run")
+    run("weights", place / "run", "--in", place / "three.pt")
+    names: dict[str, Any] = {}
+    exec(NET, names)
+    model = names["model"].eval()
+    model.load_state_dict(torch.load(place / "three.pt"))
+    x, y = names["held_out"].tensors
+    wanted = float((model(x).argmax(1) == y).float().mean())
+    assert make(place / "run", "host", "DATA=../test.bin") == f"accuracy {wanted:.5f} of 27 examples\n"
 
 
 def test_what_is_no_data_for_this_network(project: Path) -> None:

@@ -20,9 +20,20 @@ TEMPLATES = {
     "golden.py": "golden.py.j2",
 }
 OF_TRAINING = {"fit.c": "fit.c.j2", "learn.c": "learn.c.j2"}
-CALLING = ("net.c", "loops.c", "state.c", "fit.c", "learn.c", "main.c", "data.c", "poison.h")  # the library
+OF_EVALUATION = {"evaluate.c": "evaluate.c.j2"}
+CALLING = (
+    "net.c",
+    "loops.c",
+    "state.c",
+    "fit.c",
+    "learn.c",
+    "evaluate.c",
+    "main.c",
+    "data.c",
+    "poison.h",
+)  # the library
 
 
-def templates(trains: bool) -> dict[str, str]:
+def templates(trains: bool, evaluates: bool) -> dict[str, str]:
     """File to template."""
-    return {**TEMPLATES, **(OF_TRAINING if trains else {})}
+    return {**TEMPLATES, **(OF_TRAINING if trains else {}), **(OF_EVALUATION if evaluates else {})}

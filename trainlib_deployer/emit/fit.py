@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 from typing import Any
 
 from torch import nn
@@ -12,6 +13,8 @@ from trainlib_deployer.emit.addresses import Addresses
 from trainlib_deployer.emit.names import unique_identifiers
 from trainlib_deployer.program.ir import DType, Program, Role, Tensor, View
 from trainlib_deployer.user.model import UserModel
+
+C_TYPES = {"<f4": "float", "<i4": "int32_t", "|u1": "uint8_t"}
 
 
 def fit_context(
@@ -34,6 +37,32 @@ def fit_context(
     }
 
 
+def evaluation_context(user: UserModel, at: Addresses, outputs: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+    """What the program knows that only runs, and counts what it names rightly; None where that is no classifier."""
+    layout, program = user.examples, at.plan.program
+    targets = [f for f in layout.fields if f.role == "target"] if layout is not None else []
+    if layout is None or len(program.outputs) != 1 or len(targets) != 1 or targets[0].kind != "<i4":
+        return None
+    scores = program.tensors[program.outputs[0][1]]
+    shape = (layout.batch, *targets[0].shape) if layout.by_row else targets[0].shape
+    classes = classes_among(scores, shape)
+    if not classes:
+        return None
+    fields = [
+        {
+            "name": f"{f.role}{i}",
+            "c_type": C_TYPES[f.kind],
+            "numel": prod(f.shape) * layout.batch,
+            "bytes": f.nbytes,
+        }
+        for i, f in enumerate(layout.fields)
+    ]
+    label = fields[-1]
+    value = f"tl_accuracy(net_{outputs[0]['name']}(), {label['name']}, {prod(shape)}, {classes}, {prod(shape[1:])})"
+    given = ", ".join(str(f["name"]) for f in fields[:-1])
+    return {"layout": layout, "fields": fields, "given": given, "value": value}
+
+
 def labels(user: UserModel, t: Tensor, classes: int) -> dict[str, int]:
     """What a label may be, where it must be a class."""
     checked = t.role is Role.TARGET and classes and isinstance(user.loss, nn.CrossEntropyLoss)
@@ -45,9 +74,12 @@ def classes_of(program: Program) -> int:
     targets = program.of_role(Role.TARGET)
     if len(program.outputs) != 1 or len(targets) != 1 or targets[0].dtype is not DType.I32:
         return 0
-    scores = program.tensors[program.outputs[0][1]]
+    return classes_among(program.tensors[program.outputs[0][1]], targets[0].shape)
+
+
+def classes_among(scores: Tensor, labels: tuple[int, ...]) -> int:
     n, *others = scores.shape or (0,)
-    there = len(others) > 0 and scores.dtype is DType.F32 and (n, *others[1:]) == targets[0].shape
+    there = len(others) > 0 and scores.dtype is DType.F32 and (n, *others[1:]) == labels
     return others[0] if there else 0
 
 

@@ -13,7 +13,7 @@ from golden.sketch import Key, Sketch
 from trainlib_deployer.advice.what_if import WhatIf
 from trainlib_deployer.emit.addresses import Addresses
 from trainlib_deployer.emit.files import CALLING, templates
-from trainlib_deployer.emit.fit import fit_context
+from trainlib_deployer.emit.fit import evaluation_context, fit_context
 from trainlib_deployer.emit.initial import (
     REFERENCE,
     SKETCH,
@@ -117,9 +117,10 @@ class Project:
     ) -> None:
         """All files, into an existing empty folder: `found` is what PyTorch computes, `image` what a build brings
         besides the plan, `what_if` what other choices would take, `least` what PyTorch stores."""
-        plan = self.plan.beside(image)
+        plan, program = self.plan.beside(image), self.plan.program
         context = {**self.context(found), "image": image, "built": image_json(plan, image)}
-        texts = {name: rendered(template, context) for name, template in templates(self.plan.program.trains).items()}
+        wanted = templates(program.trains, context["evaluation"] is not None)
+        texts = {name: rendered(template, context) for name, template in wanted.items()}
         for name, text in texts.items():
             (folder / name).write_text(text, encoding="utf-8")
         self.weights.write(folder)
@@ -167,6 +168,7 @@ class Project:
             "place_parameters": places,
             "step_counter": self.scalar_at(STEP),
             "trains": program.trains,
+            "evaluation": evaluation_context(self.user, self.at, self.outputs),
             **(self.training() if program.trains else {}),
             **self.state(),
             "samples": len(self.user.samples),

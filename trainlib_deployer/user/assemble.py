@@ -13,6 +13,7 @@ from torch import nn
 from torch.utils import _pytree as pytree
 
 from golden.borrow import uncompiled
+from golden.examples import Layout
 from golden.load import EachLoss, default_loss
 from golden.snapshot import Snapshot
 from trainlib_deployer.errors import UsageError
@@ -154,7 +155,21 @@ def forward_only(parts: Parts, batch: int | None, module: nn.Module, notes: list
         helpers=parts.helpers,
         notes=tuple(notes),
         trains=False,
+        examples=layout_of_examples(parts, batch),
     )
+
+
+def layout_of_examples(parts: Parts, batch: int | None) -> Layout | None:
+    """Of files with targets, for a model that only runs; nothing where the user gave no target."""
+    inputs, target = parts.example_input, parts.example_target
+    if parts.data is not None:
+        inputs, target = samples_of_data(replace(parts, count=1), None, [])[0]
+    if inputs is None or target is None:
+        return None
+    layout = Layout.of(inputs, target)
+    if batch is None or batch == layout.batch:
+        return layout
+    return replace(layout, batch=batch) if layout.by_row else None
 
 
 def given_inputs(parts: Parts, module: nn.Module, batch: int | None, notes: list[str]) -> list[Sample]:

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 from torch.nn.parameter import is_lazy
 
+from golden.examples import Layout
 from golden.metrics import Metrics
 from golden.snapshot import Snapshot
 
@@ -81,6 +82,7 @@ class UserModel:
     clip_norm: float | None = None
     clip_value: float | None = None
     trains: bool = True
+    examples: Layout | None = None  # what a file has for it, with targets, where nothing is trained
     metrics: Metrics = field(default_factory=dict)  # functions of output and target
 
 
