@@ -154,7 +154,10 @@ def manifest(folder: Path) -> dict[str, str]:
     try:
         lines = (folder / MANIFEST).read_text().splitlines()
     except (OSError, ValueError) as err:
-        raise UsageError(f"{folder} is not whole: its list of files, {MANIFEST}, cannot be read", remedy=AGAIN) from err
+        remedy = f"copy a project with its hidden files, or {AGAIN}"
+        raise UsageError(
+            f"{folder} is not whole: its list of files, {MANIFEST}, cannot be read", remedy=remedy
+        ) from err
     return {name: digest for name, _, digest in (line.partition("\t") for line in lines)}
 
 

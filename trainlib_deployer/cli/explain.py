@@ -61,9 +61,12 @@ def explain_layer(layer: str, plan: Json) -> None:
     cycles, all_cycles = (sum(op.get("cycles", 0) for op in found) for found in (ops, plan["ops"]))
     print(
         f"{layer}: {len(ops):,} operations, {sum(op['macs'] or 0 for op in ops):,} multiply-adds, {cycles:,} cycles "
-        f"(estimated), {100 * cycles / max(all_cycles, 1):.1f} % of the step\n"
+        f"(estimated), {100 * cycles / max(all_cycles, 1):.1f} % of the {step_of(plan)}"
     )
-    memory_map("buffers", buffers, plan)
+    for name in plan["levels"]:
+        if here := [b for b in buffers if b["level"] == name]:
+            print()
+            memory_map(f"in {name}", here, plan)
     print()
     operations("operations", ops)
 
@@ -115,7 +118,7 @@ def memory_map(title: str, buffers: Iterable[Json], plan: Json) -> None:
             b["name"] + (f" = {', '.join(b['aliases'])}" if b["aliases"] else ""),
             b["layer"],
         )
-        for b in sorted(buffers, key=lambda b: (b["level"], b["offset"], b["birth"]))
+        for b in sorted(buffers, key=lambda b: (b["offset"], b["birth"]))
     ]
     columns = ("from", "to", "bytes", "operations", "role", "name", "layer")
     table(title, columns, rows, right=(0, 1, 2, 3))
