@@ -30,6 +30,7 @@ from trainlib_deployer.ops.lower import lower
 from trainlib_deployer.passes.coalesce import coalesced
 from trainlib_deployer.plan.best_tiling import Job, Prospects, best_tiling, names_in, prospects
 from trainlib_deployer.plan.chains import chained
+from trainlib_deployer.plan.links import links as calls_of
 from trainlib_deployer.plan.tiles import Room, Tiling
 from trainlib_deployer.program.chain import Chain
 from trainlib_deployer.program.ir import LEARNING_RATE, Leading, Op, Part, Program, Role, Splittable
@@ -256,8 +257,8 @@ class Comparison:
         return "\n".join(lines) + "\n"
 
     def untiled(self, position: int, op: Op, tables: Tables) -> str:
-        lister = Lister(self.at, self.library, TEAM)
-        listed = [lister.operation(link, position, None) for link in links(op)]
+        lister = Lister(self.at, self.library)
+        listed = [lister.operation(position, calls_of(link, None, TEAM), None) for link in links(op)]
         text = "\ntl_barrier();\n".join("{\n" + "\n".join(body_text(o, (), tables)) + "\n}" for o in listed)
         define = f"#define SCRATCH_{position} ((void *)scratch)"
         undefine = f"#undef SCRATCH_{position}"
@@ -272,7 +273,8 @@ class Comparison:
             offset += sizes[k]
         lines = ["enum { " + ", ".join(f"TILE_{number}_{k} = {v}" for k, v in places.items()) + " };"] if places else []
         lines += [f"#define SCRATCH_{number} ((void *)l1)", f"/* {comment(str(case))} */"]
-        operation = Lister(self.at, self.library, case.cores).operation(case.op, number, case.tiling)
+        calls = calls_of(case.op, case.tiling, case.cores)
+        operation = Lister(self.at, self.library).operation(number, calls, case.tiling)
         lines += [
             *table_text(operation, tables),
             f"static void case{number}(void *unused)",

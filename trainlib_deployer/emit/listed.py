@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from trainlib_deployer.emit.addresses import Addresses
@@ -25,11 +25,11 @@ from trainlib_deployer.emit.loops import LoopLibrary, flat
 from trainlib_deployer.kernels.row import Row
 from trainlib_deployer.plan import tiles as planned
 from trainlib_deployer.plan.early import first_bytes
-from trainlib_deployer.plan.links import Link, links
+from trainlib_deployer.plan.links import Link
 from trainlib_deployer.plan.plan import Plan
 from trainlib_deployer.plan.tiles import Tiling
 from trainlib_deployer.program.call import Operand
-from trainlib_deployer.program.ir import Op, Part, View
+from trainlib_deployer.program.ir import Part, View
 from trainlib_deployer.program.loop import Loop
 from trainlib_deployer.program.segments import segments
 
@@ -37,11 +37,11 @@ TOKEN, SCRATCH = "@", "@scratch"  # what a row is handed in place of pointers
 
 
 def listed(plan: Plan, at: Addresses, library: LoopLibrary) -> Listing:
-    lister = Lister(at, library, plan.target.cores)
+    lister = Lister(at, library)
     operations = []
-    for position, op in enumerate(plan.program.ops):
+    for position in range(len(plan.program.ops)):
         starts = tuple(at.operations[g] for g in plan.guests.get(position, ()))
-        operations.append(lister.operation(op, position, plan.tilings.get(position), starts))
+        operations.append(lister.operation(position, plan.calls[position], plan.tilings.get(position), starts))
     functions = tuple(segments(plan.program).values())
     return Listing(dict(places(plan, at)), tuple(operations), functions, tuple(at.home(t) for t in plan.program.shown))
 
@@ -54,16 +54,15 @@ def places(plan: Plan, at: Addresses) -> Iterator[tuple[str, Place]]:
 
 @dataclass(frozen=True)
 class Lister:
-    """`cores` is the team that rows are chosen for."""
-
     at: Addresses
     library: LoopLibrary
-    cores: int
 
-    def operation(self, op: Op, position: int, tiling: Tiling | None, starts: tuple[str, ...] = ()) -> Operation:
+    def operation(
+        self, position: int, by_tile: Sequence[tuple[Link, ...]], tiling: Tiling | None, starts: tuple[str, ...] = ()
+    ) -> Operation:
         known: dict[int, tuple[Call, ...]] = {}  # equal tiles are one object
         calls = []
-        for tile in links(op, tiling, self.cores):
+        for tile in by_tile:
             if id(tile) not in known:
                 known[id(tile)] = tuple(self.call(position, link) for link in tile)
             calls.append(known[id(tile)])

@@ -11,6 +11,7 @@ from trainlib_deployer.frames import frame
 from trainlib_deployer.html import table
 from trainlib_deployer.image.image import Image
 from trainlib_deployer.machine.machine import Machine
+from trainlib_deployer.plan.links import Link, links
 from trainlib_deployer.plan.tiles import Tiling
 from trainlib_deployer.program.ir import Program, Source
 
@@ -110,6 +111,12 @@ class Plan:
             return self
         level = replace(self.outer, reserved=image.beside(self.outer.used))
         return replace(self, levels={**self.levels, level.name: level})
+
+    @cached_property
+    def calls(self) -> tuple[list[tuple[Link, ...]], ...]:
+        """What each operation calls, tile by tile."""
+        cores = self.target.cores
+        return tuple(links(op, self.tilings.get(at), cores) for at, op in enumerate(self.program.ops))
 
     @cached_property
     def guests(self) -> Mapping[int, list[int]]:
