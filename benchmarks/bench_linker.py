@@ -15,7 +15,6 @@ import tempfile
 from pathlib import Path
 
 from benchmarks.objects import Elf
-from trainlib_deployer.cli.main import cli
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 L1, L2 = 0x1000_0000, 0x1C00_0000
@@ -27,9 +26,14 @@ def linked(program: Path) -> tuple[int, int]:
     return at["__l1_end"] - L1, at["_l1_preload_start_inL2"] + at["_l1_preload_size"] - L2
 
 
+def deploy(example: Path, target: str, folder: Path) -> None:
+    options = ["--model", str(example), "--target", target, "--l2", "16M", "--out", str(folder)]
+    subprocess.run([sys.executable, "-m", "trainlib_deployer", *options], check=True, capture_output=True)
+
+
 def row(example: Path, folder: Path) -> tuple[int, ...]:
     """Planned and linked bytes of L1, then of L2."""
-    cli(["--model", str(example), "--target", "pulp-open", "--l2", "16M", "--out", str(folder)], standalone_mode=False)
+    deploy(example, "pulp-open", folder)
     build = ["make", "-s", "-C", str(folder), "all", "L2_THERE=16777216", "SIZES=any"]
     subprocess.run(build, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     plan = json.loads((folder / "plan.json").read_text())

@@ -22,10 +22,9 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.bench_linker import EXAMPLES
+from benchmarks.bench_linker import EXAMPLES, deploy
 from benchmarks.measure_code import BUILDS, MEASURED, Build
 from benchmarks.objects import Elf
-from trainlib_deployer.cli.main import cli
 from trainlib_deployer.image.words import counted
 
 FUNCTION = re.compile(r"^[\w() ]+?[ *](\w+)\([^;{}()]*\)\n\{\n(.*?)^\}", re.MULTILINE | re.DOTALL)
@@ -129,10 +128,7 @@ def built(build: Build, work: Path) -> Iterator[Path]:
     """Every example, as the compiler's own target has it."""
     for example in sorted(EXAMPLES.glob("*.py")):
         folder = work / example.stem
-        cli(
-            [*"--l2 16M --target".split(), build.target, "--model", str(example), "--out", str(folder)],
-            standalone_mode=False,
-        )
+        deploy(example, build.target, folder)
         subprocess.run(["make", "-s", "-C", str(folder), *build.step_goal], check=True, stdout=subprocess.DEVNULL)
         yield folder
 

@@ -144,6 +144,18 @@ def beside_build(program: Program, user: UserModel, options: Options, say: Say) 
     return project, image
 
 
+def with_build(program: Program, user: UserModel, target: Machine, accumulate: int) -> Machine:
+    """With so much of its outer memory taken as the build of this step brings there."""
+    roomy = target.with_memory(OUTER, ADDRESS_SPACE)
+    try:
+        project, image = beside_build(program, user, Options(roomy, Path(), 1, accumulate), lambda line: None)
+    except DoesNotFit:  # another memory is too small, as its plan will say
+        return target
+    return (
+        target if image is None else target.with_memory(OUTER, target.outer.size, image.beside(project.plan.outer.used))
+    )
+
+
 def demand_flash(image: Image, target: Machine) -> None:
     size = image.build.flash_size
     if size and image.flash > size:

@@ -345,3 +345,9 @@ def test_bad_usage(args: str, code: int, phrase: str) -> None:
     assert result.exit_code == code and phrase in result.stderr, result.output
     assert result.stdout == "" and "Traceback" not in result.stderr
     assert [p.name for p in Path().iterdir()] == ["net.py"]
+
+
+def test_a_chip_counts_what_its_build_brings() -> None:
+    """Tensors alone would fit 60 kB; with code and the SDK nothing does."""
+    points = trainlib_deployer.sweep(**example(), target="pulp-open", l1="12k", l2="60k")
+    assert all(p.over and p.plan.outer.used < 60 << 10 for p in points)

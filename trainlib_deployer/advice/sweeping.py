@@ -21,7 +21,7 @@ from trainlib_deployer.machine.machine import Machine
 from trainlib_deployer.ops.lower import lower
 from trainlib_deployer.passes.reorder import reorder
 from trainlib_deployer.passes.within_budget import SUFFIX, descent
-from trainlib_deployer.pipeline import smaller_to_fit
+from trainlib_deployer.pipeline import smaller_to_fit, with_build
 from trainlib_deployer.plan.layout import untiled
 from trainlib_deployer.plan.plan import Plan
 from trainlib_deployer.plan.strategies import best_layout
@@ -129,6 +129,8 @@ def drafted(user: UserModel, target: Machine, given: Batch, say: Say) -> Iterato
                 raise
             say(f"left out: {what}: {err.message}")
             continue
+        if number == 1:
+            target = with_build(programs[0], user, target, given.accumulate)
         for batch, program in zip(same_size, programs, strict=True):
             trained = batch, frozenset(name for name, _ in program.gradients)
             if trained not in seen:
@@ -188,17 +190,17 @@ def levels(program: Program, target: Machine) -> Iterator[Level]:
     yield Level("none", program)
     direct = untiled(program, target)
     if direct.outer.used and target.inner.size:
-        yield from free_levels(program, direct.outer.persistent)
+        yield from free_levels(program, direct.outer.persistent + target.outer.reserved)
     fitting = smaller_to_fit(program, target)
     if fitting is not None:
         yield Level("fitting", fitting)
 
 
-def free_levels(program: Program, persistent: int) -> Iterator[Level]:
+def free_levels(program: Program, taken: int) -> Iterator[Level]:
     """A deployment repeats as much as it must: the option gives it just the memory that asks for the level."""
     steps = list(descent(program, most_macs=0))
     first, last = steps[0], steps[-1]
     half = next(step for step in steps if step.full.peak <= (first.full.peak + last.full.peak) // 2)
     for name, step in (("some", half), ("free", last)):
         if step is not first and (step is not last or name == "free"):
-            yield Level(name, reorder(step.program), f"--l2 {persistent + step.full.peak}")
+            yield Level(name, reorder(step.program), f"--l2 {taken + step.full.peak}")
