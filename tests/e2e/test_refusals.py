@@ -98,6 +98,13 @@ CASES = {
         layer="",
         remedy="x.real and x.imag",
     ),
+    "packed sequence": Case(
+        "return self.l(nn.utils.rnn.pack_padded_sequence(h.unsqueeze(0), [3], batch_first=True))[0][0]  # here",
+        "packed sequence",
+        "self.l = nn.GRU(6, 6, batch_first=True)",
+        layer="",
+        remedy="padded sequence",
+    ),
     "sparse constant": Case(
         "return torch.sparse.mm(torch.eye(3).to_sparse(), h)  # here", "'to_sparse'", remedy="dense"
     ),

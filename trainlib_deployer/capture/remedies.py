@@ -25,6 +25,7 @@ NUMPY = "use torch's own functions (torch.sin for np.sin): only they are traced 
 COUNTS = "compare with the bin edges and sum: ((x >= low) & (x < high)).float().sum()"
 IN_PLACE = "work on a copy: x = x + 1 instead of x += 1"
 MOMENTUM = "give the layer a momentum, such as momentum=0.1, or make a layer for each call"
+PADDED = "run the layer on the padded sequence, and take y[torch.arange(len(y)), lengths - 1], or mask what lies beyond"
 REPLACED = "change it in place, self.weight.data.copy_(...): an optimizer goes on with the parameter that it was given"
 STATE = "forward may depend on its inputs, parameters and buffers only: keep counters and state in register_buffer"
 OURS = "leave out layers until it agrees, and report the one that does not: the mistake is not in your file"
@@ -84,6 +85,8 @@ def remedy_for_exception(text: str) -> str:
         return DENSE
     if "in-place" in lower or "inplace" in lower:
         return IN_PLACE
+    if "packed sequence" in lower:
+        return PADDED
     if "momentum=none" in lower:
         return MOMENTUM
     if "complex" in lower:

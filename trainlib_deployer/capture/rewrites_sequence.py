@@ -122,8 +122,16 @@ def segment_reduce(
     return torch.where(many == 0, math.nan if initial is None else start, total / many.clamp(min=1))
 
 
+# ---- packed sequences
+
+
+def packed(*_: Any) -> Any:
+    raise NotImplementedError("the shape of a packed sequence depends on the lengths in it")
+
+
 REWRITES: dict[Any, Callable[..., Any]] = {
     F.ctc_loss: ctc_loss,
     torch.ctc_loss: torch_ctc_loss,
     torch.segment_reduce: segment_reduce,
+    torch._VF._pack_padded_sequence: packed,
 }
