@@ -18,6 +18,7 @@ from torch.utils import _pytree as pytree
 from trainlib_deployer.capture import remedies
 from trainlib_deployer.capture.known import Known
 from trainlib_deployer.capture.rewrites import REWRITES
+from trainlib_deployer.capture.rewrites_sequence import IMPOSSIBLE
 from trainlib_deployer.capture.user_line import user_line
 from trainlib_deployer.errors import Unsupported
 from trainlib_deployer.program.ir import Source
@@ -143,7 +144,8 @@ class Namer(TorchFunctionMode):
 
 def rewritten(func: Any) -> Callable[..., Any]:
     """In the form that it is captured in."""
-    rewrite = REWRITES.get(getattr(func, "_qualified_op_name", func))  # packages' operations by their names
+    key = getattr(func, "_qualified_op_name", func)  # packages' operations by their names
+    rewrite = REWRITES.get(key) or IMPOSSIBLE.get(key)
 
     def form(*args: Any, **kwargs: Any) -> Any:
         result = NotImplemented if rewrite is None else rewrite(*args, **kwargs)

@@ -133,5 +133,6 @@ REWRITES: dict[Any, Callable[..., Any]] = {
     F.ctc_loss: ctc_loss,
     torch.ctc_loss: torch_ctc_loss,
     torch.segment_reduce: segment_reduce,
-    torch._VF._pack_padded_sequence: packed,
 }
+
+IMPOSSIBLE: dict[Any, Callable[..., Any]] = {torch._VF._pack_padded_sequence: packed}
