@@ -49,7 +49,7 @@ class Fold:
     @property
     def base(self) -> int:
         """The number of the first reduction's result."""
-        return len(self.kind.inputs) + len(self.kind.body)
+        return self.kind.at_reductions
 
     @property
     def summed(self) -> list[int]:

@@ -130,11 +130,10 @@ def folded(t: Text, kind: Loop, reads: tuple[View, ...], writes: tuple[View, ...
         indices(t, outer, "u")
     pointers(t, kind, reads, writes, len(outer))
     fold(t, kind, reads, closed(kind, {r.value for r in kind.reductions}))
-    base = len(kind.inputs) + len(kind.body)
     again = needed_behind(kind)
     loads(t, kind, {i: f"p{i}[0]" for i in sorted(again) if i < len(kind.inputs)})
     instructions(t, kind, kind.body, len(kind.inputs), again)
-    instructions(t, kind, kind.post, base + len(kind.reductions))
+    instructions(t, kind, kind.post, kind.at_post)
     stores(t, kind, "q")
     if units > 1:
         t.close()

@@ -79,7 +79,7 @@ def with_mask(program: Program, name: str, before: int, at: int, operand: int, s
         return program
     test = Instr(op.kind.body[step].op, (0, op.kind.body[step].args[1]), DType.U8)
     size = (source.numel,)
-    kind = Loop(size, 0, (DType.F32,), (test,), (), (), (1,), (DType.U8,))
+    kind = Loop.pointwise(source.numel, (DType.F32,), test)
     whole = View(name, size, (1,))
     maker = replace(
         program.ops[before],
@@ -101,7 +101,7 @@ def with_outcome(op: Op, operand: int, step: int, mask: str) -> Op:
     """The same loop, with the outcome of its comparison as an operand."""
     kind = op.kind
     assert isinstance(kind, Loop)
-    outcome = len(kind.inputs) + step
+    outcome = kind.at_body + step
 
     def moved(instrs: tuple[Instr, ...]) -> tuple[Instr, ...]:
         return tuple(replace(s, args=tuple(operand if a == outcome else a for a in s.args)) for s in instrs)

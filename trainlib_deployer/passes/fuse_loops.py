@@ -11,9 +11,8 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import prod
 
-from trainlib_deployer.program.expr import Instr, Reduction
 from trainlib_deployer.program.ir import Op, Program, Shape, View
-from trainlib_deployer.program.loop import Loop
+from trainlib_deployer.program.loop import Loop, renumbered
 from trainlib_deployer.program.places import Places
 
 MOST_INSTRUCTIONS = 40
@@ -192,22 +191,22 @@ def join_bodies(
     dtypes = dict(zip(slot, [*p.inputs, *(c.inputs[i] for i in others)], strict=True))
     n = len(reads)
     move_p = {i: inputs_p[i] for i in range(len(p.inputs))}
-    move_p |= {len(p.inputs) + i: n + i for i in range(len(p.body))}
+    move_p |= {p.at_body + i: n + i for i in range(len(p.body))}
     result = move_p[p.results[0]]
     move_c = dict(zip(others, inputs_c, strict=True)) | dict.fromkeys(taken, result)
-    shift = n + len(p.body) - len(c.inputs)
-    tail = len(c.body) + len(c.reductions) + len(c.post)
-    move_c |= {len(c.inputs) + i: len(c.inputs) + i + shift for i in range(tail)}
-    kind = Loop(
-        extents,
-        reduced,
-        tuple(dtypes[i] for i in range(n)),
-        (*renumbered(p.body, move_p), *renumbered(c.body, move_c)),
-        tuple(Reduction(r.op, move_c[r.value], r.dtype) for r in c.reductions),
-        renumbered(c.post, move_c),
-        (*(move_c[r] for r in c.results), *((result,) if kept else ())),
-        (*c.outputs, *(kept.outputs if kept else ())),
-        p.terms + c.terms,
+    shift = n + len(p.body) - c.at_body
+    move_c |= {i: i + shift for i in range(c.at_body, c.values)}
+    behind = c.moved(move_c)
+    kind = replace(
+        behind,
+        extents=extents,
+        reduced=reduced,
+        inputs=tuple(dtypes[i] for i in range(n)),
+        body=(*renumbered(p.body, move_p), *behind.body),
+        results=(*behind.results, *((result,) if kept else ())),
+        outputs=(*c.outputs, *(kept.outputs if kept else ())),
+        terms=p.terms + c.terms,
+        recorded=0,
     )
     return Joint(kind, reads, written)
 
@@ -223,30 +222,21 @@ def join_post(
 ) -> Joint:
     """p whole, then c's body on its result."""
     others = [i for i in range(len(c.inputs)) if i not in taken]
-    n = len(p.inputs) + len(others)
-
-    def move_p(i: int) -> int:
-        return i if i < len(p.inputs) else i + len(others)
-
-    table = {i: move_p(i) for i in range(len(p.inputs) + len(p.body) + len(p.reductions) + len(p.post))}
-    move_c = {i: len(p.inputs) + k for k, i in enumerate(others)} | dict.fromkeys(taken, table[p.results[0]])
-    start = n + len(p.body) + len(p.reductions) + len(p.post)
-    move_c |= {len(c.inputs) + i: start + i for i in range(len(c.body))}
-    kind = Loop(
-        extents,
-        p.reduced,
-        (*p.inputs, *(c.inputs[i] for i in others)),
-        renumbered(p.body, table),
-        tuple(Reduction(r.op, table[r.value], r.dtype) for r in p.reductions),
-        (*renumbered(p.post, table), *renumbered(c.body, move_c)),
-        tuple(move_c[r] for r in c.results),
-        c.outputs,
+    move_p = {i: i if i < p.at_body else i + len(others) for i in range(p.values)}
+    first = p.moved(move_p)
+    move_c = {i: p.at_body + k for k, i in enumerate(others)} | dict.fromkeys(taken, first.results[0])
+    move_c |= {c.at_body + i: p.values + len(others) + i for i in range(len(c.body))}
+    kind = replace(
+        first,
+        extents=extents,
+        inputs=(*p.inputs, *(c.inputs[i] for i in others)),
+        post=(*first.post, *renumbered(c.body, move_c)),
+        results=tuple(move_c[r] for r in c.results),
+        outputs=c.outputs,
+        terms=0,
+        recorded=0,
     )
     return Joint(kind, (*mine, *theirs), written)
-
-
-def renumbered(instrs: tuple[Instr, ...], move: dict[int, int]) -> tuple[Instr, ...]:
-    return tuple(replace(s, args=tuple(move[a] if isinstance(a, int) else a for a in s.args)) for s in instrs)
 
 
 def unique_views(views: list[View]) -> tuple[tuple[View, ...], list[int]]:

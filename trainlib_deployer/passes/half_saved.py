@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from trainlib_deployer.passes.fuse_loops import renumbered
 from trainlib_deployer.passes.reorder import Fullness, Scale, reorder
-from trainlib_deployer.program.expr import Instr, Reduction
+from trainlib_deployer.program.expr import Instr
 from trainlib_deployer.program.ir import DType, Op, Program, Tensor, View, readers, renamed, writers
 from trainlib_deployer.program.loop import Loop
 
@@ -133,7 +132,7 @@ def conversion(origin: Op, source: Tensor, target: Tensor, phase: str) -> Op:
     size = (source.numel,)
     name = STORE if target.dtype is HALF else LOAD
     step = Instr(name, (0,), target.dtype)
-    kind = Loop(size, 0, (source.dtype,), (step,), (), (), (1,), (target.dtype,))
+    kind = Loop.pointwise(source.numel, (source.dtype,), step)
     reads, writes = (View(source.name, size, (1,)),), (View(target.name, size, (1,)),)
     return Op(target.name, kind, reads, writes, phase, source.layer, name, origin.source)
 
@@ -142,10 +141,9 @@ def rounding(op: Op, name: str, twin: str) -> Op:
     """The same loop, rounding its results for `name` to halves."""
     kind = op.kind
     assert isinstance(kind, Loop)
-    first = len(kind.inputs) + len(kind.body) + len(kind.reductions) + len(kind.post)
     chosen = [i for i, v in enumerate(op.writes) if v.tensor == name]
     steps = tuple(Instr(STORE, (kind.results[i],), HALF) for i in chosen)
-    number = {i: first + k for k, i in enumerate(chosen)}
+    number = {i: kind.values + k for k, i in enumerate(chosen)}
     changed = replace(
         kind,
         body=kind.body if kind.reductions else (*kind.body, *steps),
@@ -160,17 +158,13 @@ def widening(op: Op, name: str, twin: str) -> Op:
     """The same loop, reading halves where it read `name`."""
     kind = op.kind
     assert isinstance(kind, Loop)
-    first = len(kind.inputs)
     chosen = [i for i, v in enumerate(op.reads) if v.tensor == name]
-    total = first + len(kind.body) + len(kind.reductions) + len(kind.post)
-    move = {i: i if i < first else i + len(chosen) for i in range(total)}
-    move |= {i: first + k for k, i in enumerate(chosen)}
+    move = {i: i if i < kind.at_body else i + len(chosen) for i in range(kind.values)}
+    move |= {i: kind.at_body + k for k, i in enumerate(chosen)}
+    moved = kind.moved(move)
     changed = replace(
-        kind,
+        moved,
         inputs=tuple(HALF if i in chosen else d for i, d in enumerate(kind.inputs)),
-        body=(*(Instr(LOAD, (i,), HALF.calculated) for i in chosen), *renumbered(kind.body, move)),
-        reductions=tuple(Reduction(r.op, move[r.value], r.dtype) for r in kind.reductions),
-        post=renumbered(kind.post, move),
-        results=tuple(move[r] for r in kind.results),
+        body=(*(Instr(LOAD, (i,), HALF.calculated) for i in chosen), *moved.body),
     )
     return replace(op, kind=changed, reads=renamed(op.reads, {name: twin}))

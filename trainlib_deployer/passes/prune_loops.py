@@ -16,9 +16,8 @@ def prune_loops(program: Program) -> Program:
 def pruned(op: Op) -> Op:
     kind = op.kind
     assert isinstance(kind, Loop)
-    stages: list[object] = [*kind.inputs, *kind.body, *kind.reductions, *kind.post]
     live = live_values(kind)
-    if len(live) == len(stages):
+    if len(live) == kind.values:
         return op
     number = {old: new for new, old in enumerate(sorted(live))}
 
@@ -29,23 +28,20 @@ def pruned(op: Op) -> Op:
             if first + i in live
         )
 
-    base = len(kind.inputs)
-    folds = base + len(kind.body)
+    base, folds = kind.at_body, kind.at_reductions
     slim = replace(
         kind,
         inputs=tuple(d for i, d in enumerate(kind.inputs) if i in live),
         body=instructions(kind.body, base),
         reductions=tuple(replace(r, value=number[r.value]) for i, r in enumerate(kind.reductions) if folds + i in live),
-        post=instructions(kind.post, folds + len(kind.reductions)),
+        post=instructions(kind.post, kind.at_post),
         results=tuple(number[r] for r in kind.results),
     )
     return replace(op, kind=slim, reads=tuple(v for i, v in enumerate(op.reads) if i in live))
 
 
 def live_values(kind: Loop) -> set[int]:
-    base = len(kind.inputs)
-    folds = base + len(kind.body)
-    tail = folds + len(kind.reductions)
+    base, folds, tail = kind.at_body, kind.at_reductions, kind.at_post
     live, todo = set(kind.results), list(kind.results)
     while todo:
         v = todo.pop()
@@ -67,7 +63,7 @@ def live_values(kind: Loop) -> set[int]:
 
 def live_with(kind: Loop, live: set[int]) -> set[int]:
     """Close `live` under what the body needs."""
-    base = len(kind.inputs)
+    base = kind.at_body
     for i in reversed(range(len(kind.body))):
         if base + i in live:
             live |= {a for a in kind.body[i].args if isinstance(a, int)}

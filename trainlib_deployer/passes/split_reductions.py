@@ -9,9 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import prod
 
-from trainlib_deployer.passes.fuse_loops import renumbered
 from trainlib_deployer.passes.prune_loops import pruned
-from trainlib_deployer.program.expr import Reduction
 from trainlib_deployer.program.ir import Op, Program, Role, Shape, Tensor, View
 from trainlib_deployer.program.loop import Loop
 
@@ -113,7 +111,7 @@ def folding(
     op: Op, name: str, kind: Loop, blocks: tuple[Blocks, ...], reads: tuple[View, ...], writes: list[View]
 ) -> Op:
     """Fold each block to its partial results."""
-    rank, base = len(kind.parallel), len(kind.inputs) + len(kind.body)
+    rank, base = len(kind.parallel), kind.at_reductions
     sizes = tuple(b.size for b in blocks)
     extents = (*kind.parallel, *(b.count for b in blocks), *sizes)
 
@@ -138,17 +136,14 @@ def joining(op: Op, kind: Loop, outer: Shape, parts: list[View]) -> Op:
     of the body, if they do not change along the reduced dimensions."""
     rank, added = len(kind.parallel), len(parts)
     extents = (*kind.parallel, *outer)
-    first = len(kind.inputs) + len(kind.body)
-    move = {i: i + added for i in range(first + len(kind.reductions) + len(kind.post))}
-    loop = Loop(
-        extents,
-        len(outer),
-        (*(r.dtype for r in kind.reductions), *kind.inputs),
-        renumbered(kind.body, move),
-        tuple(Reduction(r.op, i, r.dtype) for i, r in enumerate(kind.reductions)),
-        renumbered(kind.post, move),
-        tuple(move[r] for r in kind.results),
-        kind.outputs,
+    loop = replace(
+        kind.moved({i: i + added for i in range(kind.values)}),
+        extents=extents,
+        reduced=len(outer),
+        inputs=(*(r.dtype for r in kind.reductions), *kind.inputs),
+        reductions=tuple(replace(r, value=i) for i, r in enumerate(kind.reductions)),
+        terms=0,
+        recorded=0,
     )
     behind = tuple(View(v.tensor, extents, (*v.strides[:rank], *(0 for _ in outer)), v.offset) for v in op.reads)
     return pruned(replace(op, kind=loop, reads=(*parts, *behind)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -49,6 +49,38 @@ class Loop(Cuttable[tuple[Range, ...]]):
     terms: int = 0  # multiply-adds an element
     recorded: int = 0  # so many results, the last ones, are for builds that record alone
 
+    @staticmethod
+    def pointwise(size: int, inputs: tuple[DType, ...], step: Instr) -> Loop:
+        """One instruction for each of so many elements."""
+        return Loop((size,), 0, inputs, (step,), (), (), (len(inputs),), (step.dtype,))
+
+    @property
+    def at_body(self) -> int:
+        """The number of the first value of the body; the inputs come before."""
+        return len(self.inputs)
+
+    @property
+    def at_reductions(self) -> int:
+        return self.at_body + len(self.body)
+
+    @property
+    def at_post(self) -> int:
+        return self.at_reductions + len(self.reductions)
+
+    @property
+    def values(self) -> int:
+        return self.at_post + len(self.post)
+
+    def moved(self, move: Mapping[int, int]) -> Loop:
+        """With other numbers for all values, wherever they are read; the inputs are left to the caller."""
+        return replace(
+            self,
+            body=renumbered(self.body, move),
+            reductions=tuple(replace(r, value=move[r.value]) for r in self.reductions),
+            post=renumbered(self.post, move),
+            results=tuple(move[r] for r in self.results),
+        )
+
     @property
     def name(self) -> str:
         return "reduce" if self.reductions else "map"
@@ -86,6 +118,10 @@ class Loop(Cuttable[tuple[Range, ...]]):
     def part(self, box: tuple[Range, ...], reads: tuple[View, ...], writes: tuple[View, ...]) -> Part:
         kind = replace(self, extents=(*(hi - lo for lo, hi in box), *self.folded))
         return Part(kind, tuple(inside(v, box) for v in reads), tuple(inside(v, box) for v in writes))
+
+
+def renumbered(instrs: tuple[Instr, ...], move: Mapping[int, int]) -> tuple[Instr, ...]:
+    return tuple(replace(s, args=tuple(move[a] if isinstance(a, int) else a for a in s.args)) for s in instrs)
 
 
 def inside(view: View, box: tuple[Range, ...]) -> View:
