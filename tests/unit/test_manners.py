@@ -106,6 +106,7 @@ def test_progress_of_what_takes_long(
 # ---- pyproject.toml
 
 
+@pytest.mark.compiler
 def test_options_of_pyproject(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> None:
     """Under those of the command line; paths are the file's; commands have tables of their own."""
     table = "[tool.trainlib-deploy]\nmodel = 'net.py'\ncores = 3\nl1 = '32k'\nsteps = 4\n"

@@ -38,7 +38,7 @@ def test_without_the_wheel_it_says_how_to_install_it(without_wheel: Path) -> Non
 def test_the_command_fails_with_one_error(
     without_wheel: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("trainlib_deployer.cli.main.read_plan", lambda folder: {})
+    monkeypatch.setattr("trainlib_deployer.cli.main.read_plan", lambda folder: {"target": {"working": 8}})
     with pytest.raises(SystemExit) as stopped:
         cli.main(["verify", str(without_wheel), "--on", "spike"])
     assert stopped.value.code == ToolMissing.exit_code == 6

@@ -14,7 +14,7 @@ from trainlib_deployer.emit.names import unique_identifiers
 from trainlib_deployer.program.ir import DType, Program, Role, Tensor, View
 from trainlib_deployer.user.model import UserModel
 
-C_TYPES = {"<f4": "float", "<i4": "int32_t", "|u1": "uint8_t"}
+C_TYPES = {d.numpy_name: d.c_name for d in DType}
 
 
 def fit_context(
@@ -41,7 +41,7 @@ def evaluation_context(user: UserModel, at: Addresses, outputs: Sequence[Mapping
     """What the program knows that only runs, and counts what it names rightly; None where that is no classifier."""
     layout, program = user.examples, at.plan.program
     targets = [f for f in layout.fields if f.role == "target"] if layout is not None else []
-    if layout is None or len(program.outputs) != 1 or len(targets) != 1 or targets[0].kind != "<i4":
+    if layout is None or len(program.outputs) != 1 or len(targets) != 1 or targets[0].kind != DType.I32.numpy_name:
         return None
     scores = program.tensors[program.outputs[0][1]]
     shape = (layout.batch, *targets[0].shape) if layout.by_row else targets[0].shape
