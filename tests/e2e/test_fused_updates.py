@@ -123,7 +123,7 @@ def test_a_build_that_records_nothing(tmp_path: Path) -> None:
         torch.randn(1, 61),
         loss=nn.MSELoss(),
         cores=8,
-        l1="16k",
+        l1="10k",
         l2="1M",
         optimizer=torch.optim.NAdam(trunk.parameters()),
         steps=1,
