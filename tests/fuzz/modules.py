@@ -15,10 +15,10 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from tests.fuzz import endings, families, spectral_steps, steps
+from tests.fuzz import endings, families, rare_steps, spectral_steps, steps
 from tests.fuzz.step import Shape, Step
 
-assert families and spectral_steps, "they add to the steps when they are imported"
+assert families and rare_steps and spectral_steps, "they add to the steps when they are imported"
 
 MOST_STEPS = 12
 MOST_ELEMENTS = 8000
