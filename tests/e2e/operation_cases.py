@@ -271,3 +271,11 @@ case(
 # ---- quantization as training sees it
 
 case("grids", "of a tensor", lambda x: torch.fake_quantize_per_tensor_affine(x, 0.31, 2, -4, 5), spread(5, 7))
+
+
+# ---- running sums in another type than their operand's
+
+case("running", "counts of a mask", lambda x: x * (x.detach() > 0.2).cumsum(1), (3, 5))
+case("running", "counts in floats", lambda x: x * (x.detach() > 0.2).cumsum(0, dtype=torch.float32), (3, 5))
+case("running", "of what is cut to integers", lambda x: x * (x.detach() * 3).cumsum(0, dtype=torch.int64), (3, 5))
+case("running", "products of a mask", lambda x: x * (x.detach() > -1.5).cumprod(1), (3, 5))

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -20,6 +20,7 @@ Tensor = torch.Tensor
 READS = frozenset("item tolist __bool__ __int__ __float__ __index__ numpy equal allclose is_nonzero".split())
 INDEXING = (Tensor.__getitem__, Tensor.__setitem__)
 UNKNOWN = object()
+REPLACED = Tensor.data.__set__  # type: ignore[attr-defined]
 STALE = -1  # no tensor's version
 MOST = 1 << 22  # elements: beyond, nothing is calculated twice
 
@@ -73,8 +74,8 @@ class Known:
         real = self.all_of((args, kwargs))
         if real is not None and getattr(func, "__name__", "") in READS:
             return calculated(func, *real)
-        read = [t for t in tensors_of((args, kwargs)) if self.of(t) is not None]
-        versions = [t._version for t in read]
+        given = tensors_of((args, kwargs))
+        read, versions = [t for t in given if self.of(t) is not None], [t._version for t in given]
         try:
             result = traced(*args, **kwargs)
         except Exception as error:
@@ -87,9 +88,21 @@ class Known:
         if read and not static(result):
             found = self.otherwise(func, args, kwargs, real)
             return result if found is UNKNOWN else found
-        if real is not None:
-            self.follow(func, real, result, [t for t, v in zip(read, versions, strict=True) if t._version != v])
+        replaced = [args[0]] if func == REPLACED else []
+        written = replaced or [t for t, v in zip(given, versions, strict=True) if t._version != v]
+        if real is None or replaced:
+            self.forget(written)
+        else:
+            self.follow(func, real, result, written)
         return result
+
+    def forget(self, written: list[Tensor]) -> None:
+        """What lies in the same memory has changed, whatever its own version says: that of `.data` is another one."""
+        stores = {t.untyped_storage()._cdata for t in written}
+        for key, value in self.values.items():
+            if stores and value.traced.untyped_storage()._cdata in stores:
+                self.values[key] = replace(value, version=STALE)
+        self.values |= {id(t): Value(t, t, STALE) for t in written}
 
     def follow(self, func: Callable[..., Any], real: Any, result: Any, written: list[Tensor]) -> None:
         """Calculate with the values what was traced."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -78,6 +78,9 @@ def captured(user: UserModel, beginning: Beginning, counts: dict[_BatchNorm, int
     except Exception as error:
         raise explained(error) from error
     outputs = (*outputs, *take_writes(graph, slots, {out.name for out in outputs if out.kind == "buffer"}))
+    written = frozenset(out.name for out in outputs if out.kind == "buffer")
+    if any(slot.name in written and step.steady(slot) for slot in slots):  # though no step seen so far has changed it
+        return captured(user, replace(beginning, changed=beginning.changed | written), counts)
     tidy(graph)
     tidy_masks(graph, TAG)
     name_untagged(graph)

@@ -135,6 +135,8 @@ def input_gradient(b: Builder, y: View, w: View, bias: View | None, x: Shape, gr
 
 
 def weight_gradient(b: Builder, x: View, y: View, w: Shape, groups: int, g: Geometry) -> View:
+    if not (x.numel and y.numel):
+        return b.fill(w, 0, b.dtype(x))
     out = b.tensor(w, suffix="weight")
     b.op(Conv("bw_w", conv_shape(x.shape, y.shape, w, groups, g)), [x, y], [out], "weight")
     return out

@@ -10,6 +10,7 @@ import torch
 
 from trainlib_deployer.ops.build import Builder
 from trainlib_deployer.ops.index import around, scattered
+from trainlib_deployer.ops.pointwise import result_dtype
 from trainlib_deployer.ops.registry import covers
 from trainlib_deployer.program.cuts import Cuttable, Range, grids, span
 from trainlib_deployer.program.ir import DType, Part, View
@@ -93,6 +94,9 @@ def returned(b: Builder, x: View, values: View) -> View:
 
 
 def scan(b: Builder, x: View, dim: int, product: bool) -> View:
+    """In the type of the result: masks are counted in integers."""
+    if b.dtype(x) is not result_dtype(b):
+        x = b.map(lambda v: v, x, dtype=result_dtype(b))
     seen = lines(b, x, dim)
     out = b.tensor(seen.shape)
     outer, extent, inner = seen.shape

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -71,6 +72,7 @@ def log_softmax_backward(b: Builder, g: View, y: View, dim: int, _dtype: Any) ->
 @covers(aten.logsumexp.default)
 def logsumexp(b: Builder, x: View, dims: list[int], keepdim: bool = False) -> View:
     top = b.reduce("max", dims, x, keepdim=True, suffix="max")
+    top = b.map(lambda m: select(call("abs", m) < math.inf, m, 0.0), top)  # infinities take themselves along
     total = b.reduce(
         "sum", dims, x, top, body=lambda x, m: call("exp", x - m), post=lambda s: call("log", s), keepdim=True
     )
