@@ -114,7 +114,10 @@ def least(planned: Plan, user: UserModel, options: Options) -> dict[str, object]
     """What a step must store by PyTorch's account, and how the plan's tensors compare at their fullest moment."""
     if not user.trains:
         return None
-    found = stored(user, options.accumulate)
+    try:
+        found = stored(user, options.accumulate)
+    except RuntimeError:  # torch.func's transforms do not let anybody see what is kept
+        return None
     tensors = at_peak(planned.program, planned.target)
     return {**asdict(found), "total": found.total, "tensors": tensors, "ratio": round(tensors / found.total, 4)}
 

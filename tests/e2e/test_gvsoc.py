@@ -56,7 +56,9 @@ def link_flags(folder: Path, **settings: str) -> str:
     return (folder / "BUILD" / "train.link").read_text().strip()
 
 
-def test_the_simulator_gives_the_verification_run_all_its_l2(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_figures_judges_what_fits_the_simulator_and_not_the_linker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     script = tmp_path / "sdk" / "kernel" / "chips" / "pulp" / "link.ld"
     script.parent.mkdir(parents=True)
     sizes = "  L2           : ORIGIN = 0x1c000004, LENGTH = {}\n  L2_aliased   : ORIGIN = 4, LENGTH = 0x00003ffc\n"
@@ -71,7 +73,7 @@ def test_the_simulator_gives_the_verification_run_all_its_l2(tmp_path: Path, mon
     assert link_flags(folder, platform="board") == "-lm"
     assert not (folder / "BUILD" / "link").exists()
     assert link_flags(folder) == "-lm -LBUILD/link"
-    assert (folder / "BUILD" / "link" / "chips" / "pulp" / "link.ld").read_text() == sizes.format("0x0018fffc")
+    assert (folder / "BUILD" / "link" / "chips" / "pulp" / "link.ld").read_text() == sizes.format("0x00fffffc")
 
 
 def test_more_cores_than_planned_or_simulated_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
