@@ -279,3 +279,19 @@ case("running", "counts of a mask", lambda x: x * (x.detach() > 0.2).cumsum(1), 
 case("running", "counts in floats", lambda x: x * (x.detach() > 0.2).cumsum(0, dtype=torch.float32), (3, 5))
 case("running", "of what is cut to integers", lambda x: x * (x.detach() * 3).cumsum(0, dtype=torch.int64), (3, 5))
 case("running", "products of a mask", lambda x: x * (x.detach() > -1.5).cumprod(1), (3, 5))
+
+
+# ---- extremes of whole numbers
+
+
+def largest_of_numbers(x: Leaf, n: Leaf) -> Leaf:
+    return x * F.max_pool2d(n, 2, padding=1)
+
+
+case(
+    "integers",
+    "max pooling",
+    largest_of_numbers,
+    (1, 3, 1, 1),
+    fixed(torch.arange(-60, 66).reshape(2, 3, 7, 3) % 17 - 9),
+)

@@ -82,10 +82,13 @@ class Order(Lines):
 
 def lines(b: Builder, x: View, dim: int) -> View:
     """Dense floats [outer, extent, inner]."""
-    if b.dtype(x) is not DType.F32:
-        x = b.map(lambda v: v, x, dtype=DType.F32, suffix="float")
-    x = b.contiguous(x)
+    x = b.contiguous(as_floats(b, x))
     return b.reshape(x, around(x.shape, dim % len(x.shape)) if x.shape else (1, 1, 1))
+
+
+def as_floats(b: Builder, x: View) -> View:
+    """What is only compared as floats."""
+    return x if b.dtype(x) is DType.F32 else b.map(lambda v: v, x, dtype=DType.F32, suffix="float")
 
 
 def returned(b: Builder, x: View, values: View) -> View:

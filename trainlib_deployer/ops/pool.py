@@ -19,6 +19,7 @@ from trainlib_deployer.errors import Unsupported
 from trainlib_deployer.kernels import table
 from trainlib_deployer.machine.costs import Costs
 from trainlib_deployer.ops.build import Builder
+from trainlib_deployer.ops.order import as_floats, returned
 from trainlib_deployer.ops.registry import covers
 from trainlib_deployer.ops.sliding import Sliding
 from trainlib_deployer.program.cuts import MOST_TILES, Cuttable, Range, ranges, sizes, span
@@ -203,9 +204,9 @@ def widest(extent: int, parts: int) -> int:
 def max_forward(b: Builder, x: View, shape: PoolShape) -> tuple[View, View]:
     y = b.tensor((shape.planes, shape.ho, shape.wo))
     tap = b.tensor(y.shape, tap_dtype(shape.taps()), "tap")
-    b.op(MaxPool("fw", shape, b.dtype(tap)), [as_planes(b, x)], [y, tap])
+    b.op(MaxPool("fw", shape, b.dtype(tap)), [as_planes(b, as_floats(b, x))], [y, tap])
     out = (*x.shape[:-2], shape.ho, shape.wo)
-    return b.reshape(y, out), b.reshape(tap, out)
+    return b.reshape(returned(b, x, y), out), b.reshape(tap, out)
 
 
 def max_backward(b: Builder, gy: View, x: Shape, tap: View, shape: PoolShape) -> View:
