@@ -258,6 +258,10 @@ def test_no_model(tmp_path: Path, text: str, phrases: list[str]) -> None:
         ("loss = lambda o, t: o.argmax(1).float().mean()", ["does not depend on any trainable parameter"]),
         ("loss = lambda o, t: o.detach().sum()", ["does not depend on any trainable parameter"]),
         ("loss = lambda o, t: (o * 0).sqrt().sum()", ["gradient of parameter", "NaN or infinite"]),
+        (
+            "model = nn.EmbeddingBag(9, 7, sparse=True)\nexample_input = torch.randint(9, (3, 5))",
+            ["gradient of parameter 'weight' is sparse", "without sparse=True"],
+        ),
         ("def loss(o, t):\n    return o.sum() + oops\n", ["NameError", "return o.sum() + oops"]),
         ("model.fc.weight.data[1, 2] = float('nan')", ["parameter 'fc.weight' has 1 of 35 values"]),
         ("model.fc.bias.data[:] = float('inf')", ["parameter 'fc.bias' has 7 of 7 values"]),

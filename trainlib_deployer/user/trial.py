@@ -23,6 +23,8 @@ from trainlib_deployer.user.code import source_in_stack, user_code
 from trainlib_deployer.user.model import trainable
 from trainlib_deployer.user.samples import describe, type_name
 
+SPARSE = "make its layer without sparse=True, and train it with an optimizer that takes dense gradients: Adam, SGD, ..."
+
 
 @dataclass(frozen=True)
 class Trial:
@@ -151,7 +153,11 @@ def check_gradients(module: nn.Module, value: torch.Tensor, again: Callable[[], 
             remedy="look for detach(), no_grad() or argmax between the model and the loss",
         )
     for name, gradient in zip(parameters, gradients, strict=True):
-        if gradient is not None and not bool(torch.isfinite(gradient).all()):
+        if gradient is None:
+            continue
+        if gradient.layout is not torch.strided:
+            raise UsageError(f"the gradient of parameter '{name}' is sparse", remedy=SPARSE)
+        if not bool(torch.isfinite(gradient).all()):
             raise UsageError(f"the gradient of parameter '{name}' is NaN or infinite on the example")
 
 
