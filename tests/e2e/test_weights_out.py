@@ -153,6 +153,18 @@ def weights(*arguments: object) -> str:
     return done.output
 
 
+def test_new_weights_where_the_class_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As that of the script that has deployed it: all but the program's own check, which says so."""
+    made, net, _ = deployed(tmp_path / "p", "Adam")
+    with torch.no_grad():
+        net.norm.bias.add_(1)
+    torch.save(net.state_dict(), tmp_path / "new.pt")
+    monkeypatch.delattr(f"{__name__}.Net")
+    said = weights(made.folder, "--in", tmp_path / "new.pt")
+    assert "own check is left out" in said and "attribute 'Net'" in said
+    assert torch.equal(made.state_dict()["norm.bias"], net.norm.bias)
+
+
 def test_every_dump_gives_the_same_weights(project: tuple[Path, Path], tmp_path: Path) -> None:
     """A file, a log with other lines between, a flash with two slots, the images of the memories."""
     folder, saved = project

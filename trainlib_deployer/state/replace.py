@@ -12,11 +12,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from golden.load import load_task
 from golden.sketch import UNCHECKED
 from golden.task import Task
 from trainlib_deployer.capture.batch_counts import batch_counts
-from trainlib_deployer.check.verify import reference_sketches
+from trainlib_deployer.check.verify import model_of, reference_sketches
 from trainlib_deployer.emit.initial import REFERENCE, SKETCH, Binary, Kept, contents, references
 from trainlib_deployer.emit.render import rendered
 from trainlib_deployer.errors import UsageError
@@ -48,9 +47,7 @@ def put_weights(folder: Path, path: Path, may_miss: tuple[str, ...] = ()) -> lis
     text, binary = weights_files(known.plan, values)
     files = {"weights.c": text.encode(), WEIGHTS: b"".join(part.tobytes() for part in binary.parts)}
     files["model/weights.pt"] = saved(state)
-    task = task_with(known, state)
-    if task is None:
-        notes.append("the program's own check is left out, as the model came from a notebook: verify it there")
+    task = task_with(known, state, notes)
     files[DATA] = data_with(known, task)
     stored = {**known.plan["stored"], WEIGHTS: binary.places}
     files[PLAN] = (json.dumps({**known.plan, "stored": stored}, indent=1) + "\n").encode()
@@ -92,11 +89,13 @@ def weights_files(plan: Mapping[str, Any], values: Values) -> tuple[str, Binary]
     return rendered("weights.c.j2", {"levels": levels}), binary
 
 
-def task_with(known: Known, state: State) -> Task | None:
-    """The model of the project with these weights; None if it cannot be built again."""
+def task_with(known: Known, state: State, notes: list[str]) -> Task | None:
+    """The model of the project with these weights; None, with a note, if it cannot be built again, as that of a
+    notebook or a class of the script that has deployed it."""
     try:
-        task = load_task(known.folder / "model")
-    except FileNotFoundError:
+        task = model_of(known.folder)
+    except UsageError as error:
+        notes.append(f"the program's own check is left out: {error}")
         return None
     before = batch_counts(task.module)
     with user_code("the weights cannot be loaded into the model"):
