@@ -15,6 +15,7 @@ from trainlib_deployer.api import Deployment, deploy
 from trainlib_deployer.errors import UsageError
 from trainlib_deployer.run import session as session_module
 from trainlib_deployer.run.session import Session
+from trainlib_deployer.state.replace import put_weights
 
 torch.set_num_threads(1)
 STEPS = 4
@@ -199,6 +200,42 @@ def test_state_dicts_that_do_not_fit(made: tuple[Deployment, Net, list[Any]]) ->
             deployment.load_state_dict(wrong)
     with pytest.raises(UsageError, match="stacks for 1 to 4"):
         Session(deployment.folder, cores=5)
+
+
+class Pruned(nn.Module):
+    """Buffers that decide on a branch, on a shape and, calculated with, on places; and one that is calculated with."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(5, 4)
+        for name, values in (("mask", [1, 0, 1, 0]), ("flag", 1), ("twice", [2, 0]), ("gains", [0.5, 2.0])):
+            self.register_buffer(name, torch.tensor(values))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.layer(x)
+        if self.flag.item() > 0:
+            y = y * 2
+        places = self.twice.clone()
+        places += 1
+        return y[:, self.mask > 0][:, (places // 2).tolist()] * self.gains
+
+
+def test_what_has_decided_cannot_be_replaced(tmp_path: Path) -> None:
+    torch.manual_seed(5)
+    net, x = Pruned(), torch.randn(3, 5)
+    made = deploy(net, x, torch.tensor([1, 0, 1]), cores=2, l1="64k", l2="1M", steps=1, out=tmp_path / "p")
+    state = net.state_dict()
+    wrong = {"mask": [0, 1, 0, 1], "flag": -1, "twice": [0, 2]}
+    for name, values in wrong.items():
+        torch.save({**state, name: torch.tensor(values)}, tmp_path / "new.pt")
+        with pytest.raises(UsageError, match=f"^'{name}' decides about shapes or branches\n  deploy anew"):
+            made.load_state_dict(torch.load(tmp_path / "new.pt"))
+        with pytest.raises(UsageError, match=f"^'{name}' decides"):
+            put_weights(made.folder, tmp_path / "new.pt")
+    new = {**state, "gains": torch.tensor([3.0, -1.0]), "layer.bias": torch.ones(4), "mask": state["mask"].int()}
+    made.load_state_dict(new)
+    net.load_state_dict(new)
+    assert torch.allclose(made.predict(x), net(x), atol=1e-5)
 
 
 @pytest.mark.parametrize("weighted", [False, True])

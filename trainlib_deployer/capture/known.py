@@ -43,18 +43,32 @@ class Value:
     traced: Tensor
     real: Tensor
     version: int
+    made_of: frozenset[str]  # the model's own tensors that it is, or is calculated from
 
 
 class Known:
-    """Values of traced tensors, by their identity."""
+    """Values of traced tensors, by their identity; the names of those of the model whose values have decided."""
 
-    def __init__(self, given: Iterable[tuple[Tensor, Tensor]]) -> None:
+    def __init__(self, given: Iterable[tuple[str, Tensor, Tensor]]) -> None:
         self.values: dict[int, Value] = {}
-        for traced, real in given:
-            self.learn(traced, real)
+        self.decided: set[str] = set()
+        for name, traced, real in given:
+            self.learn(traced, real, frozenset({name}))
 
-    def learn(self, traced: Tensor, real: Tensor) -> None:
-        self.values[id(traced)] = Value(traced, real, traced._version)
+    def learn(self, traced: Tensor, real: Tensor, made_of: frozenset[str]) -> None:
+        self.values[id(traced)] = Value(traced, real, traced._version, made_of)
+
+    def made_of(self, given: Any) -> frozenset[str]:
+        """What all these are calculated from."""
+        values = (self.values.get(id(t)) for t in tensors_of(given))
+        return frozenset[str]().union(*(v.made_of for v in values if v is not None))
+
+    def read(self, tensor: Tensor) -> Tensor | None:
+        """To decide about branches, shapes or places."""
+        real = self.of(tensor)
+        if real is not None:
+            self.decided |= self.made_of(tensor)
+        return real
 
     def of(self, tensor: Tensor) -> Tensor | None:
         found = self.values.get(id(tensor))
@@ -73,6 +87,7 @@ class Known:
         """The result of `traced`, a form of `func` that may be traced, or what is known of it without."""
         real = self.all_of((args, kwargs))
         if real is not None and getattr(func, "__name__", "") in READS:
+            self.decided |= self.made_of((args, kwargs))
             return calculated(func, *real)
         given = tensors_of((args, kwargs))
         read, versions = [t for t in given if self.of(t) is not None], [t._version for t in given]
@@ -93,7 +108,7 @@ class Known:
         if real is None or replaced:
             self.forget(written)
         else:
-            self.follow(func, real, result, written)
+            self.follow(func, real, result, written, self.made_of((args, kwargs)))
         return result
 
     def forget(self, written: list[Tensor]) -> None:
@@ -102,15 +117,17 @@ class Known:
         for key, value in self.values.items():
             if stores and value.traced.untyped_storage()._cdata in stores:
                 self.values[key] = replace(value, version=STALE)
-        self.values |= {id(t): Value(t, t, STALE) for t in written}
+        self.values |= {id(t): Value(t, t, STALE, frozenset()) for t in written}
 
-    def follow(self, func: Callable[..., Any], real: Any, result: Any, written: list[Tensor]) -> None:
+    def follow(
+        self, func: Callable[..., Any], real: Any, result: Any, written: list[Tensor], made_of: frozenset[str]
+    ) -> None:
         """Calculate with the values what was traced."""
         made = pytree.tree_leaves(result)
         if not written and not any(isinstance(t, Tensor) and t.numel() <= MOST for t in made):
             return
         if any(id(t) not in self.values for t in written):  # nothing was written to what nobody has traced
-            self.values |= {id(t): Value(t, t, STALE) for t in written}
+            self.values |= {id(t): Value(t, t, STALE, made_of) for t in written}
             return
         stores = {t.untyped_storage()._cdata for t in written}
         try:
@@ -118,15 +135,16 @@ class Known:
         except Exception:
             return
         for value in [v for v in self.values.values() if v.traced.untyped_storage()._cdata in stores]:
-            self.learn(value.traced, value.real)
+            self.learn(value.traced, value.real, value.made_of | made_of)
         for traced, new in zip(made, found, strict=True):
             if isinstance(traced, Tensor) and isinstance(new, Tensor) and traced.shape == new.shape:
-                self.learn(traced, new)
+                self.learn(traced, new, made_of)
 
     def otherwise(self, func: Callable[..., Any], args: Any, kwargs: Any, real: Any) -> Any:
         """What cannot be traced as it is: all of it may be known, or what decides about shapes."""
         with contextlib.suppress(Exception):
             if real is not None:
+                self.decided |= self.made_of((args, kwargs))
                 return pytree.tree_map_only(Tensor, self.copied, calculated(func, *real))
             return spelled_out(self, func, args, kwargs)
         return UNKNOWN
@@ -134,7 +152,7 @@ class Known:
     def copied(self, real: Tensor) -> Tensor:
         """As a tensor that is traced: it may be written to."""
         traced: Tensor = torch.ops.aten.lift_fresh_copy.default(real)
-        self.learn(traced, calculated(Tensor.clone, (real,), {}))  # the graph keeps the other one as it is
+        self.learn(traced, calculated(Tensor.clone, (real,), {}), frozenset())  # the graph keeps the other one as it is
         return traced
 
 
@@ -170,12 +188,12 @@ def spelled_out(known: Known, func: Callable[..., Any], args: Any, kwargs: Any) 
 
 def positions(known: Known, index: Any) -> list[Any]:
     """A mask as one list of places for each of its dimensions."""
-    real = known.of(index) if isinstance(index, Tensor) and index.dtype in (torch.bool, torch.uint8) else None
+    real = known.read(index) if isinstance(index, Tensor) and index.dtype in (torch.bool, torch.uint8) else None
     return [index] if real is None else list(calculated(torch.nonzero, (real,), {"as_tuple": True}))
 
 
 def selected(known: Known, x: Tensor, mask: Tensor) -> Tensor:
-    real = known.of(mask)
+    real = known.read(mask)
     if real is None:
         return torch.masked_select(x, mask)
     shape = torch.broadcast_shapes(x.shape, mask.shape) or (1,)  # type: ignore[no-untyped-call]
@@ -184,7 +202,7 @@ def selected(known: Known, x: Tensor, mask: Tensor) -> Tensor:
 
 def repeated(known: Known, x: Tensor, repeats: Tensor, dim: int | None = None, *, output_size: Any = None) -> Tensor:
     lines = x.flatten() if dim is None else x
-    real = known.of(repeats)
+    real = known.read(repeats)
     if real is None:
         return torch.repeat_interleave(x, repeats, dim)
     many = lines.shape[dim or 0]
@@ -193,5 +211,5 @@ def repeated(known: Known, x: Tensor, repeats: Tensor, dim: int | None = None, *
 
 
 def number(known: Known, value: Any) -> Any:
-    real = known.of(value) if isinstance(value, Tensor) and not value.is_floating_point() else None
+    real = known.read(value) if isinstance(value, Tensor) and not value.is_floating_point() else None
     return value if real is None or real.dim() > 1 else calculated(Tensor.tolist, (real,), {})

@@ -43,6 +43,7 @@ class Captured:
     graph: fx.GraphModule
     inputs: tuple[Slot, ...]
     outputs: tuple[Out, ...]
+    decided: tuple[str, ...] = ()  # buffers whose values have decided on branches, shapes or places
 
 
 @dataclass(frozen=True)

@@ -84,7 +84,7 @@ def captured(user: UserModel, beginning: Beginning, counts: dict[_BatchNorm, int
     tidy(graph)
     tidy_masks(graph, TAG)
     name_untagged(graph)
-    return Captured(graph, tuple(slots), outputs)
+    return Captured(graph, tuple(slots), outputs, step.decided)
 
 
 @dataclass
@@ -98,6 +98,7 @@ class Step:
     trained: list[str]
     counts: dict[_BatchNorm, int]
     outputs: tuple[Out, ...] = ()
+    decided: tuple[str, ...] = ()
 
     def __call__(self, *values: torch.Tensor) -> list[torch.Tensor]:
         held = {id(s.held): self.leaf(s, v) for s, v in zip(self.slots, values, strict=True) if s.held is not None}
@@ -106,9 +107,11 @@ class Step:
         inputs = rebuilt(self.user.inputs, iter([v for k, v in given.items() if k.startswith("inputinput")]))
         target = rebuilt(self.user.target, iter([v for k, v in given.items() if k.startswith("targettarget")]))
         self.beginning.snapshot.put(held)  # not functional_call, which puts back wrong what has two names
-        known = Known((held[id(s.held)], s.held) for s in self.slots if s.held is not None and self.steady(s))
+        steady = [s for s in self.slots if self.steady(s)]
+        known = Known((s.kind + s.name, held[id(s.held)], s.held) for s in steady if s.held is not None)
         with Drawing(TracedNumbers(values[-1])), counted_by(values[-1], self.counts):
             results = self.run(inputs, target, leaves, known)
+        self.decided = tuple(s.name for s in steady if s.kind == "buffer" and s.kind + s.name in known.decided)
         return [*results, *self.replaced(held)]
 
     def steady(self, slot: Slot) -> bool:

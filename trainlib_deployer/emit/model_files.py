@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ def write_model_files(
     saved: str = "fp32",
     counters: Mapping[str, int] | None = None,
     winograd: bool = False,
+    decided: Sequence[str] = (),
 ) -> None:
     folder.mkdir()
     if user.source is not None:
@@ -38,7 +39,8 @@ def write_model_files(
     (folder / "spec.json").write_text(
         json.dumps(
             spec(user, pickled)
-            | {"accumulate": accumulate, "saved": saved, "winograd": winograd, "counters": counters or {}},
+            | {"accumulate": accumulate, "saved": saved, "winograd": winograd}
+            | {"counters": counters or {}, "decided": decided},
             indent=1,
             default=str,
         )

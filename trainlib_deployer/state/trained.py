@@ -51,7 +51,7 @@ class Known:
     @cached_property
     def spec(self) -> dict[str, Any]:
         spec = json.loads(self.part("spec.json").read_text())
-        return {"aliases": {}, "counters": {}, "updates": 0, **spec}  # as older projects have it
+        return {"aliases": {}, "counters": {}, "decided": [], "updates": 0, **spec}  # as older projects have it
 
     @cached_property
     def weights(self) -> State:
@@ -107,6 +107,8 @@ def values_of(known: Known, state: Mapping[str, torch.Tensor], steps: int = 0) -
         if value.shape != weights[key].shape:
             there, here = ("x".join(map(str, v.shape)) or "a scalar" for v in (value, weights[key]))
             raise UsageError(f"'{key}' is {there} in the state dict and {here} in the program")
+        if name in known.spec["decided"] and not torch.equal(value.to(weights[key].dtype), weights[key]):
+            raise UsageError(f"'{key}' decides about shapes or branches", remedy="deploy anew with the new weights")
         if name in sizes:
             counted = value - known.spec["counters"][key] * steps if key in known.spec["counters"] else value
             given = as_real(counted.float() if counted.dtype is torch.bfloat16 else counted).numpy()
