@@ -181,9 +181,16 @@ def classes_of(output: Any, target: Any) -> int | None:
     return shape[-1] if shape and shape[:-1] == wanted else None
 
 
+def is_table(t: torch.Tensor) -> bool:
+    return t.dim() > 1 and not t.is_floating_point() and t.dtype is not torch.bool
+
+
 def random_target(example: Sample, fresh: tuple[Any, ...], classes: int | None, generator: torch.Generator) -> Any:
-    """Class indices below `classes`; an autoencoder's target is its new input; other floats are shuffled in place."""
+    """Class indices below `classes`; an autoencoder's target is its new input; other floats are shuffled in place.
+    Tables of numbers that are no classes stay: they may be sequences that end where others have padding."""
     inputs, target = example
+    if classes is None and any(is_table(t) for t in pytree.tree_leaves(target)):
+        return cloned(target)
     old, new = pytree.tree_leaves(inputs), pytree.tree_leaves(fresh)
 
     def one(t: torch.Tensor) -> torch.Tensor:
