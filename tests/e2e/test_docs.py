@@ -74,8 +74,8 @@ def typed(commands: str, folder: Path, exits: int = 0) -> str:
 
 
 def same(text: str, loose: bool) -> list[str]:
-    """Lines without what another processor rounds otherwise, and a better plan uses less of."""
-    lines = [re.sub(r" +\d\.\d\de-\d\d.*|(?<=planned: ).*", "", line.rstrip()) for line in text.splitlines()]
+    """Lines without what another processor rounds otherwise."""
+    lines = [re.sub(r" +\d\.\d\de-\d\d.*", "", line.rstrip()) for line in text.splitlines()]
     if loose:
         lines = [re.sub(r"[\d,.]*\d[kM]?", "#", re.sub(r" {2,}", " ", line)) for line in lines]
     return [line for line in lines if line]
