@@ -39,6 +39,11 @@ class Field:
     shape: tuple[int, ...]  # of one example
 
     @property
+    def words(self) -> str:
+        kind = "" if self.kind == "<f4" else np.dtype(self.kind).name
+        return " ".join(filter(None, ("x".join(map(str, self.shape)), kind))) or "float32"
+
+    @property
     def nbytes(self) -> int:
         return prod(self.shape) * np.dtype(self.kind).itemsize
 
@@ -52,14 +57,19 @@ class Layout:
     by_row: bool = True  # if not, an example is all that a step takes
 
     @staticmethod
-    def of(inputs: Any, target: Any) -> Layout:
-        """Of a sample. Where its tensors do not all begin with the same extent, it is one example."""
+    def of(inputs: Any, target: Any, by_row: bool = True) -> Layout:
+        """Of a sample. Where its rows are no examples, or its tensors differ in their first extent, it is one."""
         given = [("input", t) for t in leaves(inputs)] + [("target", t) for t in leaves(target)]
         extents = {t.shape[0] if t.dim() else None for _, t in given}
-        extent = extents.pop() if len(extents) == 1 else None
+        extent = extents.pop() if by_row and len(extents) == 1 else None
         shapes = [tuple(t.shape if extent is None else t.shape[1:]) for _, t in given]
         fields = [Field(role, KINDS.get(t.dtype, "<i4"), s) for (role, t), s in zip(given, shapes, strict=True)]
         return Layout(tuple(fields), extent or 1, extent is not None)
+
+    @property
+    def words(self) -> str:
+        """What an example is: "input 3x8x8, target int32"."""
+        return ", ".join(f"{f.role} {f.words}" for f in self.fields)
 
     @property
     def nbytes(self) -> int:

@@ -2,8 +2,7 @@
 the same evaluation, the same early end.
 
     task = load.load_task(Path("model"))
-    like = task.samples[0]
-    train, test = (Examples.read(Path(name), Layout.of(*like)) for name in ("train.bin", "test.bin"))
+    train, test = (Examples.read(Path(name), task.layout) for name in ("train.bin", "test.bin"))
     print(fit(task, train, test, How(epochs=5)).epochs)
 """
 

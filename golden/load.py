@@ -64,6 +64,7 @@ def load_task(folder: Path) -> Task:
         saved=spec.get("saved", "fp32"),
         winograd=spec.get("winograd", False),
         inference=inference,
+        by_row=spec.get("by_row", True),
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from golden.examples import Layout
 from golden.metrics import Metrics
 from golden.snapshot import Snapshot
 
@@ -33,3 +34,9 @@ class Task:
     saved: str = "fp32"  # how the program stores what its forward leaves for its backward
     winograd: bool = False  # 3 x 3 convolutions may be computed by Winograd's algorithm
     inference: bool = False  # nothing is trained; samples have no targets
+    by_row: bool = True  # the rows of a sample are its examples
+
+    @property
+    def layout(self) -> Layout:
+        """Of its files of examples."""
+        return Layout.of(*self.samples[0], self.by_row)

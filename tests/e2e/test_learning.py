@@ -87,7 +87,7 @@ def make(project: Path, machine: str, *variables: str) -> str:
 def reference(project: Path, how: How) -> Fitted:
     task = load_task(project / "model")
     files = (project.parent / name for name in ("train.bin", "test.bin"))
-    train, test = (Examples.read(f, Layout.of(*task.samples[0])) for f in files)
+    train, test = (Examples.read(f, task.layout) for f in files)
     return fit(task, train, test, how, torch.float64)
 
 

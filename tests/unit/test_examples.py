@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import subprocess
 from collections import Counter
 from pathlib import Path
@@ -15,11 +16,13 @@ from click.testing import CliRunner
 
 from golden.examples import Examples, Layout, NoExamples
 from golden.shuffle import ROUNDS, shuffled
+from golden.snapshot import Snapshot
 from golden.task import Task
 from tests.fuzz import damaged_examples
-from trainlib_deployer.api import Deployment
+from trainlib_deployer.api import Deployment, deploy
 from trainlib_deployer.cli.main import cli
 from trainlib_deployer.errors import UsageError
+from trainlib_deployer.user.trial import Trial
 
 ROOT = Path(__file__).resolve().parents[2]
 NET = """\
@@ -52,7 +55,9 @@ def written(folder: Path, name: str, net: str = NET) -> tuple[int, str]:
 def test_every_example_once(name: str, tmp_path: Path) -> None:
     """Whatever the batch, also those at the end that make no whole one."""
     code, output = written(tmp_path, name)
-    assert code == 0 and "13 examples, 396 bytes" in output, output
+    assert code == 0 and "13 examples, 396 bytes" in output and "; an example: input 6, target int32\n" in output, (
+        output
+    )
     torch.manual_seed(0)
     names: dict[str, Any] = {}
     exec(NET, names)
@@ -97,6 +102,76 @@ def test_a_sample_that_does_not_come_apart(tmp_path: Path) -> None:
     assert read.sample(like, [4])[1].tolist() == [1]
     with pytest.raises(NoExamples, match="other shapes or types"):
         Examples.read(tmp_path / "out.bin", Layout.of((torch.zeros(7, 6),), torch.zeros(1)))
+
+
+TIME_FIRST = """\
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.recurrent, self.drop, self.head = nn.LSTM(1, 5), nn.Dropout(), nn.Linear(5, 1)
+        self.calls = 0
+
+    def forward(self, x):
+        self.calls += 1
+        return self.head(self.drop(self.recurrent(x)[0]))
+
+
+model = Net()
+loss = nn.MSELoss()
+xs = [torch.randn(7, 3, 1) for _ in range(11)]
+data = [(x, x.cumsum(0)) for x in xs]
+"""
+
+
+def test_time_comes_first_in_the_target_too(tmp_path: Path) -> None:
+    """Fault: sequences were cut along time, as their first extents are equal, and their rows shuffled."""
+    code, output = written(tmp_path, "", TIME_FIRST)
+    assert code == 0 and "11 examples" in output, output
+    assert "; an example: input 7x3x1, target 7x3x1\n" in output
+    rows = TIME_FIRST.replace("nn.LSTM(1, 5)", "nn.LSTM(1, 5, batch_first=True)")
+    code, output = written(tmp_path, "", rows)
+    assert code == 0 and "77 examples" in output and "; an example: input 3x1, target 3x1\n" in output, output
+
+
+def test_asking_what_an_example_is_leaves_no_trace(tmp_path: Path) -> None:
+    """And the project goes by the same answer."""
+    names: dict[str, Any] = {}
+    exec(TIME_FIRST, names)
+    model, (x, y) = names["model"], names["data"][0]
+    made = deploy(model, x, y, cores=1, l1="64k", steps=1, out=tmp_path / "p")
+    assert made.task is not None and not made.task.by_row and made.task.layout.batch == 1
+    assert model.calls == 0 and model.training and model.drop.training
+    assert "#define NET_EXAMPLES 1\n" in (tmp_path / "p" / "net.h").read_text()
+    assert not json.loads((tmp_path / "p" / "model" / "spec.json").read_text())["by_row"]
+
+
+class Noise(torch.nn.Module):
+    """That no mode turns off."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.dropout(x)
+
+
+@pytest.mark.parametrize(
+    ("module", "wanted"),
+    [
+        (torch.nn.BatchNorm1d(5, track_running_stats=False), True),
+        (Noise(), True),
+        (torch.nn.GRU(5, 4), False),
+        (torch.nn.GRU(5, 4, bidirectional=True), False),
+        (torch.nn.Conv1d(7, 7, 1), False),
+        (torch.nn.Flatten(0), True),
+    ],
+)
+def test_rows_that_are_examples(module: torch.nn.Module, wanted: bool) -> None:
+    trial = Trial(module, None, Snapshot(module))
+    assert trial.takes_rows((torch.randn(7, 5),)) == wanted
 
 
 @pytest.mark.compiler

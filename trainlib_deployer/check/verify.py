@@ -194,6 +194,7 @@ def task_of(user: UserModel, accumulate: int, saved: str = "fp32", winograd: boo
         saved,
         winograd,
         not user.trains,
+        user.by_row,
     )
 
 

@@ -33,5 +33,6 @@ def data_command(*, spec: str, out: Path, model: str | None, input_shape: str | 
         for line in user.notes:
             note(line)
         say("writing the examples")
-        count = write_examples(task_of(user, 1), data, out)
-    print(f"{count:,} examples, {out.stat().st_size:,} bytes: {out}")
+        task = task_of(user, 1)
+        count = write_examples(task, data, out)
+    print(f"{count:,} examples, {out.stat().st_size:,} bytes: {out}; an example: {task.layout.words}")

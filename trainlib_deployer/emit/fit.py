@@ -21,7 +21,7 @@ def fit_context(
     user: UserModel, at: Addresses, arguments: Sequence[Mapping[str, Any]], outputs: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
     program = at.plan.program
-    layout = Layout.of(user.inputs, user.target)
+    layout = Layout.of(user.inputs, user.target, user.by_row)
     given = program.of_role(Role.INPUT, Role.TARGET)
     assert layout.nbytes * layout.batch == sum(t.nbytes for t in given), "examples are what a step takes"
     classes = classes_of(program)

@@ -95,6 +95,7 @@ def spec(user: UserModel, pickled: bool) -> dict[str, Any]:
         "optimizer": user.optimizer.kind,
         "updates": user.optimizer.updates,
         "inference": not user.trains,
+        "by_row": user.by_row,
         "own_optimizer": user.optimizer.own is not None,
         "clip_norm": user.clip_norm,
         "clip_value": user.clip_value,

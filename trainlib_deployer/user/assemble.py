@@ -125,6 +125,7 @@ def checked_model(parts: Parts) -> UserModel:
         clip_value=clip_limit(parts.clip_value, "clip_grad_value"),
         notes=tuple(notes),
         metrics=model.measured(parts.metrics, inputs, target),
+        by_row=model.takes_rows(inputs),
     )
 
 
@@ -155,18 +156,19 @@ def forward_only(parts: Parts, batch: int | None, module: nn.Module, notes: list
         helpers=parts.helpers,
         notes=tuple(notes),
         trains=False,
-        examples=layout_of_examples(parts, batch),
+        examples=layout_of_examples(parts, batch, model),
     )
 
 
-def layout_of_examples(parts: Parts, batch: int | None) -> Layout | None:
+def layout_of_examples(parts: Parts, batch: int | None, model: Trial) -> Layout | None:
     """Of files with targets, for a model that only runs; nothing where the user gave no target."""
     inputs, target = parts.example_input, parts.example_target
     if parts.data is not None:
         inputs, target = samples_of_data(replace(parts, count=1), None, [])[0]
     if inputs is None or target is None:
         return None
-    layout = Layout.of(inputs, target)
+    by_row = model.takes_rows(sampling.example_inputs(inputs, None, parts.where))
+    layout = Layout.of(inputs, target, by_row)
     if batch is None or batch == layout.batch:
         return layout
     return replace(layout, batch=batch) if layout.by_row else None

@@ -31,7 +31,7 @@ def write_examples(task: Task, data: Any, path: Path) -> int:
     if task.inference:
         raise UsageError("what only runs has no targets to learn: give the deployment that trains")
     inputs, target = task.samples[0]
-    layout, likes = Layout.of(inputs, target), leaves((inputs, target))
+    layout, likes = task.layout, leaves((inputs, target))
     check = label_check(task)
     with replacing(path) as file:
         file.write(bytes(HEADER.size))

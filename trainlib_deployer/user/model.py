@@ -82,6 +82,7 @@ class UserModel:
     clip_norm: float | None = None
     clip_value: float | None = None
     trains: bool = True
+    by_row: bool = True  # the rows of a sample are its examples
     examples: Layout | None = None  # what a file has for it, with targets, where nothing is trained
     metrics: Metrics = field(default_factory=dict)  # functions of output and target
 

@@ -14,6 +14,7 @@ import torch
 from torch import nn
 from torch.utils import _pytree as pytree
 
+from golden.examples import leaves
 from golden.metrics import Metrics, functions_of
 from golden.snapshot import Snapshot
 from trainlib_deployer.capture import remedies
@@ -24,6 +25,20 @@ from trainlib_deployer.user.model import trainable
 from trainlib_deployer.user.samples import describe, type_name
 
 SPARSE = "make its layer without sparse=True, and train it with an optimizer that takes dense gradients: Adam, SGD, ..."
+
+
+def same(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """But for rounding."""
+    if a.shape != b.shape or not a.numel():
+        return a.shape == b.shape
+    a, b = a.to(torch.complex128), b.to(torch.complex128)
+    return torch.allclose(a, b, rtol=0, atol=1e-4 * float(a.abs().nan_to_num().max()), equal_nan=True)
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings(action="ignore"):
+        yield
 
 
 @dataclass(frozen=True)
@@ -56,6 +71,24 @@ class Trial:
             raise UsageError(f"forward returns {describe(output)}, not a tensor")
         return output
 
+    def takes_rows(self, inputs: tuple[Any, ...]) -> bool:
+        """Whether rows of the inputs are examples: in another order they have the same outputs, so far as seen."""
+        extents = {t.shape[0] if t.dim() else 1 for t in leaves(inputs)}
+        count = extents.pop() if len(extents) == 1 else 1
+        if count < 2:
+            return True
+        order = [*range(1, count, 2), *range(0, count, 2)]
+        mixed = pytree.tree_map(lambda t: t[order] if isinstance(t, torch.Tensor) else t, inputs)
+        with self.start.undone(), torch.no_grad(), quiet():
+            self.module.eval()
+            try:
+                once, again, other = (leaves(self.module(*sampling.cloned(x))) for x in (inputs, inputs, mixed))
+            except Exception:  # as of sequences that must come sorted by their lengths
+                return True
+        if not all(map(same, once, again)):  # it draws random numbers, or counts
+            return True
+        return all(same(a[order], b) for a, b in zip(once, other, strict=True) if a.dim() and len(a) == count)
+
     def measured(self, given: Any, inputs: tuple[Any, ...], target: Any) -> Metrics:
         """The user's metrics, each called once."""
         metrics = functions_of(given)
@@ -79,8 +112,7 @@ class Trial:
 
     def output_or_none(self, inputs: tuple[Any, ...]) -> Any:
         """Of a made-up input, without a word; None if the model does not take it."""
-        quiet = contextlib.redirect_stdout(io.StringIO())
-        with self.start.undone(), quiet, warnings.catch_warnings(action="ignore"), contextlib.suppress(Exception):
+        with self.start.undone(), quiet(), contextlib.suppress(Exception):
             return self.module(*sampling.cloned(inputs))
         return None
 
