@@ -81,11 +81,23 @@ def test_every_example_once(name: str, tmp_path: Path) -> None:
     ],
 )
 def test_what_is_refused_leaves_no_file(name: str, words: str, tmp_path: Path) -> None:
-    (tmp_path / "out.bin").write_bytes(b"as before")
+    (tmp_path / "out.bin").write_bytes(b"TLDS as before")
     code, output = written(tmp_path, name)
     assert code == 2 and words in output, output
-    assert (tmp_path / "out.bin").read_bytes() == b"as before"
+    assert (tmp_path / "out.bin").read_bytes() == b"TLDS as before"
     assert {p.name for p in tmp_path.iterdir()} == {"net.py", "out.bin"}
+
+
+def test_a_source_is_not_written_over(tmp_path: Path) -> None:
+    """Nor anything else that is no file of examples; one of these is."""
+    source = tmp_path / "net.py"
+    source.write_text(NET)
+    done = CliRunner().invoke(cli, ["data", str(source), "--out", str(source)])
+    assert done.exit_code == 2 and f"{source} exists and is no file of examples" in done.output, done.output
+    assert source.read_text() == NET
+    for _ in range(2):
+        code, output = written(tmp_path, "")
+        assert code == 0, output
 
 
 def test_a_sample_that_does_not_come_apart(tmp_path: Path) -> None:

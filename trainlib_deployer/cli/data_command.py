@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from trainlib_deployer.cli.output_files import check_output_file
+from trainlib_deployer.cli.output_files import check_output_file, check_replaced
 from trainlib_deployer.cli.spoken import Progress, examples, note, spoken
 
 
@@ -23,6 +23,9 @@ from trainlib_deployer.cli.spoken import Progress, examples, note, spoken
 def data_command(*, spec: str, out: Path, model: str | None, input_shape: str | None) -> None:
     """All examples of what the Python file calls NAME, or data, for programs to learn from."""
     check_output_file(out, "--out")
+    from golden.examples import MAGIC  # PyTorch takes seconds to import
+
+    check_replaced(out, MAGIC, "file of examples")
     say = Progress()
     say("loading the model")
     from trainlib_deployer.check.verify import task_of  # PyTorch takes seconds to import
