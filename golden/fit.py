@@ -85,7 +85,8 @@ class Run:
             loss = self.epoch(number)
             held_out, metrics = (None, {}) if self.held_out is None else self.evaluated(self.held_out)
             better = held_out is not None and held_out < best
-            best, waited = (held_out, 0) if better and held_out is not None else (best, waited + 1)
+            best = held_out if held_out is not None and better else best
+            waited = 0 if better or held_out is None else waited + 1
             yield Epoch(number + 1, loss, held_out, metrics, better)
 
     def ended(self) -> bool:

@@ -42,8 +42,6 @@ static int train(const tl_network *net, const tl_fit *how, uint32_t samples, tl_
         const uint32_t step = (uint32_t)net->steps(), update = step / net->accumulate;
         if (how->steps && step >= how->steps)
             break;
-        if (how->rates && update >= how->updates)
-            return TL_DATA_RATES;
         const int fault = take(net, how->train, how->in_order ? 0 : &order, at * net->sample->examples);
         if (fault)
             return fault;
@@ -58,6 +56,14 @@ static int train(const tl_network *net, const tl_fit *how, uint32_t samples, tl_
     return TL_DATA_FINE;
 }
 
+/* Whether the schedule has a rate for every update: known before the first one, so that nothing learned is lost. */
+static int scheduled(const tl_network *net, const tl_fit *how, uint32_t samples)
+{
+    const uint64_t all = (uint64_t)samples * how->epochs;
+    const uint64_t planned = how->steps && how->steps < all ? how->steps : all;
+    return !how->rates || planned <= (uint64_t)how->updates * net->accumulate;
+}
+
 int tl_fit_network(const tl_network *net, const tl_fit *how)
 {
     const uint32_t batch = net->sample->examples, samples = how->train->count / batch;
@@ -65,6 +71,8 @@ int tl_fit_network(const tl_network *net, const tl_fit *how)
     uint32_t waited = 0;
     if (!samples || (how->held_out && how->held_out->count < batch))
         return TL_DATA_FEW;
+    if (!scheduled(net, how, samples))
+        return TL_DATA_RATES;
     for (;;) {
         const uint32_t step = (uint32_t)net->steps(), epoch = step / samples;
         if (epoch >= how->epochs || (how->steps && step >= how->steps) || (how->patience && waited >= how->patience))
@@ -77,7 +85,7 @@ int tl_fit_network(const tl_network *net, const tl_fit *how)
             return fault;
         now.best = now.evaluated && now.held_out_loss < best;
         best = now.best ? now.held_out_loss : best;
-        waited = now.best ? 0 : waited + 1;
+        waited = now.best || !now.evaluated ? 0 : waited + 1;
         if (how->report)
             how->report(&now);
     }

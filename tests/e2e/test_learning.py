@@ -117,6 +117,34 @@ def test_as_pytorch_does_it(variables: str, project: Path) -> None:
         assert close or name.endswith("num_batches_tracked"), name
 
 
+@pytest.mark.parametrize(
+    ("variables", "words"),
+    [
+        ("DATA=d PATIENCE=2", "PATIENCE needs HELD_OUT=file"),
+        ("DATA=d BEST=b", "BEST needs HELD_OUT=file"),
+        ("DATA= HELD_OUT=h EPOCHS=2", "HELD_OUT EPOCHS needs DATA=file"),
+        ("DATA=d EPOCHS=-1", "EPOCHS=-1 is no natural number"),
+        ("DATA=d EPOCHS=abc", "EPOCHS=abc is no natural number"),
+        ("DATA=d STEPS=1.5", "STEPS=1.5 is no natural number"),
+        ("DATA=d HELD_OUT=h PATIENCE=", "PATIENCE= is no natural number"),
+        ("DATA=d SEED=0x1", "SEED=0x1 is no natural number"),
+    ],
+)
+def test_variables_that_make_no_sense(variables: str, words: str, project: Path) -> None:
+    command = ["make", "-s", "-C", str(project), "host", *variables.split()]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2 and done.stdout == "", done.stdout
+    [line] = done.stderr.splitlines()
+    assert line.endswith(f"*** {words}.  Stop."), line
+
+
+def test_patience_without_an_evaluation(project: Path) -> None:
+    """Fault: epochs counted against it that nothing was evaluated after."""
+    task = load_task(project / "model")
+    train = Examples.read(project.parent / "train.bin", task.layout)
+    assert len(fit(task, train, None, How(epochs=3, patience=1)).epochs) == 3
+
+
 def test_interrupted_and_elsewhere(project: Path) -> None:
     """In the middle of an epoch, in memory full of NaNs, on the emulated cluster: the same bits."""
     make(project, "host", "EPOCHS=2", "SAVE=../whole")
@@ -171,7 +199,7 @@ def test_what_is_no_data_for_this_network(project: Path) -> None:
 
 
 def test_a_schedule_of_rates_and_momenta(project: Path, tmp_path: Path) -> None:
-    """It covers as many updates as it was deployed for."""
+    """It covers as many updates as it was deployed for; more are refused before the first of them."""
     net = NET.replace("Adam(model.parameters(), lr=0.05)", "SGD(model.parameters(), lr=0.1, momentum=0.9)")
     net += "scheduler = torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.5, total_steps=30)\n"
     (tmp_path / "net.py").write_text(net)
@@ -179,11 +207,14 @@ def test_a_schedule_of_rates_and_momenta(project: Path, tmp_path: Path) -> None:
         (tmp_path / name).write_bytes((project.parent / name).read_bytes())
     run("--model", tmp_path / "net.py", "--cores", 8, "--l1", "64k", "--steps", 11, "--out", tmp_path / "p")
     wanted = reference(tmp_path / "p", How(1)).epochs[0]
-    said = make(tmp_path / "p", "host", "HELD_OUT=../test.bin", "EPOCHS=2")
-    line, fault = said.splitlines()
+    fault = make(tmp_path / "p", "host", "HELD_OUT=../test.bin", "EPOCHS=2")
+    said = make(tmp_path / "p", "host", "HELD_OUT=../test.bin", "EPOCHS=2", "STEPS=11", "SAVE=../learned")
+    assert (tmp_path / "learned").exists()
+    line, _ = said.splitlines()
     loss = float(LINE.findall(line)[0][1])
     assert loss == pytest.approx(wanted.loss, abs=2e-5)
-    assert fault == "FAULT: learning: the schedule of learning rates has come to its end"
+    words = "the schedule of learning rates ends before the training: deploy with --steps N for all of its steps"
+    assert fault == f"FAULT: learning: {words}\n"
 
 
 def test_metrics_of_ones_own(project: Path, tmp_path: Path) -> None:

@@ -263,3 +263,53 @@ def test_from_python(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot write"):
         made.write_examples([(x[0], 1)] * 9, tmp_path / "absent" / "out.bin")
     assert {p.name for p in tmp_path.iterdir()} == {"out.bin"}
+
+
+# ---- epochs
+
+EPOCHS = """\
+#include "tl_fit.h"
+static int now;
+static float train(float rate, float momentum) { (void)rate, (void)momentum, now++; return 1.0f; }
+static int steps(void) { return now; }
+static int nothing(const tl_examples *from, uint32_t at, void *data, uint32_t bytes)
+{
+    (void)from, (void)at, (void)data, (void)bytes;
+    return 0;
+}
+int learned(uint32_t epochs, uint32_t most, uint32_t patience, uint32_t updates, int *fault)
+{
+    static const float rates[9];
+    const tl_sample sample = {.examples = 2};
+    const tl_network net = {.sample = &sample, .train = train, .steps = steps, .accumulate = 3};
+    const tl_examples data = {.read = nothing, .count = 11};
+    const tl_fit how = {.train = &data, .epochs = epochs, .steps = most, .patience = patience,
+                        .rates = updates ? rates : 0, .updates = updates};
+    now = 0;
+    *fault = tl_fit_network(&net, &how);
+    return now;
+}
+"""
+
+
+@pytest.mark.compiler
+def test_how_long_it_learns(tmp_path: Path) -> None:
+    """Five samples an epoch, three to an update: patience counts evaluations alone; a schedule lasts or is refused."""
+    (tmp_path / "epochs.c").write_text(EPOCHS)
+    sources = [tmp_path / "epochs.c", *(ROOT / "c_lib" / "kernels" / f"{n}.c" for n in ("fit", "shuffle", "examples"))]
+    out, include = tmp_path / "epochs.so", f"-I{ROOT / 'c_lib' / 'include'}"
+    flags = ["-std=gnu99", "-O1", "-shared", "-fPIC", include]
+    subprocess.run(["gcc", *flags, *map(str, sources), "-o", str(out)], check=True)
+    library, fault = ctypes.CDLL(str(out)), ctypes.c_int()
+
+    def learned(*how: int) -> tuple[int, int]:
+        return library.learned(*map(ctypes.c_uint32, how), ctypes.byref(fault)), fault.value
+
+    schedule_is_short = 9  # TL_DATA_RATES
+    assert learned(4, 0, 1, 0) == (20, 0)
+    assert learned(3, 0, 0, 5) == (15, 0)
+    assert learned(3, 0, 0, 4) == (0, schedule_is_short)
+    assert learned(3, 12, 0, 4) == (12, 0)
+    assert learned(3, 13, 0, 4) == (0, schedule_is_short)
+    assert learned(2**32 - 1, 0, 0, 4) == (0, schedule_is_short)
+    assert learned(0, 0, 0, 1) == (0, 0)
