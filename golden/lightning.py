@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import itertools
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -82,7 +83,7 @@ def has_own_step(module: nn.Module) -> bool:
 
 
 def understood(own: nn.Module, sample: Sample) -> tuple[nn.Module, StepLoss]:
-    """The network and the loss that a module's training_step is made of. It is run once or twice, without a trace."""
+    """The network and the loss that a module's training_step is made of. It is run a few times, without a trace."""
     first: Exception | None = None
     for flat in (False, True):
         try:
@@ -94,32 +95,68 @@ def understood(own: nn.Module, sample: Sample) -> tuple[nn.Module, StepLoss]:
 
 
 def taken_apart(own: nn.Module, sample: Sample, flat: bool) -> tuple[nn.Module, StepLoss]:
-    """The module or a part of it is the network if it is called once, with the inputs, which nothing else reads."""
+    """The module or a part of it is the network if it is called once, with the inputs, and only loss comes after it."""
     inputs, target = sample
     blanks = pytree.tree_map(lambda t: Blank(tuple(t.shape), t.dtype), inputs)
     start = Snapshot(own)
-    calls: dict[str, list[tuple[tuple[Any, ...], Any]]] = {}
+    calls: list[Call] = []
+    clock = itertools.count()
     with start.undone(), contextlib.ExitStack() as stack:
-        for name, part in (("", own), *own.named_children()):
-            seen = calls.setdefault(name, [])
-            stack.enter_context(forward_of(part, spy(part.forward, seen)))
+        for name, part in own.named_modules():
+            stack.enter_context(forward_of(part, spy(name, part.forward, calls, clock)))
         value = step_value(own, batch_of(inputs, target, flat))
-    for name, seen in calls.items():
-        if len(seen) == 1 and same(seen[0][0], inputs):
-            loss = StepLoss(own, name, blanks, flat)
-            with start.undone(), contextlib.suppress(Exception):
-                if torch.allclose(loss(seen[0][1], target), value, rtol=1e-5, atol=0.0):
-                    return (Stepped(own, name) if name else own), loss
+    for name in ("", *(name for name, _ in own.named_children())):
+        if not is_network(name, own, calls, inputs):
+            continue
+        network, loss = Stepped(own, name) if name else own, StepLoss(own, name, blanks, flat)
+        with start.undone(), torch.enable_grad(), contextlib.suppress(Exception):
+            output = network(*inputs)
+            if torch.allclose(loss(output, target), value, rtol=1e-5, atol=0.0) and not trains_besides(
+                own.get_submodule(name), own, loss(pytree.tree_map_only(torch.Tensor, torch.detach, output), target)
+            ):
+                return network, loss
     return Stepped(own, None), StepLoss(own, None, blanks, flat)
 
 
-def spy(forward: Callable[..., Any], seen: list[tuple[tuple[Any, ...], Any]]) -> Callable[..., Any]:
+@dataclass(frozen=True)
+class Call:
+    """Of the module or of anything in it, during a step."""
+
+    name: str
+    began: int
+    ended: int
+    args: tuple[Any, ...] | None  # None: not the first parameters in their order
+
+
+def spy(name: str, forward: Callable[..., Any], calls: list[Call], clock: Iterator[int]) -> Callable[..., Any]:
     def watched(*args: Any, **options: Any) -> Any:
+        began = next(clock)
         output = forward(*args, **options)
-        seen.append(((*args, *options.values()), output))
+        bound = inspect.signature(forward).bind(*args, **options)
+        calls.append(Call(name, began, next(clock), None if bound.kwargs else bound.args))
         return output
 
     return watched
+
+
+def is_network(name: str, own: nn.Module, calls: list[Call], inputs: tuple[Any, ...]) -> bool:
+    """Whether the part is called once, with the inputs, not as a piece of the module's own forward, and no layer is
+    called after it: then it is a backbone, whose head that is."""
+    mine = [call for call in calls if call.name == name]
+    if len(mine) != 1 or mine[0].args is None or not same(mine[0].args, inputs):
+        return False
+    within = any(not c.name and c.began < mine[0].began < c.ended for c in calls)
+    later = (own.get_submodule(c.name) for c in calls if c.began > mine[0].ended)
+    return not within and not any(True for layer in later for _ in layer.parameters())
+
+
+def trains_besides(part: nn.Module, own: nn.Module, value: torch.Tensor) -> bool:
+    """Whether a loss of the part's detached output trains parameters of others: those are layers without a module."""
+    inside = {id(p) for p in part.parameters()}
+    others = [p for p in own.parameters() if p.requires_grad and id(p) not in inside]
+    if not others or not value.requires_grad:
+        return False
+    return any(g is not None for g in torch.autograd.grad(value, others, allow_unused=True))
 
 
 def same(args: tuple[Any, ...], inputs: tuple[Any, ...]) -> bool:
