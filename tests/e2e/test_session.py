@@ -240,7 +240,8 @@ def test_what_has_decided_cannot_be_replaced(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("weighted", [False, True])
 def test_a_label_that_is_no_class_is_no_silent_loss(weighted: bool, tmp_path: Path) -> None:
-    """Of a whole batch the loss is NaN; what is learned comes from the other labels. Ignored ones are still ignored."""
+    """It is refused here; a firmware's loss of a whole batch is NaN, and what is learned comes from the other labels.
+    Ignored ones are still ignored."""
     torch.manual_seed(5)
     model = nn.Conv1d(2, 3, 1)
     rule = nn.CrossEntropyLoss(weight=torch.tensor([0.5, 1.0, 2.0]) if weighted else None)
@@ -248,6 +249,12 @@ def test_a_label_that_is_no_class_is_no_silent_loss(weighted: bool, tmp_path: Pa
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     made = deploy(model, x, y, loss=rule, optimizer=optimizer, cores=2, l1="64k", steps=1, out=tmp_path / "p")
     before = made.state_dict()
+    for call in (made.step, made.session.evaluate):
+        with pytest.raises(UsageError, match=r"class index 7 in target 'target' is out of range: .* 3 classes, 0 to 2"):
+            call(x, torch.tensor([[0, 1, 7, -100, 9]]))
+    assert made.session.steps == 0
+    label = next(a for a in made.session.interface["arguments"] if a["role"] == "target")
+    classes = label.pop("classes")  # as older projects are
     for wrong in (3, 7, -1, -3, 10**6):
         made.reset()
         assert torch.tensor(made.step(x, torch.full((1, 5), wrong))).isnan()
@@ -258,5 +265,6 @@ def test_a_label_that_is_no_class_is_no_silent_loss(weighted: bool, tmp_path: Pa
         after = made.state_dict()
         assert all(v.isfinite().all() and not torch.equal(v, before[n]) for n, v in after.items())
     made.reset()
+    label["classes"] = classes
     y[0, 2] = -100
     assert made.step(x, y) == pytest.approx(rule(model(x), y).item(), rel=1e-5)

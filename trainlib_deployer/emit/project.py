@@ -13,7 +13,7 @@ from golden.sketch import Key, Sketch
 from trainlib_deployer.advice.what_if import WhatIf
 from trainlib_deployer.emit.addresses import Addresses
 from trainlib_deployer.emit.files import CALLING, templates
-from trainlib_deployer.emit.fit import evaluation_context, fit_context
+from trainlib_deployer.emit.fit import classes_of, evaluation_context, fit_context, labels
 from trainlib_deployer.emit.initial import (
     REFERENCE,
     SKETCH,
@@ -299,11 +299,12 @@ class Project:
     def interface(self) -> dict[str, Any]:
         """What a caller of net.h gives and gets, for plan.json."""
         tensors = self.plan.program
-        given = [(t.name, t.role.value, t) for t in self.given]
+        named = [({"name": t.name, "role": t.role.value}, t) for t in self.given]
+        given = [{**name, **shaped(t), **labels(self.user, t, classes_of(tensors))} for name, t in named]
         got = [(name, tensors.tensors[tensor]) for name, tensor in tensors.outputs]
         functions = [f"net_{o['name']}" for o in self.outputs]
         return {
-            "arguments": [{"name": n, "role": role, **shaped(t)} for n, role, t in given],
+            "arguments": given,
             "outputs": [{"name": n, "function": f, **shaped(t)} for f, (n, t) in zip(functions, got, strict=True)],
             "learning_rate": self.learning_rate if tensors.trains else None,
             "rates": list(self.user.schedule.rates),

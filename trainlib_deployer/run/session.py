@@ -25,6 +25,7 @@ from trainlib_deployer.run.make import make
 from trainlib_deployer.state.dumps import read_dump
 from trainlib_deployer.state.image import Values, decode, encode, image_bytes
 from trainlib_deployer.state.trained import Known, State, module_state, optimizer_state, values_of
+from trainlib_deployer.user.trial import check_labels
 
 Array = np.ndarray[Any, Any]
 LIBRARY = "build/lib/net.so"
@@ -175,6 +176,8 @@ def checked(argument: Mapping[str, Any], value: Any) -> Array:
     cast = np.ascontiguousarray(array, wanted)
     if wanted.kind != "f" and not np.array_equal(cast, array):
         raise UsageError(f"{what} has values that do not fit {wanted.name}")
+    if argument.get("classes"):  # none in older projects
+        check_labels(torch.from_numpy(cast), argument["classes"], argument["ignored"], what)
     return cast
 
 

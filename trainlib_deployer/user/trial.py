@@ -158,13 +158,17 @@ def check_classes(loss: nn.CrossEntropyLoss, output: Any, target: Any, what: str
     if output.dim() == 0 or target.numel() == 0:
         return
     classes = output.shape[1 if output.dim() > 1 else 0]
-    used = target[target != loss.ignore_index]
+    check_labels(target, classes, loss.ignore_index, what, f"output is {describe(output)}, target {describe(target)}")
+
+
+def check_labels(target: torch.Tensor, classes: int, ignored: int, what: str, remedy: str = "") -> None:
+    used = target[target != ignored]
     outside = used[(used < 0) | (used >= classes)]
     if outside.numel():
         raise UsageError(
             f"class index {int(outside[0])} in {what} is out of range: the model's output has {classes} classes, "
             f"0 to {classes - 1}",
-            remedy=f"output is {describe(output)}, target {describe(target)}",
+            remedy=remedy,
         )
 
 
