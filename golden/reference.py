@@ -128,7 +128,8 @@ def training(
             if p.grad is not None and p.numel():
                 record[step, "gradient", name] = array(p.grad)
         if last:
-            update(task, parameters, optimizer, scheduler, loss.item())
+            more = step + task.accumulate < steps  # a scheduler may end with the last update
+            update(task, parameters, optimizer, scheduler if more else None, loss.item())
         record_state(record, step, module, optimizer, before, by_value=dtype is torch.float64 and not noise)
 
 

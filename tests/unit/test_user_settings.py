@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
+from golden import reference
+from golden.task import Task
 from tests.unit.user_file import GOOD, HEAD, MODEL, mistake, same, user
 from trainlib_deployer.errors import Unsupported
 from trainlib_deployer.user.samples import classes_of
@@ -77,6 +80,34 @@ def test_schedulers_that_are_unsupported(tmp_path: Path, made: str) -> None:
     made_over = f"first, *rest = model.parameters()\noptimizer = torch.optim.SGD({groups}, lr=0.1)\n"
     with pytest.raises(Unsupported, match=SCHEDULES[made]):
         user(tmp_path, GOOD + made_over + f"scheduler = torch.optim.lr_scheduler.{made}\n")
+
+
+ENDS = {
+    "OneCycleLR(optimizer, 0.1, total_steps=3)": ("ends after 3 updates, 4 are asked for", "--steps 3, or "),
+    "LambdaLR(optimizer, lambda e: [3, 2, 1][e])": ("fails after 3 updates: IndexError", "--steps"),
+}
+
+
+@pytest.mark.parametrize("made", ENDS)
+def test_a_schedule_that_ends_before_the_last_update(tmp_path: Path, made: str) -> None:
+    optimizer = "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+    text = f"{GOOD}{optimizer}scheduler = torch.optim.lr_scheduler.{made}\n"
+    found = mistake(tmp_path, text, steps=4)
+    assert found.message.startswith(f"the scheduler {ENDS[made][0]}") and ENDS[made][1] in found.remedy, found.render()
+    assert len(user(tmp_path, text, steps=3).schedule.rates) == 3
+
+
+def test_the_reference_asks_for_no_settings_after_the_last() -> None:
+    model = torch.nn.Linear(3, 2)
+    x, y = torch.randn(4, 3), torch.randn(4, 2)
+    groups = [({"lr": 0.1}, [n for n, _ in model.named_parameters()])]
+    task = Task(model, torch.nn.MSELoss(), [((x,), y)], "SGD", groups, accumulate=2, scheduler=ended)
+    record = reference.run(task, 6, torch.float32)
+    assert (5, "parameter", "weight") in record
+
+
+def ended(optimizer: torch.optim.Optimizer) -> Any:
+    return torch.optim.lr_scheduler.LambdaLR(optimizer, lambda e: [3, 2, 1][e])
 
 
 # ---- --input and --weights
@@ -327,12 +358,24 @@ def test_data_without_an_example(tmp_path: Path) -> None:
             "[(torch.randn(3, 6, 5), 1), (torch.randn(3, 6, 7), 2), (torch.randn(3, 6, 5), 2)]",
             ["differ in shape within a batch"],
         ),
+        (
+            "[{'input_ids': torch.zeros(3, 5), 'labels': torch.zeros(3), 'mask': torch.zeros(3, 5)}]",
+            ["must be a pair", 'data = [((b["input_ids"], b["mask"]), b["labels"]) for b in loader]'],
+        ),
         ("[(1 / 0, 1) for _ in 'ab']", ["ZeroDivisionError"]),
     ],
 )
 def test_wrong_data(tmp_path: Path, data: str, phrases: list[str]) -> None:
     rendered = mistake(tmp_path, f"{GOOD}data = {data}\n").render()
     assert all(p in rendered for p in phrases), rendered
+
+
+def test_a_loader_that_is_a_list(tmp_path: Path) -> None:
+    """Of pairs; what else is called so is nothing."""
+    pairs = "train_loader = [(torch.randn(2, 3, 6, 5), torch.tensor([k, 3])) for k in range(4)]\n"
+    got = user(tmp_path, f"{HEAD}{MODEL}loader = ['a', 'b']\n{pairs}", steps=3)
+    assert [s[1].tolist() for s in got.samples] == [[0, 3], [1, 3], [2, 3]]
+    assert "data: 'train_loader' of net.py" in got.notes
 
 
 def test_dataset_that_raises(tmp_path: Path) -> None:

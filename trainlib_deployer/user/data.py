@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,8 @@ from torch.utils.data import DataLoader, default_collate, default_convert
 
 from trainlib_deployer.errors import UsageError
 from trainlib_deployer.user.samples import Sample, checked, describe, example_inputs, signature
+
+TARGETS = ("labels", "label", "targets", "target", "y")
 
 
 @dataclass(frozen=True)
@@ -95,13 +98,24 @@ def items_of(data: Any) -> Iterator[Any]:
 def sample_of(item: Any, index: int, convert: bool = True) -> Sample:
     if not isinstance(item, tuple | list) or len(item) != 2:
         what = f"{len(item)} values" if isinstance(item, tuple | list) else describe(item)
-        raise UsageError(f"sample {index} of data is {what}; it must be a pair (input, target)")
+        remedy = from_keys(item) if isinstance(item, Mapping) else ""
+        raise UsageError(f"sample {index} of data is {what}; it must be a pair (input, target)", remedy=remedy)
     inputs = tuple(item[0]) if isinstance(item[0], tuple | list) else (item[0],)
     for leaf in pytree.tree_leaves((inputs, item[1])):
         if not isinstance(leaf, torch.Tensor | int | float) and type(leaf).__module__ != "numpy":
             remedy = "give the dataset a transform to tensors"
             raise UsageError(f"sample {index} of data holds {describe(leaf)}, not a tensor", remedy=remedy)
     return (tuple(default_convert(inputs)), default_convert(item[1])) if convert else (inputs, item[1])  # type: ignore[no-untyped-call]
+
+
+def from_keys(item: Mapping[str, Any]) -> str:
+    """How to make pairs of items like it, as Hugging Face's are: a label is the target, else the last."""
+    if len(item) < 2 or not all(isinstance(key, str) for key in item):
+        return ""
+    target = next((key for key in TARGETS if key in item), list(item)[-1])
+    inputs = [f"b[{json.dumps(key)}]" for key in item if key != target]
+    given = inputs[0] if len(inputs) == 1 else f"({', '.join(inputs)})"
+    return f"data = [({given}, b[{json.dumps(target)}]) for b in loader]  # inputs in forward's order"
 
 
 def check_same_shapes(pairs: Sequence[Sample]) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.utils import _pytree as pytree
 from torch.utils.data import DataLoader
 
 from golden.script import DATA, LOSSES, found_loss
@@ -135,7 +136,15 @@ def found_data(names: dict[str, Any]) -> tuple[str, Any]:
     """What a file's data is called, and the data."""
     if names.get("data") is not None:
         return "data", names["data"]
-    return next(((n, names[n]) for n in DATA if isinstance(names.get(n), DataLoader)), ("data", None))
+    return next(
+        ((n, names[n]) for n in DATA if isinstance(names.get(n), DataLoader) or pairs(names.get(n))), ("data", None)
+    )
+
+
+def pairs(given: Any) -> bool:
+    """Whether it is a list as `data` may be one: other lists may bear these names, too."""
+    first = given[0] if isinstance(given, list) and given else None
+    return isinstance(first, tuple | list) and len(first) == 2 and any(map(torch.is_tensor, pytree.tree_leaves(first)))
 
 
 def split_spec(spec: str) -> tuple[Path, str | None]:

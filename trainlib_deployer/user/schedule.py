@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
+from torch.optim.lr_scheduler import LRScheduler, OneCycleLR, ReduceLROnPlateau
 
 from golden import optimizers
 from trainlib_deployer.errors import Unsupported, UsageError
@@ -26,16 +26,18 @@ def read_schedule(given: Any, over: Any, spec: OptimizerSpec, updates: int) -> S
         return Schedule()
     optimizer, scheduler = scheduled(given, over, spec)
     if isinstance(scheduler, ReduceLROnPlateau):
-        return Schedule(plateau=read_plateau(scheduler, spec))
+        with user_code("the scheduler fails"):
+            return Schedule(plateau=read_plateau(scheduler, spec))
+    check_length(scheduler, updates)
     rates, momenta = [], []
     fixed = other_settings(optimizer)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for _ in range(updates):
+        for update in range(updates):
+            if update:
+                one_update(optimizer, scheduler, update)
             rates.append([float(g["lr"]) for g in optimizer.param_groups])
             momenta.append([momentum_of(g) for g in optimizer.param_groups])
-            optimizer.step()
-            scheduler.step()
             if other_settings(optimizer) != fixed:
                 raise Unsupported(
                     f"{type(scheduler).__name__} changes more than the learning rate and the momentum",
@@ -50,6 +52,29 @@ def read_schedule(given: Any, over: Any, spec: OptimizerSpec, updates: int) -> S
     if any(len(set(row)) > 1 for row in momenta):
         raise Unsupported(f"{type(scheduler).__name__} gives the groups different momenta", remedy=NOT_CYCLED)
     return Schedule(tuple(row[0] for row in rates), tuple(row[0] for row in momenta))
+
+
+def check_length(scheduler: LRScheduler, updates: int) -> None:
+    """PyTorch says only that it was tried to step once more."""
+    left = scheduler.total_steps - scheduler.last_epoch if isinstance(scheduler, OneCycleLR) else updates
+    if left < updates:
+        longer = f"OneCycleLR(..., total_steps={scheduler.last_epoch + updates})"
+        raise UsageError(
+            f"the scheduler ends after {plural(left)}, {updates} are asked for",
+            remedy=f"--steps {left}, or {longer}" if left > 0 else longer,
+        )
+
+
+def plural(updates: int) -> str:
+    return f"{updates} update{'s' * (updates != 1)}"
+
+
+def one_update(optimizer: torch.optim.Optimizer, scheduler: LRScheduler, done: int) -> None:
+    """To the settings of the next; after the last there are none to ask for."""
+    with user_code("the optimizer fails without gradients"):
+        optimizer.step()
+    with user_code(f"the scheduler fails after {plural(done)}", remedy=f"{done + 1} or more are asked for (--steps)"):
+        scheduler.step()
 
 
 def sentence(schedule: Schedule) -> str:
