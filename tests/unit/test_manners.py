@@ -124,6 +124,7 @@ def test_options_of_pyproject(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> 
 
 WRONG_TABLES = {
     "coers = 3": "did you mean cores?",
+    "samples = 0": "pyproject.toml: samples = 0",
     "cores = [3]": "is not what --cores takes",
     "steps = 'many'": "'many' is not a valid integer",
     "weights-allow-missing = 'fc'": "is not what --weights-allow-missing takes",

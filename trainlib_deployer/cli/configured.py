@@ -71,6 +71,11 @@ def named(command: click.Command, table: Mapping[str, Any], path: Path, folder: 
         option = known[key]
         if (option.multiple if isinstance(option, click.Option) else False) != isinstance(value, list):
             raise UsageError(f"{path}: {key} = {value!r} is not what --{key} takes")
+        for one in value if isinstance(value, list) else [value]:
+            try:
+                option.type.convert(one, option, None)
+            except click.BadParameter as err:
+                raise UsageError(f"{path}: {key} = {one!r}: {err.message}") from err
         found[str(option.name)] = beside(path, value, folder) if key in PATHS and value != "-" else value
     return found
 
