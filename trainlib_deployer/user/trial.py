@@ -79,7 +79,7 @@ class Trial:
             return True
         order = [*range(1, count, 2), *range(0, count, 2)]
         mixed = pytree.tree_map(lambda t: t[order] if isinstance(t, torch.Tensor) else t, inputs)
-        with self.start.undone(), torch.no_grad(), quiet():
+        with kept_modes(self.module), self.start.undone(), torch.no_grad(), quiet():
             self.module.eval()
             try:
                 once, again, other = (leaves(self.module(*sampling.cloned(x))) for x in (inputs, inputs, mixed))
@@ -221,3 +221,14 @@ def explained(words: str) -> tuple[str, str]:
     if missing:
         return f"PyTorch has no gradient for '{missing[1]}'", f"give it what needs none: {missing[1]}(x.detach(), ...)"
     return words.strip().partition("\n")[0], ""
+
+
+@contextlib.contextmanager
+def kept_modes(module: nn.Module) -> Iterator[None]:
+    """The start of an inference is in eval mode; the user's module need not be."""
+    modes = [(m, m.training) for m in module.modules()]
+    try:
+        yield
+    finally:
+        for m, training in modes:
+            m.training = training
