@@ -8,15 +8,13 @@ The figures of machine/pulp_open.py for loops come from here. PULP-SDK's configs
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 
-from benchmarks.bench_rows import CORES, MAIN, MAKEFILE
+from benchmarks.bench_rows import CORES, MAIN, MAKEFILE, counted
 from trainlib_deployer.emit.library import copy_library
 from trainlib_deployer.emit.loops import LoopLibrary
 from trainlib_deployer.machine.pulp_open import PULP_OPEN
@@ -145,15 +143,7 @@ def write(folder: Path, chosen: list[Case]) -> None:
 def main() -> None:
     words = sys.argv[1:]
     chosen = [c for c in cases() if not words or any(w in c.title for w in words)]
-    with tempfile.TemporaryDirectory() as scratch:
-        folder = Path(scratch, "loops")
-        folder.mkdir()
-        write(folder, chosen)
-        command = ["make", "-s", "-C", str(folder), "clean", "all", "run"]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-    found = re.findall(r"^= (\d+) (\d+) (\d+) (\d+) (\d+)", done.stdout, re.MULTILINE)
-    if len(found) != len(chosen):
-        sys.exit(done.stdout[-3000:] + done.stderr[-3000:])
+    found = counted(write, chosen)
     print("| loop | cycles | forecast | instructions | load stalls | fetch stalls |")
     print("|---|---|---|---|---|---|")
     for at, cycles, *counts in found:

@@ -12,10 +12,11 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
+from typing import TypeVar
 
 from benchmarks.row_cases import CASES, Case
 from trainlib_deployer.emit.library import copy_library
@@ -23,6 +24,7 @@ from trainlib_deployer.kernels.row import Row
 from trainlib_deployer.kernels.table import rows_for
 from trainlib_deployer.program.call import Operand
 
+T = TypeVar("T")
 CORES = 8
 MAKEFILE = """APP := bench
 APP_SRCS := main.c $(sort $(wildcard kernels/*.c))
@@ -116,10 +118,10 @@ def write(folder: Path, chosen: list[Timed]) -> None:
     (folder / "Makefile").write_text(MAKEFILE)
 
 
-def main() -> None:
-    chosen = list(timed(sys.argv[1:]))
+def counted(write: Callable[[Path, list[T]], None], chosen: list[T]) -> list[tuple[str, ...]]:
+    """Of a program that prints each case's number and counters."""
     with tempfile.TemporaryDirectory() as scratch:
-        folder = Path(scratch, "rows")
+        folder = Path(scratch, "bench")
         folder.mkdir()
         write(folder, chosen)
         command = ["make", "-s", "-C", str(folder), "clean", "all", "run"]
@@ -127,6 +129,12 @@ def main() -> None:
     found = re.findall(r"^= (\d+) (\d+) (\d+) (\d+) (\d+)", done.stdout, re.MULTILINE)
     if len(found) != len(chosen):
         sys.exit(done.stdout[-3000:] + done.stderr[-3000:])
+    return found
+
+
+def main() -> None:
+    chosen = list(timed(sys.argv[1:]))
+    found = counted(write, chosen)
     print("| case | row | cycles | instructions | load stalls | fetch stalls | multiply-adds a cycle |")
     print("|---|---|---|---|---|---|---|")
     for at, *counts in found:
