@@ -27,6 +27,7 @@ from trainlib_deployer.notebook.picture import memory_map
 from trainlib_deployer.options import ARITHMETICS, SAVED, Options, check_inference
 from trainlib_deployer.pipeline import deploy_user_model
 from trainlib_deployer.plan.plan import Plan
+from trainlib_deployer.report.folder import note_verdict
 from trainlib_deployer.run.session import Session
 from trainlib_deployer.state.trained import State
 from trainlib_deployer.user.assemble import Inference, Parts, assemble
@@ -55,8 +56,11 @@ class Deployment:
     task: Task | None = field(default=None, repr=False)  # the model as it was, for the reference
 
     def verify(self, on: str = "host", steps: int | None = None, cores: int | None = None) -> Verification:
-        """Run the project and hold every tensor against PyTorch; look at `.passed`, or call `.raise_if_failed()`."""
-        return verify(self.folder, on=on, steps=steps, cores=cores, task=self.task)
+        """Run the project and hold every tensor against PyTorch; look at `.passed`, or call `.raise_if_failed()`. The
+        report has the verdict, too."""
+        result = verify(self.folder, on=on, steps=steps, cores=cores, task=self.task)
+        note_verdict(self.folder, result.as_json())
+        return result
 
     def __repr__(self) -> str:
         return f"Deployment({self.folder}: {self.plan!r})"

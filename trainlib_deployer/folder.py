@@ -21,6 +21,7 @@ FOR_PEOPLE = ("README.md", "report.html", "golden")  # no run needs them
 TOOL = "trainlib-deploy"
 AGAIN = "deploy the model again"
 PLAN = "plan.json"
+WRITER = ("PytorchStreamWriter", "iostream error", "inline_container.cc")  # in what PyTorch says of a full disk
 
 
 def default_folder(name: str, inference: bool) -> Path:
@@ -165,7 +166,17 @@ def note_written(folder: Path, names: Iterable[str]) -> None:
     """These files of a folder are as we wrote them, from now on."""
     known = manifest(folder) if (folder / MANIFEST).is_file() else {}
     known |= {name: digest_of(folder / name) if (folder / name).is_file() else "" for name in names}
-    (folder / MANIFEST).write_text("".join(f"{n}\t{digest}\n" for n, digest in sorted(known.items())))
+    write_whole(folder / MANIFEST, "".join(f"{n}\t{digest}\n" for n, digest in sorted(known.items())))
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Over what is there, which stays if there is no room for all of it."""
+    fresh = path.with_name(f".{path.name}.new")
+    try:
+        fresh.write_text(text, encoding="utf-8")
+        fresh.replace(path)
+    finally:
+        fresh.unlink(missing_ok=True)
 
 
 def digest_of(path: Path) -> str:
@@ -263,5 +274,5 @@ def write_fault(err: Exception) -> str:
     """Why a file could not be written, in the system's words; "" if it is something else. PyTorch does not tell."""
     if isinstance(err, OSError):
         return err.strerror or str(err)
-    streams = isinstance(err, RuntimeError) and any(w in str(err) for w in ("PytorchStreamWriter", "iostream error"))
+    streams = isinstance(err, RuntimeError) and any(w in str(err) for w in WRITER)
     return "no space left, or no permission" if streams else ""

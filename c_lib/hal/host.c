@@ -2,6 +2,7 @@
 #if !defined(TL_HAL_PULP) && !defined(TL_HAL_RV32) && !defined(TL_HAL_CORTEXM)
 #define _GNU_SOURCE
 #include "tl_hal.h"
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -117,10 +118,18 @@ void tl_file_close(int file)
 
 static FILE *record;
 
+static void check_record(int failed, const char *what)
+{
+    if (failed) {
+        fprintf(stderr, "%s the record: %s\n", what, strerror(errno));
+        exit(3);
+    }
+}
+
 void tl_exit(int code)
 {
     if (record)
-        check(fclose(record), "closing the record");
+        check_record(fclose(record), "closing");
     exit(code);
 }
 
@@ -129,13 +138,13 @@ int tl_record_open(void)
     const char *path = getenv("TL_RECORD");
     if (path && *path) {
         record = fopen(path, "wb");
-        check(!record, "opening the record");
+        check_record(!record, "opening");
     }
     return record != 0;
 }
 
 void tl_record(const void *data, size_t bytes)
 {
-    check(fwrite(data, 1, bytes, record) != bytes, "writing the record");
+    check_record(fwrite(data, 1, bytes, record) != bytes, "writing");
 }
 #endif

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import resource
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +16,9 @@ from click.testing import CliRunner
 from tests.fuzz.damage import deployed
 from trainlib_deployer.cli.main import cli
 from trainlib_deployer.errors import UsageError
-from trainlib_deployer.folder import replaced_folder
+from trainlib_deployer.folder import MANIFEST, foreign_files, replaced_folder
+from trainlib_deployer.report.folder import note_verdict
+from trainlib_deployer.run.make import make, run_program
 from trainlib_deployer.run.session import Session
 
 HEAVISIDE = """\
@@ -91,6 +96,36 @@ def test_a_disk_that_gets_full(error: Any, tmp_path: Path) -> None:
     ):
         raise error
     assert not list(tmp_path.iterdir())
+
+
+@contextlib.contextmanager
+def files_of_at_most(size: int) -> Iterator[None]:
+    """A disk that is full in the middle of a file, for this process and those that it starts."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.parametrize("size", [0, 700, 1280, 9000, 20011])
+def test_pytorch_on_a_disk_that_gets_full(size: int, tmp_path: Path) -> None:
+    """It has other words for each moment."""
+    with files_of_at_most(size), pytest.raises(UsageError, match=r"cannot write .*: "), replaced_folder(tmp_path / "p"):
+        torch.save([torch.ones(2999), torch.ones(2003)], tmp_path / "samples.pt")
+
+
+def test_a_record_and_a_report_on_a_full_disk(project: Path) -> None:
+    """No failed verification, and the project stays what it was."""
+    make(project, "build/host/train", {"TRACE": 1})
+    with pytest.raises(UsageError, match=r"cannot write .*: No space left on device"):
+        run_program([str(project / "build/host/train")], {"TL_RECORD": "/dev/full"}, 60)
+    kept = [project / "report.html", project / MANIFEST]
+    before = [path.read_bytes() for path in kept]
+    with files_of_at_most(4099):
+        note_verdict(project, {"passed": False, "on": "host"})
+    assert [path.read_bytes() for path in kept] == before and not foreign_files(project)
 
 
 @pytest.mark.parametrize("ending", [".pt", ".npz", ".safetensors"])

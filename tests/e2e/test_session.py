@@ -66,6 +66,7 @@ def test_the_bits_of_a_verification(made: tuple[Deployment, Net, list[Any]], tmp
     deployment, _, data = made
     result = deployment.verify()
     result.raise_if_failed()
+    assert "steps on host agree with PyTorch" in (deployment.folder / "report.html").read_text()
     command = ["make", "-s", "-C", str(deployment.folder), "host", "TRACE=0", f"SAVE={tmp_path / 'host'}"]
     subprocess.run(command, check=True, capture_output=True)
     for session in (Session(deployment.folder), Session(deployment.folder, cores=3)):

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from trainlib_deployer.errors import UsageError
-from trainlib_deployer.folder import edited_files, note_written, read_plan
+from trainlib_deployer.folder import edited_files, note_written, read_plan, write_whole
 from trainlib_deployer.report.page import report
 from trainlib_deployer.report.runs import VERDICT, Measured, read_profile, read_verdict
 
@@ -75,6 +75,6 @@ def write_report(folder: Path, page: str) -> None:
 def write(path: Path, page: str) -> None:
     try:
         path.parent.mkdir(exist_ok=True)
-        path.write_text(page, encoding="utf-8")
+        write_whole(path, page)
     except OSError as err:
         raise UsageError(f"cannot write {path}: {err.strerror or err}") from err

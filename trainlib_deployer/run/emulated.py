@@ -11,7 +11,7 @@ from pathlib import Path
 
 from trainlib_deployer.errors import UsageError, VerificationFailed
 from trainlib_deployer.folder import stored_plan
-from trainlib_deployer.run.make import require
+from trainlib_deployer.run.make import demand_room, require
 from trainlib_deployer.run.result import RunResult
 from trainlib_deployer.run.sections import check_sections
 
@@ -69,6 +69,7 @@ def run_make(folder: Path, machine: str, variables: Mapping[str, object]) -> tup
             raise VerificationFailed(f"the emulated program did not end within {TIMEOUT:.0f} s") from stopped
         raise
     if running.returncode:
+        demand_room(folder, notes)
         raise failure(output, notes)
     return output, notes
 

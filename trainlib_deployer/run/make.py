@@ -10,7 +10,15 @@ from pathlib import Path
 
 from trainlib_deployer.errors import ToolMissing, UsageError, VerificationFailed
 
-NO_ROOM = ("No space left on device", "Read-only file system", "Disk quota exceeded", "Permission denied")
+# The last is how a shell's `echo` puts the first.
+NO_ROOM = (
+    "No space left on device",
+    "Read-only file system",
+    "Disk quota exceeded",
+    "File too large",
+    "Permission denied",
+    "I/O error",
+)
 
 
 def require(tool: str, install: str) -> None:
@@ -23,11 +31,17 @@ def make(folder: Path, target: str, variables: Mapping[str, object]) -> None:
     jobs = f"-j{os.cpu_count() or 1}"
     command = ["make", "-s", jobs, "-C", str(folder), target, *(f"{k}={v}" for k, v in variables.items())]
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
-    fault = next((f for f in NO_ROOM if f in done.stderr), None)
-    if done.returncode and fault is not None:
-        raise UsageError(f"cannot write {folder}: {fault}", remedy="a run builds inside of the project")
     if done.returncode:
+        demand_room(folder, done.stderr)
         raise VerificationFailed(f"the generated project does not build:\n{done.stderr.strip() or done.stdout.strip()}")
+
+
+def demand_room(folder: Path, complaint: str) -> None:
+    """What failed because a file could not be written says nothing about the project."""
+    fault = next((f for f in NO_ROOM if f in complaint), None)
+    if fault is not None:
+        remedy = "a run builds inside of the project: it needs room there, and the right to write"
+        raise UsageError(f"cannot write {folder}: {fault}", remedy=remedy)
 
 
 def run_program(command: list[str], environment: Mapping[str, str], seconds: float) -> str:
@@ -45,6 +59,7 @@ def run_program(command: list[str], environment: Mapping[str, str], seconds: flo
     except subprocess.TimeoutExpired as slow:
         raise VerificationFailed(f"the program did not end within {seconds:.0f} s") from slow
     if done.returncode:
+        demand_room(Path(command[0]).parent, done.stderr)
         words = (done.stdout + done.stderr).strip()[-2000:]
         raise VerificationFailed(f"the program ended with code {done.returncode}:\n{words}")
     return done.stdout
