@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -257,7 +258,8 @@ def test_help_does_not_import_torch() -> None:
 @pytest.mark.slow
 def test_ctrl_c(tmp_path: Path) -> None:
     (tmp_path / "net.py").write_text("import sys, time\nprint('here', file=sys.stderr, flush=True)\ntime.sleep(60)\n")
-    tool = process("-m", "trainlib_deployer", "--model", "net.py", cwd=tmp_path)
+    heard = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # shells start what runs in the background deaf to it
+    tool = process("-m", "trainlib_deployer", "--model", "net.py", cwd=tmp_path, preexec_fn=heard)
     assert tool.stderr is not None and "here\n" in iter(tool.stderr.readline, "")
     time.sleep(0.1)
     tool.send_signal(signal.SIGINT)
