@@ -2,6 +2,7 @@
 #ifndef TL_CONV_H
 #define TL_CONV_H
 #include "tl_hal.h"
+#include "tl_half.h"
 
 /* Elements between neighbours along batch, channel and row; columns are contiguous. */
 typedef struct {
@@ -13,7 +14,18 @@ typedef struct {
  * Input row of output row oy and tap ky: oy*stride_h - pad_h + ky*dil_h; outside 0..h-1 it reads as zero. A tile is the
  * same thing with its own extents, pitches and (possibly negative) pads. */
 typedef struct {
-    float *x, *w, *y;
+    union {
+        float *x;
+        const tl_half *x_f16; /* of rows for halves, where it is read; w and y likewise */
+    };
+    union {
+        float *w;
+        const tl_half *w_f16;
+    };
+    union {
+        float *y;
+        const tl_half *y_f16;
+    };
     const float *bias;     /* [groups*co] in fw, [groups*ci] in bw_x (transposed convolution), or NULL */
     int n, groups, ci, co; /* ci, co: per group */
     int h, wd, ho, wo, kh, kw;

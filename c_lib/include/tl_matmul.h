@@ -2,11 +2,20 @@
 #ifndef TL_MATMUL_H
 #define TL_MATMUL_H
 #include "tl_hal.h"
+#include "tl_half.h"
 
 /* c[b][m][n] (+)= init + sum_k a[b][m][k] * bm[b][k][n], every operand with its own element strides; those of extents
  * of one are 0. */
 typedef struct {
-    const float *a, *b, *init; /* init may be NULL */
+    union {
+        const float *a;
+        const tl_half *a_f16; /* of rows for halves; b likewise */
+    };
+    union {
+        const float *b;
+        const tl_half *b_f16;
+    };
+    const float *init; /* may be NULL */
     float *c;
     int batch, m, n, k;
     int a_b, a_m, a_k; /* strides of a: batch, row, column */

@@ -1,22 +1,46 @@
 /* The order of summation that docs/kernels.md prescribes: chains of 64 fused multiply-adds from zero, added up block by
- * block. */
+ * block; of halves, chains of 32 pairs (tl_pair.h). A source is compiled for halves by one that defines REFERENCE_F16. */
 #ifndef SUM_H
 #define SUM_H
+#include "tl_pair.h"
+
+#ifdef REFERENCE_F16
+#define REFERENCE(name) reference_##name##_f16
+#define READ(name) name##_f16
+typedef tl_half element;
+#else
+#define REFERENCE(name) reference_##name
+#define READ(name) name
+typedef float element;
+#endif
 
 typedef struct {
     float total, chain;
     int terms;
+#ifdef REFERENCE_F16
+    element a, b; /* the first ones of a pair */
+#endif
 } sum;
 
-static inline void add(sum *s, float a, float b)
+static inline void add(sum *s, element a, element b)
 {
+#ifdef REFERENCE_F16
+    if (s->terms % 2)
+        s->chain = tl_pair_add(s->chain, tl_pair_of(s->a, a), tl_pair_of(s->b, b));
+    s->a = a, s->b = b;
+#else
     s->chain = __builtin_fmaf(a, b, s->chain);
+#endif
     if (++s->terms % 64 == 0)
         s->total += s->chain, s->chain = 0;
 }
 
 static inline float end(const sum *s)
 {
+#ifdef REFERENCE_F16
+    if (s->terms % 2)
+        return s->total + tl_pair_add(s->chain, s->a, s->b);
+#endif
     return s->total + s->chain;
 }
 #endif

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from trainlib_deployer.formats import DType
 from trainlib_deployer.kernels.row import Row
 from trainlib_deployer.kernels.table import rows_for
 from trainlib_deployer.program.call import Call, Operand
@@ -23,9 +24,11 @@ C_LIB = Path(__file__).parents[2] / "c_lib"
 FLAGS = ["-std=gnu99", "-O2", "-ffp-contract=off", "-fno-math-errno", "-Wall", "-Wextra", "-Werror", "-DTL_PROMISES"]
 CANARY = np.float32(12345.678)
 NAMED = {"INT32_MIN": -(2**31)}  # numbers that C has names for
+FLOATS = {DType.F32: np.float32, DType.F16: np.float16}
 POINTER = ctypes.c_void_p
+POINTED = re.compile(r"\*(\w+)")
 ALL_CORES = range(1, 9)
-Array = npt.NDArray[Any]  # of float32 or int32, four bytes each
+Array = npt.NDArray[Any]  # of float32, int32 or float16
 
 
 def build(folder: Path) -> ctypes.CDLL:
@@ -34,7 +37,8 @@ def build(folder: Path) -> ctypes.CDLL:
     folders = [f"-I{C_LIB / part}" for part in ("include", "ukernels", "reference")]
     machine = ["-mfma"] if " fma " in Path("/proc/cpuinfo").read_text() else []
     compiler = ["gcc", *FLAGS, *machine, "-fPIC", *folders]
-    subprocess.run([*compiler, "-c", *sources, str(C_LIB / "hal/host.c")], check=True, cwd=folder)
+    for source in (*sources, str(C_LIB / "hal/host.c")):  # one by one, as compiler caches want them
+        subprocess.run([*compiler, "-c", source], check=True, cwd=folder)
     target, objects = folder / "kernels.so", sorted(folder.glob("*.o"))
     subprocess.run([*compiler, "-shared", *objects, "-o", target, "-lpthread", "-lm"], check=True)
     return ctypes.CDLL(str(target))
@@ -45,9 +49,18 @@ def struct(header: str, name: str) -> type[ctypes.Structure]:
     """A struct of a header of the library, as ctypes see it."""
     text = re.sub(r"/\*.*?\*/", "", (C_LIB / "include" / header).read_text(), flags=re.DOTALL)
     bodies = {m[2]: m[1] for m in re.finditer(r"typedef struct \{(.*?)\} (\w+);", text, re.DOTALL)}
+    body = re.sub(
+        r"union \{(.*?)\};", lambda m: f"union {'|'.join(POINTED.findall(m[1]))};", bodies[name], flags=re.DOTALL
+    )
     fields: list[tuple[str, Any]] = []
-    for line in (part.strip() for part in bodies[name].split(";")):
+    unions = []
+    for line in (part.strip() for part in body.split(";")):
         if not line:
+            continue
+        if line.startswith("union "):
+            unions.append(line)
+            members = [(member, POINTER) for member in line.removeprefix("union ").split("|")]
+            fields.append((line, type(line, (ctypes.Union,), {"_fields_": members})))
             continue
         c_type, names = re.sub(r"^const ", "", line).split(" ", 1)
         for declared in names.split(","):
@@ -57,7 +70,7 @@ def struct(header: str, name: str) -> type[ctypes.Structure]:
             kind = POINTER if "*" in declared else plain
             assert kind is not None, line
             fields.append((declared.strip(" *"), kind))
-    return type(name, (ctypes.Structure,), {"_fields_": fields})
+    return type(name, (ctypes.Structure,), {"_anonymous_": unions, "_fields_": fields})
 
 
 @dataclass
@@ -77,22 +90,29 @@ class Tensor:
     @property
     def view(self) -> Array:
         return np.lib.stride_tricks.as_strided(
-            self.buffer[self.margin :], self.values.shape, [4 * s for s in self.strides], writeable=True
+            self.buffer[self.margin :], self.values.shape, self.steps, writeable=True
         )
+
+    @property
+    def steps(self) -> list[int]:
+        """Strides in bytes."""
+        return [self.values.itemsize * s for s in self.strides]
 
     @property
     def operand(self) -> Operand:
         address = str(int(self.buffer[self.margin :].ctypes.data))
         return Operand(address, View("", self.values.shape, self.strides))
 
+    def stored_as(self, storage: DType) -> Tensor:
+        """Rounded to the type, and laid out alike."""
+        return Tensor(self.values.astype(FLOATS[storage]), self.strides, self.margin)
+
     def fresh(self) -> Tensor:
         return Tensor(self.values, self.strides, self.margin)
 
     def surroundings_intact(self) -> bool:
         rest = self.buffer.copy()
-        np.lib.stride_tricks.as_strided(rest[self.margin :], self.values.shape, [4 * s for s in self.strides])[...] = (
-            CANARY
-        )
+        np.lib.stride_tricks.as_strided(rest[self.margin :], self.values.shape, self.steps)[...] = CANARY
         return bool((rest == CANARY.astype(rest.dtype)).all())
 
 

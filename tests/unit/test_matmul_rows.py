@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
 
 from tests.unit.kernel_harness import ALL_CORES, Tensor, fitting, random, run, transposed
+from trainlib_deployer.formats import DType
 from trainlib_deployer.kernels.matmul import MATMUL
+from trainlib_deployer.kernels.matmul_f16 import MATMUL_F16
 from trainlib_deployer.ops.matmul import MatMul
 
 EPS = 2.0**-23
@@ -59,32 +62,34 @@ PRODUCTS = [
     Product(2, 3, 4, 1, a=(2, 1, 0), b=(1, 2, 0), extra=1),
     Product(1, 1, 30, 1),
 ]
+REFERENCES = {DType.F32: "reference_matmul", DType.F16: "reference_matmul_f16"}
 MODES = ((True, "init"), (True, "plain"), (False, "broadcast"), (False, "accumulate"))
 
 
-def operands(p: Product, exact: bool, mode: str) -> tuple[MatMul, list[Tensor], Tensor]:
+def operands(p: Product, exact: bool, mode: str, storage: DType = DType.F32) -> tuple[MatMul, list[Tensor], Tensor]:
     shapes = ((p.batch, p.m, p.k), (p.batch, p.k, p.n), (p.batch, p.m, p.n), (p.batch, p.m, p.n))
     a, b, init, c = (random(s, i, exact) for i, s in enumerate(shapes))
-    reads = [transposed(a, p.a, p.extra), transposed(b, p.b, p.extra)]
+    reads = [t.stored_as(storage) for t in (transposed(a, p.a, p.extra), transposed(b, p.b, p.extra))]
     if mode == "broadcast":
         row = transposed(init[:1, :1], (1, 0, 2))
         reads.append(Tensor(np.broadcast_to(row.view, c.shape), (0, 0, row.strides[2])))
     elif mode == "init":
         reads.append(transposed(init, (1, 0, 2)))
-    kind = MatMul(p.batch, p.m, p.n, p.k, len(reads) > 2, mode == "accumulate")
+    kind = MatMul(p.batch, p.m, p.n, p.k, len(reads) > 2, mode == "accumulate", storage=storage)
     return kind, reads, transposed(c, p.c, p.extra)
 
 
+@pytest.mark.parametrize(("storage", "reference"), REFERENCES.items())
 @pytest.mark.parametrize("p", PRODUCTS, ids=str)
-def test_product(lib: ctypes.CDLL, p: Product) -> None:
+def test_product(lib: ctypes.CDLL, p: Product, storage: DType, reference: str) -> None:
     for exact, mode in MODES:
-        kind, reads, write = operands(p, exact, mode)
+        kind, reads, write = operands(p, exact, mode, storage)
         a, b = (t.view.astype(np.float64) for t in reads[:2])
         start = reads[2].view if kind.init else write.view if kind.accumulate else np.zeros(1)
         expected = a @ b + start
         bound = np.zeros(expected.shape) if exact else EPS * (p.k + 2) * (np.abs(a) @ np.abs(b) + np.abs(start))
         first = fitting(kind, reads, write, 1)[0]
-        wanted = run(lib, first, kind, reads, write, 1, "reference_matmul")
+        wanted = run(lib, first, kind, reads, write, 1, reference)
         np.testing.assert_array_less(np.abs(wanted - expected), bound + 1e-300)
         for cores, team in (*((n, 0) for n in ALL_CORES), *TEAMS):
             lean = replace(kind, team=team)
@@ -96,7 +101,7 @@ def test_product(lib: ctypes.CDLL, p: Product) -> None:
 def test_every_row_is_tested() -> None:
     seen = set()
     for p in PRODUCTS:
-        for exact, mode in MODES:
-            kind, reads, write = operands(p, exact, mode)
+        for (exact, mode), storage in itertools.product(MODES, REFERENCES):
+            kind, reads, write = operands(p, exact, mode, storage)
             seen |= {r.symbol for cores in ALL_CORES for r in fitting(kind, reads, write, cores)}
-    assert seen == {r.symbol for r in MATMUL}
+    assert seen == {r.symbol for r in (*MATMUL, *MATMUL_F16)}

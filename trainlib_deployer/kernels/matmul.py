@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from trainlib_deployer.kernels.panels import BLOCK, FLOAT, PANEL, panel_cycles
-from trainlib_deployer.kernels.row import Fields, Grain, Row
+from trainlib_deployer.kernels.row import Fields, Grain, Row, pointer
 from trainlib_deployer.machine.costs import Costs
 from trainlib_deployer.program.call import Operand, strides
 from trainlib_deployer.program.cuts import working
@@ -90,7 +90,8 @@ def fields(kind: MatMul, reads: list[Operand], writes: list[Operand], scratch: s
     p = seen(kind, [o.view for o in reads], [o.view for o in writes])
     pointers = [o.pointer for o in (*reads, *writes)]
     a, b = (pointers[1], pointers[0]) if p.turned else pointers[:2]
-    out: list[tuple[str, str | int]] = [("a", a), ("b", b), ("c", pointers[-1])]
+    out: list[tuple[str, str | int]] = [(pointer("a", kind.storage), a), (pointer("b", kind.storage), b)]
+    out.append(("c", pointers[-1]))
     out += [("batch", kind.batch), ("m", p.m), ("n", p.n), ("k", p.k)]
     out += [*strides("a", "bmk", p.a), *strides("b", "bkn", p.b), *strides("c", "bmn", p.c)]
     if p.init is not None:

@@ -8,6 +8,7 @@ from trainlib_deployer.machine.costs import PanelCosts
 BLOCK = 64  # terms of a sum that are added up on their own: TL_KC of tl_block.h
 FLOAT = DType.F32.size
 PANEL = BLOCK * 4 * FLOAT  # bytes of [BLOCK][4]
+PAIRS_PANEL = BLOCK * 4 * DType.F16.size  # of halves, in pairs of terms
 
 
 def panel_cycles(batch: int, rows: int, columns: int, terms: int, cores: int, costs: PanelCosts) -> float:

@@ -14,6 +14,7 @@ from trainlib_deployer.program.ir import Kind, View
 
 Fields = Sequence[tuple[str, str | int]]
 BLOCKS = "fused chains of 64 terms, added up block by block"
+PAIRS = "chains of 32 sums of two products, added up block by block"  # tl_pair.h
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,11 @@ class Grain:
 
 def no_scratch(_kind: Any, _cores: int) -> int:
     return 0
+
+
+def pointer(name: str, storage: DType) -> str:
+    """The member of a struct that points at an operand of a type."""
+    return name if storage is DType.F32 else f"{name}_{storage.name.lower()}"
 
 
 def unpriced(_kind: Any, _cores: int, _costs: Costs) -> float:
@@ -61,7 +67,7 @@ class Row:
     cycles: Callable[[Any, int, Costs], float] = unpriced  # of the slowest core: kind, cores that work, costs
     split: str = ""  # what the cores share out
     grain: Grain = Grain(0, 0, 0)
-    storage: DType = DType.F32
+    storage: DType = DType.F32  # of the operands that are multiplied
     accumulator: DType = DType.F32
     needs: frozenset[str] = frozenset()  # instruction sets beyond those of every machine
     arithmetic: str = BLOCKS

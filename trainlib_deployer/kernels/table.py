@@ -9,6 +9,7 @@ from trainlib_deployer.kernels.conv import CONV
 from trainlib_deployer.kernels.depthwise import DEPTHWISE
 from trainlib_deployer.kernels.index import INDEX
 from trainlib_deployer.kernels.matmul import MATMUL
+from trainlib_deployer.kernels.matmul_f16 import MATMUL_F16
 from trainlib_deployer.kernels.pool import POOL
 from trainlib_deployer.kernels.recurrent import RECURRENT
 from trainlib_deployer.kernels.row import Row
@@ -16,15 +17,20 @@ from trainlib_deployer.kernels.winograd import WINOGRAD
 from trainlib_deployer.machine.costs import Costs
 from trainlib_deployer.program.ir import Kind, View
 
-ROWS: tuple[Row, ...] = (*MATMUL, *CONV, *WINOGRAD, *DEPTHWISE, *POOL, *RECURRENT, *INDEX)
+ROWS: tuple[Row, ...] = (*MATMUL, *MATMUL_F16, *CONV, *WINOGRAD, *DEPTHWISE, *POOL, *RECURRENT, *INDEX)
 BY_OPERATION: dict[str, tuple[Row, ...]] = {
     name: tuple(r for r in ROWS if r.operation == name) for name in dict.fromkeys(r.operation for r in ROWS)
 }
 
 
 def rows_for(kind: Kind, cores: int) -> list[Row]:
-    """Those that take an operation of this shape; the better ones first."""
-    return [r for r in BY_OPERATION.get(kind.name, ()) if r.takes(kind, cores)]
+    """Those that take an operation of this shape and these operands; the better ones first."""
+    return [r for r in BY_OPERATION.get(kind.name, ()) if r.storage is kind.storage and r.takes(kind, cores)]
+
+
+def carried_out(kind: Kind) -> bool:
+    """Whether there are kernels for an operation with operands of its type: ask with `replace(kind, storage=...)`."""
+    return bool(rows_for(kind, 1))
 
 
 @lru_cache(maxsize=1 << 16)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
+from trainlib_deployer.formats import DType
 from trainlib_deployer.kernels import table
 from trainlib_deployer.kernels.conv import PACKED_ROWS, packed_rows
 from trainlib_deployer.kernels.panels import BLOCK
@@ -39,6 +40,7 @@ class Conv(Cuttable[Cut], Leading, Frugal, Priced):
     team: int = 0  # cores that work, with scratch for each; 0: all
     most_rows: int = PACKED_ROWS  # bw_x: channels whose weights are packed at a time
     winograd: Winograd | None = None  # by this algorithm, or directly
+    storage: DType = DType.F32  # of what is read, but for the bias
 
     @property
     def name(self) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from trainlib_deployer.formats import DType
 from trainlib_deployer.kernels import table
 from trainlib_deployer.kernels.panels import BLOCK
 from trainlib_deployer.machine.costs import Costs
@@ -44,6 +45,7 @@ class MatMul(Cuttable[Cut], Leading, Frugal, Priced):
     init: bool = False
     accumulate: bool = False  # add to what is there already
     team: int = 0  # cores that work, with scratch for each; 0: all
+    storage: DType = DType.F32  # of a and b
 
     name = "matmul"
 

@@ -224,6 +224,11 @@ class Kind(ABC):
         return 16
 
     @property
+    def storage(self) -> DType:
+        """The type of the operands that are multiplied."""
+        return DType.F32
+
+    @property
     def strided(self) -> bool:
         """Its operands may lie in any order."""
         return False

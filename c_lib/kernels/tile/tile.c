@@ -41,8 +41,7 @@ static start start_of(const tl_panel_out *out, int row)
         *to = *from + t[12 + j];                                                                                       \
     }
 
-/* Adds out->tile to the rows and columns of the output that there are. */
-static __attribute__((noinline)) void store(const tl_panel_out *out, int row)
+void tl_tile_store(const tl_panel_out *out, int row)
 {
     const start base = start_of(out, row);
     const float *t = out->tile;
@@ -89,7 +88,7 @@ static inline int end_of(const tl_panel_out *out)
         float *t = out->tile;                                                                                          \
         TL_ROWS(TL_SAVE)                                                                                               \
         if (end == TL_STORE)                                                                                           \
-            store(out, row);                                                                                           \
+            tl_tile_store(out, row);                                                                                   \
     }
 
 /* packed, a literal: b_k is 4. */

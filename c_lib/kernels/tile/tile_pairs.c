@@ -1,0 +1,68 @@
+/* The micro-kernel of halves: 32 multiply-adds for 8 loads, in 16 instructions where the machine has them. */
+#include "tl_tile_pairs.h"
+
+#ifdef TL_XF16AUXVEC
+#include "tl_pairs_xpulp.inc"
+#else
+/* t[4*i + j] = the sum of one block; each pair is widened once. */
+static void multiply(const tl_pair *a, const tl_pair *b, int pairs, float *t)
+{
+    for (int i = 0; i < 16; ++i)
+        t[i] = 0.0f;
+    for (; pairs > 0; --pairs, a += 4, b += 4) {
+        float b0[4], b1[4];
+        for (int j = 0; j < 4; ++j)
+            b0[j] = tl_from_half((tl_half)b[j]), b1[j] = tl_from_half((tl_half)(b[j] >> 16));
+        for (int i = 0; i < 4; ++i) {
+            const float a0 = tl_from_half((tl_half)a[i]), a1 = tl_from_half((tl_half)(a[i] >> 16));
+            for (int j = 0; j < 4; ++j)
+                t[4 * i + j] += __builtin_fmaf(a1, b1[j], a0 * b0[j]);
+        }
+    }
+}
+#endif
+
+/* Whole tiles that overwrite dense rows, or are added to them. */
+static void store_dense(const tl_panel_out *out, int row)
+{
+    const float *t = out->tile;
+    float *q = out->c + row * out->c_m + out->c_n[0];
+    for (int i = 0; i < 4; ++i, t += 4, q += out->c_m) {
+        TL_ONE_POINTER(i)
+        const float q0 = out->first ? 0.0f : q[0], q1 = out->first ? 0.0f : q[1];
+        const float q2 = out->first ? 0.0f : q[2], q3 = out->first ? 0.0f : q[3];
+        q[0] = q0 + t[0], q[1] = q1 + t[1], q[2] = q2 + t[2], q[3] = q3 + t[3];
+    }
+}
+
+void tl_tile_pairs(const tl_panel_out *out, const tl_pair *a, const tl_pair *b, int pairs)
+{
+    const int dense = out->dense && out->cols == 4 && !(out->first && out->init);
+    for (int row = out->row; row < out->row_end; row += 4, a += TL_PAIRS_PANEL) {
+        multiply(a, b, pairs, out->tile);
+        if (dense && row + 4 <= out->row_end)
+            store_dense(out, row);
+        else
+            tl_tile_store(out, row);
+    }
+}
+
+static tl_pair pair_at(const tl_half *src, int s_k, int kc)
+{
+    return tl_pair_of(src[0], kc > 1 ? src[s_k] : 0);
+}
+
+void tl_pairs_pack(tl_pair *dst, const tl_half *src, int s_j, int s_k, int cols, int kc)
+{
+    if (cols == 4) {
+        const tl_half *s1 = src + s_j, *s2 = s1 + s_j, *s3 = s2 + s_j;
+        for (; kc >= 2; kc -= 2, dst += 4) {
+            dst[0] = tl_pair_of(src[0], src[s_k]), dst[1] = tl_pair_of(s1[0], s1[s_k]);
+            dst[2] = tl_pair_of(s2[0], s2[s_k]), dst[3] = tl_pair_of(s3[0], s3[s_k]);
+            src += 2 * s_k, s1 += 2 * s_k, s2 += 2 * s_k, s3 += 2 * s_k;
+        }
+    }
+    for (; kc > 0; kc -= 2, src += 2 * s_k, dst += 4)
+        for (int j = 0; j < 4; ++j)
+            dst[j] = j < cols ? pair_at(src + j * s_j, s_k, kc) : 0;
+}

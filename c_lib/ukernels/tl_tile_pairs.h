@@ -1,0 +1,15 @@
+/* The 4 x 4 micro-kernel of operands in half precision, whose terms are packed two by two; internal to c_lib/kernels. */
+#ifndef TL_TILE_PAIRS_H
+#define TL_TILE_PAIRS_H
+#include "tl_tile.h" /* first: it sets how the whole file is compiled */
+#include "tl_pair.h"
+
+#define TL_PAIRS (TL_KC / 2)
+#define TL_PAIRS_PANEL (TL_PAIRS * 4) /* words of a packed operand panel [TL_PAIRS][4] */
+
+/* dst[4*i + j] = src[j*s_j + 2*i*s_k] and the term behind it; zero for j >= cols and behind the last term. */
+void tl_pairs_pack(tl_pair *dst, const tl_half *src, int s_j, int s_k, int cols, int kc);
+
+/* As tl_tile_panel does it: tiles of rows out->row .. out->row_end - 1 over one block, whose panels follow each other. */
+void tl_tile_pairs(const tl_panel_out *out, const tl_pair *a, const tl_pair *b, int pairs);
+#endif

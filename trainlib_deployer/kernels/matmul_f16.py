@@ -1,0 +1,45 @@
+"""Matrix products of operands in half precision, which are packed by pairs of terms, however they lie."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from trainlib_deployer.formats import DType
+from trainlib_deployer.kernels.matmul import TILE, fields
+from trainlib_deployer.kernels.panels import PAIRS_PANEL, panel_cycles
+from trainlib_deployer.kernels.row import PAIRS, Row
+from trainlib_deployer.machine.costs import Costs
+from trainlib_deployer.program.cuts import working
+
+if TYPE_CHECKING:
+    from trainlib_deployer.ops.matmul import MatMul
+
+MOST_TILES = 16  # of rows that the team packs at a time
+
+
+def panels(kind: MatMul, cores: int) -> int:
+    """One a core, and the team's: of rows or, where the operands are exchanged, of columns."""
+    tiles = kind.batch * -(-max(kind.m, kind.n) // 4)
+    return (working(kind.team, cores) + min(tiles, MOST_TILES)) * PAIRS_PANEL
+
+
+def cycles(kind: MatMul, cores: int, costs: Costs) -> float:
+    return panel_cycles(kind.batch, kind.m, kind.n, kind.k, working(kind.team, cores), costs.panel)
+
+
+MATMUL_F16 = (
+    Row(
+        "matmul",
+        "tl_matmul_f16",
+        "matmul/matmul_f16.c",
+        "tl_matmul",
+        "tl_matmul.h",
+        fields,
+        scratch=panels,
+        cycles=cycles,
+        split="tiles",
+        grain=TILE,
+        storage=DType.F16,
+        arithmetic=PAIRS,
+    ),
+)
