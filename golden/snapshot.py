@@ -43,6 +43,15 @@ class Place:
             return None
 
 
+@dataclass(frozen=True)
+class Plain:
+    """A number, a text or None in a dict or a list."""
+
+    container: Any
+    key: Any
+    value: Any
+
+
 class Snapshot:
     """What the given things, and everything in them, hold now."""
 
@@ -50,6 +59,7 @@ class Snapshot:
         """Bytes that are those of another snapshot are shared with it; `skip` is left out, with what is in it alone."""
         self.things: dict[int, Any] = {id(thing): thing for thing in skip}  # kept alive, so that no id is used twice
         self.places: dict[int, list[Place]] = {}  # of each tensor, by its id
+        self.plain: dict[str, Plain] = {}  # by path
         self.undo: list[Undo] = []
         self.bytes: dict[int, torch.Tensor] = {}  # by storage
         self.known = like.bytes if like is not None else {}
@@ -110,13 +120,16 @@ class Snapshot:
         return ()
 
     def container(self, thing: Any, path: str) -> list[tuple[str, Any]]:
-        """Its entries by name; where they are tensors, their places."""
+        """Its entries by name; where they are tensors or plain values, their places."""
         self.undo.append(undo_of(thing))
         entries = list(thing.items()) if isinstance(thing, dict) else list(enumerate(thing))
         if isinstance(thing, dict | list):
             for key, held in entries:
+                where = f"{path}.{key}".strip(".")
                 if isinstance(held, torch.Tensor):
-                    self.places.setdefault(id(held), []).append(Place(f"{path}.{key}".strip("."), thing, key))
+                    self.places.setdefault(id(held), []).append(Place(where, thing, key))
+                elif held is None or isinstance(held, bool | int | float | str):
+                    self.plain[where] = Plain(thing, key, held)
         return [(str(key), held) for key, held in entries]
 
     def attributes(self, thing: Any, path: str) -> Iterator[tuple[str, Any]]:

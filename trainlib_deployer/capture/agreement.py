@@ -17,6 +17,7 @@ from golden.precision import InOrder, one_thread
 from golden.record import Array, Key
 from golden.task import Task
 from trainlib_deployer.capture import remedies
+from trainlib_deployer.capture.counting import check_counting
 from trainlib_deployer.capture.eager import FIRST_STEPS, EagerStep, first_steps
 from trainlib_deployer.capture.refuse import check_deployable, check_optimizer
 from trainlib_deployer.capture.slots import Captured, Slot, tensors_in
@@ -47,10 +48,12 @@ def captured_and_checked(user: UserModel) -> tuple[Captured, tuple[EagerStep, ..
     check_deployable(user, graph)
     fault = disagreement(user, graph, steps)
     if fault is None:
+        check_counting(user, steps)
         return graph, steps
     later = capture_second(user, steps)
     check_deployable(user, later)
     if disagreement(user, later, first_steps(user, FIRST_STEPS + 1)) is None:
+        check_counting(user, steps)
         return later, steps
     raise explained(user, fault, steps[0])
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import nn
@@ -34,6 +35,7 @@ class EagerStep:
     before: Mapping[str, torch.Tensor]
     after: Mapping[str, torch.Tensor]
     results: Mapping[tuple[str, str], torch.Tensor]
+    plain: Mapping[str, Any]  # numbers and the like in attributes, after the step
 
     def lasting(self) -> set[str]:
         """What has the same shape after the step, and other contents."""
@@ -75,7 +77,8 @@ def advance(user: UserModel, count: int, update: bool) -> tuple[EagerStep, ...]:
                 with contextlib.suppress(Exception):  # what is wrong with it is said when it is traced
                     optimizer.step()
                 after, now = held(user, now)
-            steps.append(EagerStep(before, after, results | {("parameter", n): t for n, t in changed.items()}))
+            results |= {("parameter", n): t for n, t in changed.items()}
+            steps.append(EagerStep(before, after, results, plain_values(user, now)))
             before = after
     return tuple(steps)
 
@@ -111,6 +114,12 @@ def held(user: UserModel, like: Snapshot) -> tuple[dict[str, torch.Tensor], Snap
     known = {id(t) for t in own.values()}
     others = {p[0].path: p[0].held() for i, p in now.places.items() if i not in known}
     return {n: as_real(now.value(t)) for n, t in {**others, **own}.items()}, now
+
+
+def plain_values(user: UserModel, now: Snapshot) -> dict[str, Any]:
+    """Numbers, texts and None in attributes of the model, in its snapshot, and of the loss."""
+    of_loss = Snapshot(user.module, user.loss, skip=now.things.values())
+    return {n: p.value for n, p in (now.plain | of_loss.plain).items()}
 
 
 @contextlib.contextmanager

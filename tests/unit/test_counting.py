@@ -1,0 +1,113 @@
+"""Numbers of Python that a forward keeps: refused where a later step would depend on them, and only there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from tests.unit.test_model_state import user_of
+from trainlib_deployer.capture.agreement import captured_and_checked
+from trainlib_deployer.errors import Unsupported
+
+
+class Counting(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = nn.Linear(3, 5)
+        self.n, self.alpha, self.warm = 0, 1.0, True
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.n += 1
+        return self.rest(self.fc(x))
+
+    def rest(self, h: torch.Tensor) -> torch.Tensor:
+        raise NotImplementedError
+
+
+class Late(Counting):
+    def rest(self, h: torch.Tensor) -> torch.Tensor:
+        return 2 * h if self.n > 1000 else h
+
+
+class Annealed(Counting):
+    def rest(self, h: torch.Tensor) -> torch.Tensor:
+        if self.n % 10 == 0:
+            self.alpha *= 0.5
+        return h * self.alpha
+
+
+class Frozen(Counting):
+    """What was decided shows only in the step after."""
+
+    def rest(self, h: torch.Tensor) -> torch.Tensor:
+        h = h if self.warm else h.detach() + h
+        if self.n * 0.5 == 50:
+            self.warm = False
+        return h
+
+
+class Hundreds(Counting):
+    def rest(self, h: torch.Tensor) -> torch.Tensor:
+        return h * (1 + self.n // 100)
+
+
+class Slow(Counting):
+    def rest(self, h: torch.Tensor) -> torch.Tensor:
+        self.alpha = 0.99999 * self.alpha
+        return h * self.alpha
+
+
+class Indexing(Counting):
+    def rest(self, h: torch.Tensor) -> torch.Tensor:
+        return h * [1, 1, 1, 1, 2][self.n]
+
+
+class Telling(Counting):
+    """Counts, times and says, to no effect."""
+
+    def rest(self, h: torch.Tensor) -> torch.Tensor:
+        if self.n % 100 == 0:
+            print("step", self.n)
+            self.alpha = self.n / 7
+        self.text = f"{self.n} {min(self.n, 5)} {self.alpha:.3f}"
+        return h
+
+
+class Annealing(nn.MSELoss):
+    n = 0
+
+    def forward(self, y: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
+        self.n += 1
+        return super().forward(y, wanted) * (1 + max(0, self.n - 50))
+
+
+def captured(model: nn.Module, **more: Any) -> None:
+    captured_and_checked(user_of(model, torch.randn(2, 3), torch.randn(2, 5), **more))
+
+
+@pytest.mark.parametrize("kind", [Late, Annealed, Frozen, Hundreds, Slow, Indexing])
+def test_what_a_later_step_depends_on_is_refused(kind: type[Counting]) -> None:
+    with pytest.raises(Unsupported, match="from step to step, and results depend on it") as found:
+        captured(kind())
+    assert "register_buffer" in found.value.remedy
+
+
+def test_the_comparison_is_named() -> None:
+    with pytest.raises(Unsupported) as found:
+        captured(Late())
+    assert found.value.source is not None and "self.n > 1000" in found.value.source.text
+
+
+def test_a_count_in_the_loss_is_seen() -> None:
+    with pytest.raises(Unsupported, match="changes 'n'"):
+        captured(nn.Linear(3, 5), loss=Annealing())
+
+
+def test_a_count_that_decides_nothing_is_in_nobodys_way(capsys: pytest.CaptureFixture[str]) -> None:
+    model = Telling()
+    captured(model)
+    assert (model.n, model.alpha, hasattr(model, "text")) == (0, 1.0, False)
+    assert not capsys.readouterr().out
