@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from torch import nn
-from torch.utils import _pytree as pytree
 
+from golden.examples import leaves
 from golden.snapshot import Snapshot
 from trainlib_deployer import passes
 from trainlib_deployer.advice.points import Costs, Memory, Point, Points, dominates, macs, memory
@@ -146,12 +146,12 @@ def batches(given: Batch) -> list[Batch]:
 
 
 def batch_of(user: UserModel) -> int:
-    return int(pytree.tree_leaves(user.inputs)[0].shape[0])
+    return int(leaves(user.inputs)[0].shape[0])
 
 
 def with_batch(user: UserModel, size: int) -> UserModel:
     """The first rows of the example."""
-    old = pytree.tree_leaves(user.inputs)[0]
+    old = leaves(user.inputs)[0]
     inputs, target = (rebatch(value, old, old[:size]) for value in (user.inputs, user.target))
     return replace(user, inputs=inputs, target=target, samples=[(inputs, target)])
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from torch.utils import _pytree as pytree
 
+from golden.examples import leaves
 from golden.sketch import SUMS, UNCHECKED, Key, Sketch
 from trainlib_deployer.emit.names import comment, quoted
 from trainlib_deployer.plan.plan import Plan
@@ -108,10 +108,6 @@ def samples(user: UserModel, t: Tensor, index: int, binary: Binary) -> list[str]
     side = int(t.role is Role.TARGET)
     values = [np.asarray(leaves(sample[side])[index].detach()) for sample in user.samples]
     return binary.add(np.stack(values).astype(t.dtype.numpy_name, copy=False))
-
-
-def leaves(value: Any) -> list[Any]:
-    return list(pytree.tree_leaves(value))
 
 
 def reference_steps(found: Mapping[Key, Sketch]) -> int:

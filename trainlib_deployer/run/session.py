@@ -136,7 +136,10 @@ class Session:
         """Pointers to what C reads; they keep their arrays alive."""
         wanted = [a for a in self.interface["arguments"] if a["role"] == role]
         leaves = pytree.tree_leaves(value)
-        if len(wanted) == 1 and not any(isinstance(leaf, torch.Tensor | np.ndarray) for leaf in leaves):
+        tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor | np.ndarray)]
+        if len(tensors) == len(wanted):
+            leaves = tensors  # what stands beside them is the same in every step
+        elif len(wanted) == 1 and not tensors:
             leaves = [value]  # nested lists of numbers
         if len(leaves) != len(wanted):
             raise UsageError(f"{len(leaves)} tensors as {role}; the program takes {len(wanted)}")

@@ -182,7 +182,7 @@ def given_inputs(parts: Parts, module: nn.Module, batch: int | None, notes: list
         given = sampling.example_inputs(parts.example_input, parts.input_shape, parts.where)
         inputs = [with_indices(module, given, notes) if parts.example_input is None else given]
     if batch is not None:
-        inputs = [tuple(sampling.rebatch(x, rows[0], torch.empty(batch)) for x in rows) for rows in inputs]
+        inputs = [sampling.rebatch(given, given, torch.empty(batch)) for given in inputs]
     return [(x, ()) for x in inputs]
 
 

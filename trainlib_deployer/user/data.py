@@ -12,8 +12,9 @@ import torch
 from torch.utils import _pytree as pytree
 from torch.utils.data import DataLoader, default_collate, default_convert
 
+from golden.examples import leaves
 from trainlib_deployer.errors import UsageError
-from trainlib_deployer.user.samples import Sample, checked, describe, example_inputs, signature
+from trainlib_deployer.user.samples import Plain, Sample, checked, checked_given, describe, example_inputs, signature
 
 TARGETS = ("labels", "label", "targets", "target", "y")
 
@@ -80,13 +81,22 @@ def batches(data: Any, wanted: tuple[Any, ...] | None, notes: list[str]) -> Iter
     if is_batch(sample_of(first, 0), wanted):
         yield from (sample_of(item, i) for i, item in enumerate(items))
         return
-    size = pytree.tree_leaves(wanted)[0].shape[0] if wanted else 1
+    size = leaves(wanted)[0].shape[0] if wanted else 1
     if not wanted:
         notes.append("batch size: 1, as there is no example_input and data gives single samples")
     while len(group := list(itertools.islice(items, size))) == size:
         pairs = [sample_of(item, i, convert=False) for i, item in enumerate(group)]
         check_same_shapes(pairs)
-        yield tuple(default_collate([list(p[0]) for p in pairs])), default_collate([p[1] for p in pairs])
+        yield gathered([p[0] for p in pairs]), gathered([p[1] for p in pairs])
+
+
+def gathered(values: Sequence[Any]) -> Any:
+    """Examples as a batch of them; a text or None stays."""
+
+    def one(*given: Any) -> Any:
+        return given[0] if isinstance(given[0], str | None) else default_collate(list(given))
+
+    return pytree.tree_map(one, *values)
 
 
 def items_of(data: Any) -> Iterator[Any]:
@@ -102,7 +112,7 @@ def sample_of(item: Any, index: int, convert: bool = True) -> Sample:
         raise UsageError(f"sample {index} of data is {what}; it must be a pair (input, target)", remedy=remedy)
     inputs = tuple(item[0]) if isinstance(item[0], tuple | list) else (item[0],)
     for leaf in pytree.tree_leaves((inputs, item[1])):
-        if not isinstance(leaf, torch.Tensor | int | float) and type(leaf).__module__ != "numpy":
+        if not isinstance(leaf, torch.Tensor | Plain) and type(leaf).__module__ != "numpy":
             remedy = "give the dataset a transform to tensors"
             raise UsageError(f"sample {index} of data holds {describe(leaf)}, not a tensor", remedy=remedy)
     return (tuple(default_convert(inputs)), default_convert(item[1])) if convert else (inputs, item[1])  # type: ignore[no-untyped-call]
@@ -128,24 +138,26 @@ def check_same_shapes(pairs: Sequence[Sample]) -> None:
 def is_batch(sample: Sample, wanted: tuple[Any, ...] | None) -> bool:
     """Whether an item has its batch dimension already."""
     inputs, targets = pytree.tree_leaves(sample[0]), pytree.tree_leaves(sample[1])
-    if not all(isinstance(t, torch.Tensor) for t in (*inputs, *targets)):
+    plain = str | None if wanted is None else Plain  # numbers may be those of an example
+    if not all(isinstance(t, torch.Tensor | plain) for t in inputs) or not all(map(torch.is_tensor, targets)):
         return False
+    tensors = leaves(sample)
     if wanted is not None:
-        return bool(inputs[0].dim() == pytree.tree_leaves(wanted)[0].dim())
-    return all(t.dim() > 0 for t in (*inputs, *targets)) and len({t.shape[0] for t in (*inputs, *targets)}) == 1
+        return bool(leaves(sample[0])) and tensors[0].dim() == leaves(wanted)[0].dim()
+    return all(t.dim() > 0 for t in tensors) and len({t.shape[0] for t in tensors}) == 1
 
 
 def is_smaller_batch(sample: Sample, first: Sample) -> bool:
     """The rest at the end of a loader."""
-    now, then = pytree.tree_leaves(sample), pytree.tree_leaves(first)
-    if not all(isinstance(t, torch.Tensor) and t.dim() > 0 for t in (*now, *then)) or len(now) != len(then):
+    now, then = leaves(sample), leaves(first)
+    if not all(t.dim() > 0 for t in (*now, *then)) or len(now) != len(then):
         return False
     return all(a.shape[0] < b.shape[0] and a.shape[1:] == b.shape[1:] for a, b in zip(now, then, strict=True))
 
 
 def check_like(sample: Sample, like: Sequence[tuple[Any, str]], what: str) -> None:
     """Input and target have the shapes and types of those in `like`, where these are known."""
-    checked(sample[0], f"the input of {what}")
+    checked_given(sample[0], f"the input of {what}")
     checked(sample[1], f"the target of {what}")
     for have, (want, name) in zip(sample, like, strict=True):
         if want is not None and signature(have) != signature(want):

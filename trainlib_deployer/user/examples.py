@@ -12,7 +12,7 @@ from zlib import crc32
 import numpy as np
 import torch
 from torch import nn
-from torch.utils.data import DataLoader, default_collate
+from torch.utils.data import DataLoader
 
 from golden.examples import HEADER, MOST_BYTES, Layout, leaves
 from golden.snapshot import Snapshot
@@ -20,7 +20,7 @@ from golden.task import Task
 from trainlib_deployer.errors import UsageError
 from trainlib_deployer.torch_types import value_fault
 from trainlib_deployer.user.code import user_code
-from trainlib_deployer.user.data import check_kind, is_batch, items_of, sample_of
+from trainlib_deployer.user.data import check_kind, gathered, is_batch, items_of, sample_of
 from trainlib_deployer.user.samples import Sample, cloned, describe
 from trainlib_deployer.user.trial import check_classes
 
@@ -87,7 +87,7 @@ def groups(data: Any, inputs: tuple[Any, ...]) -> Iterator[Sample]:
                 yield sample
             else:
                 given, target = sample_of(item, i, convert=False)
-                yield tuple(default_collate([list(given)])), default_collate([target])
+                yield gathered([given]), gathered([target])
 
 
 def bytes_of(given: list[torch.Tensor], layout: Layout, likes: list[torch.Tensor], what: str) -> bytes:

@@ -8,11 +8,13 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
+from golden.examples import leaves
 from trainlib_deployer import torch_types
 from trainlib_deployer.errors import UsageError
 
 Sample = tuple[tuple[Any, ...], Any]  # positional arguments of forward, target
 SEED = 1
+Plain = bool | int | float | str | None  # what inputs may have beside tensors: the same in all samples
 
 
 # ---- describing and checking
@@ -35,12 +37,19 @@ def describe(value: Any) -> str:
 
 def checked(value: Any, what: str) -> Any:
     """Tensors in containers, on the CPU, of a type and with values that can be deployed; detached copies."""
-    leaves = pytree.tree_leaves(value)
-    if not leaves:
+    if not pytree.tree_leaves(value):
         raise UsageError(f"{what} holds no tensor")
-    for leaf in leaves:
+    for leaf in pytree.tree_leaves(value):
         check_leaf(leaf, what)
     return cloned(value)
+
+
+def checked_given(value: Any, what: str) -> Any:
+    """Of the inputs of forward, where plain values may stand beside tensors."""
+    for leaf in pytree.tree_leaves(value):
+        if not leaves(value) or not isinstance(leaf, Plain):
+            check_leaf(leaf, what)
+    return cloned(value) if leaves(value) else checked(value, what)
 
 
 def check_leaf(leaf: Any, what: str) -> None:
@@ -58,19 +67,24 @@ def check_leaf(leaf: Any, what: str) -> None:
 
 def checked_inputs(value: Any) -> tuple[Any, ...]:
     """The positional arguments of forward: a tuple is several."""
-    inputs: tuple[Any, ...] = checked(value if isinstance(value, tuple) else (value,), "example_input")
-    if pytree.tree_leaves(inputs)[0].dim() == 0:
+    inputs: tuple[Any, ...] = checked_given(value if isinstance(value, tuple) else (value,), "example_input")
+    if leaves(inputs)[0].dim() == 0:
         raise UsageError("example_input is a scalar: its first dimension must be the batch")
     return inputs
 
 
 def cloned(value: Any) -> Any:
-    return pytree.tree_map(lambda t: t.detach().clone() if isinstance(t, torch.Tensor) else t, value)
+    return of_tensors(lambda t: t.detach().clone(), value)
+
+
+def of_tensors(function: Callable[[torch.Tensor], torch.Tensor], value: Any) -> Any:
+    """The same structure, with something else for each tensor in it."""
+    return pytree.tree_map_only(torch.Tensor, function, value)
 
 
 def signature(value: Any) -> tuple[Any, ...]:
-    leaves, tree = pytree.tree_flatten(value)
-    return (str(tree), *((tuple(t.shape), t.dtype) for t in leaves))
+    given, tree = pytree.tree_flatten(value)
+    return (str(tree), *((tuple(t.shape), t.dtype) if isinstance(t, torch.Tensor) else (type(t), t) for t in given))
 
 
 # ---- the example
@@ -101,21 +115,22 @@ def example_inputs(given: Any, shape: str | None, where: str) -> tuple[Any, ...]
         generator = torch.Generator().manual_seed(SEED)
         return tuple(torch.randn(s, generator=generator) for s in shapes)
     inputs = checked_inputs(given)
-    wanted, there = [s[1:] for s in shapes], [tuple(t.shape[1:]) for t in pytree.tree_leaves(inputs)]
+    wanted, there = [s[1:] for s in shapes], [tuple(t.shape[1:]) for t in leaves(inputs)]
     if wanted != there:
         there_text = ", ".join(map(describe, inputs))
         raise UsageError(
             f"--input {shape} does not fit example_input, which is {there_text}: only the batch may differ"
         )
     new = torch.empty(shapes[0])
-    return tuple(rebatch(x, inputs[0], new) for x in inputs)
+    resized: tuple[Any, ...] = rebatch(inputs, inputs, new)
+    return resized
 
 
 def rebatch(value: Any, old: Any, new: Any) -> Any:
     """Rows repeated or cut to the new batch size, in every tensor that has the old one."""
-    before, after = (pytree.tree_leaves(x)[0].shape[0] for x in (old, new))
+    before, after = (leaves(x)[0].shape[0] for x in (old, new))
     rows = torch.arange(after) % before
-    return pytree.tree_map(lambda t: t[rows].clone() if t.dim() and t.shape[0] == before else t, value)
+    return of_tensors(lambda t: t[rows].clone() if t.dim() and t.shape[0] == before else t, value)
 
 
 # ---- variations of the example
@@ -132,8 +147,8 @@ def perturbed(
     known = [example]
     for _ in range(count - 1):
         drawn = (
-            pytree.tree_map(lambda t: random_like(t, generator), inputs),
-            pytree.tree_map(lambda t: rows_shuffled(t, generator), inputs),
+            of_tensors(lambda t: random_like(t, generator), inputs),
+            of_tensors(lambda t: rows_shuffled(t, generator), inputs),
             cloned(inputs),
         )
         fresh, output = next((x, y) for x in drawn if (y := run(x)) is not None or x is drawn[-1])
@@ -160,7 +175,7 @@ def random_like(t: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
 
 
 def all_finite(value: Any) -> bool:
-    return all(bool(torch.isfinite(t).all()) for t in pytree.tree_leaves(value))
+    return all(bool(torch.isfinite(t).all()) for t in leaves(value))
 
 
 def is_mask(t: torch.Tensor) -> bool:
@@ -189,14 +204,14 @@ def random_target(example: Sample, fresh: tuple[Any, ...], classes: int | None, 
     """Class indices below `classes`; an autoencoder's target is its new input; other floats are shuffled in place.
     Tables of numbers that are no classes stay: they may be sequences that end where others have padding."""
     inputs, target = example
-    if classes is None and any(is_table(t) for t in pytree.tree_leaves(target)):
+    if classes is None and any(map(is_table, leaves(target))):
         return cloned(target)
-    old, new = pytree.tree_leaves(inputs), pytree.tree_leaves(fresh)
+    old, new = leaves(inputs), leaves(fresh)
 
     def one(t: torch.Tensor) -> torch.Tensor:
         for before, after in zip(old, new, strict=True):
             if t.is_floating_point() and t.shape == before.shape and t.dtype == before.dtype and torch.equal(t, before):
-                return after.clone()  # type: ignore[no-any-return]
+                return after.clone()
         if t.is_floating_point() or t.dtype is torch.bool:
             return shuffled(t, generator)
         if classes is not None:
