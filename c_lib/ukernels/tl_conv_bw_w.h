@@ -25,6 +25,16 @@ typedef struct {
     int n, oy, ox;
 } tl_output;
 
+/* `run` outputs further on, within a row. */
+static inline void tl_output_skip(const tl_conv2d *a, int run, tl_output *at)
+{
+    at->ox += run;
+    if (at->ox == a->wo)
+        at->ox = 0, ++at->oy;
+    if (at->oy == a->ho)
+        at->oy = 0, ++at->n;
+}
+
 /* dst[4*i] = what kc outputs from `from` on meet, which steps behind them. */
 void tl_column_pack(const tl_conv2d *a, const tl_column *at, tl_output *from, int kc, float *dst);
 

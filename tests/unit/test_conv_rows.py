@@ -110,6 +110,11 @@ CASES = [
     Case(groups=2, size=(11, 8), pad=(2, 2), stride=(2, 2), more=(0, 1)),
     Case(groups=2, size=(10, 13), pad=(0, 0), stride=(2, 2)),
     Case(groups=2, size=(12, 9), pad=(-1, -2), stride=(2, 2), more=(1, 1)),
+    Case(n=2, ci=3, co=7, size=(12, 12), pad=(1, 1)),  # a block in two images
+    Case(n=3, groups=2, ci=2, co=5, size=(9, 16), pad=(1, 1), stride=(1, 2)),
+    Case(n=2, ci=3, co=6, size=(11, 12), kernel=(2, 3), pad=(1, -1), stride=(2, 2)),
+    Case(ci=2, co=9, size=(10, 4), pad=(3, 3), dil=(2, 1), sparse_w=2),
+    Case(n=2, ci=5, co=4, size=(1, 50), kernel=(1, 3), pad=(0, 1), stride=(1, 2), more=(0, -1)),
 ]
 
 

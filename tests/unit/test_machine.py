@@ -28,7 +28,7 @@ def sources(*rooms: str) -> Iterator[tuple[str, ast.Module]]:
 def figures() -> set[float]:
     """Of the chip that was measured."""
     link, costs = PULP_OPEN.link, PULP_OPEN.costs
-    panels = (costs.panel, costs.forward, costs.input_gradient, costs.weight_gradient)
+    panels = (costs.panel, costs.forward, costs.input_gradient, costs.weight_gradient, costs.kernel_rows)
     scans = (costs.scan, costs.scan_back)
     records = [
         astuple(r) for r in (*panels, costs.product, costs.conv, costs.loop, costs.pool, *scans, costs.tile, link)

@@ -93,6 +93,12 @@ def three_by_three(kind: Conv, _cores: int) -> bool:
     return any_groups(kind, 0) and near and (kind.direction == "fw" or s.stride[0] == 1)
 
 
+def three_in_a_row(kind: Conv, _cores: int, stride: int) -> bool:
+    """Neighbouring taps, and fours of neighbouring outputs."""
+    s = kind.shape
+    return any_groups(kind, 0) and (s.kw, s.stride[1], s.dilation[1]) == (3, stride, 1) and s.wo % 4 == 0
+
+
 # ---- layouts
 
 
@@ -104,10 +110,15 @@ def weights_side_by_side(_kind: Conv, reads: Sequence[View], _writes: Sequence[V
     return channel_step(reads[1]) == 1
 
 
-def dense_blocks(kind: Conv, reads: Sequence[View], _writes: Sequence[View]) -> bool:
+def dense_gradients(kind: Conv, reads: Sequence[View], _writes: Sequence[View]) -> bool:
+    """The planes of dL/dy are contiguous."""
+    return kind.shape.ho == 1 or reads[1].strides[2] == kind.shape.wo
+
+
+def dense_blocks(kind: Conv, reads: Sequence[View], writes: Sequence[View]) -> bool:
     """Every block of dL/dy is contiguous."""
-    s, rows = kind.shape, reads[1].strides[2]
-    return (s.ho == 1 or rows == s.wo) and (s.n == 1 or s.ho * s.wo % BLOCK == 0)
+    s = kind.shape
+    return dense_gradients(kind, reads, writes) and (s.n == 1 or s.ho * s.wo % BLOCK == 0)
 
 
 # ---- scratch
@@ -159,6 +170,13 @@ def weight_cycles(kind: Conv, cores: int, costs: Costs) -> float:
     return work * (costs.conv.parted if s.n > 1 and s.ho * s.wo % BLOCK else 1.0)
 
 
+def kernel_row_cycles(kind: Conv, cores: int, costs: Costs) -> float:
+    """Three taps take a panel of their own."""
+    s = kind.shape
+    team = working(kind.team, cores)
+    return panel_cycles(s.groups, s.co, 4 * s.ci * s.kh, s.n * s.ho * s.wo, team, costs.kernel_rows)
+
+
 def row(folder: str, name: str, **more: Any) -> Row:
     """Rows of a direction are named after it, and then what they are for."""
     direction = "fw" if name.startswith("fw") else name[:4]
@@ -170,6 +188,13 @@ tiled = partial(row, "conv", takes=any_groups, grain=TILE)
 forward = partial(tiled, scratch=gathered, cycles=forward_cycles, split="tiles of channels x pixels")
 input_gradient = partial(tiled, scratch=gathered_and_packed, cycles=input_cycles, split="tiles of channels x pixels")
 weight_gradient = partial(tiled, scratch=one_panel, cycles=weight_cycles, split="tiles of channels x taps")
+kernel_rows = partial(
+    weight_gradient,
+    fits=dense_gradients,
+    cycles=kernel_row_cycles,
+    split="tiles of channels x kernel rows",
+    grain=Grain(4, 3, BLOCK),
+)
 
 CONV = (
     forward("fw_3x3", takes=three_by_three, fits=dense_weights),
@@ -179,6 +204,8 @@ CONV = (
     input_gradient("bw_x_3x3", takes=three_by_three),
     input_gradient("bw_x_pointwise", takes=whole_tiles, fits=weights_side_by_side, scratch=gathered),
     input_gradient("bw_x"),
+    kernel_rows("bw_w_3", takes=partial(three_in_a_row, stride=1)),
+    kernel_rows("bw_w_3_s2", takes=partial(three_in_a_row, stride=2)),
     weight_gradient("bw_w", fits=dense_blocks),
     weight_gradient("bw_w_apart"),
 )

@@ -154,6 +154,7 @@ class Costs:
     forward: PanelCosts  # of convolutions
     input_gradient: PanelCosts
     weight_gradient: PanelCosts
+    kernel_rows: PanelCosts  # weight gradients by kernel rows of three taps
     product: ProductCosts
     conv: ConvCosts
     winograd: WinogradCosts

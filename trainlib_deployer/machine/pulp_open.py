@@ -78,6 +78,16 @@ COSTS = Costs(
         edge_block=0,
         edge_term=0,
     ),
+    PanelCosts(
+        tile=0,
+        tile_block=240,
+        tile_term=27.2,
+        visit=0,
+        visit_block=0,
+        visit_term=10.1,
+        edge_block=0,
+        edge_term=0,
+    ),
     ProductCosts(
         outer=300,
         outer_mac=3.0,

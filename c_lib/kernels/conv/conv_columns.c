@@ -58,17 +58,13 @@ static void pack_row(const tl_conv2d *a, const tl_column *at, const float *from,
 
 void tl_column_pack(const tl_conv2d *a, const tl_column *at, tl_output *from, int kc, float *dst)
 {
-    int ox = from->ox, oy = from->oy, n = from->n;
+    tl_output o = *from;
     for (int run; kc > 0; kc -= run, dst += 4 * run) {
-        const int row = at->row + oy * a->stride_h;
-        run = tl_min(a->wo - ox, kc);
-        pack_row(a, at, a->x + at->base + n * a->xp.n + oy * a->stride_h * a->xp.h, (unsigned)row < (unsigned)a->h, ox,
-                 run, dst);
-        ox += run;
-        if (ox == a->wo)
-            ox = 0, ++oy;
-        if (oy == a->ho)
-            oy = 0, ++n;
+        const int row = at->row + o.oy * a->stride_h;
+        run = tl_min(a->wo - o.ox, kc);
+        pack_row(a, at, a->x + at->base + o.n * a->xp.n + o.oy * a->stride_h * a->xp.h, (unsigned)row < (unsigned)a->h,
+                 o.ox, run, dst);
+        tl_output_skip(a, run, &o);
     }
-    *from = (tl_output){n, oy, ox};
+    *from = o;
 }
