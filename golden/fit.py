@@ -21,9 +21,8 @@ from golden.metrics import default_metrics, measured
 from golden.optimizers import make_optimizer, make_scheduler
 from golden.precision import cast
 from golden.random_numbers import Numbers
-from golden.reference import forward, prepared, update
+from golden.reference import evaluated, first_examples, forward, prepared, update
 from golden.shuffle import shuffled
-from golden.snapshot import Snapshot
 from golden.task import Task
 
 
@@ -95,15 +94,17 @@ class Run:
     def epoch(self, number: int) -> float:
         order = range(len(self.train)) if self.how.in_order else shuffled(len(self.train), self.how.seed, number)
         before = len(self.losses)
-        for sample in samples_of(self.train, order):
+        for numbers in samples_of(order, self.train.layout.batch):
             if self.ended():
                 break
-            self.losses.append(self.step(self.given(self.train, sample)))
+            self.losses.append(self.step(self.train.sample(self.like, numbers)))
         return mean(self.losses[before:])
 
-    def given(self, examples: Examples, numbers: Any) -> tuple[Any, Any]:
+    @property
+    def like(self) -> tuple[Any, Any]:
+        """What a step takes."""
         inputs, target = self.task.samples[0]
-        return examples.sample((tuple(inputs), target), numbers)
+        return tuple(inputs), target
 
     def step(self, sample: tuple[Any, Any]) -> float:
         step, every = len(self.losses), self.task.accumulate
@@ -117,13 +118,13 @@ class Run:
         return float(loss.detach())
 
     def evaluated(self, examples: Examples) -> tuple[float, dict[str, float]]:
-        """With the random numbers of the next step; nothing is learned."""
+        """With the random numbers of the next step, if it draws any; nothing is learned."""
         losses: list[float] = []
         found: dict[str, list[float]] = {}
-        for numbers in samples_of(examples, range(len(examples))):
-            sample = self.given(examples, numbers)
-            with Snapshot(self.task.module).undone(), torch.no_grad(), Drawing(Numbers(len(self.losses))):
-                output, loss = forward(self.task, sample, self.dtype)
+        like = first_examples(self.task, self.like)
+        for numbers in samples_of(range(len(examples)), self.task.evaluated.batch):
+            sample = examples.sample(like, numbers)
+            output, loss = evaluated(self.task, sample, self.dtype, len(self.losses))
             losses.append(float(loss))
             metrics = self.task.metrics or default_metrics(output, sample[1])
             for name, value in measured(metrics, output, cast(sample[1], self.dtype)).items():
@@ -131,10 +132,9 @@ class Run:
         return mean(losses), {name: mean(values) for name, values in found.items()}
 
 
-def samples_of(examples: Examples, order: Any) -> Iterator[Any]:
+def samples_of(order: Any, batch: int) -> Iterator[Any]:
     """A rest that is no sample is left out."""
-    batch = examples.layout.batch
-    return (order[i : i + batch] for i in range(0, len(examples) - batch + 1, batch))
+    return (order[i : i + batch] for i in range(0, len(order) - batch + 1, batch))
 
 
 def mean(values: list[float]) -> float:

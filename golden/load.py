@@ -44,13 +44,16 @@ def load_task(folder: Path) -> Task:
     for name, m in module.named_modules():
         m.training = name in training
     samples = torch.load(folder / "samples.pt", weights_only=True)
-    if loss is None and has_own_step(module):
+    inference = spec.get("inference", False)
+    told = spec.get("told", not inference)
+    if told and loss is None and has_own_step(module):
         module, loss = understood(module, samples[0])
     groups = [(g["settings"], g["names"]) for g in spec["groups"]]
-    inference = spec.get("inference", False)
+    if told and loss is None:
+        loss = default_loss(samples[0][1])
     return Task(
         module,
-        default_loss(samples[0][1]) if loss is None and not inference else loss,
+        loss if told else None,
         samples,
         optimizer_class(given["optimizer"], module) if spec["own_optimizer"] else spec["optimizer"],
         groups,
@@ -65,6 +68,7 @@ def load_task(folder: Path) -> Task:
         winograd=spec.get("winograd", False),
         inference=inference,
         by_row=spec.get("by_row", True),
+        evaluation=spec.get("evaluation"),
     )
 
 

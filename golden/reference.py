@@ -32,6 +32,7 @@ from golden.task import Task
 
 Array = np.ndarray[Any, Any]
 Key = tuple[int, str, str]  # step, kind, name
+EVALUATION = "evaluation"  # the kind of what a model gives as after model.eval(), behind a step
 COUNTERS = ("step", "num_batches_tracked", "mu_product", "eta", "mu")  # functions of the step number alone
 
 
@@ -89,6 +90,24 @@ def forward(task: Task, sample: tuple[Any, Any], dtype: torch.dtype, noise: int 
         return output, task.loss(output, wanted)
 
 
+def evaluated(task: Task, sample: tuple[Any, Any], dtype: torch.dtype, number: int) -> tuple[Any, Any]:
+    """Output and loss of a sample as the task evaluates; nothing lasts."""
+    with Snapshot(task.module).undone(), torch.no_grad(), Drawing(Numbers(number)):
+        if task.evaluation is not None:
+            task.module.eval()
+        return forward(task, sample, dtype)
+
+
+def first_examples(task: Task, sample: tuple[Any, Any]) -> tuple[Any, Any]:
+    """Of a step's sample, what an evaluation takes."""
+    if task.evaluated.batch == task.layout.batch:
+        return sample
+    rows: tuple[Any, Any] = pytree.tree_map(
+        lambda t: t[: task.evaluated.batch] if isinstance(t, torch.Tensor) else t, sample
+    )
+    return rows
+
+
 def inferring(
     task: Task, steps: int, dtype: torch.dtype, record: Record, noise: int, resume: Mapping[Key, Array] | None
 ) -> None:
@@ -98,8 +117,11 @@ def inferring(
         if resume is not None and step:
             take_over(module, None, reached(resume, step))
         before = {n: Before.of(b) for n, b in module.named_buffers() if b.shape == shapes.get(n)}
+        given, wanted = copy.deepcopy(cast(task.samples[step % len(task.samples)], dtype))
         with Drawing(Numbers(step)):
-            output = module(*copy.deepcopy(cast(task.samples[step % len(task.samples)][0], dtype)))
+            output = module(*given)
+            if task.loss is not None:
+                record[step, "loss", "loss"] = array(task.loss(output, wanted))
         record_outputs(record, step, output)
         record_buffers(record, step, module, before, by_value=dtype is torch.float64 and not noise)
 
@@ -131,6 +153,11 @@ def training(
             more = step + task.accumulate < steps  # a scheduler may end with the last update
             update(task, parameters, optimizer, scheduler if more else None, loss.item())
         record_state(record, step, module, optimizer, before, by_value=dtype is torch.float64 and not noise)
+        if task.evaluation is not None:
+            sample = first_examples(task, task.samples[step % len(task.samples)])
+            output, loss = evaluated(task, sample, dtype, step + 1)
+            record[step, EVALUATION, "loss"] = array(loss)
+            record_outputs(record, step, output, EVALUATION)
 
 
 def reached(record: Mapping[Key, Array], step: int) -> dict[tuple[str, str], Array]:
@@ -173,10 +200,10 @@ class Before:
         return now is not self.buffer or now._version != self.version
 
 
-def record_outputs(record: Record, step: int, output: Any) -> None:
+def record_outputs(record: Record, step: int, output: Any, kind: str = "output") -> None:
     for name, value in named_outputs(output):
         if value.numel():
-            record[step, "output", name] = array(value)
+            record[step, kind, name] = array(value)
 
 
 def record_state(

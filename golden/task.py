@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -19,7 +19,7 @@ class Task:
     """What is trained, on what, how; or only run, forward, in the mode that its modules are in."""
 
     module: nn.Module
-    loss: Callable[..., Any]
+    loss: Any  # callable (output, target) -> scalar; None where nothing but outputs is wanted
     samples: Sequence[tuple[tuple[Any, ...], Any]]  # (inputs, target)
     optimizer: str | type[torch.optim.Optimizer]  # a class of torch.optim, or the user's own
     groups: Sequence[tuple[Mapping[str, Any], Sequence[str]]]  # settings, parameter names
@@ -33,10 +33,17 @@ class Task:
     metrics: Metrics = field(default_factory=dict)  # of output and target, beside the loss
     saved: str = "fp32"  # how the program stores what its forward leaves for its backward
     winograd: bool = False  # 3 x 3 convolutions may be computed by Winograd's algorithm
-    inference: bool = False  # nothing is trained; samples have no targets
+    inference: bool = False  # nothing is trained; samples without a loss have no targets
     by_row: bool = True  # the rows of a sample are its examples
+    evaluation: int | None = None  # examples of an evaluation as after model.eval(); None: as it trains
 
     @property
     def layout(self) -> Layout:
         """Of its files of examples."""
         return Layout.of(*self.samples[0], self.by_row)
+
+    @property
+    def evaluated(self) -> Layout:
+        """Of what an evaluation takes of them."""
+        layout = self.layout
+        return layout if self.evaluation is None else replace(layout, batch=self.evaluation)

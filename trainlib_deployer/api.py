@@ -30,7 +30,7 @@ from trainlib_deployer.plan.plan import Plan
 from trainlib_deployer.report.folder import note_verdict
 from trainlib_deployer.run.session import Session
 from trainlib_deployer.state.trained import State
-from trainlib_deployer.user.assemble import Inference, Parts, assemble
+from trainlib_deployer.user.assemble import Evaluation, Inference, Parts, assemble
 from trainlib_deployer.user.examples import write_examples
 from trainlib_deployer.user.load_model import identifier
 from trainlib_deployer.user.model import UserModel
@@ -129,6 +129,7 @@ def deploy(
     scheduler: Any = None,
     metrics: Metrics | None = None,
     inference: bool = False,
+    evaluate: bool = False,
     batch: int | None = None,
     name: str | None = None,
     say: Say | None = None,
@@ -137,13 +138,14 @@ def deploy(
     saved="fp16", what the forward pass keeps for the backward pass lies in memory in half precision. The program's own
     run cycles over the first `samples` of `data`. net_evaluate also tells what `metrics`, functions of output and
     target, measure. With inference=True the project runs the forward pass alone, as after model.eval(), in a `batch`
-    of its own if one is given; target, loss and optimizer are not needed."""
+    of its own if one is given; target, loss and optimizer are not needed. With evaluate=True net_evaluate and
+    net_forward, which else run the network as it trains, run it as after model.eval(), in a `batch` of their own."""
     check_arguments(model, target, name, say, steps=steps, accumulate=accumulate, samples=samples, batch=batch)
     if saved not in SAVED:
         raise UsageError(f"saved is {saved!r}; it must be one of {', '.join(SAVED)}")
     if arithmetic not in ARITHMETICS:
         raise UsageError(f"arithmetic is {arithmetic!r}; it must be one of {', '.join(ARITHMETICS)}")
-    check_inference(inference, batch, accumulate, saved)
+    check_inference(inference, evaluate, batch, accumulate, saved)
     clean = identifier(name or type(model).__name__)
     folder = default_folder(clean, inference) if out is None else path_of(out, "out")
     options = Options(resolve(target, cores, l1, l2), folder, steps, accumulate, saved=saved, arithmetic=arithmetic)
@@ -166,6 +168,7 @@ def deploy(
         clip_value=clip_grad_value,
         updates=steps,
         inference=Inference(batch) if inference else None,
+        evaluation=Evaluation(batch) if evaluate else None,
     )
     return run_stages(assemble(parts), options, say)
 

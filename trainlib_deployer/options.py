@@ -24,10 +24,13 @@ class Options:
     force: bool = False  # write even where the graph and eager PyTorch disagree
 
 
-def check_inference(inference: bool, batch: int | None, accumulate: int, saved: str) -> None:
+def check_inference(inference: bool, evaluate: bool, batch: int | None, accumulate: int, saved: str) -> None:
     """What goes with a forward pass alone, and what does not."""
-    if not inference and batch is not None:
-        raise UsageError("a batch of its own goes with inference", remedy="give --input SHAPE, batch first")
+    if not inference and not evaluate and batch is not None:
+        raise UsageError(
+            "a batch of its own goes with inference or an evaluation",
+            remedy="give --evaluate too; or --input SHAPE, batch first",
+        )
     if inference and accumulate > 1:
         raise UsageError("inference accumulates no gradients", remedy="leave out accumulate")
     if inference and saved != "fp32":

@@ -35,6 +35,7 @@ from trainlib_deployer.plan.layout import INNER, OUTER, fits, layout, untiled
 from trainlib_deployer.plan.plan import Plan, Recomputed, Saved
 from trainlib_deployer.plan.strategies import best_layout
 from trainlib_deployer.program.ir import Program
+from trainlib_deployer.program.join import joined
 from trainlib_deployer.user.code import user_code
 from trainlib_deployer.user.model import UserModel
 
@@ -86,11 +87,14 @@ def deployed(user: UserModel, options: Options, say: Say) -> Deployed:
     captured, eager = captured_and_checked(user)
     say("lowering")
     program = program_of(lower(user, captured, options.accumulate), options)
+    if user.evaluation is not None:
+        say("capturing the evaluation")
+        program = joined(program, evaluation_of(user.evaluation, captured.written, options))
     say("planning memory")
     project, image = beside_build(program, user, options, say)
     planned = project.plan.beside(image)
     say(f"{'training' if user.trains else 'running'} in PyTorch, for the program's own check")
-    check_golden_model(task_of(user, options.accumulate), eager)
+    check_golden_model(task_of(replace(user, evaluation=None), options.accumulate), eager)
     batches = counters(eager[-1])
     del eager  # as large as the network, several times
     winograd = any(isinstance(op.kind, Conv) and op.kind.winograd for op in program.ops)
@@ -108,6 +112,13 @@ def deployed(user: UserModel, options: Options, say: Say) -> Deployed:
 
 def program_of(lowered: Program, options: Options) -> Program:
     return passes.run(lowered, passes.DIRECT) if options.arithmetic == "direct" else passes.run(lowered)
+
+
+def evaluation_of(user: UserModel, written: frozenset[str], options: Options) -> Program:
+    """What runs beside the training, which writes these."""
+    with at_start(user):
+        captured, _ = captured_and_checked(user)
+        return program_of(lower(user, captured, beside=written), options)
 
 
 def least(planned: Plan, user: UserModel, options: Options) -> dict[str, object] | None:

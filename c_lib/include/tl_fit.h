@@ -51,6 +51,7 @@ typedef struct {
 /* A network: what net_fit knows of it. */
 typedef struct {
     const tl_sample *sample;
+    const tl_sample *evaluated; /* what `evaluate` takes, where it is another one; its fields lie in the same places */
     float (*train)(float learning_rate, float momentum); /* the sample in place */
     float (*evaluate)(void);
     int (*steps)(void);

@@ -2,25 +2,30 @@
 #include "tl_fit.h"
 
 /* A sample: the examples at these places of an order, or as they come. */
-static int take(const tl_network *net, const tl_examples *from, const tl_shuffle *order, uint32_t first)
+static int take(const tl_sample *sample, const tl_examples *from, const tl_shuffle *order, uint32_t first)
 {
-    for (uint32_t i = 0; i < net->sample->examples; i++) {
+    for (uint32_t i = 0; i < sample->examples; i++) {
         const uint32_t number = order ? tl_shuffle_at(order, first + i) : first + i;
-        const int fault = tl_examples_take(from, net->sample, number, i);
+        const int fault = tl_examples_take(from, sample, number, i);
         if (fault)
             return fault;
     }
     return TL_DATA_FINE;
 }
 
+static const tl_sample *evaluated(const tl_network *net)
+{
+    return net->evaluated ? net->evaluated : net->sample;
+}
+
 int tl_evaluate(const tl_network *net, const tl_examples *from, float *loss)
 {
-    const uint32_t batch = net->sample->examples, samples = from->count / batch;
+    const uint32_t batch = evaluated(net)->examples, samples = from->count / batch;
     float sum = 0.0f;
     for (int m = 0; m < net->metrics; m++)
         net->values[m] = 0.0f;
     for (uint32_t s = 0; s < samples; s++) {
-        const int fault = take(net, from, 0, s * batch);
+        const int fault = take(evaluated(net), from, 0, s * batch);
         if (fault)
             return fault;
         sum += net->evaluate();
@@ -42,7 +47,7 @@ static int train(const tl_network *net, const tl_fit *how, uint32_t samples, tl_
         const uint32_t step = (uint32_t)net->steps(), update = step / net->accumulate;
         if (how->steps && step >= how->steps)
             break;
-        const int fault = take(net, how->train, how->in_order ? 0 : &order, at * net->sample->examples);
+        const int fault = take(net->sample, how->train, how->in_order ? 0 : &order, at * net->sample->examples);
         if (fault)
             return fault;
         const float loss = net->train(how->rates ? how->rates[update] : how->learning_rate,
@@ -69,7 +74,7 @@ int tl_fit_network(const tl_network *net, const tl_fit *how)
     const uint32_t batch = net->sample->examples, samples = how->train->count / batch;
     float best = __builtin_inff();
     uint32_t waited = 0;
-    if (!samples || (how->held_out && how->held_out->count < batch))
+    if (!samples || (how->held_out && how->held_out->count < evaluated(net)->examples))
         return TL_DATA_FEW;
     if (!scheduled(net, how, samples))
         return TL_DATA_RATES;

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 from click.testing import CliRunner
+from torch import nn
 
 from golden.examples import HEADER, Examples, Layout
 from golden.fit import Fitted, How, fit
@@ -75,8 +76,12 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (place / "net.py").write_text(NET)
     run("data", place / "net.py", "--out", place / "train.bin")
     run("data", f"{place / 'net.py'}:held_out", "--out", place / "test.bin")
-    run("--model", place / "net.py", "--cores", 8, "--l1", "64k", "--steps", 1, "--accumulate", 2, "--out", place / "p")
+    run(*deployment(place), "--evaluate", "--batch", 3, "--out", place / "p")
     return place / "p"
+
+
+def deployment(place: Path) -> tuple[object, ...]:
+    return "--model", place / "net.py", "--cores", 8, "--l1", "64k", "--steps", 1, "--accumulate", 2
 
 
 def make(project: Path, machine: str, *variables: str) -> str:
@@ -93,7 +98,7 @@ def reference(project: Path, how: How) -> Fitted:
 
 @pytest.mark.parametrize("variables", ["EPOCHS=4 SEED=3", "EPOCHS=30 PATIENCE=2", "EPOCHS=3 STEPS=13 SHUFFLE=0"])
 def test_as_pytorch_does_it(variables: str, project: Path) -> None:
-    """Odd batches, two to an update, three examples left over; dropout and batch norm in evaluation as they are."""
+    """Odd batches, two to an update, three examples left over; evaluated in batches of three, as after model.eval()."""
     given = {k: int(v) for k, v in (word.split("=") for word in variables.split())}
     how = How(
         given["EPOCHS"], given.get("STEPS", 0), given.get("SEED", 0), given.get("PATIENCE", 0), "SHUFFLE" in given
@@ -161,6 +166,16 @@ def test_interrupted_and_elsewhere(project: Path) -> None:
     assert (project.parent / "here").read_bytes() == (project.parent / "there").read_bytes()
 
 
+def test_only_what_evaluates_so_takes_held_out_examples(project: Path) -> None:
+    """Fault: losses with dropout and a sample's own statistics were told as those of the examples."""
+    place = project.parent
+    run(*deployment(place), "--out", place / "as_it_trains")
+    command = ["make", "-s", "-C", str(place / "as_it_trains"), "host", "DATA=../train.bin", "HELD_OUT=../test.bin"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2 and done.stdout == "", done.stdout
+    assert done.stderr.splitlines()[-1].endswith("not what model.eval() gives: deploy with --evaluate.  Stop.")
+
+
 def test_evaluated_as_in_eval_mode(project: Path) -> None:
     """Statistics frozen, no dropout, one example at a time, so that none is left over."""
     place = project.parent
@@ -175,6 +190,12 @@ def test_evaluated_as_in_eval_mode(project: Path) -> None:
     x, y = names["held_out"].tensors
     wanted = float((model(x).argmax(1) == y).float().mean())
     assert make(place / "run", "host", "DATA=../test.bin") == f"accuracy {wanted:.5f} of 27 examples\n"
+    model_and_batch = ("--model", place / "net.py", "--inference", "--evaluate", "--batch", 9)
+    run(*model_and_batch, "--cores", 8, "--l1", "64k", "--out", place / "told")
+    make(place / "told", "host", "LOAD=../three")
+    told = make(place / "told", "host", "DATA=../test.bin", "LOAD=../three")
+    loss = float(nn.functional.cross_entropy(model(x), y))
+    assert told == f"loss {loss:.5f}, accuracy {wanted:.5f} of 27 examples\n"
 
 
 def test_what_is_no_data_for_this_network(project: Path) -> None:
@@ -205,7 +226,8 @@ def test_a_schedule_of_rates_and_momenta(project: Path, tmp_path: Path) -> None:
     (tmp_path / "net.py").write_text(net)
     for name in ("train.bin", "test.bin"):
         (tmp_path / name).write_bytes((project.parent / name).read_bytes())
-    run("--model", tmp_path / "net.py", "--cores", 8, "--l1", "64k", "--steps", 11, "--out", tmp_path / "p")
+    words = ("--cores", 8, "--l1", "64k", "--steps", 11, "--evaluate", "--out", tmp_path / "p")
+    run("--model", tmp_path / "net.py", *words)
     wanted = reference(tmp_path / "p", How(1)).epochs[0]
     fault = make(tmp_path / "p", "host", "HELD_OUT=../test.bin", "EPOCHS=2")
     said = make(tmp_path / "p", "host", "HELD_OUT=../test.bin", "EPOCHS=2", "STEPS=11", "SAVE=../learned")
@@ -224,7 +246,8 @@ def test_metrics_of_ones_own(project: Path, tmp_path: Path) -> None:
     (tmp_path / "net.py").write_text(net)
     for name in ("", ":held_out"):
         run("data", f"{tmp_path / 'net.py'}{name}", "--out", tmp_path / f"{'test' if name else 'train'}.bin")
-    run("--model", tmp_path / "net.py", "--cores", 8, "--l1", "64k", "--steps", 1, "--out", tmp_path / "p")
+    words = ("--cores", 8, "--l1", "64k", "--steps", 1, "--evaluate", "--out", tmp_path / "p")
+    run("--model", tmp_path / "net.py", *words)
     run("verify", tmp_path / "p")
     wanted = reference(tmp_path / "p", How(2)).epochs
     said = make(tmp_path / "p", "host", "HELD_OUT=../test.bin", "EPOCHS=2").splitlines()

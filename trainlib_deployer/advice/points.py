@@ -114,7 +114,7 @@ def memory(plan: Plan) -> Memory:
 
 
 def macs(plan: Plan) -> int:
-    return sum(op.kind.macs() for op in plan.program.ops)
+    return sum(op.kind.macs() for op in plan.program.step)
 
 
 def dominates(a: Costs, b: Costs) -> bool:

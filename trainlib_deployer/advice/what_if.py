@@ -67,4 +67,4 @@ def at_peak(program: Program, target: Machine) -> int:
 
 
 def macs(program: Program) -> int:
-    return sum(op.kind.macs() for op in program.ops)
+    return sum(op.kind.macs() for op in program.step)

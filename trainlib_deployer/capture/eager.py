@@ -92,14 +92,15 @@ def optimizer_of(user: UserModel, named: Mapping[str, nn.Parameter]) -> torch.op
 
 
 def step(user: UserModel, number: int, parameters: Mapping[str, nn.Parameter]) -> dict[tuple[str, str], torch.Tensor]:
-    """Forward, loss and backward of one sample; where nothing is trained, forward."""
+    """Forward, loss and backward of one sample; where nothing is trained, no backward."""
     inputs, target = user.samples[number % len(user.samples)]
     found: dict[tuple[str, str], torch.Tensor] = {}
     with Drawing(Numbers(number)):
         output = user.module(*cloned(inputs))
-        if user.trains:
+        if user.loss is not None:
             loss = user.loss(output, cloned(target))
-            loss.backward()
+            if user.trains:
+                loss.backward()
             found["loss", "loss"] = loss.detach()
     found |= {("output", n): as_real(v.detach()).clone() for n, v in named_outputs(output) if v.numel()}
     return found | {("gradient", n): as_real(p.grad.detach()) for n, p in parameters.items() if p.grad is not None}

@@ -28,6 +28,9 @@ class Slot:
     held: torch.Tensor | None = None  # the module's own, when the traced step begins
 
 
+WRITTEN = ("parameter", "buffer")  # results that are what the forward has made of them
+
+
 @dataclass(frozen=True)
 class Out:
     """A result of the graph."""
@@ -44,6 +47,10 @@ class Captured:
     inputs: tuple[Slot, ...]
     outputs: tuple[Out, ...]
     decided: tuple[str, ...] = ()  # buffers whose values have decided on branches, shapes or places
+
+    @property
+    def written(self) -> frozenset[str]:
+        return frozenset(out.name for out in self.outputs if out.kind in WRITTEN)
 
 
 @dataclass(frozen=True)

@@ -148,23 +148,30 @@ class Step:
         with namer.layers():
             with namer:
                 output = self.whole.net(*inputs)
-                if not self.user.trains:
+                if self.user.loss is None:
                     return self.shown(output)
                 with namer.layer("loss"):
                     loss = self.whole.loss(output, target)
                 with namer.layer("metrics"), torch.no_grad():
                     measures = measured(self.user.metrics, output, target)
+            if not self.user.trains:
+                return self.told(loss, output, measures)
             namer.arm()
             with annotations_of_nodes.annotate({TAG: Origin("backward", "loss", "seed", 0, None)}):
                 seed = torch.ones_like(loss)
             wanted = [leaves[n] for n in self.trained]
             found = torch.autograd.grad(loss, wanted, seed, allow_unused=True)
         gradients = [(n, g) for n, g in zip(self.trained, found, strict=True) if g is not None]
+        told = self.told(loss, output, measures)
+        self.outputs += tuple(Out("gradient", n) for n, _ in gradients)
+        return [*told, *(as_real(g) for _, g in gradients)]
+
+    def told(self, loss: torch.Tensor, output: Any, measures: Mapping[str, torch.Tensor]) -> list[torch.Tensor]:
+        """What an evaluation gives."""
         self.outputs = (Out("loss", "loss"),)
         shown = self.shown(output)
         self.outputs += tuple(Out("metric", n) for n in measures)
-        self.outputs += tuple(Out("gradient", n) for n, _ in gradients)
-        return [loss.detach(), *shown, *measures.values(), *(as_real(g) for _, g in gradients)]
+        return [loss.detach(), *shown, *measures.values()]
 
     def shown(self, output: Any) -> list[torch.Tensor]:
         """The network's results become the graph's."""

@@ -28,7 +28,7 @@ Say = Callable[[str], None]
 Array = np.ndarray[Any, Any]
 Key = tuple[int, str, str]
 FIRST_ORDER_RUNS = 2
-KINDS = ("loss", "output", "gradient", "parameter", "state")
+KINDS = ("loss", "output", "gradient", "parameter", "state", "evaluation")
 HEADINGS = ("tensors", "compared", "failed", "worst rel. error", "tolerance", "where")
 FLOAT32_RUNS = 8  # at most; the furthest may be one in which a branch flips
 
@@ -195,6 +195,7 @@ def task_of(user: UserModel, accumulate: int, saved: str = "fp32", winograd: boo
         winograd,
         not user.trains,
         user.by_row,
+        None if user.evaluation is None else user.evaluation.layout.batch,
     )
 
 

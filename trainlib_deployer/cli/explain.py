@@ -30,7 +30,8 @@ def explain(folder: object, plan: Json, everything: bool = False) -> None:
     print_summary(folder, plan)
     print_certificate(plan["certificate"])
     print_least(plan.get("least"))
-    print(f"{sum(op['macs'] or 0 for op in plan['ops']):,} multiply-adds a {step_of(plan)}")
+    macs = sum(op["macs"] or 0 for op in plan["ops"] if op["phase"] != "evaluation")
+    print(f"{macs:,} multiply-adds a {step_of(plan)}")
     for name, level in plan["levels"].items():
         if level["used"]:
             print()

@@ -158,7 +158,8 @@ Options may also stand in [tool.trainlib-deploy] of pyproject.toml."""
 @click.option("--saved", type=click.Choice(SAVED), default="fp32", help="Activations kept for the backward.  [fp32]")
 @click.option("--arithmetic", type=click.Choice(ARITHMETICS), default="fastest", help="Direct: no Winograd.  [fastest]")
 @click.option("--inference", is_flag=True, help="The forward pass alone, as after model.eval().")
-@click.option("--batch", metavar="N", type=click.IntRange(min=1), help="With --inference: its batch.  [the example's]")
+@click.option("--evaluate", is_flag=True, help="Loss and metrics as after model.eval(), too.")
+@click.option("--batch", metavar="N", type=click.IntRange(min=1), help="Of what runs so.  [the example's]")
 @click.option("--run", "run_on", type=click.Choice(tuple(BACKENDS)), help="Then build, run and verify there.")
 @click.option(
     "--json", "json_file", metavar="FILE", type=click.Path(path_type=Path), help="Write the verdict (or the plan)."
@@ -198,6 +199,7 @@ def deploy_command(
     saved: str,
     arithmetic: str,
     inference: bool,
+    evaluate: bool,
     batch: int | None,
     run_on: str | None,
     json_file: Path | None,
@@ -206,7 +208,7 @@ def deploy_command(
     """Everything that can be refused is refused before the work begins."""
     machine = resolve(target, cores, l1, l2)
     check_supported(dtype)
-    check_inference(inference, batch, accumulate, saved)
+    check_inference(inference, evaluate, batch, accumulate, saved)
     if may_miss and weights is None:
         raise UsageError("--weights-allow-missing goes with --weights FILE")
     check_output_file(json_file, "--json")
@@ -218,10 +220,11 @@ def deploy_command(
     say("loading the model")
     from trainlib_deployer import pipeline  # PyTorch takes seconds to import
     from trainlib_deployer.user import load_model as user_model  # PyTorch takes seconds to import
-    from trainlib_deployer.user.assemble import Inference
+    from trainlib_deployer.user.assemble import Evaluation, Inference
 
     forward = Inference(batch) if inference else None
-    user = user_model.load(model, input_shape, weights, steps, accumulate, may_miss, samples, forward)
+    evaluation = Evaluation(batch) if evaluate else None
+    user = user_model.load(model, input_shape, weights, steps, accumulate, may_miss, samples, forward, evaluation)
     for line in user.notes:
         note(line)
     folder = out if out is not None else default_folder(user.name, inference)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from trainlib_deployer.emit import resources
 from trainlib_deployer.emit.initial import SKETCH
 from trainlib_deployer.emit.library import Library
-from trainlib_deployer.emit.project import Project, functions
+from trainlib_deployer.emit.project import Project
 from trainlib_deployer.image.image import FIRMWARE, RUN, Image, Share
 from trainlib_deployer.image.measured import Measured
 from trainlib_deployer.machine.build import CODE, CONSTANTS, CONTENTS, TABLES, ZEROS, Build
@@ -84,7 +84,7 @@ def roots(project: Project) -> set[str]:
 
 def step_texts(project: Project) -> list[str]:
     """The functions of net.c, but for the interface."""
-    parts = ("\n".join(f"RUN({name});" for name in part["operations"]) for part in functions(project.listing))
+    parts = ("\n".join(f"RUN({name});" for name in part["operations"]) for part in project.functions)
     return ["\n".join(op["lines"]) for op in project.operations] + list(parts)
 
 

@@ -8,7 +8,6 @@ from typing import Any
 
 from torch import nn
 
-from golden.examples import Layout
 from trainlib_deployer.emit.addresses import Addresses
 from trainlib_deployer.emit.names import unique_identifiers
 from trainlib_deployer.program.ir import DType, Program, Role, Tensor, View
@@ -21,7 +20,7 @@ def fit_context(
     user: UserModel, at: Addresses, arguments: Sequence[Mapping[str, Any]], outputs: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
     program = at.plan.program
-    layout = Layout.of(user.inputs, user.target, user.by_row)
+    layout = user.layout
     given = program.of_role(Role.INPUT, Role.TARGET)
     assert layout.nbytes * layout.batch == sum(t.nbytes for t in given), "examples are what a step takes"
     classes = classes_of(program)
@@ -33,6 +32,7 @@ def fit_context(
         "layout": layout,
         "fields": fields,
         "places": ", ".join(a["pointer"] for a in arguments),
+        "evaluated": user.evaluation.layout.batch if user.evaluation else layout.batch,
         "metrics": own_metrics(program, at) or accuracy(program, classes, arguments, outputs),
     }
 
@@ -40,6 +40,8 @@ def fit_context(
 def evaluation_context(user: UserModel, at: Addresses, outputs: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
     """What the program knows that only runs, and counts what it names rightly; None where that is no classifier."""
     layout, program = user.examples, at.plan.program
+    if program.loss:
+        return {"layout": layout} if not program.trains else None
     targets = [f for f in layout.fields if f.role == "target"] if layout is not None else []
     if layout is None or len(program.outputs) != 1 or len(targets) != 1 or targets[0].kind != DType.I32.numpy_name:
         return None
@@ -95,11 +97,11 @@ def own_metrics(program: Program, at: Addresses) -> list[dict[str, str]]:
 def accuracy(
     program: Program, classes: int, arguments: Sequence[Mapping[str, Any]], outputs: Sequence[Mapping[str, Any]]
 ) -> list[dict[str, str]]:
-    """The share of labels that have the highest score."""
+    """The share of labels that have the highest score, of what an evaluation takes."""
     if not classes:
         return []
     target = program.of_role(Role.TARGET)[0]
     labels = next(a["pointer"] for a in arguments if not a["is_input"])
-    apart = target.numel // target.shape[0]
-    value = f"tl_accuracy(net_{outputs[0]['name']}(), {labels}, {target.numel}, {classes}, {apart})"
+    count, apart = prod(program.evaluated.get(target.name, target.shape)), prod(target.shape[1:])
+    value = f"tl_accuracy(net_{outputs[0]['name']}(), {labels}, {count}, {classes}, {apart})"
     return [{"name": "accuracy", "value": value, "pointer": ""}]

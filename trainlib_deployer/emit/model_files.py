@@ -95,6 +95,8 @@ def spec(user: UserModel, pickled: bool) -> dict[str, Any]:
         "optimizer": user.optimizer.kind,
         "updates": user.optimizer.updates,
         "inference": not user.trains,
+        "told": user.loss is not None,
+        "evaluation": None if user.evaluation is None else user.evaluation.layout.batch,
         "by_row": user.by_row,
         "own_optimizer": user.optimizer.own is not None,
         "clip_norm": user.clip_norm,

@@ -32,6 +32,7 @@ def plan_json(user: UserModel, plan: Plan, traces: list[Trace], steps: int, accu
             "accumulate": accumulate,
             "scheduled": bool(user.schedule.rates),
             "inference": not user.trains,
+            "evaluates": user.evaluation is not None,
             "parameters": parameters(plan),
         },
         "target": {
@@ -195,6 +196,6 @@ def trace_json(t: Trace, plan: Plan) -> dict[str, Any]:
         "name": t.name,
         "kind": t.kind,
         "layer": t.layer,
-        "shape": list(tensor.shape),
+        "shape": list(t.shape),
         "dtype": tensor.dtype.name,
     }

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from golden.sketch import Key, Sketch
 from trainlib_deployer.advice.what_if import WhatIf
 from trainlib_deployer.emit.addresses import Addresses
 from trainlib_deployer.emit.files import CALLING, templates
-from trainlib_deployer.emit.fit import classes_of, evaluation_context, fit_context, labels
+from trainlib_deployer.emit.fit import evaluation_context, fit_context
 from trainlib_deployer.emit.initial import (
     REFERENCE,
     SKETCH,
@@ -26,6 +27,7 @@ from trainlib_deployer.emit.initial import (
     samples,
     string_lines,
 )
+from trainlib_deployer.emit.interface import given, interface, learning_rate
 from trainlib_deployer.emit.library import copy_library
 from trainlib_deployer.emit.listed import listed
 from trainlib_deployer.emit.listing import Listing
@@ -53,6 +55,7 @@ from trainlib_deployer.plan.plan import Buffer, Plan
 from trainlib_deployer.plan.rows import rows_called
 from trainlib_deployer.plan.tiles import LANE_BYTES
 from trainlib_deployer.program.ir import LEARNING_RATE, MOMENTUM, STEP, DType, Role, Tensor, View
+from trainlib_deployer.program.segments import segments
 from trainlib_deployer.report.page import report
 from trainlib_deployer.state.image import image_bytes
 from trainlib_deployer.state.layout import Layout
@@ -91,6 +94,12 @@ class Project:
     def listing(self) -> Listing:
         return listed(self.plan, self.at, self.library)
 
+    @property
+    def functions(self) -> list[dict[str, Any]]:
+        """The parts of a step, and of an evaluation."""
+        parts = segments(self.plan.program).items()
+        return [{"name": name, "operations": [self.at.operations[at] for at in found]} for name, found in parts]
+
     @cached_property
     def rows(self) -> list[Row]:
         return rows_called(self.plan)
@@ -119,7 +128,7 @@ class Project:
         besides the plan, `what_if` what other choices would take, `least` what PyTorch stores."""
         plan, program = self.plan.beside(image), self.plan.program
         context = {**self.context(found), "image": image, "built": image_json(plan, image)}
-        wanted = templates(program.trains, context["evaluation"] is not None)
+        wanted = templates(program.trains, bool(context["evaluation"]))
         texts = {name: rendered(template, context) for name, template in wanted.items()}
         for name, text in texts.items():
             (folder / name).write_text(text, encoding="utf-8")
@@ -130,7 +139,7 @@ class Project:
         said["what_if"] = [asdict(w) for w in what_if]
         said["image"] = context["built"]
         said["least"] = least
-        said["interface"] = self.interface()
+        said["interface"] = interface(self.user, self.plan.program, [o["name"] for o in self.outputs])
         said["samples"] = self.samples()
         said["stored"] = {binary.name: binary.places for binary in (self.weights, self.data)}
         (folder / PLAN).write_text(json.dumps(said, indent=1) + "\n", encoding="utf-8")
@@ -160,7 +169,7 @@ class Project:
             "headers": sorted({r.header for r in self.rows} | ({"tl_stream.h"} if self.plan.tilings else set())),
             "prototypes": sorted(r.prototype for r in self.rows),
             "operations": operations,
-            "functions": functions(self.listing),
+            "functions": self.functions,
             "tables": tables.text(),
             "loops": [loop_entry(*entry) for entry in self.library.source()],
             "step_parameters": signature,
@@ -168,10 +177,15 @@ class Project:
             "place_parameters": places,
             "step_counter": self.scalar_at(STEP),
             "trains": program.trains,
+            "tells": bool(program.loss),
+            "evaluated": "evaluated_" if program.evaluated else "",
+            "learns_otherwise": self.user.differs_in_eval and not program.evaluated,
+            **(self.telling() if program.loss else {}),
             "evaluation": evaluation_context(self.user, self.at, self.outputs),
             **(self.training() if program.trains else {}),
             **self.state(),
             "samples": len(self.user.samples),
+            "sample": ", ".join(f"data_{a['name']}[step % DATA_SAMPLES]" for a in arguments),
             "steps": self.steps,
             "accumulate": self.accumulate,
             "draws": KEY in program.tensors,
@@ -210,17 +224,18 @@ class Project:
         program = self.plan.program
         settings = ["learning_rate"] + ["momentum"] * (MOMENTUM in program.tensors)
         return {
-            "fit": fit_context(self.user, self.at, self.arguments, self.outputs),
             "setting_parameters": ", ".join(f"float {name}" for name in settings),
             "settings": ", ".join(settings),
             "learning_rate_at": self.scalar_at(LEARNING_RATE),
-            "learning_rate": literal(self.learning_rate, DType.F32),
-            "loss_pointer": self.at.pointer(View.whole(program.tensors[program.loss])),
+            "learning_rate": literal(learning_rate(self.user), DType.F32),
         }
 
-    @property
-    def learning_rate(self) -> float:
-        return float(self.user.optimizer.groups[0].hyper["lr"])
+    def telling(self) -> dict[str, Any]:
+        """What is known with a loss."""
+        return {
+            "fit": fit_context(self.user, self.at, self.arguments, self.outputs),
+            "loss_pointer": self.at.pointer(View.whole(self.plan.program.tensors[self.plan.program.loss])),
+        }
 
     def state(self) -> dict[str, Any]:
         layout = Layout.of_program(self.plan.program)
@@ -273,6 +288,7 @@ class Project:
                     "name": name,
                     "size_macro": another(f"NET_{name.upper()}_SIZE", [a["size_macro"] for a in out]),
                     "bytes": t.nbytes,
+                    "evaluated_bytes": prod(program.evaluated.get(t.name, t.shape)) * t.dtype.size,
                     **described(t),
                     "pointer": self.at.pointer(View.whole(t)),
                     "is_input": is_input,
@@ -296,25 +312,10 @@ class Project:
             out.append({"name": function, "size_macro": macro, "pointer": pointer, **described(t)})
         return out
 
-    def interface(self) -> dict[str, Any]:
-        """What a caller of net.h gives and gets, for plan.json."""
-        tensors = self.plan.program
-        named = [({"name": t.name, "role": t.role.value}, t) for t in self.given]
-        given = [{**name, **shaped(t), **labels(self.user, t, classes_of(tensors))} for name, t in named]
-        got = [(name, tensors.tensors[tensor]) for name, tensor in tensors.outputs]
-        functions = [f"net_{o['name']}" for o in self.outputs]
-        return {
-            "arguments": given,
-            "outputs": [{"name": n, "function": f, **shaped(t)} for f, (n, t) in zip(functions, got, strict=True)],
-            "learning_rate": self.learning_rate if tensors.trains else None,
-            "rates": list(self.user.schedule.rates),
-            "momenta": list(self.user.schedule.momenta),
-        }
-
     @property
     def given(self) -> tuple[Tensor, ...]:
         """What a caller gives: inputs, then targets."""
-        return tuple(self.plan.program.of_role(Role.INPUT, Role.TARGET))
+        return given(self.plan.program)
 
     def samples(self) -> dict[str, int]:
         """What data.bin holds of them, beside what is planned."""
@@ -342,7 +343,7 @@ class Project:
             "tag": f"TRACE_{self.tags[f'{trace.kind} {trace.name}']}",
             "comment": comment(trace.name),
             "pointer": self.at.pointer(View.whole(t)),
-            "bytes": t.nbytes,
+            "bytes": prod(trace.shape) * t.dtype.size,
         }
 
     @cached_property
@@ -378,10 +379,6 @@ def described(t: Tensor) -> dict[str, Any]:
     return {"c_type": t.dtype.c_name, "numel": t.numel, "shape": "x".join(map(str, t.shape))}
 
 
-def shaped(t: Tensor) -> dict[str, Any]:
-    return {"shape": list(t.shape), "dtype": t.dtype.name}
-
-
 def c_alignment(target: Machine) -> int:
     """As much of it as C can ask for: the largest power of two in it."""
     return target.alignment & -target.alignment
@@ -389,12 +386,3 @@ def c_alignment(target: Machine) -> int:
 
 def loop_entry(name: str, text: str) -> dict[str, str]:
     return {"name": name, "text": text, "prototype": text.split("\n{", 1)[0]}
-
-
-def functions(listing: Listing) -> list[dict[str, Any]]:
-    """The parts of a step."""
-    names = ("forward", "loss", "backward", "update")
-    return [
-        {"name": name, "operations": [listing.operations[at].name for at in found]}
-        for name, found in zip(names, listing.functions, strict=False)
-    ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from trainlib_deployer.program.ir import Program, Role, writers
+from trainlib_deployer.program.ir import EVALUATION, Program, Role, Shape, writers
 
 
 @dataclass(frozen=True)
@@ -14,10 +14,11 @@ class Trace:
 
     id: int
     name: str
-    kind: str  # loss, output, gradient, parameter, state
+    kind: str  # loss, output, gradient, parameter, state; evaluation, of a loss or output
     layer: str
     tensor: str
     after: int | None
+    shape: Shape
 
     @property
     def title(self) -> str:
@@ -26,22 +27,32 @@ class Trace:
 
 def traces(program: Program) -> list[Trace]:
     """In the order in which they are complete, so that the first to differ is the first mistake."""
-    last = {name: positions[-1] for name, positions in writers(program).items()}
+
+    def shape(kind: str, tensor: str) -> Shape:
+        return program.evaluated[tensor] if kind == EVALUATION else program.tensors[tensor].shape
+
+    def layer(name: str, tensor: str) -> str:
+        return program.tensors[tensor].layer or name.rpartition(".")[0]
+
+    begins = len(program.step)
+    written = writers(program)
+    last = {name: max(p for p in found if p < begins) for name, found in written.items() if found[0] < begins}
     found: list[tuple[str, str, str, int | None]] = []
-    if program.trains:
+    if program.loss:
         found.append(("loss", "loss", program.loss, last[program.loss]))
     found += [(name, "output", tensor, last[tensor] if program.trains else None) for name, tensor in program.outputs]
     found += [(name, "gradient", tensor, last[tensor]) for name, tensor in program.gradients]
     trained = {name for name, _ in program.gradients}
-    written = {v.tensor for op in program.ops for v in op.writes}
     for tensor in program.tensors.values():
         if tensor.role is Role.PARAMETER and tensor.name in trained:
             found.append((tensor.name, "parameter", tensor.name, None))
         elif tensor.role in (Role.STATE, Role.BUFFER) and tensor.name in written:
             found.append((tensor.name, "state", tensor.name, None))
-    end = len(program.ops)
-    found.sort(key=lambda f: end if f[3] is None else f[3])
+    found.sort(key=lambda f: begins if f[3] is None else f[3])
+    if program.evaluated:
+        told = (("loss", program.loss), *program.outputs)
+        found += [(name, EVALUATION, tensor, written[tensor][-1]) for name, tensor in told]
     return [
-        Trace(i, name, kind, program.tensors[tensor].layer or name.rpartition(".")[0], tensor, after)
+        Trace(i, name, kind, layer(name, tensor), tensor, after, shape(kind, tensor))
         for i, (name, kind, tensor, after) in enumerate(found)
     ]

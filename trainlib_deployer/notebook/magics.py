@@ -26,7 +26,7 @@ from trainlib_deployer.machine.targets import resolve
 from trainlib_deployer.options import Options, check_inference
 from trainlib_deployer.run import backend
 from trainlib_deployer.user import load_model
-from trainlib_deployer.user.assemble import Inference, Parts, assemble
+from trainlib_deployer.user.assemble import Evaluation, Inference, Parts, assemble
 from trainlib_deployer.user.code import user_code
 from trainlib_deployer.user.model import UserModel
 from trainlib_deployer.user.weights import load_weights
@@ -91,7 +91,7 @@ class Deploy(Magics):
         """Deploy a module: %%trainlib_deploy [options] before a cell that defines `model`, or %trainlib_deploy NAME
         [options] for one that is there. The options are those of `trainlib-deploy --help`."""
         given, shell = options_of(line), cast(Any, self.shell)
-        check_inference(given["inference"], given["batch"], given["accumulate"], given["saved"])
+        check_inference(given["inference"], given["evaluate"], given["batch"], given["accumulate"], given["saved"])
         machine = resolve(given["target"], given["cores"], given["l1"], given["l2"])
         if given["run_on"]:
             backend(given["run_on"]).check_tools()
@@ -157,7 +157,7 @@ def user_model(shell: Any, cell: str | None, path: Path, given: Mapping[str, Any
         given["accumulate"],
         given["may_miss"],
         given["samples"],
-        forward_alone(given),
+        *ways(given),
     )
     file = next(m for n, m in sys.modules.items() if n not in modules and getattr(m, "__file__", "") == str(path))
     shell.user_ns.update({n: v for n, v in vars(file).items() if n in defined})
@@ -206,14 +206,17 @@ def from_names(namespace: Mapping[str, Any], given: Mapping[str, Any]) -> UserMo
         clip_value=found.get("clip_grad_value"),
         metrics=found.get("metrics"),
         updates=given["steps"],
-        inference=forward_alone(given),
+        inference=ways(given)[0],
+        evaluation=ways(given)[1],
     )
     user = assemble(parts)
     return replace(user, notes=(*notes, *user.notes))
 
 
-def forward_alone(given: Mapping[str, Any]) -> Inference | None:
-    return Inference(given["batch"]) if given["inference"] else None
+def ways(given: Mapping[str, Any]) -> tuple[Inference | None, Evaluation | None]:
+    """What runs as after model.eval()."""
+    batch = given["batch"]
+    return Inference(batch) if given["inference"] else None, Evaluation(batch) if given["evaluate"] else None
 
 
 def held(namespace: Mapping[str, Any], name: str) -> Any:

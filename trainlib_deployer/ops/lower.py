@@ -12,7 +12,7 @@ from torch import fx
 
 from trainlib_deployer import ops
 from trainlib_deployer.capture.refuse import unsupported
-from trainlib_deployer.capture.slots import Captured, Slot
+from trainlib_deployer.capture.slots import WRITTEN, Captured, Out, Slot
 from trainlib_deployer.errors import Unsupported
 from trainlib_deployer.ops.build import Builder, Where
 from trainlib_deployer.ops.gradients import accumulated, clipped_by_norm, clipped_by_value
@@ -40,12 +40,13 @@ ROLES = {
 assert ops, "the families fill the registry when they are imported"
 
 
-def lower(user: UserModel, captured: Captured, accumulate: int = 1) -> Program:
-    """The whole step as a Program. With `accumulate`, each such number of steps is one update."""
-    b = Builder(Program(user.name))
+def lower(user: UserModel, captured: Captured, accumulate: int = 1, beside: frozenset[str] | None = None) -> Program:
+    """The whole step as a Program. With `accumulate`, each such number of steps is one update. `beside` a training that
+    writes these tensors, an evaluation writes none."""
+    b = Builder(Program(user.name, learns=user.trains))
     env: dict[fx.Node, Any] = {}
     slots = iter(captured.inputs)
-    written = {out.name for out in captured.outputs if out.kind in ("parameter", "buffer")}
+    written = captured.written if beside is None else beside
     for node in captured.graph.graph.nodes:
         if node.op == "placeholder":
             slot = next(slots)
@@ -57,7 +58,12 @@ def lower(user: UserModel, captured: Captured, accumulate: int = 1) -> Program:
             env[node] = lower_node(b, node, env)
         elif node.op == "output":
             results = fx.node.map_arg(node.args[0], lambda n: env[n])
-            finish(b, user, captured, list(flatten(results)), accumulate)
+            kept = [
+                (out, view)
+                for out, view in zip(captured.outputs, flatten(results), strict=True)
+                if beside is None or out.kind not in WRITTEN
+            ]
+            finish(b, user, kept, accumulate)
     return b.program
 
 
@@ -99,14 +105,14 @@ def lower_node(b: Builder, node: fx.Node, env: dict[fx.Node, Any]) -> Any:
     return rule(b, *args, **kwargs)
 
 
-def finish(b: Builder, user: UserModel, captured: Captured, results: list[View], accumulate: int) -> None:
+def finish(b: Builder, user: UserModel, results: Sequence[tuple[Out, View]], accumulate: int) -> None:
     """Name the results, then append the updates of buffers and parameters."""
     p = b.program
     gradients: dict[str, View] = {}
     buffers: dict[str, View] = {}
-    times = Counter(v.tensor for v in results)
+    times = Counter(v.tensor for _, v in results)
     traced = len(p.ops)
-    for out, view in zip(captured.outputs, results, strict=True):
+    for out, view in results:
         alone = times[view.tensor] == 1
         b.where = Where(
             "forward" if out.kind in ("loss", "output", "metric") else "backward", out.name.rpartition(".")[0], out.kind

@@ -21,6 +21,7 @@ Shape = tuple[int, ...]
 LEARNING_RATE = "learning rate"
 MOMENTUM = "scheduled momentum"
 STEP = "step number"
+EVALUATION = "evaluation"  # the phase of what runs as after model.eval(), beside the training
 
 
 class Role(Enum):
@@ -314,14 +315,21 @@ class Program:
     tensors: dict[str, Tensor] = field(default_factory=dict)
     ops: list[Op] = field(default_factory=list)
     values: dict[str, object] = field(default_factory=dict)  # initial contents of persistent tensors: numpy arrays
-    loss: str = ""  # none where nothing is trained
+    loss: str = ""  # none where nothing but outputs is wanted
+    learns: bool = True  # if not, the loss is only told
+    evaluated: Mapping[str, Shape] = field(default_factory=dict)  # what an evaluation takes and shows of these tensors
     outputs: tuple[tuple[str, str], ...] = ()  # (name for people, tensor)
     metrics: tuple[tuple[str, str], ...] = ()  # the same of what is measured beside the loss
     gradients: tuple[tuple[str, str], ...] = ()  # (parameter, tensor)
 
     @property
     def trains(self) -> bool:
-        return bool(self.loss)
+        return self.learns and bool(self.loss)
+
+    @property
+    def step(self) -> list[Op]:
+        """Without the evaluation as after model.eval(), which is no part of it."""
+        return [op for op in self.ops if op.phase != EVALUATION]
 
     @property
     def shown(self) -> tuple[str, ...]:

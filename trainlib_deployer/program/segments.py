@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
-from trainlib_deployer.program.ir import Program
+from collections.abc import Sequence
+
+from trainlib_deployer.program.ir import Op, Program
 
 
 def segments(program: Program) -> dict[str, range]:
-    """forward: up to the last output; loss: up to the first gradient; backward: the rest, with the updates; where
-    gradients add up over several steps, the updates apart. Where nothing is trained, all of it is forward."""
-    ops = program.ops
-    if not program.trains:
-        return {"forward": range(len(ops))}
+    """Of the step, and behind it those of an evaluation."""
+    step, others = program.step, program.ops[len(program.step) :]
+    found = of_step(program, step)
+    if others:
+        cut, end = len(step) + behind_outputs(program, others), len(program.ops)
+        found |= {"evaluated_forward": range(len(step), cut), "evaluated_loss": range(cut, end)}
+    return found
+
+
+def behind_outputs(program: Program, ops: Sequence[Op]) -> int:
+    """How many operations it takes to have them all."""
     outputs = {t for _, t in program.outputs}
+    return max((i + 1 for i, op in enumerate(ops) if any(v.tensor in outputs for v in op.writes)), default=0)
+
+
+def of_step(program: Program, ops: Sequence[Op]) -> dict[str, range]:
+    """forward: up to the last output; loss: up to the first gradient; backward: the rest, with the updates; where
+    gradients add up over several steps, the updates apart. Where nothing is trained, forward and perhaps loss."""
+    if not program.trains:
+        cut = behind_outputs(program, ops) if program.loss else len(ops)
+        return {"forward": range(cut)} | ({"loss": range(cut, len(ops))} if program.loss else {})
     first_backward = next((i for i, op in enumerate(ops) if op.phase in ("backward", "accumulate", "update")), len(ops))
-    cut = max(
-        (i + 1 for i, op in enumerate(ops[:first_backward]) if any(v.tensor in outputs for v in op.writes)),
-        default=0,
-    )
+    cut = behind_outputs(program, ops[:first_backward])
     made = {v.tensor: i for i, op in enumerate(ops) for v in op.writes}
     first_backward = max(first_backward, made.get(program.loss, -1) + 1)
     found = {"forward": range(cut), "loss": range(cut, first_backward), "backward": range(first_backward, len(ops))}

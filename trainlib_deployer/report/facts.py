@@ -114,7 +114,8 @@ def peak_text(level: Json, plan: Json) -> str:
 
 
 def total(plan: Json, key: str) -> int:
-    return sum(op.get(key) or 0 for op in plan["ops"])
+    """Of a step, of which an evaluation is no part."""
+    return sum(op.get(key) or 0 for op in plan["ops"] if op["phase"] != "evaluation")
 
 
 def percent(part: int, whole: int) -> str:

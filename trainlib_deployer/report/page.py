@@ -10,7 +10,7 @@ from typing import Any
 import jinja2
 
 from trainlib_deployer.report.compare import comparison
-from trainlib_deployer.report.facts import facts, lead, level_facts, peak_text, role_sums, step_of
+from trainlib_deployer.report.facts import facts, lead, level_facts, peak_text, role_sums, step_of, total
 from trainlib_deployer.report.runs import Measured, Verdict, counted
 from trainlib_deployer.report.scripts import ASSETS, script
 from trainlib_deployer.report.tables import page_data
@@ -58,7 +58,7 @@ def context(plan: Json, verdict: Verdict | None, measured: Measured | None, othe
         "roles": role_sums(plan),
         "verdict": verdict,
         "what_if": plan.get("what_if", ()),
-        "macs": sum(op["macs"] or 0 for op in plan["ops"]),
+        "macs": total(plan, "macs"),
         "comparison": comparison(plan, other) if other else None,
         "style": (ASSETS / "style.css").read_text(encoding="utf-8"),
         "script": script(),

@@ -29,6 +29,7 @@ from trainlib_deployer.user.trial import check_labels
 
 Array = np.ndarray[Any, Any]
 LIBRARY = "build/lib/net.so"
+EVALUATED = "evaluated"  # the shape of what an evaluation takes or gives
 
 
 class Session:
@@ -40,8 +41,9 @@ class Session:
         self.known = Known(path_of(folder, "the folder"), optimizer)
         self.interface: dict[str, Any] = self.known.plan["interface"]
         self.library = opened(self.known, cores)
-        if self.known.trains:
-            self.library.net_train_step.restype = self.library.net_evaluate.restype = ctypes.c_float
+        for name in ("net_train_step", "net_evaluate"):
+            if hasattr(self.library, name):
+                getattr(self.library, name).restype = ctypes.c_float
         self.library.net_init()
         self.start = self.image()
 
@@ -52,16 +54,18 @@ class Session:
         rate = self.scheduled("rates", self.interface["learning_rate"]) if learning_rate is None else learning_rate
         settings = [rate, *([self.scheduled("momenta", 0.0)] if self.interface.get("momenta") else [])]
         floats = [ctypes.c_float(number(s, "learning_rate")) for s in settings]
-        return float(self.library.net_train_step(*self.given(x, y), *floats))
+        return float(self.library.net_train_step(*self.arrays("input", x), *self.arrays("target", y), *floats))
 
     def evaluate(self, x: Any, y: Any) -> float:
-        """The loss of a sample; nothing is learned."""
-        self.known.check_trains()
-        return float(self.library.net_evaluate(*self.given(x, y)))
+        """The loss of a sample, as after model.eval() where the project evaluates so; nothing is learned."""
+        if not hasattr(self.library, "net_evaluate"):
+            raise UsageError(f"{self.known.folder} has no loss", remedy="deploy with --evaluate")
+        given = (*self.arrays("input", x, EVALUATED), *self.arrays("target", y, EVALUATED))
+        return float(self.library.net_evaluate(*given))
 
     def predict(self, x: Any) -> Any:
         """The network's output, or a dictionary of several; nothing is learned."""
-        self.library.net_forward(*self.arrays("input", x))
+        self.library.net_forward(*self.arrays("input", x, EVALUATED))
         found = {o["name"]: self.output(o) for o in self.interface["outputs"]}
         return next(iter(found.values())) if len(found) == 1 else found
 
@@ -129,12 +133,9 @@ class Session:
             )
         return float(values[update])
 
-    def given(self, x: Any, y: Any) -> list[Any]:
-        return [*self.arrays("input", x), *self.arrays("target", y)]
-
-    def arrays(self, role: str, value: Any) -> list[Any]:
+    def arrays(self, role: str, value: Any, shape: str = "shape") -> list[Any]:
         """Pointers to what C reads; they keep their arrays alive."""
-        wanted = [a for a in self.interface["arguments"] if a["role"] == role]
+        wanted = [{**a, "shape": shape_of(a, shape)} for a in self.interface["arguments"] if a["role"] == role]
         leaves = pytree.tree_leaves(value)
         tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor | np.ndarray)]
         if len(tensors) == len(wanted):
@@ -149,9 +150,14 @@ class Session:
         function = getattr(self.library, entry["function"])
         function.restype = ctypes.c_void_p
         dtype = np.dtype(DType[entry["dtype"]].numpy_name)
-        found = np.empty(entry["shape"], dtype)
+        found = np.empty(shape_of(entry, EVALUATED), dtype)
         ctypes.memmove(found.ctypes.data, function(), found.nbytes)
         return torch.from_numpy(found)
+
+
+def shape_of(entry: Mapping[str, Any], which: str) -> list[int]:
+    """Of an argument or output; older projects have no other one for an evaluation."""
+    return list(entry.get(which, entry["shape"]))
 
 
 def opened(known: Known, cores: int) -> ctypes.CDLL:

@@ -15,12 +15,13 @@ from torch.utils import _pytree as pytree
 from golden.borrow import uncompiled
 from golden.examples import Layout
 from golden.load import EachLoss, default_loss
+from golden.metrics import functions_of
 from golden.snapshot import Snapshot
 from trainlib_deployer.errors import UsageError
 from trainlib_deployer.user import samples as sampling
 from trainlib_deployer.user.code import user_code
 from trainlib_deployer.user.data import Example, from_data
-from trainlib_deployer.user.model import OptimizerSpec, UserModel
+from trainlib_deployer.user.model import OptimizerSpec, Schedule, UserModel
 from trainlib_deployer.user.module import (
     check_tensors,
     check_trained,
@@ -42,6 +43,13 @@ class Inference:
     """The forward pass alone, as after model.eval()."""
 
     batch: int | None = None  # where it is another than the example's
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Loss and metrics, as after model.eval(): beside the training, or of an inference."""
+
+    batch: int | None = None  # where it is another than that of the training
 
 
 @dataclass(frozen=True)
@@ -68,6 +76,7 @@ class Parts:
     helpers: tuple[Path, ...] = ()
     exactly: bool = False  # so many were asked for
     inference: Inference | None = None  # else target, loss, optimizer and what belongs to it are looked at
+    evaluation: Evaluation | None = None
 
 
 def assemble(parts: Parts) -> UserModel:
@@ -79,8 +88,10 @@ def assemble(parts: Parts) -> UserModel:
 def checked_model(parts: Parts) -> UserModel:
     notes: list[str] = []
     module = plain_module(parts.module, notes)
-    if parts.inference is not None:
+    if parts.inference is not None and parts.evaluation is None:
         return forward_only(parts, parts.inference.batch, module, notes)
+    if parts.inference is not None:
+        return evaluated_only(parts, parts.inference.batch, module, notes)
     check_trained(module)
     check_tensors(module)
     known = given_samples(parts, notes)
@@ -107,7 +118,7 @@ def checked_model(parts: Parts) -> UserModel:
             model.check_sample(given, wanted, f"sample {i} of data")
     schedule = read_schedule(parts.scheduler, parts.optimizer, optimizer, parts.updates)
     notes += [sentence(schedule)] if sentence(schedule) else []
-    return UserModel(
+    user = UserModel(
         name=parts.name,
         module=module,
         inputs=inputs,
@@ -126,7 +137,84 @@ def checked_model(parts: Parts) -> UserModel:
         notes=tuple(notes),
         metrics=model.measured(parts.metrics, inputs, target),
         by_row=model.takes_rows(inputs),
+        differs_in_eval=model.differs_in_eval(inputs),
     )
+    if parts.evaluation is None:
+        return user
+    check_batch(user, parts.evaluation.batch)
+    return replace(user, evaluation=evaluated(user, parts.evaluation.batch))
+
+
+def check_batch(user: UserModel, batch: int | None) -> None:
+    """Evaluations read their examples where the training does."""
+    layout = user.layout
+    if batch is not None and batch > layout.batch:
+        raise UsageError(f"an evaluation takes at most the {layout.batch} examples of a training step, not {batch}")
+
+
+def evaluated(user: UserModel, batch: int | None) -> UserModel:
+    """The same as after model.eval(): forward, loss and metrics of so many examples."""
+    layout = user.layout
+    samples = list(user.samples)
+    if batch is not None and batch != layout.batch:
+        if not layout.by_row:
+            raise UsageError(
+                "a batch of its own needs inputs and targets whose rows are examples", remedy="leave out the batch"
+            )
+        samples = [sampling.rebatch(s, s[0], torch.empty(batch)) for s in samples]
+    inputs, target = samples[0]
+    with Snapshot(user.module).undone():
+        user.module.eval()
+        model = Trial(user.module, user.loss, Snapshot(user.module, user.loss))
+        with torch.no_grad():
+            model.check_sample(inputs, target, "example_input in eval mode")
+        metrics = model.measured(user.metrics, inputs, target)
+    fresh = replace(
+        user,
+        inputs=inputs,
+        target=target,
+        samples=samples,
+        start=model.start,
+        metrics=metrics,
+        optimizer=OptimizerSpec("", ()),
+        scheduler=None,
+        schedule=Schedule(),
+        clip_norm=None,
+        clip_value=None,
+        trains=False,
+    )
+    return replace(fresh, examples=fresh.layout)
+
+
+def evaluated_only(parts: Parts, batch: int | None, module: nn.Module, notes: list[str]) -> UserModel:
+    """The model as PyTorch's eval mode has it, with its loss."""
+    check_tensors(module)
+    known = given_samples(parts, notes)
+    materialize(module, known[0][0])
+    check_values(module)
+    if parts.loss is None:
+        module, found = own_step(module, known[0], parts.where, notes)
+        parts = replace(parts, loss=found)
+    loss = given_loss(parts, known[0][1], notes)
+    model = Trial(module, loss, Snapshot(module, loss))
+    if parts.data is None:
+        known = sampling.perturbed(known[0], parts.count, model.output_or_none, model.accepts)
+    user = UserModel(
+        name=parts.name,
+        module=module,
+        inputs=known[0][0],
+        target=known[0][1],
+        loss=loss,
+        optimizer=OptimizerSpec("", ()),
+        start=model.start,
+        samples=known,
+        source=parts.source,
+        attribute=parts.attribute,
+        helpers=parts.helpers,
+        metrics=functions_of(parts.metrics),
+        by_row=model.takes_rows(known[0][0]),
+    )
+    return replace(evaluated(user, batch), notes=tuple(notes))
 
 
 def forward_only(parts: Parts, batch: int | None, module: nn.Module, notes: list[str]) -> UserModel:

@@ -21,7 +21,7 @@ from torch.utils.data import DataLoader
 
 from golden.script import DATA, LOSSES, found_loss
 from trainlib_deployer.errors import UsageError
-from trainlib_deployer.user.assemble import Inference, Parts, assemble
+from trainlib_deployer.user.assemble import Evaluation, Inference, Parts, assemble
 from trainlib_deployer.user.code import NOT_RUN, a_type, helpers, import_file, importable, seed, user_code
 from trainlib_deployer.user.hidden import hidden_model
 from trainlib_deployer.user.model import UserModel
@@ -38,10 +38,11 @@ def load(
     may_miss: tuple[str, ...] = (),
     samples: int | None = None,
     inference: Inference | None = None,
+    evaluation: Evaluation | None = None,
 ) -> UserModel:
     """The model of `FILE[:NAME]`, checked, with the samples for `steps` steps, or exactly so many."""
     count = samples or steps * accumulate
-    return load_file(spec, input_shape, weights, count, steps, may_miss, samples is not None, inference)
+    return load_file(spec, input_shape, weights, count, steps, may_miss, samples is not None, inference, evaluation)
 
 
 def load_file(
@@ -53,6 +54,7 @@ def load_file(
     may_miss: tuple[str, ...] = (),
     exactly: bool = False,
     inference: Inference | None = None,
+    evaluation: Evaluation | None = None,
 ) -> UserModel:
     """The model with `count` samples, enough for so many `updates`."""
     path, name = split_spec(spec)
@@ -62,7 +64,7 @@ def load_file(
         parts, notes = found_parts(file, path, attribute, explicit=name is not None)
         notes += load_weights(parts.module, weights, may_miss) if weights is not None else []
         parts = replace(parts, input_shape=input_shape, count=count, updates=updates or count, exactly=exactly)
-        user = assemble(replace(parts, inference=inference))
+        user = assemble(replace(parts, inference=inference, evaluation=evaluation))
         user = replace(user, notes=(*notes, *user.notes))
         if weights is None or not user.trains:
             return user

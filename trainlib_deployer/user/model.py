@@ -85,6 +85,13 @@ class UserModel:
     by_row: bool = True  # the rows of a sample are its examples
     examples: Layout | None = None  # what a file has for it, with targets, where nothing is trained
     metrics: Metrics = field(default_factory=dict)  # functions of output and target
+    evaluation: UserModel | None = None  # the same in eval mode, with its loss, in a batch of its own
+    differs_in_eval: bool = False  # what it returns, from what it returns as it trains
+
+    @property
+    def layout(self) -> Layout:
+        """Of files of examples."""
+        return Layout.of(self.inputs, self.target, self.by_row)
 
 
 def parameter_count(module: nn.Module) -> int:

@@ -89,6 +89,15 @@ class Trial:
             return True
         return all(same(a[order], b) for a, b in zip(once, other, strict=True) if a.dim() and len(a) == count)
 
+    def differs_in_eval(self, inputs: tuple[Any, ...]) -> bool:
+        """Whether the mode of the module shows in what it returns; where it draws random numbers, it does."""
+        with kept_modes(self.module), self.start.undone(), torch.no_grad(), quiet():
+            now = leaves(self.module(*sampling.cloned(inputs)))
+            self.start.restore()
+            self.module.eval()
+            evaluated = leaves(self.module(*sampling.cloned(inputs)))
+        return len(now) != len(evaluated) or not all(map(same, now, evaluated))
+
     def measured(self, given: Any, inputs: tuple[Any, ...], target: Any) -> Metrics:
         """The user's metrics, each called once."""
         metrics = functions_of(given)

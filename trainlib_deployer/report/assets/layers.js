@@ -33,6 +33,7 @@ export function layerRows(ops, depth) {
   const arrows = { forward: new Map(), backward: new Map() };
   const kept = new Set();
   for (const op of ops) {
+    if (op.phase === "evaluation") continue; // no part of the step
     const side = sideOf(op);
     const name = layerOf(op, depth);
     for (const part of op.phase === "forward" ? op.parts : []) {
