@@ -28,7 +28,7 @@ T = TypeVar("T")
 CORES = 8
 MAKEFILE = """APP := bench
 APP_SRCS := main.c $(sort $(wildcard kernels/*.c))
-APP_CFLAGS := -std=gnu99 -O2 -ffp-contract=off -fno-math-errno -Ikernels -DTL_HAL_PULP -DNET_PROFILE
+APP_CFLAGS := -std=gnu99 -O2 -ffp-contract=off -fno-math-errno -Ikernels -DTL_HAL_PULP -DTL_XF16AUXVEC -DNET_PROFILE
 APP_LDFLAGS := -lm
 include $(RULES_DIR)/pmsis_rules.mk
 """
@@ -90,7 +90,9 @@ def timed(words: list[str]) -> Iterator[Timed]:
 
 
 def extents(t: Timed) -> list[int]:
+    """Words; multiplied operands may be halves."""
     spans = [sum((e - 1) * s for e, s in zip(v.shape, v.strides, strict=True)) + 1 for v in t.case.views]
+    spans[:2] = [-(-span * t.row.storage.size // 4) for span in spans[:2]]
     return [*spans, t.row.scratch(t.case.kind, CORES) // 4]
 
 

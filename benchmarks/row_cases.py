@@ -87,7 +87,7 @@ def pools(planes: int, size: int, kernel: int, stride: int, pad: int) -> list[Ca
     ]
 
 
-CASES: tuple[Case, ...] = (
+FLOATS: tuple[Case, ...] = (
     *depthwise(64, (25, 5), 3, 1, 1),
     *depthwise(16, (12, 12), 3, 1, 0),
     *depthwise(24, (16, 16), 3, 2, 1),
@@ -130,3 +130,10 @@ CASES: tuple[Case, ...] = (
     product(1, 8, 640),
     *(product(6, 7, 320, left, right) for left in ("mk", "km") for right in ("kn", "nk")),
 )
+
+
+def of_halves(case: Case) -> Case:
+    return replace(case, title=f"{case.title}, halves", kind=replace(case.kind, storage=DType.F16))
+
+
+CASES = (*FLOATS, *(of_halves(c) for c in FLOATS if isinstance(c.kind, Conv | MatMul)))

@@ -5,7 +5,7 @@
 #define TL_PAIR_H
 #include "tl_half.h"
 
-typedef uint32_t tl_pair;
+typedef uint32_t __attribute__((may_alias)) tl_pair;
 
 static inline tl_pair tl_pair_of(tl_half first, tl_half second)
 {

@@ -3,9 +3,6 @@
 #define TL_CONV_PACKED_H
 #include "tl_conv_share.h"
 
-/* This core's share of dst[tile][kc][4], by quarters of a block. */
-void tl_conv_pack(const tl_gather *g, const float *w, int row0, int tiles, int k, int kc, float *dst);
-
 /* One class of outputs, with weights packed already. */
 typedef void (*tl_conv_class)(const tl_gather *g, int group, int groups, int row0, int tiles, int k0, int k1,
                               float *own, const float *shared);

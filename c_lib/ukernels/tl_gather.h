@@ -8,6 +8,7 @@
 #define TL_GATHER_H
 #include "tl_tile.h" /* first: it sets how the whole file is compiled */
 #include "tl_conv.h"
+#include "tl_element.h"
 
 /* One dimension of a class. Output q lies at out0 + q*out_step and reads tap t at in0 + q*in_step + t*tap_in. */
 typedef struct {
@@ -46,7 +47,8 @@ static inline tl_axis tl_axis_bw(int r, int in, int out, int kernel, int stride,
 }
 
 typedef struct {
-    const float *in, *w, *bias;
+    const tl_element *in, *w;
+    const float *bias;
     float *out;
     void *scratch;
     int n, groups, rows, chans;     /* rows: output channels per group; chans: channels per group that are summed */
@@ -60,8 +62,8 @@ typedef struct {
 /* A forward convolution, one class. */
 static inline tl_gather tl_gather_fw(const tl_conv2d *a)
 {
-    return (tl_gather){.in = a->x,
-                       .w = a->w,
+    return (tl_gather){.in = a->TL_READ(x),
+                       .w = a->TL_READ(w),
                        .bias = a->bias,
                        .out = a->y,
                        .scratch = a->scratch,
@@ -84,8 +86,8 @@ static inline tl_gather tl_gather_fw(const tl_conv2d *a)
 /* An input gradient; the axes are those of each class. */
 static inline tl_gather tl_gather_bw_x(const tl_conv2d *a)
 {
-    return (tl_gather){.in = a->y,
-                       .w = a->w,
+    return (tl_gather){.in = a->TL_READ(y),
+                       .w = a->TL_READ(w),
                        .bias = a->bias,
                        .out = a->x,
                        .scratch = a->scratch,
@@ -103,4 +105,7 @@ static inline tl_gather tl_gather_bw_x(const tl_conv2d *a)
                        .team = tl_team(a->team),
                        .packed_rows = tl_packed_rows(a)};
 }
+
+/* This core's share of dst[tile][kc][4], the weights of channels from row0 on, by quarters of a block. */
+void tl_conv_pack(const tl_gather *g, const tl_element *w, int row0, int tiles, int k, int kc, tl_element *dst);
 #endif

@@ -10,7 +10,7 @@ typedef struct {
     tl_panel_out out;
     int at[4];          /* element of channel 0 that tap (0, 0) reads; outside the image for some border pixels */
     int row[4], col[4]; /* the same position as a row and a column */
-    float *pack;        /* [TL_KC][4], and TL_SLACK on either side */
+    tl_element *pack;   /* [TL_KC][4], and TL_SLACK on either side */
     int *table; /* [taps], or [TL_KC] from the block's first tap on: byte offset << 4 | mask of the pixels inside */
     int full;   /* all taps are inside for all pixels */
     int side_by_side; /* the pixels read neighbours */
@@ -32,9 +32,9 @@ void tl_pixels_locate(const tl_gather *g, int p, tl_pixels *px);
 void tl_pixels_table(const tl_gather *g, tl_pixels *px);
 
 /* The inputs of terms k .. k + kc - 1 of the flat index (channel, ty, tx), by the table. */
-void tl_pixels_gather(const tl_gather *g, tl_pixels *px, const float *in, int k, int kc);
+void tl_pixels_gather(const tl_gather *g, tl_pixels *px, const tl_element *in, int k, int kc);
 
 /* Whether the pixels are neighbours whose 3 x 3 taps reach out of the image by at most one column; and their inputs. */
 int tl_pixels_near(const tl_gather *g, const tl_pixels *px);
-void tl_pixels_gather_near(const tl_gather *g, const tl_pixels *px, const float *in, int k, int kc);
+void tl_pixels_gather_near(const tl_gather *g, const tl_pixels *px, const tl_element *in, int k, int kc);
 #endif

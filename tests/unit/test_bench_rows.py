@@ -11,8 +11,10 @@ import pytest
 from benchmarks import bench_loops, bench_rows
 from benchmarks.bench_rows import timed
 from trainlib_deployer.kernels.conv import CONV
+from trainlib_deployer.kernels.conv_f16 import CONV_F16
 from trainlib_deployer.kernels.depthwise import DEPTHWISE
 from trainlib_deployer.kernels.matmul import MATMUL
+from trainlib_deployer.kernels.matmul_f16 import MATMUL_F16
 from trainlib_deployer.kernels.pool import POOL
 from trainlib_deployer.kernels.winograd import WINOGRAD
 
@@ -21,7 +23,7 @@ pytestmark = pytest.mark.compiler
 
 def test_every_row_is_timed() -> None:
     pools = {r for r in POOL if "adaptive" not in r.symbol and "u16" not in r.symbol}
-    assert {t.row for t in timed([])} == {*CONV, *DEPTHWISE, *MATMUL, *WINOGRAD, *pools}
+    assert {t.row for t in timed([])} == {*CONV, *CONV_F16, *DEPTHWISE, *MATMUL, *MATMUL_F16, *WINOGRAD, *pools}
 
 
 @pytest.mark.parametrize("bench", [bench_rows, bench_loops])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,12 +12,16 @@ import torch
 import torch.nn.functional as F
 
 from tests.unit.kernel_harness import ALL_CORES, Tensor, fitting, pitched, random, run
+from trainlib_deployer.formats import DType
 from trainlib_deployer.kernels.conv import CONV
+from trainlib_deployer.kernels.conv_f16 import CONV_F16
 from trainlib_deployer.kernels.depthwise import DEPTHWISE
+from trainlib_deployer.kernels.table import carried_out
 from trainlib_deployer.ops.conv import Conv
 from trainlib_deployer.ops.conv_shape import ConvShape
 
 EPS = 2.0**-23
+STORAGES = {DType.F32: "", DType.F16: "_f16"}  # and the names of their references
 DIRECTIONS = ("fw", "bw_x", "bw_w")
 LEANER = ((8, 3, 4), (5, 1, 8), (3, 2, 12), (4, 7, 4), (8, 8, 4))  # cores, team, packed rows
 
@@ -140,6 +145,10 @@ def reference(c: Case, direction: str, x: torch.Tensor, w: torch.Tensor, dy: tor
     return torch.autograd.grad(y, x if direction == "bw_x" else w, dy)[0]
 
 
+def rounded(t: torch.Tensor, storage: DType) -> torch.Tensor:
+    return t if storage is DType.F32 else t.half().float()
+
+
 def data_of(c: Case, exact: bool, transposed_bias: bool) -> Data:
     wide = c.groups * (c.ci if transposed_bias else c.co)
     shapes = (
@@ -154,23 +163,26 @@ def data_of(c: Case, exact: bool, transposed_bias: bool) -> Data:
 MODES = ((True, "accumulate"), (True, "bias"), (False, "plain"), (False, "accumulate"), (False, "bias"))
 
 
-def operands(c: Case, direction: str, exact: bool, mode: str) -> tuple[Conv, list[Tensor], Tensor]:
+def operands(
+    c: Case, direction: str, exact: bool, mode: str, storage: DType = DType.F32
+) -> tuple[Conv, list[Tensor], Tensor]:
     d = data_of(c, exact, direction == "bw_x")
     x = pitched(d.x.numpy(), 0, c.wide, c.wide, 0)
     y = pitched(d.dy.numpy(), 0, c.wide, c.wide // 2, 0)
     w = pitched(d.w.numpy(), 0, c.sparse_w, 0, 0)
-    reads = {"fw": [x, w], "bw_x": [y, w], "bw_w": [x, y]}[direction]
+    reads = [t.stored_as(storage) for t in {"fw": [x, w], "bw_x": [y, w], "bw_w": [x, y]}[direction]]
     biased = mode == "bias" and direction != "bw_w"
     shape = ConvShape(c.n, c.groups, c.ci, c.co, *c.size, *c.out, *c.kernel, c.stride, c.pad, c.dil)
-    kind = Conv(direction, shape, biased, mode == "accumulate")
+    kind = Conv(direction, shape, biased, mode == "accumulate", storage=storage)
     return kind, reads + ([pitched(d.bias.numpy(), 0)] if biased else []), {"fw": y, "bw_x": x, "bw_w": w}[direction]
 
 
 def expectation(kind: Conv, c: Case, exact: bool) -> tuple[torch.Tensor, torch.Tensor]:
     """The result in double precision, and the size of its terms."""
     d = data_of(c, exact, kind.direction == "bw_x")
-    expected = reference(c, kind.direction, d.x, d.w, d.dy)
-    size = reference(c, kind.direction, d.x.abs(), d.w.abs(), d.dy.abs())
+    read = [rounded(t, kind.storage) for t in (d.x, d.w, d.dy)]
+    expected = reference(c, kind.direction, *read)
+    size = reference(c, kind.direction, *(t.abs() for t in read))
     if kind.accumulate:
         start = {"fw": d.dy, "bw_x": d.x, "bw_w": d.w}[kind.direction].double()
     elif kind.bias:
@@ -182,16 +194,20 @@ def expectation(kind: Conv, c: Case, exact: bool) -> tuple[torch.Tensor, torch.T
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_convolution(lib: ctypes.CDLL, case: Case, direction: str) -> None:
+@pytest.mark.parametrize(("storage", "suffix"), STORAGES.items())
+def test_convolution(lib: ctypes.CDLL, case: Case, direction: str, storage: DType, suffix: str) -> None:
     for exact, mode in MODES:
-        kind, reads, write = operands(case, direction, exact, mode)
+        kind, reads, write = operands(case, direction, exact, mode, storage)
+        if not carried_out(kind):
+            assert storage is DType.F16
+            continue
         expected, size = expectation(kind, case, exact)
         terms = {"fw": case.ci, "bw_x": case.co, "bw_w": case.n}[direction] * np.prod(
             case.out if direction == "bw_w" else case.kernel
         )
         bound = np.zeros(expected.shape) if exact else (EPS * (terms * case.n + 2) * size).numpy()
         first = fitting(kind, reads, write, 1)[0]
-        wanted = run(lib, first, kind, reads, write, 1, f"reference_conv2d_{direction}")
+        wanted = run(lib, first, kind, reads, write, 1, f"reference_conv2d_{direction}{suffix}")
         np.testing.assert_array_less(np.abs(wanted - expected.numpy()), bound + 1e-300)
         few = ALL_CORES if (exact, mode) == (False, "plain") else (1, 3, 8)
         for cores, team, rows in (*((n, 0, 16) for n in few), *LEANER):
@@ -204,7 +220,7 @@ def test_convolution(lib: ctypes.CDLL, case: Case, direction: str) -> None:
 def test_every_row_is_tested() -> None:
     seen = set()
     for case in CASES:
-        for direction in DIRECTIONS:
-            kind, reads, write = operands(case, direction, True, "plain")
+        for direction, storage in itertools.product(DIRECTIONS, STORAGES):
+            kind, reads, write = operands(case, direction, True, "plain", storage)
             seen |= {r.symbol for cores in ALL_CORES for r in fitting(kind, reads, write, cores)}
-    assert seen == {r.symbol for r in (*CONV, *DEPTHWISE)}
+    assert seen == {r.symbol for r in (*CONV, *CONV_F16, *DEPTHWISE)}

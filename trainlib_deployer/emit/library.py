@@ -1,7 +1,8 @@
 """Which files of the C library a project needs: those of the kernels that it calls, and what they call in turn.
 
 The library is written so that this can be read off: clang-format puts a definition at the first column and closes it
-there, and only headers hold code that others take part of.
+there, and only headers hold code that others take part of. A source that defines TL_HALVES sees others by the names
+that they have for halves (tl_element.h).
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from trainlib_deployer.emit import resources
 WORD = re.compile(r"\b(?:tl|TL)_\w+")
 FUNCTION = re.compile(r"^[A-Za-z_][^\n;{}=#]*?\b(tl_\w+)\([^;{}]*\)\n\{\n.*?^\}", re.MULTILINE | re.DOTALL)
 MACRO = re.compile(r"^#define (TL_\w+)(?:.*\\\n)*.*$", re.MULTILINE)
+HALVES = re.compile(r"^#define TL_HALVES$", re.MULTILINE)
+FOR_HALVES = re.compile(r"^#define (tl_\w+) (\1_f16)$", re.MULTILINE)
 INCLUDE = re.compile(r'^#include "(\w+\.\w+)"', re.MULTILINE)
 
 
@@ -36,11 +39,18 @@ class Library:
         headers = {p.name: p for part in ("include", "ukernels") for p in sorted((root / part).iterdir())}
         texts = {name: p.read_text() for name, p in headers.items()}
         parts = {name: text for name, text in texts.items() if name.endswith(".inc")}
+        inline = {m[1]: m[0] for text in texts.values() for what in (FUNCTION, MACRO) for m in what.finditer(text)}
+        typed = {*inline, *(m[1] for text in texts.values() for m in FOR_HALVES.finditer(text))}
+
+        def for_halves(text: str) -> str:
+            return WORD.sub(lambda m: f"{m[0]}_f16" if m[0] in typed else m[0], text)
+
         sources = {}
         for path in sorted((root / "kernels").rglob("*.c")):
             text = path.read_text()
-            sources[path] = "\n".join((text, *(parts.get(name, "") for name in INCLUDE.findall(text))))
-        inline = {m[1]: m[0] for text in texts.values() for what in (FUNCTION, MACRO) for m in what.finditer(text)}
+            whole = "\n".join((text, *(parts.get(name, "") for name in INCLUDE.findall(text))))
+            sources[path] = for_halves(whole) if HALVES.search(text) else whole
+        inline |= {f"{name}_f16": for_halves(text) for name, text in inline.items()}
         defines = {
             m[1]: path
             for path, text in sources.items()

@@ -10,8 +10,9 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from trainlib_deployer.formats import DType
 from trainlib_deployer.kernels.panels import BLOCK, FLOAT, PANEL, panel_cycles
-from trainlib_deployer.kernels.row import Fields, Grain, Row
+from trainlib_deployer.kernels.row import Fields, Grain, Row, pointer
 from trainlib_deployer.machine.costs import Costs
 from trainlib_deployer.program.call import Operand, strides
 from trainlib_deployer.program.cuts import working
@@ -42,7 +43,9 @@ def as_one_row(s: ConvShape, x: View, y: View) -> ConvShape:
 def fields(kind: Conv, reads: list[Operand], writes: list[Operand], scratch: str) -> Fields:
     named = operands(kind, reads, writes)
     s = as_one_row(kind.shape, named["x"].view, named["y"].view)
-    out: list[tuple[str, str | int]] = [(n, named[n].pointer) for n in ("x", "w", "y")]
+    written = NAMES[kind.direction][-1]
+    types = {n: DType.F32 if n == written else kind.storage for n in named}
+    out: list[tuple[str, str | int]] = [(pointer(n, types[n]), named[n].pointer) for n in ("x", "w", "y")]
     if kind.bias:
         out.append(("bias", reads[2].pointer))
     out += [("n", s.n), ("groups", s.groups), ("ci", s.ci), ("co", s.co)]

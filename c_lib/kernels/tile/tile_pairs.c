@@ -66,3 +66,15 @@ void tl_pairs_pack(tl_pair *dst, const tl_half *src, int s_j, int s_k, int cols,
         for (int j = 0; j < 4; ++j)
             dst[j] = j < cols ? pair_at(src + j * s_j, s_k, kc) : 0;
 }
+
+void tl_pairs_of_terms(tl_half *panel, int kc)
+{
+    tl_pair *p = (tl_pair *)panel;
+    if (kc % 2)
+        p[2 * kc] = p[2 * kc + 1] = 0;
+    for (; kc > 0; kc -= 2, p += 4) {
+        const tl_pair a = p[0], b = p[1], c = p[2], d = p[3];
+        p[0] = (a & 0xffffu) | c << 16, p[1] = a >> 16 | (c & 0xffff0000u);
+        p[2] = (b & 0xffffu) | d << 16, p[3] = b >> 16 | (d & 0xffff0000u);
+    }
+}

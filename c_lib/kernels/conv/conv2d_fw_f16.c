@@ -1,0 +1,9 @@
+/* Forward convolution of halves. */
+#define TL_HALVES
+#include "tl_conv_pairs.h"
+
+void tl_conv2d_fw_f16(const tl_conv2d *a)
+{
+    const tl_gather g = tl_gather_fw(a);
+    tl_conv_pairs(&g, a->kh * a->kw, a->packed_rows);
+}
