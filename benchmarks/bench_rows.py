@@ -35,7 +35,7 @@ include $(RULES_DIR)/pmsis_rules.mk
 MAIN = """#include "tl_hal.h"
 #include <stdio.h>
 TL_ARENA_L1(arena, %(bytes)d);
-#define AT(n) ((float *)arena + n)
+#define AT(n) ((void *)(arena + 4 * (n)))
 %(includes)s
 %(prototypes)s
 static uint32_t spent[%(count)d][TL_COUNTERS];
@@ -58,7 +58,7 @@ static void all(void *unused)
 {
     (void)unused;
     for (int i = tl_core_id(); i < %(bytes)d / 4; i += tl_num_cores())
-        AT(0)[i] = (float)(i * 7 %% 13 - 6);
+        ((float *)AT(0))[i] = (float)(i * 7 %% 13 - 6);
 %(calls)s
 }
 

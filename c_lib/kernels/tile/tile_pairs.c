@@ -4,8 +4,8 @@
 #ifdef TL_XF16AUXVEC
 #include "tl_pairs_xpulp.inc"
 #else
-/* t[4*i + j] = the sum of one block; each pair is widened once. */
-static void multiply(const tl_pair *a, const tl_pair *b, int pairs, float *t)
+/* The sums of one block; each pair is widened once. */
+static inline __attribute__((always_inline)) void block(const tl_pair *a, const tl_pair *b, int pairs, float *t)
 {
     for (int i = 0; i < 16; ++i)
         t[i] = 0.0f;
@@ -20,30 +20,40 @@ static void multiply(const tl_pair *a, const tl_pair *b, int pairs, float *t)
         }
     }
 }
-#endif
 
-/* Whole tiles that overwrite dense rows, or are added to them. */
-static void store_dense(const tl_panel_out *out, int row)
+/* q[i*q_m + j] = the sum of one block. */
+static void multiply(const tl_pair *a, const tl_pair *b, int pairs, float *q, int q_m)
 {
-    const float *t = out->tile;
-    float *q = out->c + row * out->c_m + out->c_n[0];
-    for (int i = 0; i < 4; ++i, t += 4, q += out->c_m) {
-        TL_ONE_POINTER(i)
-        const float q0 = out->first ? 0.0f : q[0], q1 = out->first ? 0.0f : q[1];
-        const float q2 = out->first ? 0.0f : q[2], q3 = out->first ? 0.0f : q[3];
-        q[0] = q0 + t[0], q[1] = q1 + t[1], q[2] = q2 + t[2], q[3] = q3 + t[3];
-    }
+    float t[16];
+    block(a, b, pairs, t);
+    for (int i = 0; i < 16; ++i)
+        q[i / 4 * q_m + i % 4] = t[i];
 }
+
+/* The same, added to what is there. */
+static void multiply_add(const tl_pair *a, const tl_pair *b, int pairs, float *q, int q_m)
+{
+    float t[16];
+    block(a, b, pairs, t);
+    for (int i = 0; i < 16; ++i)
+        q[i / 4 * q_m + i % 4] += t[i];
+}
+#endif
 
 void tl_tile_pairs(const tl_panel_out *out, const tl_pair *a, const tl_pair *b, int pairs)
 {
-    const int dense = out->dense && out->cols == 4 && !(out->first && out->init);
-    for (int row = out->row; row < out->row_end; row += 4, a += TL_PAIRS_PANEL) {
-        multiply(a, b, pairs, out->tile);
-        if (dense && row + 4 <= out->row_end)
-            store_dense(out, row);
-        else
-            tl_tile_store(out, row);
+    const int dense = out->dense && out->cols == 4 && !(out->first && out->init), c_m = out->c_m;
+    float *q = out->c + out->row * c_m + out->c_n[0];
+    int row = out->row;
+    if (dense && out->first)
+        for (; row + 4 <= out->row_end; row += 4, a += TL_PAIRS_PANEL, q += 4 * c_m)
+            multiply(a, b, pairs, q, c_m);
+    else if (dense)
+        for (; row + 4 <= out->row_end; row += 4, a += TL_PAIRS_PANEL, q += 4 * c_m)
+            multiply_add(a, b, pairs, q, c_m);
+    for (; row < out->row_end; row += 4, a += TL_PAIRS_PANEL) {
+        multiply(a, b, pairs, out->tile, 4);
+        tl_tile_store(out, row);
     }
 }
 
