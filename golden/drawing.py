@@ -46,9 +46,7 @@ class Drawing(Mode):
         rule = RULES.get(func.overloadpacket)
         if rule is None or "out" in kwargs:
             return func(*args, **kwargs)
-        seed = torch.default_generator.initial_seed()
-        torch.default_generator.manual_seed(seed + 1)
-        return rule(Draw(self.source, seed - FIRST_CALL, kwargs.get("dtype")), *args)
+        return rule(Draw(self.source, kwargs.get("dtype")), *args)
 
 
 @dataclass(frozen=True)
@@ -56,15 +54,20 @@ class Draw:
     """One call of a random operation."""
 
     source: Source
-    call: int
     asked: torch.dtype | None  # the type that the user asks for
 
+    def call(self) -> int:
+        """The number of a call that draws: an operation may have nothing to draw, as rrelu that is not trained."""
+        seed = torch.default_generator.initial_seed()
+        torch.default_generator.manual_seed(seed + 1)
+        return seed - FIRST_CALL
+
     def keep(self, shape: Shape, probability: float) -> Tensor:
-        return self.source.keep(list(shape), probability, self.call)
+        return self.source.keep(list(shape), probability, self.call())
 
     def uniform(self, shape: Shape, dtype: torch.dtype | None) -> Tensor:
         """Between 0 and 1, both left out."""
-        return self.source.uniform(list(shape), self.call).to(self.asked or dtype or torch.get_default_dtype())
+        return self.source.uniform(list(shape), self.call()).to(self.asked or dtype or torch.get_default_dtype())
 
     def normal(self, shape: Shape, dtype: torch.dtype | None) -> Tensor:
         return torch.erfinv(self.uniform(shape, dtype) * 2 - 1) * math.sqrt(2)
@@ -75,7 +78,7 @@ class Draw:
     def between(self, shape: Shape, *bounds: int) -> Tensor:
         """Integers from `low`, or 0, to below `high`."""
         low, high = (0, *bounds)[-2:]
-        return self.source.integers(list(shape), self.call) % min(high - low, MOST) + low
+        return self.source.integers(list(shape), self.call()) % min(high - low, MOST) + low
 
 
 def bernoulli(draw: Draw, x: Tensor, p: float | Tensor | None = None) -> Tensor:

@@ -22,7 +22,7 @@ OURS: dict[Any, Callable[..., Any]] = {}
 THEIRS = (
     "_unsafe_masked_index _unsafe_masked_index_put_accumulate addmv addr alias_copy aminmax block_diag bucketize "
     "celu channel_shuffle count_nonzero deg2rad diag_embed diagonal_copy dist expand_copy eye fill "
-    "frac glu glu_backward hardshrink heaviside index_add index_copy index_fill isin isneginf isposinf ldexp "
+    "frac glu glu_backward hardshrink heaviside index_add index_copy isin isneginf isposinf ldexp "
     "linalg_cross logaddexp logaddexp2 logit logit_backward multi_margin_loss multilabel_margin_loss_forward "
     "mvlgamma nan_to_num nansum narrow_copy native_dropout_backward norm permute_copy rad2deg renorm rot90 "
     "rrelu_with_noise_backward sinc soft_margin_loss softshrink special_entr special_ndtr "
@@ -42,6 +42,17 @@ def made_of(*targets: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]
 @made_of(aten._efficientzerotensor.default)
 def zero_tensor(size: Any, **_: Any) -> Tensor:
     return torch.zeros(size)
+
+
+@made_of(aten.index_fill.int_Scalar, aten.index_fill.int_Tensor)
+def index_fill(x: Tensor, dim: int, index: Tensor, value: Tensor | float) -> Tensor:
+    """Without a copy that keeps the strides of the tensor."""
+    if not x.dim():
+        return torch.where(torch.tensor(index.numel() > 0), torch.as_tensor(value, dtype=x.dtype), x)
+    shape = [1] * x.dim()
+    shape[dim] = -1
+    chosen = (torch.arange(x.shape[dim]) == index.reshape(-1, 1) % x.shape[dim]).any(0).reshape(shape)
+    return torch.where(chosen, torch.as_tensor(value, dtype=x.dtype), x)
 
 
 @made_of(aten.signbit.default)

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch.nn import functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 Tensor = torch.Tensor
 NEVER = -1e30  # the logarithm of no probability: sums of it stay finite, and differences are no NaN
@@ -122,6 +123,15 @@ def segment_reduce(
     return torch.where(many == 0, math.nan if initial is None else start, total / many.clamp(min=1))
 
 
+# ---- attention
+
+
+def attention(*args: Any, **kwargs: Any) -> Tensor:
+    """By operations that have rules, also where the user's own context asks for a kernel."""
+    with sdpa_kernel([SDPBackend.MATH]):
+        return F.scaled_dot_product_attention(*args, **kwargs)
+
+
 # ---- packed sequences
 
 
@@ -133,6 +143,7 @@ REWRITES: dict[Any, Callable[..., Any]] = {
     F.ctc_loss: ctc_loss,
     torch.ctc_loss: torch_ctc_loss,
     torch.segment_reduce: segment_reduce,
+    F.scaled_dot_product_attention: attention,
 }
 
 IMPOSSIBLE: dict[Any, Callable[..., Any]] = {torch._VF._pack_padded_sequence: packed}

@@ -161,7 +161,8 @@ class Step:
                 seed = torch.ones_like(loss)
             wanted = [leaves[n] for n in self.trained]
             found = torch.autograd.grad(loss, wanted, seed, allow_unused=True)
-        gradients = [(n, g) for n, g in zip(self.trained, found, strict=True) if g is not None]
+        sums = ([g for g in (given, p.grad) if g is not None] for given, p in zip(found, wanted, strict=True))
+        gradients = [(n, sum(g[1:], start=g[0])) for n, g in zip(self.trained, sums, strict=True) if g]
         told = self.told(loss, output, measures)
         self.outputs += tuple(Out("gradient", n) for n, _ in gradients)
         return [*told, *(as_real(g) for _, g in gradients)]

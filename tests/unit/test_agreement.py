@@ -1,0 +1,83 @@
+"""Captured steps beside plain PyTorch: what was called a disagreement, or could not be captured, though it is right."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from tests.unit.test_model_state import user_of
+from trainlib_deployer.capture.agreement import captured_and_checked
+
+Forward = Callable[[nn.Module, torch.Tensor], torch.Tensor]
+
+
+class Net(nn.Module):
+    def __init__(self, rest: Forward) -> None:
+        super().__init__()
+        torch.manual_seed(3)
+        self.fc, self.other, self.rest = nn.Linear(6, 6), nn.Linear(6, 6), rest
+        self.attention = nn.MultiheadAttention(6, 6, batch_first=True)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.rest(self, self.fc(x))
+
+
+class Again(torch.autograd.Function):
+    """Computes a layer once more in the backward pass, which adds to the gradients of its parameters by itself."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, layer: nn.Module) -> Any:
+        ctx.layer = layer
+        ctx.save_for_backward(x.detach())
+        return layer(x.detach()).detach()
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> Any:
+        x = ctx.saved_tensors[0].detach().requires_grad_()
+        with torch.enable_grad():
+            y = ctx.layer(x)
+        torch.autograd.backward(y, gradient)
+        return x.grad, None
+
+
+def attended(x: torch.Tensor) -> torch.Tensor:
+    given = x.view(1, 1, 4, 6)
+    return F.scaled_dot_product_attention(given, given, given).view(4, 6)
+
+
+def far_from_zero(net: nn.Module, x: torch.Tensor) -> torch.Tensor:
+    given = torch.cat([x, x.sin(), x.cos(), x * x])[None]
+    y, weights = net.attention(given, given, given)
+    return F.instance_norm((y + 9 * weights.sum()).transpose(1, 2)).transpose(1, 2)[0, :4]
+
+
+def attended_by_flash(x: torch.Tensor) -> torch.Tensor:
+    with sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.MATH]):
+        return attended(x)
+
+
+FORWARDS: dict[str, Forward] = {
+    "rrelu draws nothing, and the dropout behind it as much as ever": lambda net, x: F.dropout(
+        F.rrelu(x, 0.1, 0.3, training=False), 0.3
+    ),
+    "index_fill of other strides": lambda net, x: x.t().index_fill(0, torch.tensor([1, -1]), 0.25).t(),
+    "index_fill in place": lambda net, x: (1 * x).t().index_fill_(0, torch.tensor([2]), 0.25).t(),
+    "what a norm takes away leaves much rounding": far_from_zero,
+    "attention by the user's choice of kernels": lambda net, x: attended_by_flash(x),
+    "gradients by a backward pass inside of the backward pass": lambda net, x: (
+        Again.apply(Again.apply(x, net.other), net.other) + net.other(x)  # type: ignore[no-untyped-call]
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FORWARDS)
+def test_it_is_captured_and_agrees(name: str) -> None:
+    generator = torch.Generator().manual_seed(4)
+    x, y = torch.randn(4, 6, generator=generator), torch.randn(4, 6, generator=generator)
+    captured_and_checked(user_of(Net(FORWARDS[name]), x, y, loss=nn.MSELoss()))
