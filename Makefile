@@ -14,7 +14,7 @@ PACKAGES := transformers timm braindecode snntorch rotary-embedding-torch x-tran
 	torch-geometric monai
 C_FILES := $(shell find c_lib tests -name '*.c' -o -name '*.h' | sort)
 
-.PHONY: pictures site wheel bench-cycles bench-linker bench-loops bench-rows bench-tiles code-sizes demo test lint unit kernels fuzz suites bench-memory format clean
+.PHONY: pictures site wheel bench-cycles bench-least bench-linker bench-loops bench-rows bench-tiles code-sizes demo test lint unit kernels fuzz suites bench-memory format clean
 
 $(VENV)/installed: constraints.txt setup.cfg pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -79,6 +79,10 @@ code-sizes: $(VENV)/ready
 
 bench-linker: $(VENV)/ready
 	$(BIN)/python -m benchmarks.bench_linker $(EXAMPLES)
+
+# Tensors of a plan against what must be stored: make bench-least SEEDS=0:150 takes random networks in place of the examples
+bench-least: $(VENV)/ready
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.bench_least $(if $(filter file,$(origin SEEDS)),$(EXAMPLES),--seeds $(SEEDS))
 
 # Loops one by one, and whole steps of the examples beside their forecast: make bench-cycles NETWORKS='gru vit'
 bench-loops: $(VENV)/ready

@@ -12,6 +12,8 @@ typedef struct {
     int exponent;
 } tl_sketch;
 
+int tl_is_judged(const tl_sketch *reference);
+
 /* 1 when data[count] agrees, 0 when it does not; NaN and infinity never do. */
 int tl_agrees(const float *data, size_t count, const tl_sketch *reference);
 #endif

@@ -1,4 +1,4 @@
-/* A program's own judgement. */
+/* A program's own judgement, in whole numbers: controllers without a float unit judge, too. */
 #include "tl_check.h"
 #include "tl_math.h"
 
@@ -9,37 +9,59 @@ static uint32_t sign_bits(uint32_t i)
     return h ^ (h >> 16);
 }
 
-/* 2^exponent, in two factors: one alone may leave the range of floats. */
-static float scaled(float x, int exponent)
+/* x * 2^exponent without what is behind the point; 0 where that is no int32_t. */
+static int fixed_point(float x, int exponent, int32_t *fixed)
 {
-    const int half = exponent / 2;
-    return x * tl_from_bits((uint32_t)(half + 127) << 23) * tl_from_bits((uint32_t)(exponent - half + 127) << 23);
+    const uint32_t bits = tl_bits(x);
+    const int power = (int)(bits >> 23 & 255u), shift = (power ? power : 1) - 150 + exponent;
+    const uint32_t mantissa = (bits & 0x7fffffu) | (power ? 0x800000u : 0u);
+    uint32_t magnitude = shift > -24 && shift < 0 ? mantissa >> -shift : 0;
+    if (power == 255 || (shift > 7 && mantissa))
+        return 0;
+    if (shift >= 0 && mantissa)
+        magnitude = mantissa << shift;
+    *fixed = bits >> 31 ? -(int32_t)magnitude : (int32_t)magnitude;
+    return 1;
 }
 
-/* Near enough, and without the compiler's library. */
-static float as_float(int64_t x)
+/* Is the sum of squares at most `limit`? Both lose so many bits that 64 are enough. */
+static int within(const int64_t *apart, float limit)
 {
-    return (float)(int32_t)(x >> 32) * 4294967296.0f + (float)(uint32_t)x;
+    const uint32_t bits = tl_bits(limit);
+    const int power = (int)(bits >> 23), length = power - 126, lost = length > 57 ? (length - 56) / 2 : 0;
+    const int shift = power - 150 - 2 * lost;
+    const uint64_t mantissa = (bits & 0x7fffffu) | 0x800000u;
+    uint64_t squares = 0, most = shift >= 0 ? mantissa << shift : 0;
+    if (shift < 0 && shift > -24)
+        most = mantissa >> -shift;
+    for (int s = 0; s < TL_SUMS; s++) {
+        const uint64_t one = (uint64_t)(apart[s] < 0 ? -apart[s] : apart[s]) >> lost;
+        if (one >> 30)
+            return 0;
+        squares += one * one;
+    }
+    return squares <= most;
+}
+
+int tl_is_judged(const tl_sketch *reference)
+{
+    return !(tl_bits(reference->limit) >> 31);
 }
 
 int tl_agrees(const float *data, size_t count, const tl_sketch *reference)
 {
     int64_t sums[TL_SUMS] = {0};
-    float squares = 0.0f;
-    if (reference->limit < 0.0f)
+    if (!tl_is_judged(reference))
         return 1;
     for (size_t i = 0; i < count; i++) {
-        const float x = scaled(data[i], reference->exponent);
         const uint32_t bits = sign_bits((uint32_t)i);
-        if (!(x > -2147483520.0f && x < 2147483520.0f))
+        int32_t fixed;
+        if (!fixed_point(data[i], reference->exponent, &fixed))
             return 0;
-        const int32_t fixed = (int32_t)x;
         for (int s = 0; s < TL_SUMS; s++)
             sums[s] += bits >> s & 1 ? -(int64_t)fixed : fixed;
     }
-    for (int s = 0; s < TL_SUMS; s++) {
-        const float apart = as_float(sums[s] - reference->sums[s]);
-        squares += apart * apart;
-    }
-    return squares <= reference->limit;
+    for (int s = 0; s < TL_SUMS; s++)
+        sums[s] -= reference->sums[s];
+    return within(sums, reference->limit);
 }

@@ -28,14 +28,14 @@ class Net(nn.Module):
         return self.last(y.view(-1, HIDDEN))
 
 
-def user_of(optimizer: str) -> UserModel:
+def user_of(optimizer: str, model: nn.Module | None = None, target: torch.Tensor | None = None) -> UserModel:
     torch.manual_seed(5)
-    model = Net()
+    model = model or Net()
     parts = Parts(
         name="net",
         module=model,
         example_input=torch.randn(BATCH, GIVEN),
-        example_target=torch.randn(BATCH, TAKEN),
+        example_target=torch.randn(BATCH, TAKEN) if target is None else target,
         loss=nn.MSELoss(),
         optimizer=getattr(torch.optim, optimizer)(model.parameters(), lr=0.1),
         data=None,
@@ -56,12 +56,37 @@ def test_each_storage_counts_once(optimizer: str, accumulate: int, state: int) -
     user = user_of(optimizer)
     before = {n: t.clone() for n, t in user.module.state_dict().items()}
     sample = 4 * BATCH * (GIVEN + TAKEN)
-    saved = 4 * BATCH * (HIDDEN + TAKEN)  # of tanh, which is a view's, too, and what the loss is worked out from
-    expected = Stored(PARAMETERS, state, sample, saved, flight=4 * BATCH * TAKEN)
-    assert stored(user, accumulate) == expected
-    assert expected.total == PARAMETERS + state + sample + saved + 4 * BATCH * TAKEN
+    outputs = 4 * BATCH * TAKEN  # which are there to the end
+    gradients = 4 * (BATCH * HIDDEN + GIVEN * HIDDEN)  # of the first layer's results, and of its weight made from them
+    assert stored(user, accumulate) == Stored(PARAMETERS, state, sample, outputs, gradients)
     assert all(torch.equal(t, before[n]) for n, t in user.module.state_dict().items()), "the model is as it was"
     assert all(p.grad is None for p in user.module.parameters())
+
+
+class Long(nn.Module):
+    """Two activations that are kept, then one row of them: backward begins with little and makes more of it."""
+
+    def __init__(self, side: bool) -> None:
+        super().__init__()
+        self.first, self.last = nn.Linear(GIVEN, HIDDEN, bias=False), nn.Linear(1, 1)
+        self.side = side
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = torch.tanh(self.first(x))
+        z = torch.exp(y)
+        return self.last((z + y if self.side else z).sum().reshape(1, 1))
+
+
+@pytest.mark.parametrize("side", (False, True))
+def test_what_backward_lets_go_is_counted_no_more(side: bool) -> None:
+    user = user_of("SGD", Long(side), torch.randn(1, 1))
+    row, weight, output = 4 * BATCH * HIDDEN, 4 * GIVEN * HIDDEN, 4
+    found = stored(user, 1)
+    # at exp: tanh and exp are kept, and a gradient is made of one number that is seen as many, which waits a second
+    # time where there is a side branch; later there are only the gradients of rows and of the weight
+    at_exp = 2 * row + output, row + 4 * (1 + side)
+    at_weight = output, row + weight
+    assert (found.saved, found.flight) == max(at_exp, at_weight, key=sum)
 
 
 def test_the_plan_stands_beside_it(tmp_path: Path) -> None:

@@ -20,8 +20,8 @@ LEAST = {
     "parameters": "parameters and buffers",
     "state": "the optimizer",
     "sample": "the sample",
-    "saved": "what backward needs of forward",
-    "flight": "the outputs' gradient",
+    "saved": "outputs and what backward still needs of forward",
+    "flight": "gradients in flight",
 }
 
 

@@ -31,7 +31,7 @@ def resolve(
         machine = replace(machine, team=replace(machine.team, count=parse_cores(cores)))
     for level, (given, what) in enumerate(((l1, "--l1"), (l2, "--l2"))):
         if given is not None:
-            machine = resized(machine, level, parse_size(given, what))
+            machine = resized(machine, level, parse_size(given, what), name is not None)
     if machine == base:
         return base
     return machine if name else replace(machine, name="custom", about="", build=None)
@@ -45,9 +45,10 @@ def demand_of_board(machine: Machine, cores: str | int | None, l1: str | int | N
         raise UsageError(f"{machine.name} has one memory, which is --l2", remedy="leave --l1 out")
 
 
-def resized(machine: Machine, level: int, size: int) -> Machine:
-    """A part of the chip's memory, or another chip: either way, what an SDK takes of it is not known."""
-    return machine if machine.memories[level].size == size else machine.with_memory(level, size, reserved=0)
+def resized(machine: Machine, level: int, size: int, known: bool) -> Machine:
+    """With another size of a memory; what an SDK takes of it is `known` of a chip by name."""
+    same = machine.memories[level].size == size
+    return machine if same else machine.with_memory(level, size, None if known else 0)
 
 
 def parse_cores(text: str | int) -> int:
