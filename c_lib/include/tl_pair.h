@@ -9,7 +9,13 @@ typedef uint32_t __attribute__((may_alias)) tl_pair;
 
 static inline tl_pair tl_pair_of(tl_half first, tl_half second)
 {
+#ifdef TL_XF16AUXVEC
+    tl_pair both;
+    __asm__(".insn r 0x57, 0, 0x68, %0, %1, %2" : "=r"(both) : "r"(second), "r"(first)); /* pv.pack.h */
+    return both;
+#else
     return (tl_pair)first | (tl_pair)second << 16;
+#endif
 }
 
 static inline float tl_pair_add(float sum, tl_pair a, tl_pair b)

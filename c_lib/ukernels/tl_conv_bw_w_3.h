@@ -134,6 +134,7 @@ TL_BW_W void tl_conv_bw_w_3(const tl_conv2d *a, int step, tl_fours_block pack, t
     int lo, hi;
     TL_PROMISE(a->kw == 3 && a->dil_w == 1 && a->stride_w == step && a->wo % 4 == 0);
     TL_PROMISE(a->ho == 1 || a->yp.h == a->wo);
+    (void)step;
     tl_split_among(tl_team(a->team), a->groups * lines * tiles, 1, &lo, &hi);
     while (lo < hi) {
         const int at = lo / tiles, first = lo % tiles, last = tl_min(tiles, first + hi - lo), group = at / lines;

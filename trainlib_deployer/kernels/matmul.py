@@ -117,7 +117,7 @@ def outer(kind: MatMul, _cores: int = 0) -> bool:
     return kind.k == 1
 
 
-def vector(kind: MatMul) -> bool:
+def vector(kind: MatMul, _cores: int = 0) -> bool:
     return kind.k != 1 and 1 in (kind.m, kind.n)
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from trainlib_deployer.formats import DType
-from trainlib_deployer.kernels.matmul import TILE, fields
+from trainlib_deployer.kernels.matmul import FOUR, TILE, fields, vector, vector_cycles
 from trainlib_deployer.kernels.panels import PAIRS_PANEL, panel_cycles
 from trainlib_deployer.kernels.row import PAIRS, Row
 from trainlib_deployer.machine.costs import Costs
@@ -27,19 +28,24 @@ def cycles(kind: MatMul, cores: int, costs: Costs) -> float:
     return panel_cycles(kind.batch, kind.m, kind.n, kind.k, working(kind.team, cores), costs.panel)
 
 
+row = partial(
+    Row,
+    "matmul",
+    struct="tl_matmul",
+    header="tl_matmul.h",
+    fields=fields,
+    storage=DType.F16,
+    arithmetic=PAIRS,
+)
+
 MATMUL_F16 = (
-    Row(
-        "matmul",
-        "tl_matmul_f16",
-        "matmul/matmul_f16.c",
-        "tl_matmul",
-        "tl_matmul.h",
-        fields,
-        scratch=panels,
-        cycles=cycles,
-        split="tiles",
-        grain=TILE,
-        storage=DType.F16,
-        arithmetic=PAIRS,
+    row(
+        "tl_matmul_vectors_f16",
+        "matmul/matmul_vectors_f16.c",
+        takes=vector,
+        cycles=vector_cycles,
+        split="rows",
+        grain=FOUR,
     ),
+    row("tl_matmul_f16", "matmul/matmul_f16.c", scratch=panels, cycles=cycles, split="tiles", grain=TILE),
 )

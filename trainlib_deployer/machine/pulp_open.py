@@ -173,7 +173,7 @@ BUILD = Build(
 
 PULP_OPEN = Machine(
     "pulp-open",
-    Cores(8, per_float_unit=2, stack=STACK, instruction_sets=("rv32imc", "zfinx", "xpulp")),
+    Cores(8, per_float_unit=2, stack=STACK, instruction_sets=("rv32imc", "zfinx", "xpulp", "xf16auxvec")),
     (Memory("L1", 64 << 10, reserved=64), Memory("L2", 512 << 10, load=FAR_LOAD)),
     (DMA,),
     COSTS,
