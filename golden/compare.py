@@ -129,11 +129,13 @@ def compare(
     singles: Sequence[Mapping[Key, Array]],
     layers: Mapping[tuple[str, str], str],
     may_diverge: bool = True,
+    least: Mapping[Key, float] | None = None,
 ) -> Verdict:
     """Every tensor of `exact` must be in `computed` and close to it.
 
     `layers` maps (kind, name) to a layer path, in the order in which the program computes them: so are the verdicts.
-    Unless it `may_diverge`, the program must be finite wherever float64 is, whatever the float32 results are.
+    No tolerance is below the one of `least`. Unless it `may_diverge`, the program must be finite wherever float64 is,
+    whatever the float32 results are.
     """
     floors = norm_floors(exact, singles)
     when = {k: i for i, k in enumerate(layers)}
@@ -151,7 +153,7 @@ def compare(
         size = norm_where(reference, where)
         norm = max(size, floors[step, kind])
         error = distance(found, reference, norm, where)
-        tolerance = tolerance_of([distance(o, reference, norm, where) for o in own])
+        tolerance = max(tolerance_of([distance(o, reference, norm, where) for o in own]), (least or {}).get(key, 0.0))
         if kind == "gradient":
             reach[name] = max(reach.get(name, 0.0), tolerance * norm)
         elif kind == "state" and norm:

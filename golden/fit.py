@@ -21,7 +21,7 @@ from golden.metrics import default_metrics, measured
 from golden.optimizers import make_optimizer, make_scheduler
 from golden.precision import cast
 from golden.random_numbers import Numbers
-from golden.reference import evaluated, first_examples, forward, prepared, update
+from golden.reference import evaluated, first_examples, forward, halving, prepared, taken, update
 from golden.shuffle import shuffled
 from golden.task import Task
 
@@ -110,7 +110,8 @@ class Run:
         step, every = len(self.losses), self.task.accumulate
         if step % every == 0:
             self.task.module.zero_grad(set_to_none=True)
-        with Drawing(Numbers(step)):
+        sample = taken(sample, self.dtype)
+        with halving(self.task, sample, self.dtype), Drawing(Numbers(step)):
             _, loss = forward(self.task, sample, self.dtype)
             (loss / every).backward()
         if (step + 1) % every == 0:

@@ -65,6 +65,7 @@ def load_task(folder: Path) -> Task:
         state=torch.load(folder / "optimizer.pt", weights_only=True) if (folder / "optimizer.pt").exists() else {},
         metrics=functions_of(given.get("metrics")),
         saved=spec.get("saved", "fp32"),
+        dtype=spec.get("dtype", "fp32"),
         winograd=spec.get("winograd", False),
         inference=inference,
         by_row=spec.get("by_row", True),

@@ -17,11 +17,13 @@ from typing import Any
 import numpy as np
 import torch
 from torch import nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 from torch.utils import _pytree as pytree
 
 from golden.borrow import borrowed, uncompiled
 from golden.drawing import Drawing
+from golden.halves import Halves
 from golden.optimizers import make_optimizer, make_scheduler
 from golden.precision import InOrder, Precise, as_real, cast, new_tensors_in, one_thread, saved_tensors, shaped_like
 from golden.random_numbers import Numbers
@@ -75,6 +77,8 @@ def prepared(task: Task, dtype: torch.dtype, noise: int = 0) -> Iterator[None]:
     modes = (new_tensors_in(dtype), *exact, InOrder())
     with one_thread(), uncompiled(), contextlib.ExitStack() as stack:
         stack.enter_context(borrowed(task.start or Snapshot(task.module, task.loss), dtype))
+        if task.dtype == "mixed":
+            stack.enter_context(sdpa_kernel(SDPBackend.MATH))
         if noise:
             stack.enter_context(otherwise(noise, dtype, task.winograd))
         for mode in modes:
@@ -82,9 +86,15 @@ def prepared(task: Task, dtype: torch.dtype, noise: int = 0) -> Iterator[None]:
         yield
 
 
+def taken(sample: tuple[Any, Any], dtype: torch.dtype) -> tuple[Any, Any]:
+    """Inputs and target in this precision; a forward may change them."""
+    given, wanted = (copy.deepcopy(cast(v, dtype)) for v in sample)
+    return given, wanted
+
+
 def forward(task: Task, sample: tuple[Any, Any], dtype: torch.dtype, noise: int = 0) -> tuple[Any, Any]:
     """Output and loss."""
-    given, wanted = (copy.deepcopy(cast(v, dtype)) for v in sample)  # a forward may change its input
+    given, wanted = sample
     with saved_tensors(task.saved if dtype is torch.float32 else "", task.module, (given, wanted), noise):
         output = task.module(*given)
         return output, task.loss(output, wanted)
@@ -92,7 +102,9 @@ def forward(task: Task, sample: tuple[Any, Any], dtype: torch.dtype, noise: int 
 
 def evaluated(task: Task, sample: tuple[Any, Any], dtype: torch.dtype, number: int) -> tuple[Any, Any]:
     """Output and loss of a sample as the task evaluates; nothing lasts."""
-    with Snapshot(task.module).undone(), torch.no_grad(), Drawing(Numbers(number)):
+    sample = taken(sample, dtype)
+    mode = halving(task, sample, dtype)
+    with Snapshot(task.module).undone(), torch.no_grad(), mode, Drawing(Numbers(number)):
         if task.evaluation is not None:
             task.module.eval()
         return forward(task, sample, dtype)
@@ -108,6 +120,12 @@ def first_examples(task: Task, sample: tuple[Any, Any]) -> tuple[Any, Any]:
     return rows
 
 
+def halving(task: Task, sample: Any, dtype: torch.dtype, noise: int = 0) -> contextlib.AbstractContextManager[Any]:
+    """Around forward and backward: what a program of mixed precision rounds, with odd noise as little as it may."""
+    floats = (*task.module.parameters(), *task.module.buffers(), *pytree.tree_leaves(sample))
+    return Halves(dtype, floats, noise % 2 == 1) if task.dtype == "mixed" else contextlib.nullcontext()
+
+
 def inferring(
     task: Task, steps: int, dtype: torch.dtype, record: Record, noise: int, resume: Mapping[Key, Array] | None
 ) -> None:
@@ -117,8 +135,8 @@ def inferring(
         if resume is not None and step:
             take_over(module, None, reached(resume, step))
         before = {n: Before.of(b) for n, b in module.named_buffers() if b.shape == shapes.get(n)}
-        given, wanted = copy.deepcopy(cast(task.samples[step % len(task.samples)], dtype))
-        with Drawing(Numbers(step)):
+        given, wanted = taken(task.samples[step % len(task.samples)], dtype)
+        with halving(task, given, dtype, noise), Drawing(Numbers(step)):
             output = module(*given)
             if task.loss is not None:
                 record[step, "loss", "loss"] = array(task.loss(output, wanted))
@@ -141,14 +159,17 @@ def training(
         before = {n: Before.of(b) for n, b in module.named_buffers() if b.shape == shapes.get(n)}
         if first:
             module.zero_grad(set_to_none=True)  # also of what no optimizer updates
-        with Drawing(Numbers(step)):
-            output, loss = forward(task, task.samples[step % len(task.samples)], dtype, noise)
+        sample = taken(task.samples[step % len(task.samples)], dtype)
+        with halving(task, sample, dtype, noise), Drawing(Numbers(step)):
+            output, loss = forward(task, sample, dtype, noise)
             (loss / task.accumulate).backward()
         record[step, "loss", "loss"] = array(loss)
         record_outputs(record, step, output)
         for name, p in parameters.items():
             if p.grad is not None and p.numel():
                 record[step, "gradient", name] = array(p.grad)
+        if resume is not None and task.dtype == "mixed":
+            take_gradients(parameters, resume, step)
         if last:
             more = step + task.accumulate < steps  # a scheduler may end with the last update
             update(task, parameters, optimizer, scheduler if more else None, loss.item())
@@ -258,6 +279,14 @@ def take_over(
                     load(value, "state", f"{name}.{label}")
         for name, b in module.named_buffers():
             load(b, "state", name)
+
+
+def take_gradients(parameters: Mapping[str, nn.Parameter], record: Mapping[Key, Array], step: int) -> None:
+    """For the update, those of another run: they are judged for themselves, and an optimizer that divides them by their
+    own size makes a whole step of a sum that rounding alone keeps from zero."""
+    for name, p in parameters.items():
+        if p.grad is not None and (found := record.get((step, "gradient", name))) is not None:
+            p.grad.copy_(shaped_like(torch.from_numpy(np.array(found)), p.grad))
 
 
 def named_outputs(output: Any) -> list[tuple[str, torch.Tensor]]:

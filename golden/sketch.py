@@ -79,7 +79,9 @@ def sketches(exact: Mapping[Key, Array], singles: Sequence[Mapping[Key, Array]])
     return sketches_within(exact, [Apart.of(s, exact) for s in singles])
 
 
-def sketches_within(exact: Mapping[Key, Array], others: Sequence[Apart]) -> dict[Key, Sketch]:
+def sketches_within(
+    exact: Mapping[Key, Array], others: Sequence[Apart], least: Mapping[Key, float] | None = None
+) -> dict[Key, Sketch]:
     """The same where only distances are known of PyTorch's float32 runs."""
     norms, diverged = dict[Key, float](), set[Key]()
     for key, reference in exact.items():
@@ -93,5 +95,6 @@ def sketches_within(exact: Mapping[Key, Array], others: Sequence[Apart]) -> dict
             out[key] = UNCHECKED
             continue
         norm = max(norms[key], floors[key[0], key[1]])
-        out[key] = sketch(reference, compare.tolerance_of([o.distance[key] / norm for o in others]), norm)
+        tolerance = compare.tolerance_of([o.distance[key] / norm for o in others])
+        out[key] = sketch(reference, max(tolerance, (least or {}).get(key, 0.0)), norm)
     return out

@@ -32,6 +32,7 @@ class Task:
     state: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # of the optimizer, from earlier updates
     metrics: Metrics = field(default_factory=dict)  # of output and target, beside the loss
     saved: str = "fp32"  # how the program stores what its forward leaves for its backward
+    dtype: str = "fp32"  # what the program calculates with; "mixed": golden.halves
     winograd: bool = False  # 3 x 3 convolutions may be computed by Winograd's algorithm
     inference: bool = False  # nothing is trained; samples without a loss have no targets
     by_row: bool = True  # the rows of a sample are its examples

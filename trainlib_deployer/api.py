@@ -24,7 +24,7 @@ from trainlib_deployer.folder import check_writable, default_folder, read_plan
 from trainlib_deployer.frames import frame
 from trainlib_deployer.machine.targets import resolve
 from trainlib_deployer.notebook.picture import memory_map
-from trainlib_deployer.options import ARITHMETICS, SAVED, Options, check_inference
+from trainlib_deployer.options import ARITHMETICS, Options, check_inference, check_types
 from trainlib_deployer.pipeline import deploy_user_model
 from trainlib_deployer.plan.plan import Plan
 from trainlib_deployer.report.folder import note_verdict
@@ -122,6 +122,7 @@ def deploy(
     steps: int = 5,
     accumulate: int = 1,
     samples: int | None = None,
+    dtype: str = "fp32",
     saved: str = "fp32",
     arithmetic: str = "fastest",
     clip_grad_norm: float | None = None,
@@ -135,20 +136,20 @@ def deploy(
     say: Say | None = None,
 ) -> Deployment:
     """Write the C project that trains `model`. Without a target: 8 cores, 64 kB of L1, 512 kB of L2. With
-    saved="fp16", what the forward pass keeps for the backward pass lies in memory in half precision. The program's own
-    run cycles over the first `samples` of `data`. net_evaluate also tells what `metrics`, functions of output and
-    target, measure. With inference=True the project runs the forward pass alone, as after model.eval(), in a `batch`
-    of its own if one is given; target, loss and optimizer are not needed. With evaluate=True net_evaluate and
-    net_forward, which else run the network as it trains, run it as after model.eval(), in a `batch` of their own."""
+    dtype="mixed", activations, their gradients and what products multiply are in half precision; with saved="fp16",
+    what the forward pass keeps for the backward pass lies in memory so. The program's own run cycles over the first
+    `samples` of `data`. net_evaluate also tells what `metrics`, functions of output and target, measure. With
+    inference=True the project runs the forward pass alone, as after model.eval(), in a `batch` of its own if one is
+    given; target, loss and optimizer are not needed. With evaluate=True net_evaluate and net_forward, which else run
+    the network as it trains, run it as after model.eval(), in a `batch` of their own."""
     check_arguments(model, target, name, say, steps=steps, accumulate=accumulate, samples=samples, batch=batch)
-    if saved not in SAVED:
-        raise UsageError(f"saved is {saved!r}; it must be one of {', '.join(SAVED)}")
+    check_types(dtype, saved)
     if arithmetic not in ARITHMETICS:
         raise UsageError(f"arithmetic is {arithmetic!r}; it must be one of {', '.join(ARITHMETICS)}")
     check_inference(inference, evaluate, batch, accumulate, saved)
     clean = identifier(name or type(model).__name__)
     folder = default_folder(clean, inference) if out is None else path_of(out, "out")
-    options = Options(resolve(target, cores, l1, l2), folder, steps, accumulate, saved=saved, arithmetic=arithmetic)
+    options = Options(resolve(target, cores, l1, l2), folder, steps, accumulate, dtype, saved, arithmetic)
     check_writable(folder)
     parts = Parts(
         name=clean,

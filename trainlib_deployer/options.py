@@ -8,6 +8,8 @@ from pathlib import Path
 from trainlib_deployer.errors import UsageError
 from trainlib_deployer.machine.machine import Machine
 
+DTYPES = ("fp32", "mixed")
+OTHER_DTYPES = ("fp16", "bf16")  # refused in words of their own
 SAVED = ("fp32", "fp16")
 ARITHMETICS = ("fastest", "direct")
 
@@ -18,10 +20,22 @@ class Options:
     out: Path
     steps: int = 5  # training steps of a verification run
     accumulate: int = 1  # samples an update: their gradients are averaged
-    dtype: str = "fp32"
+    dtype: str = "fp32"  # mixed: activations, their gradients and what products multiply are halves
     saved: str = "fp32"  # how tensors lie in memory that the forward pass keeps for the backward pass
     arithmetic: str = "fastest"  # direct: no convolution by Winograd's algorithm
     force: bool = False  # write even where the graph and eager PyTorch disagree
+
+
+def check_types(dtype: str, saved: str) -> None:
+    if dtype in OTHER_DTYPES:
+        remedy = "use mixed: activations and their gradients in half precision, weights in fp32"
+        raise UsageError(f"weights are not kept in {dtype}", remedy=remedy)
+    if dtype not in DTYPES:
+        raise UsageError(f"dtype is {dtype!r}; it must be one of {', '.join(DTYPES)}")
+    if saved not in SAVED:
+        raise UsageError(f"saved is {saved!r}; it must be one of {', '.join(SAVED)}")
+    if dtype != "fp32" and saved != "fp32":
+        raise UsageError(f"{dtype} keeps all activations in half precision", remedy="leave out saved")
 
 
 def check_inference(inference: bool, evaluate: bool, batch: int | None, accumulate: int, saved: str) -> None:

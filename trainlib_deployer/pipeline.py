@@ -98,19 +98,21 @@ def deployed(user: UserModel, options: Options, say: Say) -> Deployed:
     batches = counters(eager[-1])
     del eager  # as large as the network, several times
     winograd = any(isinstance(op.kind, Conv) and op.kind.winograd for op in program.ops)
-    task = task_of(user, options.accumulate, planned.saved.used, winograd)
+    task = task_of(user, options.accumulate, planned.saved.used, winograd, options.dtype)
     with user_code(f"{step} in PyTorch fails", REMEDY):
         references = reference_sketches(task, options.steps * options.accumulate)
     say("writing the project")
     with replaced_folder(options.out, force=options.force) as folder:
         project.write(folder, references, image, what_if(program, options.target), least(planned, user, options))
         check_folder(folder, project.listing)
-        write_model_files(user, folder / "model", options.accumulate, task.saved, batches, winograd, captured.decided)
+        write_model_files(user, folder / "model", task, batches, captured.decided)
         write_golden_model(folder / "golden")
     return Deployed(planned, options.out, task)
 
 
 def program_of(lowered: Program, options: Options) -> Program:
+    if options.dtype == "mixed":
+        return passes.run(lowered, passes.in_halves())
     return passes.run(lowered, passes.DIRECT) if options.arithmetic == "direct" else passes.run(lowered)
 
 
@@ -185,7 +187,7 @@ def demand_flash(image: Image, target: Machine) -> None:
 def with_saved(program: Program, options: Options, say: Say) -> Plan:
     """The plan, with what the forward pass keeps for the backward pass in memory as the options say."""
     if options.saved == "fp32":
-        return fitted(program, options.target, say)
+        return replace(fitted(program, options.target, say), dtype=options.dtype)
     kept = half_saved(program)
     done = Saved(
         options.saved, len(halves(kept)), len(kept.ops) - len(program.ops), bytes_less(program, kept, options.target)

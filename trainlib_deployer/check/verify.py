@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from golden import compare, reference, rounding, sketch
+from golden import compare, nearest, reference, rounding, sketch
 from golden.load import load_task
 from golden.record import Apart, Spilled
 from golden.task import Task
@@ -30,6 +30,8 @@ Key = tuple[int, str, str]
 FIRST_ORDER_RUNS = 2
 KINDS = ("loss", "output", "gradient", "parameter", "state", "evaluation")
 HEADINGS = ("tensors", "compared", "failed", "worst rel. error", "tolerance", "where")
+HALF_RUNS = 8  # at most, of mixed precision
+SHARP = 0.03  # relative: what a gradient may be off by
 FLOAT32_RUNS = 8  # at most; the furthest may be one in which a branch flips
 
 
@@ -159,7 +161,7 @@ def verify(
         losses(judged.exact, count),
         computed,
         dict(result.counts),
-        len(judged.singles) - 1,
+        judged.runs or len(judged.singles) - 1,
         result.memory,
     )
 
@@ -175,7 +177,7 @@ def model_of(folder: Path) -> Task:
         raise
 
 
-def task_of(user: UserModel, accumulate: int, saved: str = "fp32", winograd: bool = False) -> Task:
+def task_of(user: UserModel, accumulate: int, saved: str = "fp32", winograd: bool = False, dtype: str = "fp32") -> Task:
     """What the reference trains, from what the user's module holds now."""
     return Task(
         user.module,
@@ -192,6 +194,7 @@ def task_of(user: UserModel, accumulate: int, saved: str = "fp32", winograd: boo
         user.optimizer.state,
         user.metrics,
         saved,
+        dtype,
         winograd,
         not user.trains,
         user.by_row,
@@ -206,7 +209,8 @@ def reference_sketches(task: Task, steps: int) -> dict[Key, sketch.Sketch]:
     others = [Apart(exact) for _ in range(3)]
     for seed, other in enumerate(others):
         reference.train(task, steps, torch.float32, other, noise=seed)
-    return sketch.sketches_within(exact, others)
+    least = nearest.floors(task.module, exact) if task.dtype == "mixed" else {}
+    return sketch.sketches_within(exact, others, least)
 
 
 @dataclass(frozen=True)
@@ -216,6 +220,8 @@ class Judged:
     verdict: compare.Verdict
     exact: dict[Key, Array]
     singles: list[dict[Key, Array]]
+    least: dict[Key, float] = field(default_factory=dict)  # tolerances that no tensor is below
+    runs: int = 0  # runs with errors of rounding that were needed
 
 
 def judge(
@@ -227,6 +233,9 @@ def judge(
 ) -> Judged:
     """The whole run against float64 and float32; failing that, step by step (docs/decisions/tolerance.md)."""
     layers = {(t["kind"], t["name"]): t["layer"] for t in trace}
+    if task.dtype == "mixed":
+        say("running the golden model in mixed precision")
+        return judged_in_halves(task, computed, steps, layers)
     may_diverge = task.saved == "fp32"  # what overflows because it is kept in half precision is no fault of PyTorch's
     exact = reference.run(task, steps, torch.float64)
     singles = [reference.run(task, steps, torch.float32)]
@@ -242,6 +251,26 @@ def judge(
         wider.append(reference.run(task, steps, torch.float32, noise=len(wider), resume=computed))
         second = compare.compare(computed, resumed, wider, layers, may_diverge)
     return Judged(second, resumed, wider)
+
+
+def judged_in_halves(task: Task, computed: dict[Key, Array], steps: int, layers: dict[tuple[str, str], str]) -> Judged:
+    """Each step from where the program was, by the run of PyTorch that is next to it. There are more of them as long as
+    the program fails or they could not tell a gradient from one that is a few percent larger."""
+    runs = [reference.run(task, steps, torch.float64, resume=computed)]
+    floors = nearest.floors(task.module, runs[0], computed)
+
+    def judged(widest: bool = False) -> Judged:
+        family = nearest.Family(runs)
+        near, least = family.beside(computed), family.tolerances(floors, widest)
+        return Judged(compare.compare(computed, near, [near], layers, least=least), near, [near], least, len(runs) - 2)
+
+    for _ in range(1 + HALF_RUNS):
+        runs.append(reference.run(task, steps, torch.float32, noise=len(runs) - 1, resume=computed))
+        found = judged()
+        sharp = all(t.hides <= SHARP for t in found.verdict.tensors if t.kind == "gradient")
+        if found.verdict.missing or (found.verdict.passed and sharp):
+            return found
+    return found if found.verdict.passed else judged(widest=True)
 
 
 def within_rounding(

@@ -28,12 +28,11 @@ from trainlib_deployer.cli.weights_command import weights_command
 from trainlib_deployer.errors import DeployError, UsageError
 from trainlib_deployer.folder import check_cores, check_writable, default_folder, read_plan
 from trainlib_deployer.machine.targets import DEFAULT, MOST_CORES, TARGETS, resolve
-from trainlib_deployer.options import ARITHMETICS, SAVED, Options, check_inference
+from trainlib_deployer.options import ARITHMETICS, DTYPES, OTHER_DTYPES, SAVED, Options, check_inference, check_types
 from trainlib_deployer.report.folder import note_verdict
 from trainlib_deployer.run import BACKENDS
 from trainlib_deployer.version import __version__
 
-DTYPES = ("fp32", "fp16")
 USAGE, INTERRUPTED = 2, 130
 
 
@@ -154,7 +153,9 @@ Options may also stand in [tool.trainlib-deploy] of pyproject.toml."""
     type=click.IntRange(min=1),
     help="Bake the first N of data; steps cycle.  [as many as steps]",
 )
-@click.option("--dtype", type=click.Choice(DTYPES), default="fp32", help="Arithmetic.  [fp32]")
+@click.option(
+    "--dtype", type=click.Choice((*DTYPES, *OTHER_DTYPES)), default="fp32", help="Mixed: activations in halves.  [fp32]"
+)
 @click.option("--saved", type=click.Choice(SAVED), default="fp32", help="Activations kept for the backward.  [fp32]")
 @click.option("--arithmetic", type=click.Choice(ARITHMETICS), default="fastest", help="Direct: no Winograd.  [fastest]")
 @click.option("--inference", is_flag=True, help="The forward pass alone, as after model.eval().")
@@ -207,7 +208,7 @@ def deploy_command(
 ) -> None:
     """Everything that can be refused is refused before the work begins."""
     machine = resolve(target, cores, l1, l2)
-    check_supported(dtype)
+    check_types(dtype, saved)
     check_inference(inference, evaluate, batch, accumulate, saved)
     if may_miss and weights is None:
         raise UsageError("--weights-allow-missing goes with --weights FILE")
@@ -238,13 +239,6 @@ def deploy_command(
         verify_project(folder, Run(run_on, steps), files, say)
     elif files.json is not None:
         write_json(files.json, read_plan(folder))
-
-
-def check_supported(dtype: str) -> None:
-    if dtype != "fp32":
-        raise UsageError(
-            f"--dtype {dtype} is not available yet", remedy="use fp32; --saved fp16 keeps activations in half precision"
-        )
 
 
 def check_backend(name: str) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from golden.task import Task
 from trainlib_deployer.emit import resources
 from trainlib_deployer.user.model import UserModel
 
@@ -18,10 +19,8 @@ from trainlib_deployer.user.model import UserModel
 def write_model_files(
     user: UserModel,
     folder: Path,
-    accumulate: int = 1,
-    saved: str = "fp32",
+    task: Task,
     counters: Mapping[str, int] | None = None,
-    winograd: bool = False,
     decided: Sequence[str] = (),
 ) -> None:
     folder.mkdir()
@@ -39,7 +38,7 @@ def write_model_files(
     (folder / "spec.json").write_text(
         json.dumps(
             spec(user, pickled)
-            | {"accumulate": accumulate, "saved": saved, "winograd": winograd}
+            | {name: getattr(task, name) for name in ("accumulate", "saved", "dtype", "winograd")}
             | {"counters": counters or {}, "decided": decided},
             indent=1,
             default=str,

@@ -73,6 +73,7 @@ def plan_json(user: UserModel, plan: Plan, traces: list[Trace], steps: int, accu
         },
         "recomputed": asdict(plan.recomputed),
         "saved": asdict(plan.saved),
+        "dtype": plan.dtype,
         "traffic": traffic_json(plan),
         "trace": [trace_json(t, plan) for t in traces],
     }

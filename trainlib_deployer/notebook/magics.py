@@ -23,7 +23,7 @@ from trainlib_deployer.cli.main import cli
 from trainlib_deployer.errors import DeployError, UsageError
 from trainlib_deployer.folder import check_writable, default_folder
 from trainlib_deployer.machine.targets import resolve
-from trainlib_deployer.options import Options, check_inference
+from trainlib_deployer.options import Options, check_inference, check_types
 from trainlib_deployer.run import backend
 from trainlib_deployer.user import load_model
 from trainlib_deployer.user.assemble import Evaluation, Inference, Parts, assemble
@@ -31,7 +31,7 @@ from trainlib_deployer.user.code import user_code
 from trainlib_deployer.user.model import UserModel
 from trainlib_deployer.user.weights import load_weights
 
-OF_A_FILE = ("model", "json_file", "verbose", "force", "dtype")  # options that make no sense here
+OF_A_FILE = ("model", "json_file", "verbose", "force")  # options that make no sense here
 display: Any = ipython.display
 NAMES = (
     "example_input",
@@ -91,6 +91,7 @@ class Deploy(Magics):
         """Deploy a module: %%trainlib_deploy [options] before a cell that defines `model`, or %trainlib_deploy NAME
         [options] for one that is there. The options are those of `trainlib-deploy --help`."""
         given, shell = options_of(line), cast(Any, self.shell)
+        check_types(given["dtype"], given["saved"])
         check_inference(given["inference"], given["evaluate"], given["batch"], given["accumulate"], given["saved"])
         machine = resolve(given["target"], given["cores"], given["l1"], given["l2"])
         if given["run_on"]:
@@ -100,7 +101,7 @@ class Deploy(Magics):
             folder = given["out"] or default_folder(user.name, given["inference"])
             check_writable(folder)
             progress = Progress()
-            kept = {name: given[name] for name in ("saved", "arithmetic")}
+            kept = {name: given[name] for name in ("dtype", "saved", "arithmetic")}
             options = Options(machine, folder, given["steps"], given["accumulate"], **kept)
             made = run_stages(user, options, progress)
             shell.user_ns["deployment"] = made

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from trainlib_deployer.passes.choose_winograd import choose_winograd
 from trainlib_deployer.passes.coalesce import coalesce
@@ -11,6 +12,7 @@ from trainlib_deployer.passes.early_masks import early_masks
 from trainlib_deployer.passes.fuse_loops import fuse_loops
 from trainlib_deployer.passes.fuse_updates import fuse_updates
 from trainlib_deployer.passes.hoist_updates import hoist_updates
+from trainlib_deployer.passes.mixed import mixed
 from trainlib_deployer.passes.prune_loops import prune_loops
 from trainlib_deployer.passes.reorder import reorder
 from trainlib_deployer.passes.split_reductions import split_reductions
@@ -31,6 +33,12 @@ DEFAULT: tuple[Pass, ...] = (
     choose_winograd,  # convolutions with fewer multiplications
 )
 DIRECT = tuple(step for step in DEFAULT if step is not choose_winograd)  # every multiplication of the definition
+
+
+def in_halves(keep: tuple[str, ...] = ()) -> tuple[Pass, ...]:
+    """With activations and gradients in half precision, before their sizes decide on an order."""
+    at = DIRECT.index(reorder)
+    return (*DIRECT[:at], partial(mixed, keep=keep), *DIRECT[at:])
 
 
 def run(program: Program, passes: tuple[Pass, ...] = DEFAULT) -> Program:

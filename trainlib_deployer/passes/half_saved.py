@@ -156,6 +156,12 @@ def rounding(op: Op, name: str, twin: str) -> Op:
 
 def widening(op: Op, name: str, twin: str) -> Op:
     """The same loop, reading halves where it read `name`."""
+    return converting(op, name, twin, LOAD)
+
+
+def converting(op: Op, name: str, twin: str, how: str) -> Op:
+    """The same loop, with a conversion of each element of `twin` where it read one of `name`."""
+    given, made = (HALF, HALF.calculated) if how == LOAD else (HALF.calculated, HALF)
     kind = op.kind
     assert isinstance(kind, Loop)
     chosen = [i for i, v in enumerate(op.reads) if v.tensor == name]
@@ -164,7 +170,7 @@ def widening(op: Op, name: str, twin: str) -> Op:
     moved = kind.moved(move)
     changed = replace(
         moved,
-        inputs=tuple(HALF if i in chosen else d for i, d in enumerate(kind.inputs)),
-        body=(*(Instr(LOAD, (i,), HALF.calculated) for i in chosen), *moved.body),
+        inputs=tuple(given if i in chosen else d for i, d in enumerate(kind.inputs)),
+        body=(*(Instr(how, (i,), made) for i in chosen), *moved.body),
     )
     return replace(op, kind=changed, reads=renamed(op.reads, {name: twin}))

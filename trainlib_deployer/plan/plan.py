@@ -104,6 +104,7 @@ class Plan:
     tilings: Mapping[int, Tiling] = field(default_factory=dict)  # position of an operation -> how it streams through L1
     recomputed: Recomputed = Recomputed(0, 0, 0)
     saved: Saved = Saved()
+    dtype: str = "fp32"  # mixed: activations and their gradients are halves
 
     def beside(self, image: Image | None) -> Plan:
         """With everything else that a build puts into the outer memory."""

@@ -1,0 +1,95 @@
+"""Mixed precision: what a program rounds to half precision that keeps activations and their gradients so.
+
+What an operation reads of others has lain in memory as halves, and so have both operands of convolutions and matrix
+products, weights as well; products of a vector, or of one term, take weights as they are. Everything inside of an
+operation is float (of the precision of the run), and so are parameters, their gradients, buffers, samples, statistics,
+states of optimizers, single numbers, and what losses read. A program may do a chain of pointwise operations in one
+loop: with `chains`, no operation of one rounds what the one before it has made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+
+from golden.mode import Mode, leaves, mapped
+
+PRODUCTS = frozenset(("mm", "bmm", "addmm", "baddbmm"))  # of their last two operands
+CONVOLUTIONS = {"convolution": 2, "convolution_backward": 3}  # operands that are multiplied
+LOSSES = frozenset(
+    (
+        "_log_softmax _log_softmax_backward_data nll_loss_forward nll_loss_backward nll_loss2d_forward "
+        "nll_loss2d_backward mse_loss mse_loss_backward smooth_l1_loss smooth_l1_loss_backward huber_loss "
+        "huber_loss_backward binary_cross_entropy binary_cross_entropy_backward binary_cross_entropy_with_logits "
+        "soft_margin_loss soft_margin_loss_backward multi_margin_loss multi_margin_loss_backward "
+        "multilabel_margin_loss_forward multilabel_margin_loss_backward _ctc_loss _ctc_loss_backward"
+    ).split()
+)
+REDUCTIONS = frozenset("sum mean var std var_mean std_mean amax amin prod logsumexp linalg_vector_norm norm".split())
+NORMS = {  # the first of their operands; the others are statistics and parameters
+    **dict.fromkeys("native_batch_norm _native_batch_norm_legit native_layer_norm native_group_norm".split(), 1),
+    **dict.fromkeys("native_batch_norm_backward native_layer_norm_backward native_group_norm_backward".split(), 2),
+}
+
+
+class Halves(Mode):
+    """Everything that PyTorch computes in `dtype` while this is on, as a program of mixed precision does."""
+
+    def __init__(self, dtype: torch.dtype, floats: Iterable[Any], chains: bool) -> None:
+        """`floats`: parameters, buffers, samples."""
+        super().__init__()
+        self.dtype, self.chains = dtype, chains
+        self.floats = {t.untyped_storage().data_ptr() for t in floats if isinstance(t, torch.Tensor)}
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        views = any(r.alias_info is not None and not r.alias_info.is_write for r in func._schema.returns)
+        node = torch._C._current_autograd_node()
+        if views or (node is not None and node.name().endswith("AccumulateGrad")):
+            return func(*args, **(kwargs or {}))
+        name, alone = func._schema.name.partition("::")[2], torch.Tag.pointwise in func.tags
+        if name not in LOSSES:
+            count = NORMS.get(name, len(args))
+            args = (*self.found(func, args[:count], alone), *args[count:])
+        if name in CONVOLUTIONS:
+            args = (*mapped(self.half, list(args[: CONVOLUTIONS[name]])), *args[CONVOLUTIONS[name] :])
+        elif name in PRODUCTS and min(*args[-2].shape[-2:], args[-1].shape[-1]) > 1:
+            args = (*args[:-2], self.half(args[-2]), self.half(args[-1]))
+        out = func(*args, **(kwargs or {}))
+        of_statistics = alone and any(is_statistic(a) and a.shape == out.shape for a in leaves(args))
+        for made in leaves((out,)):
+            if isinstance(made, torch.Tensor):
+                made.statistic = name in REDUCTIONS or of_statistics  # type: ignore[attr-defined]
+                made.in_chain = alone  # type: ignore[attr-defined]
+        return out
+
+    def found(self, func: Any, args: tuple[Any, ...], alone: bool) -> tuple[Any, ...]:
+        """Operands as an operation finds them; what it changes in place is changed before."""
+        out = []
+        for value, argument in zip(args, func._schema.arguments, strict=False):
+            read = mapped(lambda v: self.read(v, alone), value)
+            if argument.alias_info is None:
+                out.append(read)
+                continue
+            out.append(value)
+            for t, r in zip(leaves((value,)), leaves((read,)), strict=True):
+                if r is not t:
+                    t.copy_(r)
+        return tuple(out)
+
+    def read(self, value: Any, alone: bool) -> Any:
+        """What memory holds of one."""
+        if not isinstance(value, torch.Tensor) or value.numel() < 2 or is_statistic(value):
+            return value
+        passed_on = self.chains and alone and getattr(value, "in_chain", False)
+        there = value.layout is torch.strided and value.untyped_storage().data_ptr() not in self.floats
+        return self.half(value) if there and not passed_on else value
+
+    def half(self, value: Any) -> Any:
+        there = isinstance(value, torch.Tensor) and value.dtype is self.dtype
+        return value.to(torch.float16).to(self.dtype) if there else value
+
+
+def is_statistic(value: Any) -> bool:
+    return getattr(value, "statistic", False)

@@ -1,0 +1,86 @@
+"""How a program of mixed precision is judged: by the PyTorch run that took the branches which it took.
+
+A value that lies within a half's rounding of the corner of a ReLU, or of another half, goes one way in float64 and the
+other way in float32, and with a norm behind it the gradients below move by a tenth. Runs of PyTorch that round to
+halves at the same places, and err otherwise as sums of floats may, fall into groups then. In each step the program is
+held against the run next to it, and may be four times as far off as such runs are from the ones next to them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from torch import nn
+
+from golden import compare
+
+Array = np.ndarray[Any, Any]
+Key = tuple[int, str, str]  # step, kind, name
+Run = Mapping[Key, Array]
+
+LEAST = 2.0**-8  # relative: eight times the unit roundoff of a half
+LASTING = ("parameter", "state")
+
+
+@dataclass(frozen=True)
+class Family:
+    """Runs of PyTorch that differ by rounding."""
+
+    runs: Sequence[Run]
+
+    def next_to(self, run: Run, step: int) -> Run:
+        """In one step; of most gradients: a mistake in one of them shows in that one alone."""
+        keys = [k for k in self.runs[0] if k[0] == step and k in run and run[k].size == self.runs[0][k].size]
+        telling = [k for k in keys if k[1] == "gradient"] or keys
+        return min((r for r in self.runs if r is not run), key=lambda r: apart(run, r, telling))
+
+    def beside(self, computed: Run) -> dict[Key, Array]:
+        """Step by step, the run next to the program."""
+        steps = dict.fromkeys(k[0] for k in self.runs[0])
+        return {k: v for step in steps for k, v in self.next_to(computed, step).items() if k[0] == step}
+
+    def tolerances(self, least: Mapping[Key, float], widest: bool) -> dict[Key, float]:
+        """Four times how far a run in the middle is from the one next to it; or the furthest one from any other."""
+        out: dict[Key, float] = {}
+        for step in dict.fromkeys(k[0] for k in self.runs[0]):
+            near = [(r, self.next_to(r, step)) for r in self.runs]
+            pairs = list(combinations(self.runs, 2)) if widest else near
+            for key in (k for k in self.runs[0] if k[0] == step):
+                found = sorted(relative(one[key], other[key]) for one, other in pairs)
+                out[key] = max(compare.SLACK * found[-1 if widest else len(found) // 2], least.get(key, compare.FLOOR))
+        return out
+
+
+def relative(value: Array, reference: Array) -> float:
+    return compare.distance(value, reference, max(compare.norm_where(reference, None), 1e-30))
+
+
+def apart(one: Run, other: Run, keys: Sequence[Key]) -> float:
+    found = [relative(one[k], other[k]) for k in keys]
+    return float(np.median(found)) if found else 0.0
+
+
+def floors(module: nn.Module, exact: Run, resumed: Run | None = None) -> dict[Key, float]:
+    """The least relative tolerance that is granted to each tensor: eight unit roundoffs. Of what lasts from step to
+    step, of what has been added to it since `resumed`, or else to what `module` holds now. A resumed run updates by
+    the program's own gradients: parameters and states of optimizers then do not hang on halves."""
+    start = {("parameter", n): array(p) for n, p in module.named_parameters()}
+    start |= (buffers := {("state", n): array(b) for n, b in module.named_buffers()})
+    found = {}
+    for (step, kind, name), value in exact.items():
+        size = float(np.linalg.norm(value))
+        if kind not in LASTING:
+            found[step, kind, name] = LEAST
+        elif size and np.isfinite(size) and (resumed is None or (kind, name) in buffers):
+            before = (resumed or {}).get((step - 1, kind, name), start.get((kind, name), np.zeros(())))
+            added = value.reshape(-1) - (before.reshape(-1) if before.size > 1 else before)
+            found[step, kind, name] = LEAST * float(np.linalg.norm(added)) / size
+    return found
+
+
+def array(value: Any) -> Array:
+    return np.asarray(value.detach().numpy(force=True), np.float64)

@@ -1,0 +1,100 @@
+"""Mixed precision: agrees with PyTorch that rounds at the same places, in the same bits everywhere; mistakes show."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from golden import compare
+from trainlib_deployer.api import Deployment, deploy
+from trainlib_deployer.check.verify import judge, verify
+from trainlib_deployer.folder import read_plan
+from trainlib_deployer.run.host import Host
+from trainlib_deployer.run.record import read_record
+
+STEPS = 2
+Key = tuple[int, str, str]
+
+
+class Mixed(nn.Module):
+    """Odd shapes, convolutions of several kinds, norms, attention, a sum, and pools, which no half reaches."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Sequential(nn.Conv2d(3, 7, 3, padding=1, bias=False), nn.BatchNorm2d(7), nn.GELU())
+        self.wide = nn.Conv2d(7, 7, 3, padding=1, groups=7)
+        self.point = nn.Conv2d(7, 7, 1)
+        self.pool = nn.MaxPool2d(2)
+        self.norm = nn.LayerNorm(7)
+        self.attention = nn.MultiheadAttention(7, 1, batch_first=True)
+        self.head = nn.Linear(7, 5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.first(x)
+        x = self.pool(x + nn.functional.silu(self.point(self.wide(x))))
+        x = self.norm(x.flatten(2).transpose(1, 2))
+        y: torch.Tensor = self.head((x + self.attention(x, x, x)[0]).mean(1))
+        return y
+
+
+def deployed(folder: Path, l1: str) -> Deployment:
+    torch.manual_seed(5)
+    net = Mixed()
+    data = [(torch.randn(3, 3, 13, 11), torch.randint(5, (3,))) for _ in range(STEPS)]
+    optimizer = torch.optim.AdamW(net.parameters(), lr=0.002)
+    options: dict[str, Any] = {"cores": 8, "l1": l1, "l2": "400k", "steps": STEPS, "out": folder}
+    return deploy(net, *data[0], optimizer=optimizer, data=data, dtype="mixed", **options)
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Deployment:
+    return deployed(tmp_path_factory.mktemp("mixed") / "net", "16k")
+
+
+def results(folder: Path, cores: int, poison: bool = False) -> dict[Key, Any]:
+    path = folder / "record.bin"
+    Host(poison=poison).run(folder, STEPS, cores, path)
+    return read_record(path, read_plan(folder)["trace"])
+
+
+def bits(record: dict[Key, Any]) -> dict[Key, bytes]:
+    return {key: value.tobytes() for key, value in record.items()}
+
+
+def test_agrees_with_pytorch_and_the_same_bits_everywhere(project: Deployment, tmp_path: Path) -> None:
+    plan = read_plan(project.folder)
+    assert plan["dtype"] == "mixed" and sum(t["dtype"] == "F16" for t in plan["tensors"].values()) > 20
+    project.verify().raise_if_failed()
+    one = bits(results(project.folder, 1))
+    assert len(one) > 60
+    assert bits(results(project.folder, 3, poison=True)) == one
+    large = deployed(tmp_path / "large", "4M")
+    assert bits(results(large.folder, 8)) == one
+
+
+def test_every_planted_mistake_is_caught(project: Deployment) -> None:
+    """On the record of a run: each gradient a twentieth larger, each parameter a ten-thousandth; one at a time."""
+    computed = results(project.folder, 3)
+    assert project.task is not None
+    judged = judge(project.task, computed, STEPS, read_plan(project.folder)["trace"])
+    assert judged.verdict.passed
+    for kind, factor in (("gradient", 1.05), ("parameter", 1.0001)):
+        for name in sorted({k[2] for k in computed if k[1] == kind}):
+            wrong = {k: v * factor if k[1:] == (kind, name) else v for k, v in computed.items()}
+            verdict = compare.compare(wrong, judged.exact, judged.singles, {}, least=judged.least)
+            assert not verdict.passed, f"{kind} of {name} scaled by {factor}: not caught"
+
+
+def test_rounding_towards_zero_is_caught(project: Deployment, tmp_path: Path) -> None:
+    folder = tmp_path / "net"
+    shutil.copytree(project.folder, folder, ignore=shutil.ignore_patterns("build"))
+    header = folder / "kernels" / "tl_half.h"
+    text = header.read_text()
+    assert " + 0xfffu + (size >> 13 & 1u)" in text
+    header.write_text(text.replace(" + 0xfffu + (size >> 13 & 1u)", ""))
+    assert not verify(folder, task=project.task).passed

@@ -1,0 +1,212 @@
+"""Mixed precision: what lies in memory as halves, what stays float, and what PyTorch is asked to do as well."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from golden import compare, nearest, reference
+from golden.halves import Halves
+from golden.task import Task
+from tests.unit.test_half_saved import net, widens
+from tests.unit.test_within_budget import captured, peak
+from trainlib_deployer.passes.mixed import PASSES, is_product, mixed
+from trainlib_deployer.program.expr import Instr
+from trainlib_deployer.program.ir import DType, Op, Program, Role, Tensor, View
+from trainlib_deployer.program.loop import Loop
+
+Array = np.ndarray[Any, Any]
+
+
+@pytest.fixture
+def program(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Program:
+    return captured(net(), (3, 3, 13, 11), monkeypatch, tmp_path / "net")
+
+
+def test_the_peak_falls(program: Program) -> None:
+    assert peak(mixed(program)) < 0.8 * peak(program)
+
+
+def test_halves_are_converted_wherever_they_are_calculated_with(program: Program) -> None:
+    small = mixed(program)
+    halves = {t.name for t in small.tensors.values() if t.dtype is DType.F16}
+    assert len(halves) > 8
+    for op in small.ops:
+        if not isinstance(op.kind, Loop):
+            assert not halves & {v.tensor for v in (*op.reads, *op.writes)}, op.name
+            continue
+        for v, dtype in zip(op.reads, op.kind.inputs, strict=True):
+            assert dtype is small.tensors[v.tensor].dtype
+            assert v.tensor not in halves or widens(op, v.tensor), op.name
+        assert op.kind.outputs == tuple(small.tensors[v.tensor].dtype for v in op.writes)
+
+
+def test_what_products_multiply_has_been_rounded(program: Program) -> None:
+    small = mixed(program)
+    made = {v.tensor: op for op in small.ops for v in op.writes}
+    products = [op for op in small.ops if is_product(op.kind)]
+    assert len(products) == 8
+    for op in products:
+        for v in op.reads[:2]:
+            kind = made[v.tensor].kind
+            assert isinstance(kind, Loop) and "from_half" in [s.op for s in kind.body], (op.name, v.tensor)
+
+
+def test_what_lasts_and_what_the_update_needs_stays_float(program: Program) -> None:
+    """Fault: the rate of Adam, a tensor of one number, was rounded to a half, and with it every update."""
+    small = mixed(program)
+    floats = {n for n, t in small.tensors.items() if t.dtype is not DType.F16}
+    assert {t.name for t in small.tensors.values() if t.role.persistent} <= floats
+    assert {*small.shown, *(t for _, t in small.gradients)} <= floats
+    late = [op for op in small.ops if op.phase not in PASSES]
+    assert late and all(v.tensor in floats for op in late for v in op.writes)
+    statistics = [n for n, t in small.tensors.items() if t.role is Role.ACTIVATION and t.shape in [(7,), (5,), (9,)]]
+    assert statistics and set(statistics) <= floats
+
+
+def test_a_layer_that_is_kept_stays_float(program: Program) -> None:
+    small = mixed(program, keep=("3",))
+    of_layer = [t for t in small.tensors.values() if t.layer == "3" and t.role in (Role.ACTIVATION, Role.GRADIENT)]
+    assert of_layer and not [t.name for t in of_layer if t.dtype is DType.F16 and not t.name.endswith(".half")]
+    made = {v.tensor: op.name for op in small.ops for v in op.writes}
+    product = next(op for op in small.ops if is_product(op.kind) and op.layer == "3")
+    assert product.reads[1].tensor == "3.weight" and "rounded" not in made[product.reads[0].tensor]
+
+
+def test_halves_are_moved_without_conversions() -> None:
+    """From one half to the other, in another order: no element changes, so none is converted."""
+    tensors = {
+        n: Tensor(n, s, DType.F32, r)
+        for n, s, r in (
+            ("x", (3, 5), Role.INPUT),
+            ("a", (3, 5), Role.ACTIVATION),
+            ("b", (5, 3), Role.ACTIVATION),
+            ("y", (5, 3), Role.OUTPUT),
+        )
+    }
+
+    def move(source: View, target: str, name: str) -> Op:
+        body = (Instr(name, (0,), DType.F32),)
+        kind = Loop(source.shape, 0, (DType.F32,), body if name else (), (), (), (1 if name else 0,), (DType.F32,))
+        return Op(target, kind, (source,), (View(target, source.shape, (source.shape[1], 1)),), "forward", "")
+
+    turned = View("a", (5, 3), (1, 5))
+    ops = [
+        move(View("x", (3, 5), (5, 1)), "a", "neg"),
+        move(turned, "b", ""),
+        move(View("b", (5, 3), (3, 1)), "y", "abs"),
+    ]
+    small = mixed(Program("net", tensors, ops, outputs=(("output", "y"),)))
+    bodies = [[s.op for s in op.kind.body] for op in small.ops if isinstance(op.kind, Loop)]
+    assert bodies == [["neg", "to_half"], [], ["from_half", "abs"]]
+
+
+# ---- what PyTorch does as well
+
+
+def rounded(x: torch.Tensor) -> torch.Tensor:
+    return x.half().to(x.dtype)
+
+
+def test_products_multiply_halves_but_vectors_take_weights_as_they_are() -> None:
+    torch.manual_seed(3)
+    w = nn.Parameter(torch.randn(5, 7))
+    for rows, expected in ((1, w.detach()), (3, rounded(w.detach()))):
+        x = torch.randn(rows, 7)
+        with Halves(torch.float32, [w], chains=False):
+            y = nn.functional.linear(x * 1.0, w)
+        assert torch.equal(y, rounded(x) @ expected.T)
+
+
+def test_results_losses_and_gradients_of_parameters_are_not_rounded() -> None:
+    torch.manual_seed(4)
+    module = nn.Linear(6, 5)
+    x, target = torch.randn(4, 6), torch.tensor([1, 0, 4, 2])
+    with Halves(torch.float32, [*module.parameters(), x], chains=False):
+        y = module(x)
+        loss = nn.functional.cross_entropy(y, target)
+        loss.backward()
+    a, w, b = rounded(x), rounded(module.weight.detach()), module.bias.detach()
+    out = (a @ w.T + b).requires_grad_()
+    plain = nn.functional.cross_entropy(out, target)
+    plain.backward()
+    assert torch.equal(y, out.detach()) and loss == plain
+    assert out.grad is not None and module.weight.grad is not None
+    assert torch.allclose(module.weight.grad, rounded(out.grad).T @ a, rtol=1e-6, atol=0)
+    assert not torch.equal(module.weight.grad, rounded(module.weight.grad))
+
+
+def test_statistics_stay_float_and_chains_may() -> None:
+    torch.manual_seed(5)
+    x = torch.randn(6, 9)
+    with Halves(torch.float32, [x], chains=False):
+        once = (x * 3.1 + 1.7) * 0.3
+    with Halves(torch.float32, [x], chains=True):
+        chain = (x * 3.1 + 1.7) * 0.3
+    with Halves(torch.float32, [x], chains=False):
+        centred = x - x.mean(0)
+    assert torch.equal(chain, (x * 3.1 + 1.7) * 0.3)
+    assert torch.equal(once, rounded(rounded(x * 3.1) + 1.7) * 0.3)
+    assert torch.equal(centred, x - x.mean(0))
+
+
+def test_what_is_changed_in_place_is_still_changed() -> None:
+    x = torch.randn(4, 3)
+    with Halves(torch.float32, [x], chains=False):
+        y = x * 1.3
+        y.add_(1.1)
+    assert torch.equal(y, rounded(x * 1.3) + 1.1)
+
+
+# ---- how it is judged
+
+
+def family(count: int = 4) -> list[dict[tuple[int, str, str], Array]]:
+    """Two groups of runs, 10 % apart, whose members differ by 1e-3."""
+    g = np.random.default_rng(7)
+    centres = {n: g.standard_normal(50) for n in "abcde"}
+    branch = {n: v + 0.1 * g.standard_normal(50) for n, v in centres.items()}
+    return [
+        {(0, "gradient", n): (branch if i % 2 else centres)[n] * (1 + 1e-3 * g.standard_normal(50)) for n in "abcde"}
+        for i in range(count)
+    ]
+
+
+def verdict(computed: Any, runs: Any, widest: bool = False) -> compare.Verdict:
+    them = nearest.Family(runs)
+    near = them.beside(computed)
+    return compare.compare(computed, near, [near], {}, least=them.tolerances({}, widest))
+
+
+def test_a_program_is_held_against_the_run_that_took_its_branches() -> None:
+    *runs, program = family(7)
+    assert verdict(program, runs).passed
+    assert all(t.hides < 0.01 for t in verdict(program, runs).tensors)
+
+
+@pytest.mark.parametrize(("factor", "widest"), [(0.0, False), (-1.0, False), (1.05, False), (0.0, True), (-1.0, True)])
+def test_one_wrong_gradient_does_not_choose_the_run(factor: float, widest: bool) -> None:
+    *runs, program = family(7)
+    for key in program:
+        found = verdict({**program, key: program[key] * factor}, runs, widest)
+        assert [t.name for t in found.tensors if not t.passed] == [key[2]]
+
+
+def test_updates_are_judged_by_the_gradients_that_the_program_has() -> None:
+    """Adam makes a whole step of a gradient however small: with another sign it would go the other way."""
+    torch.manual_seed(6)
+    module = nn.Linear(5, 3)
+    samples = [((torch.randn(4, 5),), torch.randn(4, 3))]
+    names = [n for n, _ in module.named_parameters()]
+    task = Task(module, nn.MSELoss(), samples, "Adam", [({"lr": 0.1}, names)], dtype="mixed")
+    before = module.weight.detach().numpy().copy()
+    given: dict[tuple[int, str, str], Array] = {(0, "gradient", "weight"): np.full((3, 5), -1e-6, np.float32)}
+    found = reference.run(task, 1, torch.float64, resume=given)
+    assert np.allclose(found[0, "parameter", "weight"] - before, 0.1, rtol=0.02)
+    floors = nearest.floors(module, found, given)
+    assert (0, "parameter", "weight") not in floors and floors[0, "gradient", "weight"] == nearest.LEAST

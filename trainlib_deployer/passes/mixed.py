@@ -1,0 +1,206 @@
+"""Mixed precision: activations and gradients lie in memory as halves, products multiply halves, everything else is
+float.
+
+Master weights, states of optimizers, statistics, losses and results of the step stay float, and so does all arithmetic
+of loops. Gradients of parameters are floats, too: what makes them adds up floats, and their update uses them up. No
+kernel of the library reads halves: their floats are made just before it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from itertools import pairwise
+
+from trainlib_deployer.ops.conv import Conv
+from trainlib_deployer.ops.matmul import MatMul
+from trainlib_deployer.passes.coalesce import coalesced
+from trainlib_deployer.passes.half_saved import HALF, LOAD, STORE, converting, rounding
+from trainlib_deployer.passes.prune_loops import pruned
+from trainlib_deployer.program.expr import Instr
+from trainlib_deployer.program.ir import Kind, Op, Program, Role, Tensor, View, readers, writers
+from trainlib_deployer.program.loop import Loop
+
+PASSES = {"forward", "backward"}  # updates are float throughout
+
+
+def mixed(program: Program, keep: tuple[str, ...] = ()) -> Program:
+    """`keep`: patterns of names of layers which stay float."""
+    halves, passed = halves_of(program, keep), passed_on(program)
+    tensors = {n: replace(t, dtype=HALF) if n in halves - passed else t for n, t in program.tensors.items()}
+    made = Made(tensors, halves & passed, keep)
+    for op in program.ops:
+        made.add(op)
+    return replace(program, tensors=made.tensors).with_ops(made.ops)
+
+
+def is_product(kind: Kind) -> bool:
+    """It multiplies its first two operands, as halves, and adds up. Of a matrix that is used with one vector alone, a
+    copy in halves would take longer to make than it saves."""
+    return isinstance(kind, Conv) or (isinstance(kind, MatMul) and min(kind.m, kind.n, kind.k) > 1)
+
+
+def kept(layer: str, keep: tuple[str, ...]) -> bool:
+    """A pattern of a layer holds for what is inside of it, too."""
+    return any(fnmatchcase(layer, p) or fnmatchcase(layer, f"{p}.*") for p in keep)
+
+
+def halves_of(program: Program, keep: tuple[str, ...]) -> set[str]:
+    """Tensors whose elements are halves, wherever they lie."""
+    read, written = readers(program), writers(program)
+    floats = {*program.shown, *of_losses(program), *(t for _, t in program.gradients)}
+    few = statistics(program)
+    out = set()
+    for name, tensor in program.tensors.items():
+        if tensor.dtype is not HALF.calculated or tensor.role not in (Role.ACTIVATION, Role.GRADIENT):
+            continue
+        multiplied = any(is_product(program.ops[i].kind) for i in read.get(name, []))
+        passes = {program.ops[i].phase for i in written.get(name, [])}
+        if tensor.numel < 2 or not passes or not passes <= PASSES or name in floats or kept(tensor.layer, keep):
+            continue
+        if multiplied or name not in few:
+            out.add(name)
+    return out
+
+
+def passed_on(program: Program) -> set[str]:
+    """Results of kernels that the next loop uses up: gone before they would take less memory."""
+    read = readers(program)
+    found = set()
+    for name, made in writers(program).items():
+        makers = [program.ops[i] for i in made]
+        users = [program.ops[i] for i in read.get(name, [])]
+        near = len(makers) == len(users) == 1 and makers[0].phase == users[0].phase
+        if near and not isinstance(makers[0].kind, Loop) and isinstance(users[0].kind, Loop):
+            found.add(name)
+    return found
+
+
+def statistics(program: Program) -> set[str]:
+    """Results of reductions, and what loops over no more elements make of them."""
+    found: set[str] = set()
+    for op in program.ops:
+        kind = op.kind
+        if not isinstance(kind, Loop):
+            continue
+        if kind.reductions or any(v.tensor in found and not repeats(v) for v in op.reads):
+            found.update(v.tensor for v in op.writes)
+    return found
+
+
+def repeats(view: View) -> bool:
+    return any(s == 0 and e > 1 for s, e in zip(view.strides, view.shape, strict=True))
+
+
+def of_losses(program: Program) -> set[str]:
+    """What the forward pass makes of the outputs, up to the next product: losses are made of floats."""
+    found = {t for _, t in program.outputs}
+    for op in program.ops:
+        if op.phase == "forward" and not is_product(op.kind) and any(v.tensor in found for v in op.reads):
+            found.update(v.tensor for v in op.writes)
+    return found
+
+
+@dataclass
+class Made:
+    """The operations so far, and the tensors that they need."""
+
+    tensors: dict[str, Tensor]
+    passed: set[str]  # floats that count as halves: rounded by the loop that reads them
+    keep: tuple[str, ...]
+    ops: list[Op] = field(default_factory=list)
+
+    def add(self, op: Op) -> None:
+        if isinstance(op.kind, Loop):
+            self.ops.append(self.of_loop(op))
+        else:
+            self.of_kernel(op)
+
+    def is_half(self, name: str) -> bool:
+        return self.tensors[name].dtype is HALF
+
+    def of_loop(self, op: Op) -> Op:
+        """It widens what it reads and rounds what it writes; what it only moves stays as it is."""
+        for name in dict.fromkeys(v.tensor for v in op.reads):
+            if self.is_half(name) or name in self.passed:
+                op = converting(op, name, name, LOAD)
+            if name in self.passed:
+                op = converting(op, name, name, STORE)
+        for name in dict.fromkeys(v.tensor for v in op.writes if self.is_half(v.tensor)):
+            op = rounding(op, name, name)
+        return moved_as_it_is(op)
+
+    def of_kernel(self, op: Op) -> None:
+        """Floats before it, halves behind it."""
+        multiplied = 2 if is_product(op.kind) and not kept(op.layer, self.keep) else 0
+        reads = tuple(self.float_of(v, op, at < multiplied) for at, v in enumerate(op.reads))
+        halves = {v: self.beside(v, "sum") for v in op.writes if self.is_half(v.tensor)}
+        self.ops.append(replace(op, reads=reads, writes=tuple(halves.get(v, v) for v in op.writes)))
+        self.ops += [converted(op, made, half, STORE) for half, made in halves.items()]
+
+    def float_of(self, view: View, op: Op, multiplied: bool) -> View:
+        """An operand as a kernel reads it: of a half its float, of a float that is multiplied what a half keeps of it,
+        as it is otherwise. Weights are rounded anew for each product: kept from the forward pass to the backward pass,
+        copies would take what halves of activations save."""
+        dtype = self.tensors[view.tensor].dtype
+        if dtype is not HALF and not (multiplied and dtype is HALF.calculated):
+            return view
+        made = self.beside(view, "float" if dtype is HALF else "rounded")
+        source, target = (view, made) if is_compact(view) else (self.whole(view), self.whole(made))
+        self.ops.append(converted(op, source, target, *((LOAD,) if dtype is HALF else (STORE, LOAD))))
+        return made
+
+    def whole(self, view: View) -> View:
+        return View.whole(self.tensors[view.tensor])
+
+    def beside(self, view: View, what: str) -> View:
+        """The same elements in a tensor of floats, in the same order but without gaps; where they repeat, in one of the
+        same shape."""
+        source = self.tensors[view.tensor]
+        role = Role.ACTIVATION if source.role.persistent else source.role
+        made = replace(source, name=self.fresh(f"{source.name}.{what}"), dtype=HALF.calculated, role=role)
+        if not is_compact(view):
+            self.tensors[made.name] = made
+            return replace(view, tensor=made.name)
+        order = sorted(range(len(view.shape)), key=lambda d: (-view.strides[d], d))
+        made = self.tensors[made.name] = replace(made, shape=tuple(view.shape[d] for d in order))
+        return View.whole(made).permuted(tuple(order.index(d) for d in range(len(order))))
+
+    def fresh(self, wish: str) -> str:
+        numbered = (f"{wish}{i}" for i in range(2, len(self.tensors) + 3))
+        return next(n for n in (wish, *numbered) if n not in self.tensors)
+
+
+def is_compact(view: View) -> bool:
+    """No element of it is another one of it as well."""
+    dims = sorted((s, e) for s, e in zip(view.strides, view.shape, strict=True) if e > 1)
+    return all(s > 0 for s, _ in dims) and all(s * e <= t for (s, e), (t, _) in pairwise(dims))
+
+
+def converted(origin: Op, source: View, target: View, *names: str) -> Op:
+    """All elements of `source`, converted one way or there and back, as `target` has them."""
+    steps = tuple(Instr(n, (at,), HALF if n == STORE else HALF.calculated) for at, n in enumerate(names))
+    kind = Loop(
+        source.shape,
+        0,
+        (HALF if names[0] == LOAD else HALF.calculated,),
+        steps,
+        (),
+        (),
+        (len(steps),),
+        (steps[-1].dtype,),
+    )
+    op = replace(origin, name=target.tensor, kind=kind, reads=(source,), writes=(target,))
+    return coalesced(replace(op, function=names[0], fused=()))
+
+
+def moved_as_it_is(op: Op) -> Op:
+    """Without rounding where a half has been widened just before."""
+    kind = op.kind
+    assert isinstance(kind, Loop)
+    steps = [*kind.body, *kind.post]
+    numbers = [*range(kind.at_body, kind.at_reductions), *range(kind.at_post, kind.values)]
+    widened = {n: s.args[0] for n, s in zip(numbers, steps, strict=True) if s.op == LOAD}
+    same = {n: widened.get(s.args[0]) for n, s in zip(numbers, steps, strict=True) if s.op == STORE}
+    move = {n: n for n in range(kind.values)} | {n: v for n, v in same.items() if isinstance(v, int)}
+    return pruned(replace(op, kind=kind.moved(move)))
