@@ -15,6 +15,9 @@ flush();
 saw.errors = errors;
 saw.drawn = document.body.dataset.drawn;
 saw.wider = document.documentElement.scrollWidth - document.documentElement.clientWidth;
+document.body.style.width = "360px";
+saw.widerThanAPhone = document.body.scrollWidth - 360;
+document.body.style.width = "";
 
 // The schedule: search, sort, all rows.
 saw.firstRows = rowsOf("schedule").length;
@@ -28,6 +31,15 @@ const heading = all("[data-draw=schedule] thead button").find((b) => b.textConte
 heading.click();
 saw.sorted = heading.closest("th").getAttribute("aria-sort");
 saw.most = rowsOf("schedule")[0].querySelector("[data-name=Multiply-adds]").textContent;
+const orders = document.querySelector("[data-draw=schedule] select");
+saw.orders = getComputedStyle(orders).display !== "none";
+saw.ordered = orders.selectedOptions[0].textContent;
+const arrange = (value) => { orders.value = value; orders.dispatchEvent(new Event("change")); };
+arrange("");
+saw.unsorted = rowsOf("schedule").slice(0, 3).map((row) => row.firstChild.textContent);
+arrange(heading.closest("th").cellIndex);
+saw.mostByList = rowsOf("schedule")[0].querySelector("[data-name=Multiply-adds]").textContent;
+saw.card = getComputedStyle(rowsOf("schedule")[0]).display;
 
 // The graph: boxes that lead to the schedule.
 saw.boxes = all(".graph a").length;

@@ -62,6 +62,14 @@ def test_a_person_finds_their_way(tmp_path: Path, width: int, dark: bool) -> Non
     assert (saw["firstRows"], saw["allRows"]) == (100, 130)
     assert saw["found"] == sum("block3" in op["layer"] for op in p["ops"])
     assert (saw["sorted"], saw["most"]) == ("descending", f"{max(macs):,}")
+    assert (saw["ordered"], saw["unsorted"], saw["mostByList"]) == (
+        "Sort: Multiply-adds",
+        ["0", "1", "2"],
+        saw["most"],
+    )
+    phone = width < 640
+    assert (saw["orders"], saw["card"]) == (phone, "flex" if phone else "table-row")
+    assert not phone or saw["widerThanAPhone"] <= 0
     assert set(saw["names"]) == {"loss", *(op["layer"] for op in p["ops"])} - {"loss"}
     assert saw["boxes"] >= 7 and saw["looked"] == "block0"
     assert " bytes at " in saw["hovered"] and saw["left"]

@@ -19,9 +19,9 @@ export function directView({ ops, levels }) {
   const sum = (some) => some.reduce((total, op) => total + op.cycles, 0);
   const columns = [
     { name: "No.", number: true, value: (op) => op.index, show: (op) => String(op.index) },
-    { name: "Operation", value: (op) => op.title },
-    { name: "Tensors in L2", value: (op) => op.direct.tensors[0]?.name ?? "", show: outside },
-    { name: "Why", value: (op) => op.direct.why, show: (op) => whyDirect(op.direct) },
+    { name: "Operation", value: (op) => op.title, title: true },
+    { name: "Tensors in L2", value: (op) => op.direct.tensors[0]?.name ?? "", show: outside, wide: true },
+    { name: "Why", value: (op) => op.direct.why, show: (op) => whyDirect(op.direct), wide: true },
     { name: "Cycles, forecast", number: true, value: (op) => op.cycles, show: (op) => count(op.cycles) },
   ];
   const caption = `${count(rows.length)} of ${count(ops.length)} operations, ${percent(sum(rows), sum(ops))} of the cycles by forecast.`;

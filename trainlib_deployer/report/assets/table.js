@@ -5,7 +5,8 @@ import { count, el } from "./dom.js";
 const FIRST = 100;
 
 /**
- * columns: { name, value(row), show(row) -> text or element, number, wide }, `show` if it is not the value itself.
+ * columns: { name, value(row), show(row) -> text or element, number, title, wide }, `show` if it is not the value itself.
+ * On a phone each row is a card: its title, lines of their own for what is `wide`, two figures a line.
  * words(row): the text that a search looks through.
  */
 export class DataTable {
@@ -23,12 +24,18 @@ export class DataTable {
       "aria-label": `Search: ${caption}`,
       on: { input: () => this.find(this.search.value) },
     });
+    this.orders = el(
+      "select",
+      { class: "phone", "aria-label": `Order: ${caption}`, on: { change: () => this.chose(this.orders.value) } },
+      el("option", { value: "" }, "Unsorted"),
+      ...columns.map((column, i) => el("option", { value: i }, `Sort: ${column.name}`)),
+    );
     this.more = el("button", { class: "more", type: "button", on: { click: () => this.showAll() } });
     const table = el("table", { class: "tall" }, el("caption", {}, caption), el("thead", {}, this.head), this.body);
     this.element = el(
       "div",
       {},
-      el("div", { class: "tools" }, this.search, this.said),
+      el("div", { class: "tools" }, this.search, this.orders, this.said),
       el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": caption }, table),
       this.more,
     );
@@ -42,10 +49,19 @@ export class DataTable {
 
   /** Numbers from the largest, words from A; a second time the other way round. */
   sort(at) {
-    const down = this.order?.at === at ? !this.order.down : Boolean(this.columns[at].number);
-    this.order = { at, down };
+    this.arrange({ at, down: this.order?.at === at ? !this.order.down : Boolean(this.columns[at].number) });
+  }
+
+  /** Of the list that a phone shows in place of headings. */
+  chose(value) {
+    this.arrange(value === "" ? null : { at: Number(value), down: Boolean(this.columns[value].number) });
+  }
+
+  arrange(order) {
+    this.order = order;
+    this.orders.value = order ? String(order.at) : "";
     [...this.head.children].forEach((cell, i) => {
-      if (i === at) cell.setAttribute("aria-sort", down ? "descending" : "ascending");
+      if (i === order?.at) cell.setAttribute("aria-sort", order.down ? "descending" : "ascending");
       else cell.removeAttribute("aria-sort");
     });
     this.draw();
@@ -83,7 +99,8 @@ export class DataTable {
   row(row) {
     const cells = this.columns.map((column, i) => {
       const shown = column.show ? column.show(row) : column.value(row);
-      const attributes = { class: column.number ? "n" : null, "data-name": column.name };
+      const kinds = ["number", "title", "wide"].filter((kind) => column[kind]);
+      const attributes = { class: kinds.join(" ").replace("number", "n") || null, "data-name": column.name };
       return el(i ? "td" : "th", i ? attributes : { ...attributes, scope: "row" }, shown ?? "");
     });
     return el("tr", { class: this.marked(row) ? "picked" : null }, ...cells);

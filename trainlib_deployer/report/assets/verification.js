@@ -53,12 +53,12 @@ function chart(program, pytorch, low, high) {
 export function verificationTable(rows) {
   const share = (t) => (t.error === null ? Infinity : t.error / t.tolerance);
   const columns = [
-    { name: "Tensor", value: (t) => t.name },
+    { name: "Tensor", value: (t) => t.name, title: true },
     { name: "Kind", value: (t) => t.kind },
     { name: "Steps", number: true, value: (t) => t.steps, show: (t) => count(t.steps) },
     { name: "Worst error", number: true, value: (t) => t.error, show: (t) => scientific(t.error) },
     { name: "Tolerance", number: true, value: (t) => t.tolerance, show: (t) => scientific(t.tolerance) },
-    { name: "Of tolerance", number: true, value: share, show: (t) => (t.error === null ? "" : share(t).toFixed(2)) },
+    { name: "Share of tolerance", number: true, value: share, show: (t) => (t.error === null ? "" : share(t).toFixed(2)) },
     { name: "Verdict", value: (t) => (t.passed ? "agrees" : "differs"), show: verdictOf },
   ];
   const caption = "Relative errors; of all steps, the one that came nearest to its tolerance: four times PyTorch’s own float32 error, or 1e-6.";
