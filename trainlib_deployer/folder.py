@@ -14,6 +14,7 @@ from typing import Any
 
 from trainlib_deployer.arguments import natural
 from trainlib_deployer.errors import UsageError
+from trainlib_deployer.version import __version__
 
 MANIFEST = ".trainlib-deploy"  # the sorted list of files written, with hashes; what is not on it is the user's
 MADE_LATER = ("build", "BUILD", "golden.npz", "__pycache__")  # what running the project leaves at its top
@@ -110,6 +111,19 @@ def read_plan(folder: Path) -> dict[str, Any]:
         raise UsageError(f"{folder} is not a folder written by trainlib-deploy: its {PLAN} is damaged or not ours")
     as_written(folder, [PLAN])
     return dict(plan)
+
+
+@contextmanager
+def perhaps_another_version(folder: Path) -> Iterator[None]:
+    """Reading numbers out of a plan: that another version wrote it otherwise is no fault of this one."""
+    try:
+        yield
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as err:
+        writer = stored_plan(folder)["tool"].get("version")
+        if writer == __version__:
+            raise
+        words = f"{folder} was written by {TOOL} {writer}, which version {__version__} does not read"
+        raise UsageError(words, remedy=AGAIN) from err
 
 
 def as_written(folder: Path, names: Iterable[str]) -> None:

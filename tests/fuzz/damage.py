@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import json
 import random
 import shutil
 import struct
@@ -28,7 +29,11 @@ from torch import nn
 
 from trainlib_deployer.api import deploy
 from trainlib_deployer.cli.main import cli
-from trainlib_deployer.errors import UsageError, VerificationFailed
+from trainlib_deployer.errors import UsageError
+from trainlib_deployer.folder import note_written
+from trainlib_deployer.report.runs import VERDICT
+from trainlib_deployer.run.host import Host
+from trainlib_deployer.run.result import RunResult
 from trainlib_deployer.user import safetensors
 from trainlib_deployer.user.weights import load_weights
 
@@ -182,25 +187,64 @@ def states(count: int, seed: int, scratch: Path) -> Counter[str]:
 
 
 def projects(count: int, seed: int, scratch: Path) -> Counter[str]:
-    """`verify`, `explain` and `report` of folders of which one or two files are damaged, lost or something else."""
+    """`verify`, `explain` and `report` of folders of which one or two files are damaged, lost or something else, or
+    whose plan another version may have written. Nothing is built: runs leave the record that the whole project left."""
     dice, found = random.Random(seed), Counter[str]()
     whole = deployed(scratch / "p")
-    kept = {name: (whole / name).read_bytes() for name in contents(whole)}
+    assert command("verify", whole) == 0
+    recorded, verdict = ((whole / "build" / name).read_bytes() for name in ("record-host.bin", "verdict.json"))
+    shutil.rmtree(whole / "build")
+    kept = {**{name: (whole / name).read_bytes() for name in contents(whole)}, VERDICT: verdict}
     data = [n for n in kept if not n.endswith(PROGRAMS) and not n.startswith("golden")]
-    commands = [c for c in ("verify", "explain", "report") if c in cli.commands]
+    questions = [
+        ["verify"],
+        ["explain"],
+        ["report"],
+        ["explain", "body.0"],
+        ["explain", "--all"],
+        ["explain", "--tensor", "head.weight"],
+    ]
+    plan = json.loads(kept["plan.json"])
 
-    def not_built(*words: Any, **more: Any) -> None:
-        raise VerificationFailed("the generated project does not build: not even tried")
+    def ran(self: Host, folder: Path, steps: int, cores: int | None, record: Path) -> RunResult:
+        record.write_bytes(recorded)
+        return RunResult({}, "")
 
-    with mock.patch("trainlib_deployer.run.host.make", not_built):
+    with mock.patch.object(Host, "run", ran):
         for i in range(count):
-            names = ["plan.json"] if i % 2 else dice.sample(data, dice.randint(1, 2))
-            for name in names:
-                damage(whole / name, kept[name], dice)
-            code = command(commands[i % len(commands)], whole)
-            found[f"{commands[i % len(commands)]} {'refused' if code else 'done'}"] += 1
             restore(whole, kept)
+            if i % 4 == 1:
+                (whole / "plan.json").write_text(json.dumps(another_versions(plan, dice)))
+                note_written(whole, ["plan.json"])
+            else:
+                for name in ["plan.json"] if i % 4 == 3 else dice.sample(data, dice.randint(1, 2)):
+                    damage(whole / name, kept[name], dice)
+            name, *more = dice.choice(questions)
+            code = command(name, whole, *more)
+            found[f"{name} {'refused' if code else 'done'}"] += 1
     return found
+
+
+def another_versions(plan: dict[str, Any], dice: random.Random) -> dict[str, Any]:
+    """A plan of which up to three things are not there, or are something else."""
+    changed = json.loads(json.dumps(plan))
+    changed["tool"]["version"] = "0.1.0"
+    for _ in range(dice.randint(1, 3)):
+        place, depth = changed, dice.randint(0, 5)
+        while True:
+            keys = [k for k in (place if isinstance(place, dict) else range(len(place))) if k != "tool"]
+            if not keys:
+                break
+            key = dice.choice(keys)
+            if depth and isinstance(place[key], dict | list):
+                place, depth = place[key], depth - 1
+                continue
+            if dice.randrange(2):
+                del place[key]
+            else:
+                place[key] = dice.choice([None, 3, -1, 2.5, "x", "", [], [1], {}, {"a": 1}, True])
+            break
+    return changed  # type: ignore[no-any-return]
 
 
 def damage(path: Path, content: bytes, dice: random.Random) -> None:
@@ -215,9 +259,7 @@ def damage(path: Path, content: bytes, dice: random.Random) -> None:
     elif what == 3:
         path.write_bytes(dice.randbytes(dice.randint(1, 400)))
     elif what == 4:
-        path.write_bytes(
-            dice.choice([b"{}", b"[]", b"null", b"3", b'{"tool": {"name": "trainlib-deploy"}}', b"[" * 9999])
-        )
+        path.write_bytes(dice.choice(OTHERS))
     else:
         path.write_bytes(damaged(content, dice))
 

@@ -34,7 +34,7 @@ def test_deploy(calls: Calls) -> None:
     assert (calls.options.steps, calls.options.force, len(calls.user.samples)) == (5, False, 5)
     lines = result.stdout.splitlines()
     assert lines[0] == "generated/net"
-    assert "1,818 parameters, 1,515 trained" in lines[1] and "1 operations" in lines[1]
+    assert "1,818 parameters, 1,515 trained" in lines[1] and "1 operation," in lines[1]
     assert "64k (65,536)" in result.stdout and "12,345" in result.stdout and "18.8 %" in result.stdout
     assert "loading" in result.stderr and "from forward" in result.stderr and "note: loss" in result.stderr
     assert "capturing" not in result.output, "progress is for a terminal, or -v"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -16,9 +17,10 @@ from trainlib_deployer.api import Deployment, deploy
 from trainlib_deployer.cli.main import cli
 from trainlib_deployer.cli.report_command import report_command
 from trainlib_deployer.errors import UsageError
-from trainlib_deployer.folder import edited_files, foreign_files
+from trainlib_deployer.folder import edited_files, foreign_files, note_written
 from trainlib_deployer.plan.direct import FASTER, INDIVISIBLE, NO_ROOM, direct_operations
 from trainlib_deployer.report.folder import compared, note_verdict, refreshed
+from trainlib_deployer.version import __version__
 
 VERDICT = {"passed": True, "on": "host", "steps": 1, "losses": [2.5], "golden_losses": [2.5], "tensors": []}
 
@@ -115,6 +117,27 @@ def test_a_damaged_plan_is_said(folder: Path) -> None:
             path.write_text(json.dumps({**plan, key: junk}))
             with pytest.raises(UsageError, match=r"damaged"):
                 refreshed(folder)
+
+
+@pytest.mark.parametrize("key", ["model", "levels", "buffers", "ops"])
+def test_a_plan_of_another_version_is_said(key: str, folder: Path) -> None:
+    """One of this version that lacks something is a mistake of ours, and stays a traceback."""
+    path = folder / "plan.json"
+    plan = json.loads(path.read_text())
+    del plan[key]
+    for version, error in (("0.1.0", SystemExit), (__version__, KeyError)):
+        path.write_text(json.dumps({**plan, "tool": {**plan["tool"], "version": version}}))
+        note_written(folder, ["plan.json"])
+        for name in ("verify", "explain", "report") if key == "model" else ("explain", "report"):
+            done = CliRunner().invoke(cli, [name, str(folder)])
+            assert isinstance(done.exception, error), done.output
+            assert error is KeyError or "was written by trainlib-deploy 0.1.0, which version" in done.stderr
+
+
+@pytest.mark.parametrize("junk", [{"tensors": [{"passed": True}]}, {"tensors": 3}, {"losses": [None]}])
+def test_a_damaged_verdict_is_none(junk: dict[str, Any], folder: Path) -> None:
+    note_verdict(folder, {**VERDICT, **junk})
+    assert "Not verified yet" in (folder / "report.html").read_text()
 
 
 @pytest.mark.parametrize("text", [None, "make: nothing to be done\n"])

@@ -147,7 +147,8 @@ def half_precision(plan: Plan, replan: Replan) -> Iterator[Remedy]:
         return
     slim = replan(kept, plan.target)
     if slim.peak < plan.peak:
-        cost = f"{len(kept.ops) - len(plan.program.ops)} operations added"
+        more = len(kept.ops) - len(plan.program.ops)
+        cost = f"{more} operation{'s' * (more != 1)} added"
         yield Remedy("half precision: --saved fp16", "", slim, cost=cost)
 
 

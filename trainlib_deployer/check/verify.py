@@ -16,7 +16,7 @@ from golden.record import Apart, Spilled
 from golden.task import Task
 from trainlib_deployer.arguments import natural, path_of
 from trainlib_deployer.errors import UsageError, VerificationFailed
-from trainlib_deployer.folder import check_cores, check_whole, read_plan
+from trainlib_deployer.folder import check_cores, check_whole, perhaps_another_version, read_plan
 from trainlib_deployer.frames import frame
 from trainlib_deployer.html import table
 from trainlib_deployer.run import backend
@@ -130,6 +130,13 @@ def verify(
     """Run `steps` training steps on a back end and compare every tensor with float64 PyTorch."""
     folder = path_of(folder, "the folder")
     plan = read_plan(folder)
+    with perhaps_another_version(folder):
+        return verified(folder, plan, on, steps, cores, say, task)
+
+
+def verified(
+    folder: Path, plan: dict[str, Any], on: str, steps: int | None, cores: int | None, say: Say, task: Task | None
+) -> Verification:
     check_whole(folder)
     check_cores(cores, plan)
     updates = int(plan["model"]["steps"]) if steps is None else natural(steps, "steps")

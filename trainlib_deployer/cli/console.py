@@ -52,6 +52,11 @@ def bytes_text(size: int) -> str:
     return f"{size:,}" if short == str(size) else f"{short} ({size:,})"
 
 
+def counted(number: int, what: str) -> str:
+    """`1 operation`, `1,558 operations`."""
+    return f"{number:,} {what}{'s' * (number != 1)}"
+
+
 def print_summary(folder: object, plan: Mapping[str, Any]) -> None:
     """Where it is, what it takes."""
     model, target = plan["model"], plan["target"]
@@ -59,9 +64,8 @@ def print_summary(folder: object, plan: Mapping[str, Any]) -> None:
     part = "forward alone" if model.get("inference") else f"{counts.get('trained', 0):,} trained"
     trained = f"{counts['total']:,} parameters, {part}, " if counts else ""
     print(f"{folder}")
-    print(
-        f"{model['name']}: {trained}{len(plan['ops']):,} operations, for {target['name']} with {target['cores']} cores"
-    )
+    machine = f"{target['name']} with {counted(target['cores'], 'core')}"
+    print(f"{model['name']}: {trained}{counted(len(plan['ops']), 'operation')}, for {machine}")
     if target.get("working", target["cores"]) < target["cores"]:
         working = f"{target['working']} of the {target['cores']} cores take part"
         print(f"{working}: their stacks and scratch would leave too little of L1 for tiles")
@@ -69,7 +73,7 @@ def print_summary(folder: object, plan: Mapping[str, Any]) -> None:
         print(kept)
     level_table(plan)
     if known := plan.get("samples"):
-        print(f"beside it, {known['bytes']:,} bytes of data.bin for {known['count']:,} samples")
+        print(f"beside it, {known['bytes']:,} bytes of data.bin for {counted(known['count'], 'sample')}")
     if image := plan.get("image"):
         print_image(image)
     elif (l2 := plan["levels"].get("L2", {"size": 0}))["size"] and l2["headroom"] < MOST_CODE:
@@ -86,7 +90,7 @@ def print_image(image: Mapping[str, Any]) -> None:
         if share["only"] != "verification run":
             kind = share["kind"] or share["what"]
             sums[kind] = sums.get(kind, 0) + share["bytes"]
-    parts = ", ".join(f"{size:,} of {kind}" for kind, size in sums.items())
+    parts = ", ".join(f"{kind} {size:,}" for kind, size in sums.items())
     print(f"{image['level']} in a firmware: {image['firmware']:,} bytes: {parts}")
     more = f"the verification run, with its samples and references: {image['run']:,} bytes"
     there = max(image["simulated"], image["size"] if not image["simulated"] else 0)

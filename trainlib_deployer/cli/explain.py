@@ -7,10 +7,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from trainlib_deployer.cli.console import print_summary, table
+from trainlib_deployer.cli.console import counted, print_summary, table
 from trainlib_deployer.cli.memory_map import draw
 from trainlib_deployer.errors import UsageError
 from trainlib_deployer.report.facts import step_of
+from trainlib_deployer.report.roles import ROLES, role_of_buffer
 
 Json = Mapping[str, Any]
 MOST = 8  # rows of a summary's tables
@@ -60,8 +61,9 @@ def explain_layer(layer: str, plan: Json) -> None:
         few = f"its layers are: {', '.join(names[:MOST])}{' ...' if len(names) > MOST else ''}"
         raise UsageError(f"there is no layer '{layer}'", remedy=f"did you mean: {', '.join(close)}" if close else few)
     cycles, all_cycles = (sum(op.get("cycles", 0) for op in found) for found in (ops, plan["ops"]))
+    work = f"{counted(len(ops), 'operation')}, {sum(op['macs'] or 0 for op in ops):,} multiply-adds"
     print(
-        f"{layer}: {len(ops):,} operations, {sum(op['macs'] or 0 for op in ops):,} multiply-adds, {cycles:,} cycles "
+        f"{layer}: {work}, {cycles:,} cycles "
         f"(estimated), {100 * cycles / max(all_cycles, 1):.1f} % of the {step_of(plan)}"
     )
     for name in plan["levels"]:
@@ -100,10 +102,11 @@ def roles_at_peak(name: str, plan: Json) -> None:
     live = [b for b in plan["buffers"] if b["level"] == name and b["birth"] <= peak < b["death"]]
     sizes, counts = Counter[str](), Counter[str]()
     for b in live:
-        sizes[b["role"]] += b["size"]
-        counts[b["role"]] += 1
+        role = ROLES[role_of_buffer(b, plan)]
+        sizes[role] += b["size"]
+        counts[role] += 1
     rows = [(role, f"{counts[role]:,}", f"{size:,}") for role, size in sizes.most_common()]
-    table(f"{name} at its peak, operation {peak}", ("role", "buffers", "bytes"), rows, right=(1, 2))
+    table(f"{name} at its peak, operation {peak}", ("what for", "buffers", "bytes"), rows, right=(1, 2))
 
 
 def memory_map(title: str, buffers: Iterable[Json], plan: Json) -> None:

@@ -26,7 +26,7 @@ from trainlib_deployer.cli.spoken import Progress, examples, note, spoken
 from trainlib_deployer.cli.sweep_command import sweep_command
 from trainlib_deployer.cli.weights_command import weights_command
 from trainlib_deployer.errors import DeployError, UsageError
-from trainlib_deployer.folder import check_cores, check_writable, default_folder, read_plan
+from trainlib_deployer.folder import check_cores, check_writable, default_folder, perhaps_another_version, read_plan
 from trainlib_deployer.machine.targets import DEFAULT, MOST_CORES, TARGETS, resolve
 from trainlib_deployer.options import ARITHMETICS, DTYPES, OTHER_DTYPES, SAVED, Options, check_inference, check_types
 from trainlib_deployer.report.folder import note_verdict
@@ -266,7 +266,9 @@ def verify_command(
     *, directory: Path, run_on: str, steps: int | None, cores: int | None, json_file: Path | None, dump: Path | None
 ) -> None:
     """Build a project, run it, and hold every tensor against PyTorch."""
-    check_cores(cores, read_plan(directory))
+    plan = read_plan(directory)
+    with perhaps_another_version(directory):
+        check_cores(cores, plan)
     check_output_file(json_file, "--json")
     check_output_file(dump, "--dump")
     check_backend(run_on)
@@ -325,12 +327,13 @@ def verify_project(folder: Path, run: Run, files: Files, say: Progress) -> None:
 def explain_command(directory: Path, layer: str | None, tensor: str | None, everything: bool) -> None:
     """What a project takes and where; or what one LAYER does."""
     plan = read_plan(directory)
-    if layer is not None:
-        explain_layer(layer, plan)
-    elif tensor is not None:
-        print("\n".join(biography(tensor, plan)))
-    else:
-        explain(directory, plan, everything)
+    with perhaps_another_version(directory):
+        if layer is not None:
+            explain_layer(layer, plan)
+        elif tensor is not None:
+            print("\n".join(biography(tensor, plan)))
+        else:
+            explain(directory, plan, everything)
 
 
 @cli.command("targets")

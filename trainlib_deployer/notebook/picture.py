@@ -38,7 +38,9 @@ def level_picture(name: str, plan: Mapping[str, Any]) -> str:
     )
     present = {role for _, role in buffers}
     legend = " ".join(
-        f'<span style="color:{COLOURS[key]}">&#9632;</span> {text}' for key, text in ROLES.items() if key in present
+        f'<span style="white-space:nowrap"><span style="color:{COLOURS[key]}">&#9632;</span> {text}</span>'
+        for key, text in ROLES.items()
+        if key in present
     )
     return (
         f"<p><b>{escape(name)}</b>: {level['used']:,} of {level['size']:,} bytes<br>"

@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from trainlib_deployer.errors import UsageError
-from trainlib_deployer.folder import edited_files, note_written, read_plan, write_whole
+from trainlib_deployer.folder import edited_files, note_written, perhaps_another_version, read_plan, write_whole
 from trainlib_deployer.report.page import report
 from trainlib_deployer.report.runs import VERDICT, Measured, read_profile, read_verdict
 
 REPORT = "report.html"
-MALFORMED = (KeyError, TypeError, ValueError, IndexError, AttributeError)  # what reading numbers out of junk raises
 
 
 def refreshed(folder: Path, profile: Path | None = None) -> Path:
@@ -31,11 +30,8 @@ def compared(folder: Path, other: Path, out: Path, profile: Path | None = None) 
 
 def page_of(folder: Path, profile: Path | None, other: Path | None = None) -> str:
     plan, beside = read_plan(folder), read_plan(other) if other else None
-    try:
+    with perhaps_another_version(folder), perhaps_another_version(other or folder):
         return report(plan, read_verdict(folder), measured(profile, plan), beside)
-    except MALFORMED as err:
-        words = f"the plan.json of {folder}{f' or {other}' if other else ''} is damaged, or of another version"
-        raise UsageError(f"{words}: {type(err).__name__}: {err}", remedy="deploy again") from err
 
 
 def note_verdict(folder: Path, verdict: Mapping[str, Any]) -> None:

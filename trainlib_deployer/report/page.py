@@ -37,7 +37,10 @@ def report(
     plan: Json, verdict: Verdict | None = None, measured: Measured | None = None, other: Json | None = None
 ) -> str:
     """A whole page, in ASCII: other characters are references, so that no encoding can spoil them."""
-    text = template().render(context(plan, verdict, measured or counted(verdict), other))
+    try:
+        text = template().render(context(plan, verdict, measured or counted(verdict), other))
+    except jinja2.UndefinedError as err:
+        raise KeyError(f"plan.json: {err}") from err
     return text.encode("ascii", "xmlcharrefreplace").decode("ascii")
 
 

@@ -72,7 +72,7 @@ def read_verdict(folder: Path) -> Verdict | None:
     try:
         found = json.loads((folder / VERDICT).read_text())
         counted = found.get("cycles_or_instructions", {}).get("operations", ())
-        return Verdict(
+        verdict = Verdict(
             bool(found["passed"]),
             str(found["on"]),
             [finite(v) for v in found["losses"]],
@@ -80,7 +80,8 @@ def read_verdict(folder: Path) -> Verdict | None:
             [t for t in found["tensors"] if t.get("compared", True)],
             {int(o["position"]): round(o["instructions"] / max(found["steps"], 1)) for o in counted},
         )
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return verdict if verdict.sentence and verdict.table() else None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
 
 

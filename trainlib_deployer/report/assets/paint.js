@@ -28,10 +28,7 @@ export function paint(map) {
   pen.save();
   pen.clip(area);
   boxes(pen, map);
-  const ends = [level.size, level.bound].map((bytes) => view.point(0, bytes)[1]);
-  const near = Math.abs(ends[0] - ends[1]) < 2 * LABELLED.height ? Math.max(...ends) : null;
-  bound(pen, map, level.size, `end of ${level.name}`, "left", near);
-  bound(pen, map, level.bound, level.proved ? "lower bound, reached" : "lower bound", "right", near);
+  bounds(pen, map);
   moment(pen, map);
   pen.restore();
   phases(pen, map);
@@ -81,23 +78,35 @@ function boxes(pen, { buffers, view, colours, picked }) {
   }
 }
 
+/** Where the memory ends, and what no placement can do without; below each other where a phone has no room. */
+function bounds(pen, map) {
+  const { view, level } = map;
+  const end = `end of ${level.name}: ${count(level.size)}`;
+  const least = `${level.proved ? "lower bound, reached" : "lower bound"}: ${count(level.bound)}`;
+  const heights = [level.size, level.bound].map((bytes) => view.point(0, bytes)[1]);
+  const near = Math.abs(heights[0] - heights[1]) < 2 * LABELLED.height ? Math.max(...heights) : null;
+  pen.font = `600 ${FONT}`;
+  const step = near === null || pen.measureText(end + least).width + 30 < view.pixels[0] ? 0 : LABELLED.height;
+  bound(pen, map, level.size, end, "left", near);
+  bound(pen, map, level.bound, least, "right", near === null ? null : near + step);
+  pen.font = FONT;
+}
+
 /** A line with its figure; of two that are near, both figures stand below `under`. */
 function bound(pen, { view, colours }, bytes, words, align, under) {
   if (bytes < view.y0 || bytes > view.y1) return;
   const y = view.point(0, bytes)[1];
   const right = MARGIN.left + view.pixels[0];
   stroked(pen, colours, colours.bad, [], () => line(pen, MARGIN.left, y, right, y));
-  pen.font = `600 ${FONT}`;
   pen.textAlign = align;
   const below = under !== null || y < 24;
   pen.textBaseline = below ? "top" : "bottom";
   const [x, at] = [align === "left" ? MARGIN.left + 6 : right - 6, below ? (under ?? y) + 4 : y - 3];
   pen.lineWidth = 4;
   pen.strokeStyle = colours.panel;
-  pen.strokeText(`${words}: ${count(bytes)}`, x, at);
+  pen.strokeText(words, x, at);
   pen.fillStyle = colours.bad;
-  pen.fillText(`${words}: ${count(bytes)}`, x, at);
-  pen.font = FONT;
+  pen.fillText(words, x, at);
 }
 
 function moment(pen, { view, colours, level }) {

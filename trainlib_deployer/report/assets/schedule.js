@@ -19,7 +19,7 @@ export function scheduleTable({ ops, unit }) {
     figure("Forecast", (op) => op.cycles),
     ...(unit ? [figure(`Measured ${unit}`, (op) => op.measured)] : []),
     { name: "Share", number: true, value: taken, show: (op) => percent(taken(op), whole) },
-    figure("Bytes copied", (op) => op.moved),
+    figure("Copied", (op) => op.moved),
     { name: "Pieces", number: true, value: (op) => op.tiles, show: (op) => (op.tiles > 1 ? count(op.tiles) : "") },
     { name: "C function", value: (op) => op.kernel, show: (op) => el("code", {}, op.kernel), wide: true },
   ];
