@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from trainlib_deployer.ops.conv_shape import ConvShape
 
 SLACK = 2 * 8 * 4 * FLOAT  # bytes around a panel, for 3 x 3 kernels that a block cuts
+SQUARES = 4  # of 2 x 2 outputs, side by side
+MOST_COPIED = 6144  # elements of dL/dy
 PACKED_ROWS = 16  # channels whose weights an input gradient packs at a time
 TILE = Grain(4, 4, BLOCK)
 NAMES = {"fw": ("x", "w", "y"), "bw_x": ("y", "w", "x"), "bw_w": ("x", "y", "w")}
@@ -102,6 +104,20 @@ def three_in_a_row(kind: Conv, _cores: int, stride: int) -> bool:
     return any_groups(kind, 0) and (s.kw, s.stride[1], s.dilation[1]) == (3, stride, 1) and s.wo % 4 == 0
 
 
+def squares(s: ConvShape) -> tuple[int, int, int]:
+    """Of an input gradient of stride 2: rows and panels of 2 x 2 outputs, and elements of dL/dy that they meet."""
+    rows, columns = ((p + n - 2) // 2 - (p - 1) // 2 + 1 for p, n in zip(s.pad, (s.h, s.w), strict=True))
+    panels = -(-columns // SQUARES)
+    return rows, panels, s.n * s.groups * s.co * rows * panels * 2 * (SQUARES + 1)
+
+
+def every_other(kind: Conv, _cores: int) -> bool:
+    """At least half of the squares are there, and the copy is small."""
+    s = kind.shape
+    alike = (s.kh, s.kw, s.stride, s.dilation) == (3, 3, (2, 2), (1, 1))
+    return any_groups(kind, 0) and alike and s.w >= 2 * SQUARES - 3 and squares(s)[2] <= MOST_COPIED
+
+
 # ---- layouts
 
 
@@ -141,6 +157,10 @@ def gathered_and_packed(kind: Conv, cores: int) -> int:
     return gathered(kind, cores) + packed_rows(kind.shape.ci, kind.most_rows) * BLOCK * FLOAT
 
 
+def copied_gradient(kind: Conv, _cores: int) -> int:
+    return FLOAT * squares(kind.shape)[2]
+
+
 def one_panel(kind: Conv, cores: int) -> int:
     return working(kind.team, cores) * PANEL
 
@@ -164,6 +184,12 @@ def input_cycles(kind: Conv, cores: int, costs: Costs) -> float:
     work *= costs.conv.scattered if max(s.stride) > 1 else 1.0
     packing = costs.conv.packed_weight * s.groups * s.co * s.ci * s.kh * s.kw / cores
     return work + packing + len(passes) * s.groups * (costs.conv.packed_block * -(-terms // BLOCK))
+
+
+def square_cycles(kind: Conv, cores: int, costs: Costs) -> float:
+    s, (rows, panels, copied) = kind.shape, squares(kind.shape)
+    share = -(-s.n * s.groups * rows * panels * s.ci // cores)
+    return share * (costs.conv.square + s.co * costs.conv.square_term) + costs.conv.square_copy * copied / cores
 
 
 def weight_cycles(kind: Conv, cores: int, costs: Costs) -> float:
@@ -206,6 +232,7 @@ CONV = (
     forward("fw_apart"),
     input_gradient("bw_x_3x3", takes=three_by_three),
     input_gradient("bw_x_pointwise", takes=whole_tiles, fits=weights_side_by_side, scratch=gathered),
+    input_gradient("bw_x_3x3_s2", takes=every_other, scratch=copied_gradient, cycles=square_cycles, split="squares"),
     input_gradient("bw_x"),
     kernel_rows("bw_w_3", takes=partial(three_in_a_row, stride=1)),
     kernel_rows("bw_w_3_s2", takes=partial(three_in_a_row, stride=2)),
