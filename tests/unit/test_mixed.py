@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,9 @@ def test_halves_are_converted_wherever_they_are_calculated_with(program: Program
     assert len(halves) > 8
     for op in small.ops:
         if not isinstance(op.kind, Loop):
-            assert not halves & {v.tensor for v in (*op.reads, *op.writes)}, op.name
+            multiplied = 2 if op.kind.storage is DType.F16 else 0
+            assert {v.tensor for v in op.reads[:multiplied]} <= halves, op.name
+            assert not halves & {v.tensor for v in (*op.reads[multiplied:], *op.writes)}, op.name
             continue
         for v, dtype in zip(op.reads, op.kind.inputs, strict=True):
             assert dtype is small.tensors[v.tensor].dtype
@@ -46,7 +49,13 @@ def test_halves_are_converted_wherever_they_are_calculated_with(program: Program
         assert op.kind.outputs == tuple(small.tensors[v.tensor].dtype for v in op.writes)
 
 
-def test_what_products_multiply_has_been_rounded(program: Program) -> None:
+def test_products_multiply_halves(program: Program) -> None:
+    products = [op for op in mixed(program).ops if is_product(op.kind)]
+    assert len(products) == 8 and all(op.kind.storage is DType.F16 for op in products)
+
+
+def test_without_a_kernel_of_halves_floats_are_rounded(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules[mixed.__module__], "carried_out", lambda kind: False)
     small = mixed(program)
     made = {v.tensor: op for op in small.ops for v in op.writes}
     products = [op for op in small.ops if is_product(op.kind)]
@@ -75,7 +84,7 @@ def test_a_layer_that_is_kept_stays_float(program: Program) -> None:
     assert of_layer and not [t.name for t in of_layer if t.dtype is DType.F16 and not t.name.endswith(".half")]
     made = {v.tensor: op.name for op in small.ops for v in op.writes}
     product = next(op for op in small.ops if is_product(op.kind) and op.layer == "3")
-    assert product.reads[1].tensor == "3.weight" and "rounded" not in made[product.reads[0].tensor]
+    assert product.reads[1].tensor == "3.weight" and "half" not in made[product.reads[0].tensor]
 
 
 def test_halves_are_moved_without_conversions() -> None:

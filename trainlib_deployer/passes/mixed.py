@@ -2,8 +2,8 @@
 float.
 
 Master weights, states of optimizers, statistics, losses and results of the step stay float, and so does all arithmetic
-of loops. Gradients of parameters are floats, too: what makes them adds up floats, and their update uses them up. No
-kernel of the library reads halves: their floats are made just before it.
+of loops. Gradients of parameters are floats, too: what makes them adds up floats, and their update uses them up. For a
+kernel that reads floats alone, they are made just before it.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from itertools import pairwise
 
+from trainlib_deployer.kernels.table import carried_out
 from trainlib_deployer.ops.conv import Conv
 from trainlib_deployer.ops.matmul import MatMul
 from trainlib_deployer.passes.coalesce import coalesced
 from trainlib_deployer.passes.half_saved import HALF, LOAD, STORE, converting, rounding
 from trainlib_deployer.passes.prune_loops import pruned
 from trainlib_deployer.program.expr import Instr
-from trainlib_deployer.program.ir import Kind, Op, Program, Role, Tensor, View, readers, writers
+from trainlib_deployer.program.ir import DType, Kind, Op, Program, Role, Tensor, View, readers, writers
 from trainlib_deployer.program.loop import Loop
 
 PASSES = {"forward", "backward"}  # updates are float throughout
@@ -131,34 +132,42 @@ class Made:
         return moved_as_it_is(op)
 
     def of_kernel(self, op: Op) -> None:
-        """Floats before it, halves behind it."""
-        multiplied = 2 if is_product(op.kind) and not kept(op.layer, self.keep) else 0
-        reads = tuple(self.float_of(v, op, at < multiplied) for at, v in enumerate(op.reads))
-        halves = {v: self.beside(v, "sum") for v in op.writes if self.is_half(v.tensor)}
-        self.ops.append(replace(op, reads=reads, writes=tuple(halves.get(v, v) for v in op.writes)))
+        """By a kernel that multiplies halves, if there is one; else between conversions."""
+        kind, multiplied = op.kind, 2 if is_product(op.kind) and not kept(op.layer, self.keep) else 0
+        if multiplied and isinstance(kind, MatMul | Conv) and carried_out(replace(kind, storage=HALF)):
+            kind = replace(kind, storage=HALF)
+        reads = tuple(self.operand(v, op, at < multiplied, kind.storage) for at, v in enumerate(op.reads))
+        halves = {v: self.beside(v, "sum", HALF.calculated) for v in op.writes if self.is_half(v.tensor)}
+        self.ops.append(replace(op, kind=kind, reads=reads, writes=tuple(halves.get(v, v) for v in op.writes)))
         self.ops += [converted(op, made, half, STORE) for half, made in halves.items()]
 
-    def float_of(self, view: View, op: Op, multiplied: bool) -> View:
-        """An operand as a kernel reads it: of a half its float, of a float that is multiplied what a half keeps of it,
-        as it is otherwise. Weights are rounded anew for each product: kept from the forward pass to the backward pass,
-        copies would take what halves of activations save."""
-        dtype = self.tensors[view.tensor].dtype
-        if dtype is not HALF and not (multiplied and dtype is HALF.calculated):
+    def operand(self, view: View, op: Op, multiplied: bool, storage: DType) -> View:
+        """What is multiplied as halves or, for a kernel that multiplies floats, as what halves keep of it; all else as
+        floats. Weights are rounded anew for each product: kept from the forward pass to the backward pass, copies would
+        take what halves of activations save."""
+        dtype, steps = self.tensors[view.tensor].dtype, tuple[str, ...]()
+        if dtype is HALF:
+            steps = () if multiplied and storage is HALF else (LOAD,)
+        elif dtype is HALF.calculated and multiplied:
+            steps = (STORE,) if storage is HALF else (STORE, LOAD)
+        if not steps:
             return view
-        made = self.beside(view, "float" if dtype is HALF else "rounded")
+        made = self.beside(
+            view, "half" if steps == (STORE,) else "float", HALF if steps == (STORE,) else HALF.calculated
+        )
         source, target = (view, made) if is_compact(view) else (self.whole(view), self.whole(made))
-        self.ops.append(converted(op, source, target, *((LOAD,) if dtype is HALF else (STORE, LOAD))))
+        self.ops.append(converted(op, source, target, *steps))
         return made
 
     def whole(self, view: View) -> View:
         return View.whole(self.tensors[view.tensor])
 
-    def beside(self, view: View, what: str) -> View:
-        """The same elements in a tensor of floats, in the same order but without gaps; where they repeat, in one of the
-        same shape."""
+    def beside(self, view: View, what: str, dtype: DType) -> View:
+        """The same elements in a tensor of this type, in the same order but without gaps; where they repeat, in one of
+        the same shape."""
         source = self.tensors[view.tensor]
         role = Role.ACTIVATION if source.role.persistent else source.role
-        made = replace(source, name=self.fresh(f"{source.name}.{what}"), dtype=HALF.calculated, role=role)
+        made = replace(source, name=self.fresh(f"{source.name}.{what}"), dtype=dtype, role=role)
         if not is_compact(view):
             self.tensors[made.name] = made
             return replace(view, tensor=made.name)
