@@ -1,8 +1,9 @@
-"""Every example: ten steps at once against k steps, a save in two slots, another life and the rest, for every k.
+"""Every example: ten steps at once against k steps, a save in two slots, another life and the rest, for every k; then
+saves that are cut off; then the emulated cluster, which goes on from a state of this machine.
 
     python -m benchmarks.bench_resume [examples/mlp.py ...]
 
-Prints the table of docs/benchmarks.md. States that are small enough are also cut off at every byte of a save.
+Prints the table of docs/benchmarks.md.
 """
 
 from __future__ import annotations
@@ -40,16 +41,36 @@ def resumed(example: Path, folder: Path) -> str:
     return subprocess.run([program], capture_output=True, text=True, check=False).stdout
 
 
+def emulated(folder: Path) -> str:
+    """Two steps here; one here and the second there; one there and the second here: the same three states."""
+    here, there = ("host", "TRACE=0"), ("qemu", "TRACE=0")
+    for name, (machine, *words) in {
+        "both": (*here, "STEPS=2"),
+        "first": (*here, "STEPS=1"),
+        "then there": (*there, "STEPS=2", f"LOAD={folder / 'first'}"),
+        "there": (*there, "STEPS=1"),
+        "then here": (*here, "STEPS=2", f"LOAD={folder / 'there'}"),
+    }.items():
+        make = ["make", "-s", "-C", str(folder), machine, *words, f"SAVE={folder / name.replace(' ', '_')}"]
+        subprocess.run(make, capture_output=True, check=False)
+    states = [(folder / name).read_bytes() for name in ("both", "then_there", "then_here")]
+    alike = states[0] == states[1] == states[2] and (folder / "first").read_bytes() == (folder / "there").read_bytes()
+    return "the same bits" if alike else "OTHER BITS"
+
+
 def main() -> None:
-    print("| network | bytes of the state | k from 0 to 10 |\n|---|---|---|")
+    print("| network | bytes of the state | k from 0 to 10 | saves cut off | emulated cluster |\n|---|---|---|---|---|")
     for example in [Path(a) for a in sys.argv[1:]] or sorted((ROOT / "examples").glob("*.py")):
         with tempfile.TemporaryDirectory() as place:
             said = resumed(example, Path(place, "p"))
-        found = re.fullmatch(r"fine: 10 steps, (\d+) bytes\n", said)
-        print(
-            f"| {example.stem} | {int(found[1]):,} | the same bits |" if found else f"| {example.stem} | | {said} |",
-            flush=True,
-        )
+            found = re.fullmatch(r"fine: 10 steps, (\d+) bytes, (\d+) cuts\n", said)
+            if found:
+                told = (
+                    f"{int(found[1]):,} | the same bits | {int(found[2]):,}, none lost | {emulated(Path(place, 'p'))}"
+                )
+            else:
+                told = f"| {said} | |"
+        print(f"| {example.stem} | {told} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
-/* N steps at once; k steps, a save, another life, a load and the rest: for every k, with power lost at every byte of the
- * last save where the state is small. `STEP(sample)` calls net_train_step. Prints the bytes of the states it compared. */
+/* N steps at once; k steps, a save, another life, a load and the rest: for every k. Then the last save with power lost at every
+ * byte; where the state is large, at every byte of the first and last page that is erased or written and at CUTS places in
+ * between. `STEP(sample)` calls net_train_step. Prints the bytes of the states it compared. */
 #include "data.h"
 #include "net.h"
 #include "weights.h"
@@ -8,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STEPS = 10, PAGE = 256, SLOT = (NET_STATE_BYTES / PAGE + 1) * PAGE };
+enum { STEPS = 10, PAGE = 256, SMALL = 10000, CUTS = 1000, SLOT = (NET_STATE_BYTES / PAGE + 1) * PAGE };
 
 static uint8_t flash[2][SLOT], last[NET_STATE_BYTES], found[NET_STATE_BYTES], page[PAGE];
 static float losses[STEPS];
@@ -72,10 +73,20 @@ static void go_on(int k)
     demand(!memcmp(found, last, sizeof last), "another state", k);
 }
 
-/* The save after step k, cut off at each byte: step k or the one before is there. */
-static void cut_everywhere(const uint8_t (*was)[SLOT], const uint8_t *now, int k)
+/* The place to try behind this one; a slot is erased, then written. */
+static long next(long at)
 {
-    for (volatile long at = 0; at < 2 * SLOT; at += 1) {
+    const long in_slot = at % SLOT, far = SLOT / (CUTS / 2) + 1;
+    if (SLOT < SMALL || in_slot < PAGE || in_slot >= SLOT - PAGE)
+        return at + 1;
+    return in_slot + far < SLOT - PAGE ? at + far : at - in_slot + SLOT - PAGE;
+}
+
+/* The save after step k, cut off: step k or the one before is there. */
+static long cut_everywhere(const uint8_t (*was)[SLOT], const uint8_t *now, int k)
+{
+    static long cuts;
+    for (volatile long at = 0; at < 2 * SLOT; at = next(at), cuts++) {
         memcpy(flash, was, sizeof flash);
         net_load(now, NET_STATE_BYTES);
         budget = at;
@@ -87,6 +98,7 @@ static void cut_everywhere(const uint8_t (*was)[SLOT], const uint8_t *now, int k
         demand(net_steps() == k - 1 || (net_steps() == k && at >= SLOT), "a mixture", k);
     }
     go_on(k);
+    return cuts;
 }
 
 int main(void)
@@ -109,8 +121,7 @@ int main(void)
         demand(net_load_from(&store) == 0 && net_steps() == k, "does not come back", k);
         go_on(k);
     }
-    if (SLOT < 10000)
-        cut_everywhere((const uint8_t (*)[SLOT])was, states[STEPS], STEPS);
-    printf("fine: %d steps, %d bytes\n", STEPS, NET_STATE_BYTES);
+    const long cuts = cut_everywhere((const uint8_t (*)[SLOT])was, states[STEPS], STEPS);
+    printf("fine: %d steps, %d bytes, %ld cuts\n", STEPS, NET_STATE_BYTES, cuts);
     return 0;
 }
