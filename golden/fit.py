@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch.optim.lr_scheduler import OneCycleLR
 
 from golden.drawing import Drawing
 from golden.examples import Examples
@@ -75,6 +76,9 @@ class Run:
         self.optimizer = make_optimizer(task.optimizer, task.groups, task.defaults, self.parameters, task.state)
         self.scheduler = make_scheduler(task.scheduler, self.optimizer)
         self.losses: list[float] = []
+        steps = how.epochs * (len(train) // train.layout.batch)
+        self.updates = min(steps, how.steps or steps) // task.accumulate
+        check_length(self.scheduler, self.updates)
 
     def epochs(self) -> Iterator[Epoch]:
         best, waited = float("inf"), 0
@@ -115,7 +119,8 @@ class Run:
             _, loss = forward(self.task, sample, self.dtype)
             (loss / every).backward()
         if (step + 1) % every == 0:
-            update(self.task, self.parameters, self.optimizer, self.scheduler, float(loss.detach()))
+            last = (step + 1) // every == self.updates  # with which a scheduler may end
+            update(self.task, self.parameters, self.optimizer, None if last else self.scheduler, float(loss.detach()))
         return float(loss.detach())
 
     def evaluated(self, examples: Examples) -> tuple[float, dict[str, float]]:
@@ -131,6 +136,13 @@ class Run:
             for name, value in measured(metrics, output, cast(sample[1], self.dtype)).items():
                 found.setdefault(name, []).append(float(value))
         return mean(losses), {name: mean(values) for name, values in found.items()}
+
+
+def check_length(scheduler: Any, updates: int) -> None:
+    """PyTorch says only in the middle of the training that it was tried to step once more."""
+    left = scheduler.total_steps - scheduler.last_epoch if isinstance(scheduler, OneCycleLR) else updates
+    if left < updates:
+        raise ValueError(f"the scheduler ends after {left} updates; this training makes {updates}")
 
 
 def samples_of(order: Any, batch: int) -> Iterator[Any]:

@@ -13,7 +13,9 @@ from types import CodeType
 from typing import Any
 
 LOSSES = ("criterion", "loss_fn", "loss_function")  # what people call it where `loss` is a number
-DATA = ("train_loader", "trainloader", "train_dataloader", "loader")
+LOADERS = ("train_loader", "trainloader", "train_dataloader", "loader")
+DATASETS = ("train_dataset", "train_data", "train_set", "trainset", "dataset")
+DATA = (*LOADERS, *DATASETS)
 DEFINITIONS = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Import | ast.ImportFrom
 SAVING = ("save", "save_file", "save_model", "save_pretrained", "save_checkpoint")
 FILLING = ("append", "extend", "add", "update", "insert")

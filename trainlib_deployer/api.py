@@ -99,7 +99,7 @@ class Deployment:
         """All of a Dataset, DataLoader or list as a file that the program learns from; how many examples they are."""
         if self.task is None:
             raise UsageError("this deployment does not know its model any more")
-        return write_examples(self.task, data, path_of(path, "path"))
+        return write_examples(self.task, data, path_of(path, "path"), lambda line: aloud(f"note: {line}"))
 
     def reset(self) -> None:
         """Forget what `step` has learned."""
@@ -123,6 +123,7 @@ def deploy(
     accumulate: int = 1,
     samples: int | None = None,
     dtype: str = "fp32",
+    updates: int | None = None,
     saved: str = "fp32",
     arithmetic: str = "fastest",
     clip_grad_norm: float | None = None,
@@ -138,11 +139,13 @@ def deploy(
     """Write the C project that trains `model`. Without a target: 8 cores, 64 kB of L1, 512 kB of L2. With
     dtype="mixed", activations, their gradients and what products multiply are in half precision; with saved="fp16",
     what the forward pass keeps for the backward pass lies in memory so. The program's own run cycles over the first
-    `samples` of `data`. net_evaluate also tells what `metrics`, functions of output and target, measure. With
-    inference=True the project runs the forward pass alone, as after model.eval(), in a `batch` of its own if one is
-    given; target, loss and optimizer are not needed. With evaluate=True net_evaluate and net_forward, which else run
-    the network as it trains, run it as after model.eval(), in a `batch` of their own."""
-    check_arguments(model, target, name, say, steps=steps, accumulate=accumulate, samples=samples, batch=batch)
+    `samples` of `data`; a `scheduler` is followed for so many `updates`. net_evaluate also tells what `metrics`,
+    functions of output and target, measure. With inference=True the project runs the forward pass alone, as after
+    model.eval(), in a `batch` of its own if one is given; target, loss and optimizer are not needed. With evaluate=True
+    net_evaluate and net_forward, which else run the network as it trains, run it as after model.eval(), in a `batch` of
+    their own."""
+    counts = {"steps": steps, "accumulate": accumulate, "samples": samples, "updates": updates, "batch": batch}
+    check_arguments(model, target, name, say, **counts)
     check_types(dtype, saved)
     if arithmetic not in ARITHMETICS:
         raise UsageError(f"arithmetic is {arithmetic!r}; it must be one of {', '.join(ARITHMETICS)}")
@@ -167,7 +170,7 @@ def deploy(
         metrics=metrics,
         clip_norm=clip_grad_norm,
         clip_value=clip_grad_value,
-        updates=steps,
+        updates=max(updates or 0, steps),
         inference=Inference(batch) if inference else None,
         evaluation=Evaluation(batch) if evaluate else None,
     )
@@ -225,7 +228,7 @@ def check_arguments(model: Any, target: Any, name: Any, say: Any, **counts: Any)
     if say is not None and not callable(say):
         raise UsageError(f"say is of type {type(say).__name__}; it must be a function of one string")
     for what, number in counts.items():
-        if number is not None or what not in ("samples", "batch"):
+        if number is not None or what not in ("samples", "updates", "batch"):
             natural(number, what)
 
 

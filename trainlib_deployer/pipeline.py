@@ -105,7 +105,7 @@ def deployed(user: UserModel, options: Options, say: Say) -> Deployed:
     with replaced_folder(options.out, force=options.force) as folder:
         project.write(folder, references, image, what_if(program, options.target), least(planned, user, options))
         check_folder(folder, project.listing)
-        write_model_files(user, folder / "model", task, batches, captured.decided)
+        write_model_files(user, folder / "model", task, batches, tuple(planned.program.fixed))
         write_golden_model(folder / "golden")
     return Deployed(planned, options.out, task)
 

@@ -93,7 +93,7 @@ const char *tl_data_words(int fault)
     case TL_DATA_NAN:
         return "the loss is not a number";
     case TL_DATA_RATES:
-        return "the schedule of learning rates ends before the training: deploy with --steps N for all of its steps";
+        return "the schedule of learning rates ends before the training: deploy with --updates N for all of it";
     default:
         return "reading failed";
     }

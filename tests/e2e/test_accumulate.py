@@ -127,7 +127,7 @@ def test_schedule(project: Path) -> None:
     (project / "main.c").write_text(main.replace("0.15f,", "0.16f,"))
     failed = made.verify().verdict.first_failure
     assert failed is not None and (failed.kind, failed.step) == ("parameter", 7)
-    with pytest.raises(UsageError, match="covers 4 steps"):
+    with pytest.raises(UsageError, match="covers 4 updates"):
         made.verify(steps=5)
 
 

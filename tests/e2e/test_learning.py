@@ -226,7 +226,7 @@ def test_a_schedule_of_rates_and_momenta(project: Path, tmp_path: Path) -> None:
     (tmp_path / "net.py").write_text(net)
     for name in ("train.bin", "test.bin"):
         (tmp_path / name).write_bytes((project.parent / name).read_bytes())
-    words = ("--cores", 8, "--l1", "64k", "--steps", 11, "--evaluate", "--out", tmp_path / "p")
+    words = ("--cores", 8, "--l1", "64k", "--steps", 2, "--updates", 11, "--evaluate", "--out", tmp_path / "p")
     run("--model", tmp_path / "net.py", *words)
     wanted = reference(tmp_path / "p", How(1)).epochs[0]
     fault = make(tmp_path / "p", "host", "HELD_OUT=../test.bin", "EPOCHS=2")
@@ -235,7 +235,7 @@ def test_a_schedule_of_rates_and_momenta(project: Path, tmp_path: Path) -> None:
     line, _ = said.splitlines()
     loss = float(LINE.findall(line)[0][1])
     assert loss == pytest.approx(wanted.loss, abs=2e-5)
-    words = "the schedule of learning rates ends before the training: deploy with --steps N for all of its steps"
+    words = "the schedule of learning rates ends before the training: deploy with --updates N for all of it"
     assert fault == f"FAULT: learning: {words}\n"
 
 

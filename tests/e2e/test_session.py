@@ -233,10 +233,35 @@ def test_what_has_decided_cannot_be_replaced(tmp_path: Path) -> None:
             made.load_state_dict(torch.load(tmp_path / "new.pt"))
         with pytest.raises(UsageError, match=f"^'{name}' decides"):
             put_weights(made.folder, tmp_path / "new.pt")
-    new = {**state, "gains": torch.tensor([3.0, -1.0]), "layer.bias": torch.ones(4), "mask": state["mask"].int()}
+    net.mask.copy_(torch.tensor(wrong["mask"]))
+    other = deploy(net, x, torch.tensor([1, 0, 1]), cores=2, l1="64k", l2="1M", steps=1, out=tmp_path / "other")
+    other.session.save(tmp_path / "other.state")
+    with pytest.raises(UsageError, match="holds the state of another network"):
+        made.session.load(tmp_path / "other.state")
+    command = ["make", "-s", "-C", str(made.folder), "host", f"LOAD={tmp_path / 'other.state'}"]
+    said = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    assert "saved by another network" in said
+    net.mask.copy_(state["mask"].new_tensor([1, 0, 1, 0]))
+    new = {**state, "mask": net.mask, "gains": torch.tensor([3.0, -1.0]), "layer.bias": torch.ones(4)}
     made.load_state_dict(new)
     net.load_state_dict(new)
     assert torch.allclose(made.predict(x), net(x), atol=1e-5)
+
+
+def functional(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+    return nn.functional.nll_loss(output.transpose(1, 2).reshape(-1, 3).log_softmax(1), target.flatten())
+
+
+def test_labels_of_a_loss_that_is_a_function(tmp_path: Path) -> None:
+    """Fault: nobody looked at them, as the loss is no nn.CrossEntropyLoss."""
+    model, x, y = nn.Conv1d(2, 3, 1), torch.randn(1, 2, 5), torch.randint(3, (1, 5))
+    made = deploy(model, x, y, loss=functional, cores=2, l1="64k", steps=1, out=tmp_path / "p")
+    wrong = torch.tensor([[0, 1, 2, 3, -100]])
+    with pytest.raises(UsageError, match=r"class index 3 in target 'target' is out of range: .* 3 classes, 0 to 2"):
+        made.step(x, wrong)
+    with pytest.raises(UsageError, match="class index 3 in sample 1"):
+        made.write_examples([(x, y), (x, wrong)], tmp_path / "train.bin")
+    assert ", 20, 3, -100}" in (made.folder / "fit.c").read_text()
 
 
 @pytest.mark.parametrize("weighted", [False, True])

@@ -15,6 +15,7 @@ import torch
 from click.testing import CliRunner
 
 from golden.examples import Examples, Layout, NoExamples
+from golden.fit import How, fit
 from golden.shuffle import ROUNDS, shuffled
 from golden.snapshot import Snapshot
 from golden.task import Task
@@ -263,6 +264,52 @@ def test_from_python(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot write"):
         made.write_examples([(x[0], 1)] * 9, tmp_path / "absent" / "out.bin")
     assert {p.name for p in tmp_path.iterdir()} == {"out.bin"}
+
+
+def test_odd_values_and_files_of_others(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Faults: NaN went into a file without a word, and whatever bore the file's name was written over."""
+    x, y = torch.randn(13, 6), torch.randint(3, (13,))
+    task = Task(torch.nn.Linear(6, 3), torch.nn.CrossEntropyLoss(), [((x[:4],), y[:4])], "SGD", [])
+    made = Deployment(None, tmp_path, task)  # type: ignore[arg-type]
+    x[5, 1], x[7, 0] = float("nan"), float("inf")
+    made.write_examples(list(zip(x, y, strict=True)), tmp_path / "out.bin")
+    assert capsys.readouterr().err == "note: 2 samples of data have values that are NaN or infinite\n"
+    (tmp_path / "net.py").write_text("model = 1\n")
+    with pytest.raises(UsageError, match=r"net\.py exists and is no file of examples: it stays as it is"):
+        made.write_examples(list(zip(x, y, strict=True)), tmp_path / "net.py")
+    assert (tmp_path / "net.py").read_text() == "model = 1\n"
+    with pytest.raises(UsageError, match=r"float64, .*\n  convert it: \.to\(torch\.float32\)"):
+        made.write_examples(list(zip(x.double(), y, strict=True)), tmp_path / "out.bin")
+
+
+@pytest.mark.parametrize("kind", [torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool])
+def test_integers_of_all_widths(kind: torch.dtype, tmp_path: Path) -> None:
+    """As inputs and as targets, there and back."""
+    x, y = (torch.randint(2 if kind is torch.bool else 100, s).to(kind) for s in ((13, 6), (13, 2)))
+    task = Task(torch.nn.Identity(), lambda o, t: o.float().mean() - t.float().mean(), [((x[:4],), y[:4])], "SGD", [])
+    made = Deployment(None, tmp_path, task)  # type: ignore[arg-type]
+    assert made.write_examples(list(zip(x, y, strict=True)), tmp_path / "out.bin") == 13
+    (given,), target = Examples.read(tmp_path / "out.bin", task.layout).sample(((x[:4],), y[:4]), [3, 12, 0, 1])
+    assert given.dtype is target.dtype is kind
+    assert torch.equal(given, x[[3, 12, 0, 1]]) and torch.equal(target, y[[3, 12, 0, 1]])
+
+
+def test_a_scheduler_that_ends_before_the_training(tmp_path: Path) -> None:
+    """Fault: PyTorch's own words in the middle of it, and one step too many behind the last update."""
+    x, y = torch.randn(12, 6), torch.randint(3, (12,))
+    model = torch.nn.Linear(6, 3)
+
+    def scheduler(optimizer: torch.optim.Optimizer) -> Any:
+        return torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.1, total_steps=6, cycle_momentum=False)
+
+    groups = [({"lr": 0.1}, ["weight", "bias"])]
+    task = Task(model, torch.nn.CrossEntropyLoss(), [((x[:4],), y[:4])], "SGD", groups, scheduler=scheduler)
+    made = Deployment(None, tmp_path, task)  # type: ignore[arg-type]
+    made.write_examples(list(zip(x, y, strict=True)), tmp_path / "train.bin")
+    train = Examples.read(tmp_path / "train.bin", task.layout)
+    assert len(fit(task, train, None, How(epochs=2)).losses) == 6
+    with pytest.raises(ValueError, match="the scheduler ends after 6 updates; this training makes 9"):
+        fit(task, train, None, How(epochs=3))
 
 
 # ---- epochs

@@ -83,7 +83,7 @@ def test_schedulers_that_are_unsupported(tmp_path: Path, made: str) -> None:
 
 
 ENDS = {
-    "OneCycleLR(optimizer, 0.1, total_steps=3)": ("ends after 3 updates, 4 are asked for", "--steps 3, or "),
+    "OneCycleLR(optimizer, 0.1, total_steps=3)": ("ends after 3 updates, 4 are asked for", "at most 3, or "),
     "LambdaLR(optimizer, lambda e: [3, 2, 1][e])": ("fails after 3 updates: IndexError", "--steps"),
 }
 
@@ -368,14 +368,6 @@ def test_data_without_an_example(tmp_path: Path) -> None:
 def test_wrong_data(tmp_path: Path, data: str, phrases: list[str]) -> None:
     rendered = mistake(tmp_path, f"{GOOD}data = {data}\n").render()
     assert all(p in rendered for p in phrases), rendered
-
-
-def test_a_loader_that_is_a_list(tmp_path: Path) -> None:
-    """Of pairs; what else is called so is nothing."""
-    pairs = "train_loader = [(torch.randn(2, 3, 6, 5), torch.tensor([k, 3])) for k in range(4)]\n"
-    got = user(tmp_path, f"{HEAD}{MODEL}loader = ['a', 'b']\n{pairs}", steps=3)
-    assert [s[1].tolist() for s in got.samples] == [[0, 3], [1, 3], [2, 3]]
-    assert "data: 'train_loader' of net.py" in got.notes
 
 
 def test_dataset_that_raises(tmp_path: Path) -> None:

@@ -140,10 +140,10 @@ def verified(
     check_whole(folder)
     check_cores(cores, plan)
     updates = int(plan["model"]["steps"]) if steps is None else natural(steps, "steps")
-    if plan["model"].get("scheduled") and updates > int(plan["model"]["steps"]):
+    covered = len(plan["interface"].get("rates", ()))
+    if covered and updates > covered:
         raise UsageError(
-            f"the schedule of learning rates covers {plan['model']['steps']} steps",
-            remedy=f"deploy with --steps {updates}",
+            f"the schedule of learning rates covers {covered} updates", remedy=f"deploy with --updates {updates}"
         )
     count = updates * int(plan["model"].get("accumulate", 1))
     chosen = backend(on)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from trainlib_deployer.cli.output_files import check_output_file, check_replaced
+from trainlib_deployer.cli.output_files import check_output_file
 from trainlib_deployer.cli.spoken import Progress, examples, note, spoken
 
 
@@ -23,19 +23,17 @@ from trainlib_deployer.cli.spoken import Progress, examples, note, spoken
 def data_command(*, spec: str, out: Path, model: str | None, input_shape: str | None) -> None:
     """All examples of what the Python file calls NAME, or data, for programs to learn from."""
     check_output_file(out, "--out")
-    from golden.examples import MAGIC  # PyTorch takes seconds to import
-
-    check_replaced(out, MAGIC, "file of examples")
     say = Progress()
     say("loading the model")
     from trainlib_deployer.check.verify import task_of  # PyTorch takes seconds to import
-    from trainlib_deployer.user.examples import write_examples  # PyTorch takes seconds to import
+    from trainlib_deployer.user.examples import check_replaced, write_examples  # PyTorch takes seconds to import
     from trainlib_deployer.user.load_model import loaded_with_data  # PyTorch takes seconds to import
 
+    check_replaced(out)
     with contextlib.redirect_stdout(sys.stderr), loaded_with_data(spec, model, input_shape) as (user, data):
         for line in user.notes:
             note(line)
         say("writing the examples")
         task = task_of(user, 1)
-        count = write_examples(task, data, out)
+        count = write_examples(task, data, out, note)
     print(f"{count:,} examples, {out.stat().st_size:,} bytes: {out}; an example: {task.layout.words}")

@@ -153,6 +153,7 @@ Options may also stand in [tool.trainlib-deploy] of pyproject.toml."""
     type=click.IntRange(min=1),
     help="Bake the first N of data; steps cycle.  [as many as steps]",
 )
+@click.option("--updates", metavar="N", type=click.IntRange(min=1), help="That a schedule covers.  [as many as steps]")
 @click.option(
     "--dtype", type=click.Choice((*DTYPES, *OTHER_DTYPES)), default="fp32", help="Mixed: activations in halves.  [fp32]"
 )
@@ -196,6 +197,7 @@ def deploy_command(
     steps: int,
     accumulate: int,
     samples: int | None,
+    updates: int | None,
     dtype: str,
     saved: str,
     arithmetic: str,
@@ -225,7 +227,8 @@ def deploy_command(
 
     forward = Inference(batch) if inference else None
     evaluation = Evaluation(batch) if evaluate else None
-    user = user_model.load(model, input_shape, weights, steps, accumulate, may_miss, samples, forward, evaluation)
+    counts = (steps, accumulate, may_miss, samples)
+    user = user_model.load(model, input_shape, weights, *counts, forward, evaluation, updates)
     for line in user.notes:
         note(line)
     folder = out if out is not None else default_folder(user.name, inference)

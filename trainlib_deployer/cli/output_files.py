@@ -22,19 +22,6 @@ def check_output_file(path: Path | None, option: str) -> None:
         raise UsageError(f"{option}: there is no directory {path.parent}")
 
 
-def check_replaced(path: Path, magic: bytes, what: str) -> None:
-    """Nothing but an earlier file of the same kind is written over."""
-    if not path.exists():
-        return
-    try:
-        with path.open("rb") as file:
-            found = file.read(len(magic))
-    except OSError as err:
-        raise UsageError(f"cannot read {path}: {err.strerror or err}") from err
-    if found != magic:
-        raise UsageError(f"--out: {path} exists and is no {what}: it stays as it is", remedy="give another name")
-
-
 def write_file(path: Path, write: Callable[[Path], Any]) -> None:
     try:
         write(path)

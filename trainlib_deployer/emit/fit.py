@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from math import prod
 from typing import Any
-
-from torch import nn
 
 from trainlib_deployer.emit.addresses import Addresses
 from trainlib_deployer.emit.names import unique_identifiers
@@ -25,7 +24,7 @@ def fit_context(
     assert layout.nbytes * layout.batch == sum(t.nbytes for t in given), "examples are what a step takes"
     classes = classes_of(program)
     fields = [
-        {"pointer": a["pointer"], "bytes": t.nbytes // layout.batch, **labels(user, t, classes)}
+        {"pointer": a["pointer"], "bytes": t.nbytes // layout.batch, **labels(user, program, t)}
         for a, t in zip(arguments, given, strict=True)
     ]
     return {
@@ -65,10 +64,10 @@ def evaluation_context(user: UserModel, at: Addresses, outputs: Sequence[Mapping
     return {"layout": layout, "fields": fields, "given": given, "value": value}
 
 
-def labels(user: UserModel, t: Tensor, classes: int) -> dict[str, int]:
+def labels(user: UserModel, program: Program, t: Tensor) -> dict[str, int]:
     """What a label may be, where it must be a class."""
-    checked = t.role is Role.TARGET and classes and isinstance(user.loss, nn.CrossEntropyLoss)
-    return {"classes": classes, "ignored": user.loss.ignore_index} if checked else {"classes": 0, "ignored": 0}
+    known = user.labels.get(program.of_role(Role.TARGET).index(t)) if t.role is Role.TARGET else None
+    return {"classes": 0, "ignored": 0} if known is None or t.dtype is not DType.I32 else asdict(known)
 
 
 def classes_of(program: Program) -> int:

@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from trainlib_deployer.emit.fit import classes_of, labels
+from trainlib_deployer.emit.fit import labels
 from trainlib_deployer.program.ir import Program, Role, Tensor
 from trainlib_deployer.user.model import UserModel
 
 
 def interface(user: UserModel, program: Program, functions: Sequence[str]) -> dict[str, Any]:
     """`functions`: net_... that return the outputs."""
-    classes = classes_of(program)
     shown = [(name, program.tensors[tensor]) for name, tensor in program.outputs]
     return {
         "arguments": [
-            {"name": t.name, "role": t.role.value, **shaped(program, t), **labels(user, t, classes)}
+            {"name": t.name, "role": t.role.value, **shaped(program, t), **labels(user, program, t)}
             for t in given(program)
         ],
         "outputs": [

@@ -139,6 +139,7 @@ def tensors_json(plan: Plan) -> dict[str, dict[str, Any]]:
             "persistent": t.role.persistent,
             "layer": t.layer,
             "source": source_text(t.source),
+            **({"fixed": plan.program.fixed[t.name]} if t.name in plan.program.fixed else {}),
         }
         for t in plan.program.tensors.values()
     }

@@ -159,6 +159,7 @@ def user_model(shell: Any, cell: str | None, path: Path, given: Mapping[str, Any
         given["may_miss"],
         given["samples"],
         *ways(given),
+        given["updates"],
     )
     file = next(m for n, m in sys.modules.items() if n not in modules and getattr(m, "__file__", "") == str(path))
     shell.user_ns.update({n: v for n, v in vars(file).items() if n in defined})
@@ -206,7 +207,7 @@ def from_names(namespace: Mapping[str, Any], given: Mapping[str, Any]) -> UserMo
         clip_norm=found.get("clip_grad_norm"),
         clip_value=found.get("clip_grad_value"),
         metrics=found.get("metrics"),
-        updates=given["steps"],
+        updates=max(given["updates"] or 0, given["steps"]),
         inference=ways(given)[0],
         evaluation=ways(given)[1],
     )

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 from torch import fx
@@ -64,6 +65,7 @@ def lower(user: UserModel, captured: Captured, accumulate: int = 1, beside: froz
                 if beside is None or out.kind not in WRITTEN
             ]
             finish(b, user, kept, accumulate)
+    b.program.fixed = {n: crc32(np.asarray(b.program.values[n]).tobytes()) for n in captured.decided}
     return b.program
 
 

@@ -317,6 +317,7 @@ class Program:
     values: dict[str, object] = field(default_factory=dict)  # initial contents of persistent tensors: numpy arrays
     loss: str = ""  # none where nothing but outputs is wanted
     learns: bool = True  # if not, the loss is only told
+    fixed: Mapping[str, int] = field(default_factory=dict)  # buffers that have decided: a checksum of their contents
     evaluated: Mapping[str, Shape] = field(default_factory=dict)  # what an evaluation takes and shows of these tensors
     outputs: tuple[tuple[str, str], ...] = ()  # (name for people, tensor)
     metrics: tuple[tuple[str, str], ...] = ()  # the same of what is measured beside the loss

@@ -34,7 +34,8 @@ def joined(step: Program, evaluation: Program) -> Program:
     assert not any(v.tensor in lasting for op in ops for v in op.writes), "an evaluation leaves everything as it is"
     seen = (*evaluation.of_role(Role.INPUT, Role.TARGET), *(evaluation.tensors[n] for n in evaluation.shown))
     shapes = {names[t.name]: t.shape for t in seen}
-    return replace(step, tensors=tensors, values=values, ops=[*step.ops, *ops], evaluated=shapes)
+    fixed = {**step.fixed, **evaluation.fixed}
+    return replace(step, tensors=tensors, values=values, ops=[*step.ops, *ops], fixed=fixed, evaluated=shapes)
 
 
 def shared(step: Program, evaluation: Program) -> dict[str, str]:

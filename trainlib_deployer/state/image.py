@@ -73,7 +73,7 @@ def fault_at(layout: Layout, data: bytes, at: int) -> str:
     if check != crc32(data[at : at + FIELDS.size]):
         return "is damaged: the checksum of its header is wrong"
     if not stored_at(layout, data, at).pieces:
-        return "holds the state of another network: names, shapes or types of its tensors differ"
+        return "holds the state of another network: names, shapes, types or what decides about branches differ"
     end = at + HEADER.size + size
     if end + TRAILER.size > len(data):
         return f"is cut off: {len(data) - at:,} of {end + TRAILER.size - at:,} bytes are there"

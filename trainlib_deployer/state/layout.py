@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
 from typing import Any
@@ -25,6 +25,7 @@ class Piece:
     role: str
     dtype: DType
     shape: tuple[int, ...]
+    fixed: int | None = None  # a checksum of contents that have decided about branches or shapes: no others will do
 
     @property
     def nbytes(self) -> int:
@@ -36,7 +37,8 @@ class Piece:
 
     @property
     def line(self) -> str:
-        return f"{self.role} {self.dtype.name} {'x'.join(map(str, self.shape))} {self.name}\n"
+        contents = "" if self.fixed is None else f" {self.fixed:08x}"
+        return f"{self.role} {self.dtype.name} {'x'.join(map(str, self.shape))} {self.name}{contents}\n"
 
 
 @dataclass(frozen=True)
@@ -47,26 +49,28 @@ class Layout:
     borrows: bool = False  # parameters and buffers of another program's state will do
 
     @staticmethod
-    def of(tensors: Iterable[Tensor], borrows: bool = False) -> Layout:
+    def of(tensors: Iterable[Tensor], fixed: Mapping[str, int], borrows: bool = False) -> Layout:
         kept = [t for t in tensors if t.role in LEARNED or (t.name == STEP and not borrows)]
         kept.sort(key=lambda t: (t.role not in NETWORK, t.name))
-        return Layout(tuple(Piece(t.name, t.role.value, t.dtype, t.shape) for t in kept), borrows)
+        pieces = (Piece(t.name, t.role.value, t.dtype, t.shape, fixed.get(t.name)) for t in kept)
+        return Layout(tuple(pieces), borrows)
 
     @staticmethod
     def of_program(program: Program) -> Layout:
-        return Layout.of(program.tensors.values(), not program.trains)
+        return Layout.of(program.tensors.values(), program.fixed, not program.trains)
 
     @staticmethod
     def of_plan(plan: Mapping[str, Any]) -> Layout:
         """From plan.json."""
         tensors = plan["tensors"].items()
         found = (Tensor(n, tuple(t["shape"]), DType[t["dtype"]], Role(t["role"])) for n, t in tensors)
-        return Layout.of(found, plan["model"].get("inference", False))
+        fixed = {n: int(t["fixed"]) for n, t in tensors if "fixed" in t}
+        return Layout.of(found, fixed, plan["model"].get("inference", False))
 
     @cached_property
     def network(self) -> Layout:
-        """Parameters and buffers alone."""
-        return Layout(tuple(p for p in self.pieces if Role(p.role) in NETWORK))
+        """Parameters and buffers alone. What decides in training need not where a network only runs."""
+        return Layout(tuple(replace(p, fixed=None) for p in self.pieces if Role(p.role) in NETWORK))
 
     @cached_property
     def nbytes(self) -> int:

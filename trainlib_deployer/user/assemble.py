@@ -21,6 +21,7 @@ from trainlib_deployer.errors import UsageError
 from trainlib_deployer.user import samples as sampling
 from trainlib_deployer.user.code import user_code
 from trainlib_deployer.user.data import Example, from_data
+from trainlib_deployer.user.labels import labels_asked
 from trainlib_deployer.user.model import OptimizerSpec, Schedule, UserModel
 from trainlib_deployer.user.module import (
     check_tensors,
@@ -137,6 +138,7 @@ def checked_model(parts: Parts) -> UserModel:
         notes=tuple(notes),
         metrics=model.measured(parts.metrics, inputs, target),
         by_row=model.takes_rows(inputs),
+        labels=labels_asked(module, loss, start, inputs, target),
         differs_in_eval=model.differs_in_eval(inputs),
     )
     if parts.evaluation is None:
@@ -213,6 +215,7 @@ def evaluated_only(parts: Parts, batch: int | None, module: nn.Module, notes: li
         helpers=parts.helpers,
         metrics=functions_of(parts.metrics),
         by_row=model.takes_rows(known[0][0]),
+        labels=labels_asked(module, loss, model.start, *known[0]),
     )
     return replace(evaluated(user, batch), notes=tuple(notes))
 

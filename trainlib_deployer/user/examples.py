@@ -11,23 +11,24 @@ from zlib import crc32
 
 import numpy as np
 import torch
-from torch import nn
 from torch.utils.data import DataLoader
 
-from golden.examples import HEADER, MOST_BYTES, Layout, leaves
+from golden.examples import HEADER, MAGIC, MOST_BYTES, Layout, leaves
 from golden.snapshot import Snapshot
 from golden.task import Task
 from trainlib_deployer.errors import UsageError
-from trainlib_deployer.torch_types import value_fault
+from trainlib_deployer.torch_types import type_name, value_fault
 from trainlib_deployer.user.code import user_code
 from trainlib_deployer.user.data import check_kind, gathered, is_batch, items_of, sample_of
-from trainlib_deployer.user.samples import Sample, cloned, describe
-from trainlib_deployer.user.trial import check_classes
+from trainlib_deployer.user.labels import labels_asked
+from trainlib_deployer.user.samples import Sample, all_finite, describe
+from trainlib_deployer.user.trial import check_labels
 
 
-def write_examples(task: Task, data: Any, path: Path) -> int:
-    """How many there are. The file appears when it is whole."""
+def write_examples(task: Task, data: Any, path: Path, say: Callable[[str], None] = lambda line: None) -> int:
+    """How many there are. The file appears when it is whole; `say` hears what is odd about them."""
     check_kind(data)
+    check_replaced(path)
     if task.inference:
         raise UsageError("what only runs has no targets to learn: give the deployment that trains")
     inputs, target = task.samples[0]
@@ -35,11 +36,12 @@ def write_examples(task: Task, data: Any, path: Path) -> int:
     check = label_check(task)
     with replacing(path) as file:
         file.write(bytes(HEADER.size))
-        count = checksum = 0
+        count = checksum = odd = 0
         for i, item in enumerate(groups(data, inputs)):
             what = f"sample {i} of data"
             check(item[1], what)
             rows = bytes_of(leaves(item), layout, likes, what)
+            odd += not all_finite(item)
             checksum = crc32(rows, checksum)
             count += len(rows) // layout.nbytes
             if HEADER.size + count * layout.nbytes > MOST_BYTES:
@@ -49,7 +51,22 @@ def write_examples(task: Task, data: Any, path: Path) -> int:
             raise UsageError(f"data has {count} examples; a step takes {layout.batch}")
         file.seek(0)
         file.write(layout.header(count, checksum))
+    if odd:
+        say(f"{odd:,} sample{'s' * (odd > 1)} of data {'have' if odd > 1 else 'has'} values that are NaN or infinite")
     return count
+
+
+def check_replaced(path: Path) -> None:
+    """Nothing but an earlier file of examples is written over."""
+    if not path.is_file():
+        return
+    try:
+        with path.open("rb") as file:
+            found = file.read(len(MAGIC))
+    except OSError as err:
+        raise UsageError(f"cannot read {path}: {err.strerror or err}") from err
+    if found != MAGIC:
+        raise UsageError(f"{path} exists and is no file of examples: it stays as it is", remedy="give another name")
 
 
 @contextlib.contextmanager
@@ -70,12 +87,15 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
 
 def label_check(task: Task) -> Callable[[Any, str], None]:
     """For a target and what it is called. A program without this check would find the first wrong label on the chip."""
-    loss, start = task.loss, task.start or Snapshot(task.module, task.loss)
-    if not isinstance(loss, nn.CrossEntropyLoss):
-        return lambda target, what: None
-    with start.undone(), torch.no_grad(), user_code("the model fails on example_input"):
-        output = task.module(*cloned(task.samples[0][0]))
-    return lambda target, what: check_classes(loss, output, target, what)
+    start = task.start or Snapshot(task.module, task.loss)
+    known = labels_asked(task.module, task.loss, start, *task.samples[0])
+
+    def check(target: Any, what: str) -> None:
+        for number, t in enumerate(leaves(target)):
+            if number in known:
+                check_labels(t, known[number].classes, known[number].ignored, what)
+
+    return check
 
 
 def groups(data: Any, inputs: tuple[Any, ...]) -> Iterator[Sample]:
@@ -98,7 +118,9 @@ def bytes_of(given: list[torch.Tensor], layout: Layout, likes: list[torch.Tensor
     for field, t, like in itertools.zip_longest(layout.fields, given, likes):
         if field is None or t is None or tuple(t.shape) != (*lead, *field.shape) or t.dtype is not like.dtype:
             there, wanted = (", ".join(map(describe, tensors)) for tensors in (given, likes))
-            raise UsageError(f"{what} does not fit: it has {there} where a step takes {wanted}")
+            other = t is not None and like is not None and t.dtype is not like.dtype
+            remedy = f"convert it: .to(torch.{type_name(like.dtype)})" if other else ""
+            raise UsageError(f"{what} does not fit: it has {there} where a step takes {wanted}", remedy=remedy)
         if fault := value_fault(t):
             raise UsageError(f"{what} {fault[0]}", remedy=fault[1])
         parts.append(np.ascontiguousarray(t.detach().numpy(), field.kind).reshape(count, -1).view(np.uint8))

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import nn
 from torch.utils import _pytree as pytree
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, Dataset
 
 from golden.script import DATA, LOSSES, found_loss
 from trainlib_deployer.errors import UsageError
@@ -39,10 +39,12 @@ def load(
     samples: int | None = None,
     inference: Inference | None = None,
     evaluation: Evaluation | None = None,
+    updates: int | None = None,
 ) -> UserModel:
-    """The model of `FILE[:NAME]`, checked, with the samples for `steps` steps, or exactly so many."""
-    count = samples or steps * accumulate
-    return load_file(spec, input_shape, weights, count, steps, may_miss, samples is not None, inference, evaluation)
+    """The model of `FILE[:NAME]`, checked, with the samples for `steps` steps, or exactly so many, and the schedule of
+    so many `updates`, if they are more."""
+    count, updates = samples or steps * accumulate, max(updates or 0, steps)
+    return load_file(spec, input_shape, weights, count, updates, may_miss, samples is not None, inference, evaluation)
 
 
 def load_file(
@@ -139,7 +141,8 @@ def found_data(names: dict[str, Any]) -> tuple[str, Any]:
     if names.get("data") is not None:
         return "data", names["data"]
     return next(
-        ((n, names[n]) for n in DATA if isinstance(names.get(n), DataLoader) or pairs(names.get(n))), ("data", None)
+        ((n, names[n]) for n in DATA if isinstance(names.get(n), DataLoader | Dataset) or pairs(names.get(n))),
+        ("data", None),
     )
 
 

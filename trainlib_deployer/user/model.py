@@ -14,6 +14,7 @@ from torch.nn.parameter import is_lazy
 from golden.examples import Layout
 from golden.metrics import Metrics
 from golden.snapshot import Snapshot
+from trainlib_deployer.user.labels import Labels
 
 
 @dataclass(frozen=True)
@@ -86,6 +87,7 @@ class UserModel:
     examples: Layout | None = None  # what a file has for it, with targets, where nothing is trained
     metrics: Metrics = field(default_factory=dict)  # functions of output and target
     evaluation: UserModel | None = None  # the same in eval mode, with its loss, in a batch of its own
+    labels: Mapping[int, Labels] = field(default_factory=dict)  # what the target's tensors may hold, by number
     differs_in_eval: bool = False  # what it returns, from what it returns as it trains
 
     @property

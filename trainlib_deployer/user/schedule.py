@@ -61,7 +61,7 @@ def check_length(scheduler: LRScheduler, updates: int) -> None:
         longer = f"OneCycleLR(..., total_steps={scheduler.last_epoch + updates})"
         raise UsageError(
             f"the scheduler ends after {plural(left)}, {updates} are asked for",
-            remedy=f"--steps {left}, or {longer}" if left > 0 else longer,
+            remedy=f"--steps and --updates of at most {left}, or {longer}" if left > 0 else longer,
         )
 
 
@@ -73,7 +73,8 @@ def one_update(optimizer: torch.optim.Optimizer, scheduler: LRScheduler, done: i
     """To the settings of the next; after the last there are none to ask for."""
     with user_code("the optimizer fails without gradients"):
         optimizer.step()
-    with user_code(f"the scheduler fails after {plural(done)}", remedy=f"{done + 1} or more are asked for (--steps)"):
+    remedy = f"{done + 1} or more are asked for (--steps, --updates)"
+    with user_code(f"the scheduler fails after {plural(done)}", remedy=remedy):
         scheduler.step()
 
 

@@ -104,6 +104,8 @@ class Trial:
         with self.start.undone(), torch.no_grad():
             output = self.forward(inputs) if metrics else None
             for name, function in metrics.items():
+                if not name.isprintable() or not name.strip():
+                    raise UsageError(f"the metric {name!r} has a name that no line can show")
                 with user_code(f"the metric '{name}' fails on example_target"):
                     value = function(output, sampling.cloned(target))
                 if not isinstance(value, torch.Tensor) or value.numel() != 1:

@@ -1,0 +1,37 @@
+"""What a script calls its data and its metrics."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.unit.user_file import GOOD, HEAD, MODEL, mistake, user
+
+
+def test_a_loader_that_is_a_list(tmp_path: Path) -> None:
+    """Of pairs; what else is called so is nothing."""
+    pairs = "train_loader = [(torch.randn(2, 3, 6, 5), torch.tensor([k, 3])) for k in range(4)]\n"
+    got = user(tmp_path, f"{HEAD}{MODEL}loader = ['a', 'b']\n{pairs}", steps=3)
+    assert [s[1].tolist() for s in got.samples] == [[0, 3], [1, 3], [2, 3]]
+    assert "data: 'train_loader' of net.py" in got.notes
+
+
+def test_a_dataset_that_is_called_so(tmp_path: Path) -> None:
+    """And a loader rather than a dataset; tensors of such a name are no data."""
+    made = "torch.utils.data.TensorDataset(torch.randn(8, 3, 6, 5), torch.arange(8) % 4)\n"
+    text = f"{HEAD}{MODEL}dataset = 'cifar'\ntrain_data = torch.ones(3)\ntrain_dataset = {made}"
+    text += "example_input = torch.randn(2, 3, 6, 5)\n"
+    got = user(tmp_path, text, steps=2)
+    assert [s[1].tolist() for s in got.samples] == [[0, 1], [2, 3]] and "data: 'train_dataset' of net.py" in got.notes
+    text += "train_loader = torch.utils.data.DataLoader(train_dataset, batch_size=2, sampler=range(7, 0, -1))\n"
+    got = user(tmp_path, text, steps=2)
+    assert [s[1].tolist() for s in got.samples] == [[3, 2], [1, 0]] and "data: 'train_loader' of net.py" in got.notes
+
+
+@pytest.mark.parametrize("name", ["a\nb", "\t", ""])
+def test_a_metric_whose_name_no_line_can_show(tmp_path: Path, name: str) -> None:
+    assert (
+        "has a name that no line can show"
+        in mistake(tmp_path, f"{GOOD}metrics = {{{name!r}: lambda o, t: o.mean()}}\n").message
+    )
