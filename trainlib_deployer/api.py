@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from golden.borrow import unwrapped
 from golden.metrics import Metrics
 from golden.task import Task
 from trainlib_deployer.advice.points import Points
@@ -150,7 +151,8 @@ def deploy(
     if arithmetic not in ARITHMETICS:
         raise UsageError(f"arithmetic is {arithmetic!r}; it must be one of {', '.join(ARITHMETICS)}")
     check_inference(inference, evaluate, batch, accumulate, saved)
-    clean = identifier(name or type(model).__name__)
+    one_of_type(metrics, Mapping, "metrics", "a dictionary of functions of output and target")
+    clean = identifier(name or type(unwrapped(model)).__name__)
     folder = default_folder(clean, inference) if out is None else path_of(out, "out")
     options = Options(resolve(target, cores, l1, l2), folder, steps, accumulate, dtype, saved, arithmetic)
     check_writable(folder)
@@ -201,7 +203,7 @@ def sweep(
     check_arguments(model, target, name, say, accumulate=accumulate)
     machine = resolve(target, cores, l1, l2)
     parts = Parts(
-        name=identifier(name or type(model).__name__),
+        name=identifier(name or type(unwrapped(model)).__name__),
         module=model,
         example_input=example_input,
         example_target=example_target,
@@ -222,7 +224,8 @@ def sweep(
 
 def check_arguments(model: Any, target: Any, name: Any, say: Any, **counts: Any) -> None:
     if not isinstance(model, nn.Module):
-        raise UsageError(f"the model is of type {type(model).__name__}, not an nn.Module")
+        what = f"the class {model.__name__}" if isinstance(model, type) else f"of type {type(model).__name__}"
+        raise UsageError(f"the model is {what}, not an nn.Module")
     one_of_type(target, str, "target", "a name")
     one_of_type(name, str, "name", "a string")
     if say is not None and not callable(say):

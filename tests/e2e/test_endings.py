@@ -79,6 +79,24 @@ def test_a_program_that_is_no_text(project: Path) -> None:
     assert done.exit_code == 5 and "error: the generated project does not build" in done.stderr, done.output
 
 
+def test_a_program_that_was_edited(project: Path) -> None:
+    """Few of the compiler's lines, and whose file they are about."""
+    whole = (project / "net.c").read_bytes()
+    (project / "net.c").write_bytes(whole[: len(whole) // 2])
+    done = CliRunner().invoke(cli, ["verify", str(project)])
+    (project / "net.c").write_bytes(whole)
+    lines = done.stderr.splitlines()
+    assert (
+        done.exit_code == 5
+        and len(lines) < 20
+        and lines[-2:]
+        == [
+            "...",
+            "  changed since trainlib-deploy wrote it: net.c",
+        ]
+    )
+
+
 def test_a_project_that_cannot_be_written_to(project: Path) -> None:
     (project / "build").rename(project.parent / "aside") if (project / "build").exists() else None
     (project / "build").touch()

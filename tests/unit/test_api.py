@@ -44,7 +44,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Any]:
         return Deployed(PLAN, options.out, task_of(user, options.accumulate))  # type: ignore[arg-type]
 
     def verified(folder: Path, **options: Any) -> Any:
-        return folder, options
+        return SimpleNamespace(folder=folder, options=options, as_json=lambda: {"of": str(folder)})
 
     monkeypatch.setattr(api, "deploy_user_model", stages)
     monkeypatch.setattr(api, "verify", verified)
@@ -52,15 +52,18 @@ def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Any]:
     return seen
 
 
-def test_defaults(asked: list[Any]) -> None:
+def test_defaults(asked: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    noted: list[Any] = []
+    monkeypatch.setattr(api, "note_verdict", lambda *given: noted.append(given))
     done = trainlib_deployer.deploy(Small(), torch.ones(2, 5), torch.tensor([1, 2]))
     user, options = asked
     assert (user.name, user.source, len(user.samples), user.optimizer.kind) == ("Small", None, 5, "SGD")
     assert (options.target.name, options.out, options.steps) == ("pulp-open", Path("generated/Small"), 5)
     assert (done.plan, done.folder) == (PLAN, Path("generated/Small"))
-    folder, given = done.verify(steps=3, cores=2)
-    task = given.pop("task")
-    assert (folder, given) == (done.folder, {"on": "host", "steps": 3, "cores": 2})
+    verified: Any = done.verify(steps=3, cores=2)
+    task = verified.options.pop("task")
+    assert (verified.folder, verified.options) == (done.folder, {"on": "host", "steps": 3, "cores": 2})
+    assert noted == [(done.folder, {"of": str(done.folder)})]
     assert (task.optimizer, len(task.samples)) == ("SGD", 5)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -14,7 +15,7 @@ from trainlib_deployer.errors import DeployError
 
 BAD: dict[str, list[Any]] = {
     "model": [3, None, nn.Linear],
-    "example_input": ["x", object(), 3.5],
+    "example_input": ["x", object(), 3.5, np.ones((2, 2))],
     "example_target": ["x", {}, 10**30],
     "loss": [nn.MSELoss, 3, "x"],
     "optimizer": [3, "sgd", nn.Linear],
@@ -30,6 +31,7 @@ BAD: dict[str, list[Any]] = {
     "saved": ["fp8", 3, []],
     "clip_grad_norm": ["x", -1, True, float("nan")],
     "scheduler": [3, "x", lambda o: 3],
+    "metrics": [3, "x", [torch.mean]],
     "name": [3, []],
     "say": [3, "x"],
 }
@@ -42,4 +44,16 @@ def test_wrong_types(what: str, tmp_path: Path) -> None:
         given |= {"example_target": torch.randn(1, 2), "loss": nn.MSELoss(), "say": lambda line: None, what: value}
         with pytest.raises(DeployError) as caught:
             deploy(**given)
-        assert caught.value.message and not (tmp_path / "p").exists(), (what, value)
+        assert caught.value.message and "\n" not in caught.value.message and not (tmp_path / "p").exists(), (
+            what,
+            value,
+        )
+
+
+def test_a_module_in_another_one_gives_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    net = nn.DataParallel(nn.Linear(2, 2))
+    made = deploy(net, torch.randn(1, 2), torch.randn(1, 2), loss=nn.MSELoss(), say=lambda line: None)
+    assert made.folder == Path("generated/Linear")
+    with pytest.raises(DeployError, match="the model is the class Linear"):
+        deploy(nn.Linear, torch.randn(1, 2))  # type: ignore[arg-type]

@@ -284,3 +284,9 @@ def test_cores_that_take_no_part_are_said(working: int, capsys: pytest.CaptureFi
     out = capsys.readouterr().out
     assert "with 8 cores" in out
     assert ("6 of the 8 cores take part" in out) == (working == 6)
+
+
+@pytest.mark.parametrize("number", ["x", "0", "-1", "2.0", "", "\u0665"])
+def test_numbers_of_options_say_what_they_must_be(number: str, calls: Calls) -> None:
+    done = call("--model", "net.py", "--steps", number)
+    assert done.exit_code == 2 and f"'--steps': '{number}' is not a whole number of at least 1" in done.stderr

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from trainlib_deployer.cli.console import table
+from trainlib_deployer.cli.count import COUNT
 from trainlib_deployer.cli.output_files import STDOUT, check_output_file, write_json, write_text
 from trainlib_deployer.cli.spoken import Progress, examples, note, spoken
 from trainlib_deployer.errors import UsageError
@@ -30,7 +31,7 @@ FILE = click.Path(path_type=Path, allow_dash=True)
 )
 @click.option("--model", metavar="FILE[:NAME]", required=True, help="The Python file, as for a deployment.")
 @click.option("--input", "input_shape", metavar="SHAPE", help="Shape of the input, batch first: 1x3x32x32.")
-@click.option("--accumulate", metavar="N", type=click.IntRange(min=1), default=1, help="Samples an update.  [1]")
+@click.option("--accumulate", metavar="N", type=COUNT, default=1, help="Samples an update.  [1]")
 @click.option("--json", "json_file", metavar="FILE", type=FILE, help="Write the rows; - is stdout.")
 @click.option("--csv", "csv_file", metavar="FILE", type=FILE, help="Write the rows, one a line; - is stdout.")
 @spoken

@@ -22,9 +22,9 @@ FILE = click.Path(path_type=Path)
 def convert_command(*, settings: Path, out: Path) -> None:
     """A net.py from the lists of layers that PULP-TrainLib's deployer takes, and the command that deploys it."""
     check_output_file(out, "--out")
+    found = read_settings(settings)
     if out != STDOUT and out.exists():
         raise UsageError(f"{out} exists; nothing was changed", remedy="choose another file with --out")
-    found = read_settings(settings)
     network = Network.of(found, str(found.get("project_name", settings.stem)))
     text = network.text()
     for line in network.notes():

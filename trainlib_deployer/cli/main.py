@@ -17,6 +17,7 @@ from trainlib_deployer.cli import configured
 from trainlib_deployer.cli.chips_command import chips_command
 from trainlib_deployer.cli.console import bytes_text, print_summary, print_verification, table
 from trainlib_deployer.cli.convert_command import convert_command
+from trainlib_deployer.cli.count import COUNT
 from trainlib_deployer.cli.data_command import data_command
 from trainlib_deployer.cli.explain import explain, explain_layer
 from trainlib_deployer.cli.memory_map import biography
@@ -143,14 +144,12 @@ Options may also stand in [tool.trainlib-deploy] of pyproject.toml."""
     multiple=True,
     help="A layer that keeps its own weights where the file has none that fit; may be given again.",
 )
-@click.option(
-    "--steps", metavar="K", type=click.IntRange(min=1), default=5, help="Training steps of a verification.  [5]"
-)
-@click.option("--accumulate", metavar="N", type=click.IntRange(min=1), default=1, help="Samples an update.  [1]")
+@click.option("--steps", metavar="K", type=COUNT, default=5, help="Training steps of a verification.  [5]")
+@click.option("--accumulate", metavar="N", type=COUNT, default=1, help="Samples an update.  [1]")
 @click.option(
     "--samples",
     metavar="N",
-    type=click.IntRange(min=1),
+    type=COUNT,
     help="Bake the first N of data; steps cycle.  [as many as steps]",
 )
 @click.option("--updates", metavar="N", type=click.IntRange(min=1), help="That a schedule covers.  [as many as steps]")
@@ -161,7 +160,7 @@ Options may also stand in [tool.trainlib-deploy] of pyproject.toml."""
 @click.option("--arithmetic", type=click.Choice(ARITHMETICS), default="fastest", help="Direct: no Winograd.  [fastest]")
 @click.option("--inference", is_flag=True, help="The forward pass alone, as after model.eval().")
 @click.option("--evaluate", is_flag=True, help="Loss and metrics as after model.eval(), too.")
-@click.option("--batch", metavar="N", type=click.IntRange(min=1), help="Of what runs so.  [the example's]")
+@click.option("--batch", metavar="N", type=COUNT, help="Of what runs so.  [the example's]")
 @click.option("--run", "run_on", type=click.Choice(tuple(BACKENDS)), help="Then build, run and verify there.")
 @click.option(
     "--json", "json_file", metavar="FILE", type=click.Path(path_type=Path), help="Write the verdict (or the plan)."
@@ -260,8 +259,8 @@ def check_backend(name: str) -> None:
 )
 @click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
 @click.option("--on", "run_on", type=click.Choice(tuple(BACKENDS)), default="host", help="Where to run it.  [host]")
-@click.option("--steps", metavar="K", type=click.IntRange(min=1), help="Training steps.  [as deployed]")
-@click.option("--cores", metavar="N", type=click.IntRange(min=1), help="Of the project's cores.  [all]")
+@click.option("--steps", metavar="K", type=COUNT, help="Training steps.  [as deployed]")
+@click.option("--cores", metavar="N", type=COUNT, help="Of the project's cores.  [all]")
 @click.option("--json", "json_file", metavar="FILE", type=click.Path(path_type=Path), help="Write the verdict.")
 @click.option("--dump", metavar="FILE.npz", type=click.Path(path_type=Path), help="Write what the program computed.")
 @spoken

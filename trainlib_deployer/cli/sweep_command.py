@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from trainlib_deployer.cli.console import print_points
+from trainlib_deployer.cli.count import COUNT
 from trainlib_deployer.cli.output_files import STDOUT, check_output_file, write_json, write_text
 from trainlib_deployer.cli.spoken import Progress, examples, note, spoken
 from trainlib_deployer.errors import UsageError
@@ -37,7 +38,7 @@ FILE = click.Path(path_type=Path, allow_dash=True)
 @click.option("--l2", metavar="SIZE", help="Bytes of L2.  [the target's]")
 @click.option("--target", metavar="NAME", help=f"Preset cores and sizes: {', '.join(TARGETS)}.  [{DEFAULT}]")
 @click.option("--input", "input_shape", metavar="SHAPE", help="Shape of the input, batch first: 1x3x32x32.")
-@click.option("--accumulate", metavar="N", type=click.IntRange(min=1), default=1, help="Samples an update.  [1]")
+@click.option("--accumulate", metavar="N", type=COUNT, default=1, help="Samples an update.  [1]")
 @click.option("--all", "every", is_flag=True, help="The points that others beat, too.")
 @click.option("--json", "json_file", metavar="FILE", type=FILE, help="Write the points; - is stdout.")
 @click.option("--csv", "csv_file", metavar="FILE", type=FILE, help="Write the points, one a line; - is stdout.")

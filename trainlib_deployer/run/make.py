@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from trainlib_deployer.errors import ToolMissing, UsageError, VerificationFailed
+from trainlib_deployer.folder import MANIFEST, edited_files
 
 # The last is how a shell's `echo` puts the first.
 NO_ROOM = (
@@ -19,6 +20,8 @@ NO_ROOM = (
     "Permission denied",
     "I/O error",
 )
+
+MOST_LINES = 12  # of a compiler's
 
 
 def require(tool: str, install: str) -> None:
@@ -33,7 +36,13 @@ def make(folder: Path, target: str, variables: Mapping[str, object]) -> None:
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
     if done.returncode:
         demand_room(folder, done.stderr)
-        raise VerificationFailed(f"the generated project does not build:\n{done.stderr.strip() or done.stdout.strip()}")
+        words = (done.stderr.strip() or done.stdout.strip()).splitlines()
+        shown = words if len(words) <= MOST_LINES else [*words[:MOST_LINES], "..."]
+        changed = edited_files(folder) if (folder / MANIFEST).is_file() else []
+        raise VerificationFailed(
+            "\n".join(["the generated project does not build:", *shown]),
+            remedy=f"changed since trainlib-deploy wrote it: {', '.join(changed[:3])}" if changed else "",
+        )
 
 
 def demand_room(folder: Path, complaint: str) -> None:

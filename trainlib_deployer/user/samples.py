@@ -32,7 +32,7 @@ def describe(value: Any) -> str:
         return f"({', '.join(map(describe, value))})"
     if isinstance(value, dict):
         return f"{{{', '.join(f'{k}: {describe(v)}' for k, v in value.items())}}}"
-    return "None" if value is None else f"the {type(value).__name__} {value!r}"[:80]
+    return "None" if value is None else " ".join(f"the {type(value).__name__} {value!r}".split())[:80]
 
 
 def checked(value: Any, what: str) -> Any:
