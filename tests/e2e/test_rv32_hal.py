@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,7 @@ def build(
     target: str,
     *defines: str,
     program: Path = PROGRAM,
+    more: Sequence[Path] = (),
     l1: int = 65536,
     l2: int = 524288,
     check: bool = True,
@@ -50,7 +52,7 @@ def build(
     include = folder / "include"
     include.mkdir(exist_ok=True)
     shutil.copy(C_LIB / "hal" / "rv32_string.h", include / "string.h")
-    sources = [program, *sorted((C_LIB / "hal").glob("rv32*.c")), C_LIB / "hal" / "rv32_start.S"]
+    sources = [program, *more, *sorted((C_LIB / "hal").glob("rv32*.c")), C_LIB / "hal" / "rv32_start.S"]
     symbols = {"L1_AT": PLACES[machine][0], "L2_AT": PLACES[machine][1], "L1_SIZE": l1, "L2_SIZE": l2}
     sizes = [f"-Wl,--defsym={name}={value}" for name, value in symbols.items()]
     script = ["-nostdlib", "-Wl,--gc-sections", "-T", str(C_LIB / "hal" / "rv32.ld")]
@@ -64,7 +66,7 @@ def build(
             *(["-DTL_SPIKE"] if machine == "spike" else []),
             *(f"-D{d}" for d in defines),
             f"-I{include}",
-            f"-I{C_LIB / 'include'}",
+            *(f"-I{C_LIB / part}" for part in ("include", "ukernels")),
             *map(str, sources),
             *script,
             *sizes,
@@ -78,9 +80,13 @@ def build(
     return elf
 
 
-def emulate(elf: Path, record: Path | None = None, plugin: Path | None = None) -> subprocess.CompletedProcess[str]:
+def emulate(
+    elf: Path, record: Path | None = None, plugin: Path | None = None, extension: Path | None = None
+) -> subprocess.CompletedProcess[str]:
     machine, compiler = elf.stem.split("-")
-    command = on_spike(elf, compiler, record) if machine == "spike" else on_qemu(elf, compiler, record, plugin)
+    command = (
+        on_spike(elf, compiler, record, extension) if machine == "spike" else on_qemu(elf, compiler, record, plugin)
+    )
     return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, check=False)
 
 
@@ -94,12 +100,15 @@ def on_qemu(elf: Path, compiler: str, record: Path | None, plugin: Path | None) 
     ]
 
 
-def on_spike(elf: Path, compiler: str, record: Path | None) -> list[str]:
+def on_spike(elf: Path, compiler: str, record: Path | None, extension: Path | None = None) -> list[str]:
+    """An extension is named after its file, and so are its instructions."""
     writer, tree = elf.with_name("tree"), elf.with_name("tree.dtb")
     source = str(C_LIB / "hal" / "rv32_tree.c")
     subprocess.run(["gcc", *NUMBERS, "-DTL_DEVICE_TREE", source, "-o", str(writer)], check=True)
-    tree.write_bytes(subprocess.run([str(writer), SETS[compiler]], check=True, capture_output=True).stdout)
-    return [str(spike()), "-p9", MEMORY, f"--dtb={tree}", str(elf), *([str(record)] if record else [])]
+    known = SETS[compiler] + (f"_x{extension.stem}" if extension else "")
+    tree.write_bytes(subprocess.run([str(writer), known], check=True, capture_output=True).stdout)
+    extra = [f"--extlib={extension}"] if extension else []
+    return [str(spike()), "-p9", MEMORY, *extra, f"--dtb={tree}", str(elf), *([str(record)] if record else [])]
 
 
 def host_record(folder: Path, cores: int) -> bytes:

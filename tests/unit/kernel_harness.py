@@ -104,8 +104,8 @@ class Tensor:
         return Operand(address, View("", self.values.shape, self.strides))
 
     def stored_as(self, storage: DType) -> Tensor:
-        """Rounded to the type, and laid out alike."""
-        return Tensor(self.values.astype(FLOATS[storage]), self.strides, self.margin)
+        """Rounded to the type, and laid out alike; it begins at a whole word."""
+        return Tensor(self.values.astype(FLOATS[storage]), self.strides, self.margin + 1)
 
     def fresh(self) -> Tensor:
         return Tensor(self.values, self.strides, self.margin)

@@ -44,16 +44,17 @@ void tl_tile_pairs(const tl_panel_out *out, const tl_pair *a, const tl_pair *b, 
 {
     const int dense = out->dense && out->cols == 4 && !(out->first && out->init), c_m = out->c_m;
     float *q = out->c + out->row * c_m + out->c_n[0];
-    int row = out->row;
-    if (dense && out->first)
-        for (; row + 4 <= out->row_end; row += 4, a += TL_PAIRS_PANEL, q += 4 * c_m)
-            multiply(a, b, pairs, q, c_m);
-    else if (dense)
-        for (; row + 4 <= out->row_end; row += 4, a += TL_PAIRS_PANEL, q += 4 * c_m)
+    for (int row = out->row; row < out->row_end; row += 4, a += TL_PAIRS_PANEL, q += 4 * c_m) {
+        const int there = dense && row + 4 <= out->row_end;
+        if (there && !out->first) {
             multiply_add(a, b, pairs, q, c_m);
-    for (; row < out->row_end; row += 4, a += TL_PAIRS_PANEL) {
-        multiply(a, b, pairs, out->tile, 4);
-        tl_tile_store(out, row);
+            continue;
+        }
+        int aside = !there;
+        TL_ONE_POINTER(aside) /* not two copies of the loop */
+        multiply(a, b, pairs, there ? q : out->tile, there ? c_m : 4);
+        if (aside)
+            tl_tile_store(out, row);
     }
 }
 
@@ -64,6 +65,16 @@ static tl_pair pair_at(const tl_half *src, int s_k, int kc)
 
 void tl_pairs_pack(tl_pair *dst, const tl_half *src, int s_j, int s_k, int cols, int kc)
 {
+    if (cols == 4 && s_k == 1 && ((uintptr_t)src & 3) == 0 && s_j % 2 == 0) { /* pairs that are there already */
+        const tl_pair *p0 = (const tl_pair *)src, *p1 = p0 + s_j / 2, *p2 = p1 + s_j / 2, *p3 = p2 + s_j / 2;
+        for (; kc >= 4; kc -= 4, dst += 8, p0 += 2, p1 += 2, p2 += 2, p3 += 2) {
+            const tl_pair a = p0[0], b = p1[0], c = p2[0], d = p3[0];
+            const tl_pair e = p0[1], f = p1[1], g = p2[1], h = p3[1];
+            dst[0] = a, dst[1] = b, dst[2] = c, dst[3] = d;
+            dst[4] = e, dst[5] = f, dst[6] = g, dst[7] = h;
+        }
+        src = (const tl_half *)p0;
+    }
     if (cols == 4) {
         const tl_half *s1 = src + s_j, *s2 = s1 + s_j, *s3 = s2 + s_j;
         for (; kc >= 2; kc -= 2, dst += 4) {

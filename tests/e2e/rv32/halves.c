@@ -1,0 +1,89 @@
+/* What tests/e2e/test_xpulp.py runs on the host, in portable C, and on Spike, with PULP's instructions: every row for
+ * halves, over shapes that leave edges. */
+#include "tl_conv.h"
+#include "tl_matmul.h"
+#include <string.h>
+
+enum { CORES = 8, STACK = 1216, ELEMENTS = 2600, RESULTS = 2400, SCRATCH = 16384 };
+
+typedef struct {
+    uint8_t stacks[CORES * STACK] __attribute__((aligned(16)));
+    tl_half a[ELEMENTS], b[ELEMENTS];
+    float c[RESULTS], init[RESULTS];
+    uint32_t scratch[SCRATCH / 4];
+} l1_data;
+TL_L1 static l1_data l1;
+volatile int net_position;
+
+void tl_matmul_f16(const tl_matmul *a);
+void tl_matmul_vectors_f16(const tl_matmul *a);
+void tl_conv2d_fw_f16(const tl_conv2d *a);
+void tl_conv2d_bw_x_f16(const tl_conv2d *a);
+void tl_conv2d_bw_w_f16(const tl_conv2d *a);
+
+/* Finite halves, subnormal ones among them. */
+static tl_half next_half(uint32_t *state)
+{
+    *state = *state * 1664525u + 1013904223u;
+    const uint32_t r = *state >> 8;
+    return (tl_half)((r & 0x83ffu) | (r >> 12 & 15u) << 10);
+}
+
+static void fill(void)
+{
+    uint32_t state = 1;
+    for (int i = 0; i < ELEMENTS; i++)
+        l1.a[i] = next_half(&state), l1.b[i] = next_half(&state);
+    for (int i = 0; i < RESULTS; i++)
+        l1.c[i] = l1.init[i] = (float)(i * 7 % 31 - 15) * 0.37f;
+}
+
+static void run(tl_fn kernel, const void *argument)
+{
+    fill();
+    tl_cluster_run(CORES, kernel, (void *)(uintptr_t)argument, l1.stacks, STACK);
+    tl_record(l1.c, sizeof l1.c);
+}
+
+static void product(tl_fn kernel, int batch, int m, int n, int k, int across, int accumulate)
+{
+    tl_matmul p = {.a_f16 = l1.a, .b_f16 = l1.b, .c = l1.c, .batch = batch, .m = m, .n = n, .k = k};
+    p.a_b = m * k, p.a_m = across ? 1 : k, p.a_k = across ? m : 1;
+    p.b_b = k * n, p.b_n = across ? k : 1, p.b_k = across ? 1 : n;
+    p.c_b = m * n, p.c_m = n, p.c_n = 1, p.accumulate = accumulate, p.scratch = l1.scratch;
+    if (!across)
+        p.init = l1.init, p.i_n = 1;
+    run(kernel, &p);
+}
+
+static void convolution(int groups, int ci, int co, int size, int kernel, int stride, int pad)
+{
+    const int out = (size + 2 * pad - kernel) / stride + 1;
+    tl_conv2d p = {.n = 2, .groups = groups, .ci = ci, .co = co, .h = size, .wd = size, .ho = out, .wo = out};
+    p.kh = p.kw = kernel, p.stride_h = p.stride_w = stride, p.pad_h = p.pad_w = pad, p.dil_h = p.dil_w = 1;
+    p.xp = (tl_pitch){groups * ci * size * size, size * size, size};
+    p.yp = (tl_pitch){groups * co * out * out, out * out, out};
+    p.w_co = ci * kernel * kernel, p.w_ci = kernel * kernel, p.scratch = l1.scratch;
+    p.x_f16 = l1.a, p.w_f16 = l1.b, p.y = l1.c, p.bias = l1.init;
+    run((tl_fn)tl_conv2d_fw_f16, &p);
+    p.y_f16 = l1.a, p.x = l1.c, p.bias = NULL;
+    run((tl_fn)tl_conv2d_bw_x_f16, &p);
+    p.x_f16 = l1.b, p.w = l1.c, p.accumulate = 1;
+    run((tl_fn)tl_conv2d_bw_w_f16, &p);
+}
+
+int main(void)
+{
+    tl_record_open();
+    product((tl_fn)tl_matmul_f16, 1, 8, 12, 64, 0, 0);
+    product((tl_fn)tl_matmul_f16, 2, 9, 7, 129, 1, 1);
+    product((tl_fn)tl_matmul_f16, 3, 5, 13, 31, 0, 1);
+    product((tl_fn)tl_matmul_f16, 1, 16, 16, 70, 1, 0);
+    product((tl_fn)tl_matmul_vectors_f16, 2, 11, 1, 77, 0, 0);
+    convolution(1, 5, 7, 6, 3, 1, 1);
+    convolution(1, 3, 5, 9, 3, 2, 1);
+    convolution(2, 4, 6, 5, 1, 1, 0);
+    tl_puts("DONE\n");
+    tl_exit(0);
+    return 0;
+}

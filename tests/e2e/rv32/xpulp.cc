@@ -1,0 +1,116 @@
+// The instructions of PULP's cores that kernels for halves contain, for Spike (--extlib): a second, independent statement
+// of what they do. A hardware loop ends with a vfdotpex.s.h here, which looks whether it is the last instruction.
+#include <riscv/extension.h>
+#include <riscv/mmu.h>
+#include <riscv/trap.h>
+
+#include <cmath>
+#include <cstring>
+#include <map>
+
+namespace {
+
+struct Loop {
+    reg_t start, end, left;
+};
+
+std::map<uint32_t, Loop> loops; // by hart
+
+reg_t widened(uint32_t value)
+{
+    return (reg_t)(sreg_t)(int32_t)value;
+}
+
+float number(uint32_t bits)
+{
+    float value;
+    std::memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+uint32_t bits(float value)
+{
+    uint32_t bits;
+    std::memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+// Of an IEEE half, by its definition.
+float half(uint32_t bits)
+{
+    const int exponent = bits >> 10 & 31, mantissa = bits & 1023;
+    const float size = exponent == 31  ? (mantissa ? NAN : INFINITY)
+                       : exponent == 0 ? std::ldexp((float)mantissa, -24)
+                                       : std::ldexp((float)(mantissa + 1024), exponent - 25);
+    return bits & 0x8000 ? -size : size;
+}
+
+// p.lw rd, imm(rs1!): load, then advance. Into x0 it is a mark of the program's, which the boot code answers.
+reg_t load_and_advance(processor_t *p, insn_t insn, reg_t pc)
+{
+    auto &x = p->get_state()->XPR;
+    if (insn.rd() == 0)
+        throw trap_illegal_instruction(insn.bits());
+    const reg_t at = x[insn.rs1()];
+    const int32_t value = p->get_mmu()->load<int32_t>((uint32_t)at);
+    x.write(insn.rs1(), widened((uint32_t)(at + insn.i_imm())));
+    x.write(insn.rd(), widened((uint32_t)value));
+    return pc + 4;
+}
+
+// lp.setup: the next instructions, as far as halfwords behind this one, as often as rs1 says.
+reg_t set_up_loop(processor_t *p, insn_t insn, reg_t pc)
+{
+    const uint32_t halfwords = (uint32_t)insn.bits() >> 20;
+    loops[p->get_id()] = {pc + 4, pc + 2 * halfwords, (uint32_t)p->get_state()->XPR[insn.rs1()]};
+    return pc + 4;
+}
+
+// vfdotpex.s.h: the products of two pairs are exact; their sum is rounded, then what is added to rd.
+reg_t dot(processor_t *p, insn_t insn, reg_t pc)
+{
+    auto &x = p->get_state()->XPR;
+    const uint32_t a = (uint32_t)x[insn.rs1()], b = (uint32_t)x[insn.rs2()];
+    const float low = half(a & 0xffff) * half(b & 0xffff), high = half(a >> 16) * half(b >> 16);
+    const float pair = low + high;
+    x.write(insn.rd(), widened(bits(number((uint32_t)x[insn.rd()]) + pair)));
+    Loop &loop = loops[p->get_id()];
+    return pc == loop.end && --loop.left > 0 ? loop.start : pc + 4;
+}
+
+// pv.pack.h: the lower halves of rs1 (above) and rs2.
+reg_t pack(processor_t *p, insn_t insn, reg_t pc)
+{
+    auto &x = p->get_state()->XPR;
+    x.write(insn.rd(), widened((uint32_t)x[insn.rs1()] << 16 | ((uint32_t)x[insn.rs2()] & 0xffff)));
+    return pc + 4;
+}
+
+struct Pulp : extension_t {
+    const char *name() const override
+    {
+        return "xpulp";
+    }
+
+    std::vector<insn_desc_t> get_instructions(const processor_t &) override
+    {
+        std::vector<insn_desc_t> all;
+        const auto add = [&](insn_bits_t match, insn_bits_t mask, insn_func_t f) {
+            all.push_back({match, mask, f, f, f, f, f, f, f, f});
+        };
+        add(0x0000200b, 0x0000707f, load_and_advance);
+        add(0x0000407b, 0x00007fff, set_up_loop);
+        add(0x96000033, 0xfe00707f, dot);
+        add(0xd0000057, 0xfe00707f, pack);
+        return all;
+    }
+
+    std::vector<disasm_insn_t *> get_disasms(const processor_t *) override
+    {
+        return {};
+    }
+};
+
+REGISTER_EXTENSION(xpulp, [] { return new Pulp; })
+
+} // namespace
