@@ -21,9 +21,11 @@ from typing import Any
 import numpy as np
 import torch
 from torch import nn
+from torch._C._functorch import is_functorch_wrapped_tensor
 
 Undo = Callable[[], object]
 LIBRARIES = frozenset({*sys.stdlib_module_names, "torch", "numpy"})  # of these, modules and containers alone are walked
+PLAIN = bool | int | float | str | None
 TABLES = ("_parameters", "_buffers", "_modules")
 
 
@@ -67,7 +69,9 @@ class Snapshot:
         todo = deque((root, f"({i})" if i else "") for i, root in enumerate(roots))
         while todo:
             thing, path = todo.popleft()
-            if id(thing) not in self.things and changeable(thing):
+            if isinstance(thing, types.FunctionType):
+                todo.extend((held, name) for name, held in self.variables(thing))
+            elif id(thing) not in self.things and changeable(thing):
                 self.things[id(thing)] = thing
                 todo.extend((held, f"{path}.{name}".strip(".")) for name, held in self.visit(thing, path))
         self.undo += generators()
@@ -125,21 +129,42 @@ class Snapshot:
         entries = list(thing.items()) if isinstance(thing, dict) else list(enumerate(thing))
         if isinstance(thing, dict | list):
             for key, held in entries:
-                where = f"{path}.{key}".strip(".")
-                if isinstance(held, torch.Tensor):
-                    self.places.setdefault(id(held), []).append(Place(where, thing, key))
-                elif held is None or isinstance(held, bool | int | float | str):
-                    self.plain[where] = Plain(thing, key, held)
+                self.place(f"{path}.{key}".strip("."), thing, key, held)
         return [(str(key), held) for key, held in entries]
+
+    def place(self, path: str, container: Any, key: Any, held: Any) -> None:
+        if isinstance(held, torch.Tensor) and (is_functorch_wrapped_tensor(held) or held.is_meta):
+            return  # nothing can be read of what torch.vmap has left behind, and of what is a shape alone
+        if isinstance(held, torch.Tensor):
+            self.places.setdefault(id(held), []).append(Place(path, container, key))
+        elif isinstance(held, PLAIN):
+            self.plain[path] = Plain(container, key, held)
 
     def attributes(self, thing: Any, path: str) -> Iterator[tuple[str, Any]]:
         """Of a module or an object of the user's. What is in a module's tables goes by its own name alone."""
-        self.undo += [class_attributes(kind) for kind in type(thing).__mro__ if self.is_new(kind)]
+        kinds = [kind for kind in type(thing).__mro__ if self.is_new(kind)]
+        self.undo += [class_attributes(kind) for kind in kinds]
+        yield from (("", f) for kind in kinds for f in vars(kind).values() if isinstance(f, types.FunctionType))
         space = getattr(thing, "__dict__", {})
         tables = [space[name] for name in TABLES] if isinstance(thing, nn.Module) else []
         for table in (*tables, space):
             self.things[id(table)] = table
             yield from (entry for entry in self.container(table, path) if not any(entry[1] is t for t in tables))
+
+    def variables(self, function: types.FunctionType) -> Iterator[tuple[str, Any]]:
+        """Tensors, containers and plain values of a file that a function of the user's reads, or one that it calls."""
+        if id(function) in self.things or installed(function):
+            return
+        self.things[id(function)] = function
+        space = function.__globals__
+        for name in (n for n in function.__code__.co_names if n in space):
+            held = space[name]
+            if isinstance(held, torch.Tensor | dict | list | set | deque | PLAIN):
+                self.undo.append(functools.partial(space.__setitem__, name, held))
+                self.place(f"globals.{name}", space, name, held)
+                yield f"globals.{name}", held
+            elif isinstance(held, types.FunctionType):
+                yield "", held
 
     def is_new(self, kind: type) -> bool:
         new = kind not in self.classes and not of_library(kind)
@@ -175,9 +200,15 @@ def of_library(kind: type) -> bool:
     return kind.__module__.partition(".")[0] in LIBRARIES
 
 
+def installed(function: types.FunctionType) -> bool:
+    """A package's, not the user's."""
+    file = function.__code__.co_filename
+    return function.__module__.partition(".")[0] in LIBRARIES or "site-packages" in file or "dist-packages" in file
+
+
 def plain_tensor(t: torch.Tensor) -> bool:
     """Bytes in memory, and nothing else."""
-    usual = type(t).__torch_dispatch__ is torch.Tensor.__torch_dispatch__
+    usual = type(t).__torch_dispatch__ is torch.Tensor.__torch_dispatch__ and not is_functorch_wrapped_tensor(t)
     lazy = torch.nn.parameter.is_lazy(t)
     there = t.layout is torch.strided and t.device.type == "cpu" and not t._is_zerotensor()  # that has no memory
     return usual and not lazy and there and not t.is_quantized

@@ -180,3 +180,14 @@ module(
     fixed(torch.tensor([0, 4, 11])),
 )
 case("losses", "multi_margin_loss of one sample", lambda x: F.multi_margin_loss(x, torch.tensor(2)), (5,))
+
+
+def ranks(x: torch.Tensor, numbers: torch.Tensor) -> torch.Tensor:
+    """Whole numbers that floats would take for equal."""
+    places = [numbers.sort(1)[1], numbers.sort(0, descending=True)[1], numbers.sort(1)[0].diff(dim=1) < 3]
+    places += [numbers.topk(3, 1)[1], numbers.max(1)[1], numbers.min(0)[1], numbers.argmax(1), numbers.argmin()]
+    return x * sum(((p + 1) * (7 * torch.arange(p.numel()).reshape(p.shape) + 1)).sum() for p in places) / 1e4
+
+
+large = torch.where(mask(5, 7), 2**29, -(2**29)) + (13 * torch.arange(35) % 35).reshape(5, 7)
+case("by rank", "integers beyond 2^24", ranks, (3,), fixed(large))

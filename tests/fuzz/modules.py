@@ -138,7 +138,7 @@ def written(recipe: Recipe, text: Text, sample: str) -> str:
         text.call.append(f"x = x * (1 + torch.tanh(self.side(z)).reshape{rows})")
         sample = f"({sample}, torch.randn({text.shape()[0]}, 3))"
     names = sorted({line.split("=")[0].strip().split(".")[1] for line in (*text.make, *end.make) if " = nn." in line})
-    empty = {n for n, m in text.holder.named_children() if not any(True for _ in m.parameters())}
+    empty = {n for n, m in text.holder.named_children() if not any(p.numel() for p in m.parameters())}
     frozen = (
         [] if "frozen" in recipe.plain else endings.frozen(recipe.rng("frozen"), [n for n in names if n not in empty])
     )

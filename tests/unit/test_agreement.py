@@ -13,6 +13,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from tests.unit.test_model_state import user_of
 from trainlib_deployer.capture.agreement import captured_and_checked
+from trainlib_deployer.errors import Unsupported
 
 Forward = Callable[[nn.Module, torch.Tensor], torch.Tensor]
 
@@ -81,3 +82,56 @@ def test_it_is_captured_and_agrees(name: str) -> None:
     generator = torch.Generator().manual_seed(4)
     x, y = torch.randn(4, 6, generator=generator), torch.randn(4, 6, generator=generator)
     captured_and_checked(user_of(Net(FORWARDS[name]), x, y, loss=nn.MSELoss()))
+
+
+TABLE, KEPT, COUNT = torch.ones(6), [torch.zeros(6)], 0
+
+
+def outside(net: nn.Module, x: torch.Tensor) -> torch.Tensor:
+    """Writes to what a file holds, and to what is calculated from it."""
+    before = KEPT[0]
+    KEPT[0] = x.detach().mean(0)
+    TABLE.mul_(0.5)
+    mine = TABLE * 1
+    mine[1] = 2
+    return x * mine + before
+
+
+def counted(net: nn.Module, x: torch.Tensor) -> torch.Tensor:
+    global COUNT
+    COUNT += 1
+    return x * 2 if COUNT > 50 else x
+
+
+def test_tensors_of_a_file_are_state() -> None:
+    user = user_of(Net(outside), torch.randn(4, 6), torch.randn(4, 6), loss=nn.MSELoss())
+    captured, _ = captured_and_checked(user)
+    assert {o.name for o in captured.outputs if o.kind == "buffer"} == {"globals.TABLE", "globals.KEPT.0"}
+    assert torch.equal(TABLE, torch.ones(6)) and torch.equal(KEPT[0], torch.zeros(6))
+
+
+def test_numbers_of_a_file_are_watched() -> None:
+    with pytest.raises(Unsupported, match=r"globals\.COUNT"):
+        captured_and_checked(user_of(Net(counted), torch.randn(4, 6), torch.randn(4, 6), loss=nn.MSELoss()))
+    assert COUNT == 0
+
+
+class Escaping(nn.Module):
+    """Keeps what torch.vmap has in its hands."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = nn.Linear(6, 6)
+        self.last: torch.Tensor | None = None
+        self.shape = torch.empty(3, device="meta")
+
+    def one(self, x: torch.Tensor) -> torch.Tensor:
+        self.last = x
+        return self.fc(x)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.vmap(self.one)(x)
+
+
+def test_what_vmap_leaves_behind_is_in_nobodys_way() -> None:
+    captured_and_checked(user_of(Escaping(), torch.randn(4, 6), torch.randn(4, 6), loss=nn.MSELoss()))

@@ -28,6 +28,7 @@ MOMENTUM = "give the layer a momentum, such as momentum=0.1, or make a layer for
 PADDED = "run the layer on the padded sequence, and take y[torch.arange(len(y)), lengths - 1], or mask what lies beyond"
 REPLACED = "change it in place, self.weight.data.copy_(...): an optimizer goes on with the parameter that it was given"
 STATE = "forward may depend on its inputs, parameters and buffers only: keep counters and state in register_buffer"
+OUTSIDE = "make it the model's: self.register_buffer('state', ...), and write to self.state"
 COUNTED = "keep it as a tensor, self.register_buffer('n', torch.zeros(())), and choose by torch.where(self.n > 5, a, b)"
 OURS = "leave out layers until it agrees, and report the one that does not: the mistake is not in your file"
 NARROW = "convert first: .float() or .int()"

@@ -30,7 +30,7 @@ from trainlib_deployer.capture.known import Known
 from trainlib_deployer.capture.masks import tidy_masks
 from trainlib_deployer.capture.namer import TAG, Namer, Origin, WithLoss
 from trainlib_deployer.capture.slots import Beginning, Captured, Out, Slot, rebuilt, slots_of
-from trainlib_deployer.capture.tidy import name_untagged, take_writes, tidy
+from trainlib_deployer.capture.tidy import check_written, name_untagged, take_writes, tidy
 from trainlib_deployer.capture.trace import functional, trace
 from trainlib_deployer.capture.user_line import user_line_of_error
 from trainlib_deployer.capture.without_complex import without_complex
@@ -71,6 +71,7 @@ def captured(user: UserModel, beginning: Beginning, counts: dict[_BatchNorm, int
             warnings.simplefilter("ignore")
             graph = trace(step, [s.value for s in slots])
             outputs = step.outputs
+            check_written(graph)
             graph = functional(graph, [s.value for s in slots])
             graph = without_complex(graph, [s.value for s in slots])
     except DeployError:

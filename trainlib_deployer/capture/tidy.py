@@ -19,6 +19,29 @@ from trainlib_deployer.program.ir import Source
 aten = torch.ops.aten
 
 
+def check_written(graph: fx.GraphModule) -> None:
+    """What forward writes to lies in the model: a tensor that it finds elsewhere is a constant of the graph."""
+    for node in graph.graph.nodes:
+        for target in written_by(node):
+            while target.op == "call_function" and target.args and isinstance(target.args[0], fx.Node):
+                if not target.target._schema.arguments[0].alias_info:
+                    break
+                target = target.args[0]
+            if target.op == "get_attr":
+                raise Unsupported(
+                    "forward writes to a tensor that is not the model's: it lies in a variable outside",
+                    source=source_of(node),
+                    remedy=remedies.OUTSIDE,
+                )
+
+
+def written_by(node: fx.Node) -> list[fx.Node]:
+    if not isinstance(node.target, torch._ops.OpOverload):
+        return []
+    given = zip(node.target._schema.arguments, node.args, strict=False)
+    return [v for a, v in given if a.alias_info is not None and a.alias_info.is_write and isinstance(v, fx.Node)]
+
+
 SAMPLE = ("input", "target")
 LASTING = ("parameter", "buffer")
 

@@ -59,6 +59,13 @@ def chosen(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any],
 VIEWS = (aten.view.default, aten._unsafe_view.default)
 
 
+class Lifting(fx.Interpreter):  # type: ignore[misc]
+    """What is calculated from constants may be written to, as from anything else."""
+
+    def get_attr(self, target: Any, args: Any, kwargs: Any) -> Any:
+        return aten.lift_fresh_copy.default(super().get_attr(target, args, kwargs))
+
+
 def functional(graph: fx.GraphModule, values: list[torch.Tensor]) -> fx.GraphModule:
     """The same graph without mutation inside and without rare operations; writes to placeholders remain as copy_ at
     the end."""
@@ -70,7 +77,7 @@ def functional(graph: fx.GraphModule, values: list[torch.Tensor]) -> fx.GraphMod
     graph.recompile()
 
     def again(*args: torch.Tensor) -> Any:
-        return fx.Interpreter(graph).run(*args)
+        return Lifting(graph).run(*args)
 
     return trace(torch.func.functionalize(again, remove="mutations"), values, DECOMPOSED)
 

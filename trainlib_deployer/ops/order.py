@@ -9,13 +9,15 @@ from typing import Any
 import torch
 
 from trainlib_deployer.ops.build import Builder
-from trainlib_deployer.ops.index import around, scattered
+from trainlib_deployer.ops.index import around, scattered, take
 from trainlib_deployer.ops.pointwise import result_dtype
 from trainlib_deployer.ops.registry import covers
 from trainlib_deployer.program.cuts import Cuttable, Range, grids, span
+from trainlib_deployer.program.expr import apply
 from trainlib_deployer.program.ir import DType, Part, View
 
 aten = torch.ops.aten
+HALF = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -136,6 +138,11 @@ def cummin(b: Builder, x: View, dim: int) -> tuple[View, View]:
 
 
 def extreme(b: Builder, x: View, dim: int, smallest: bool) -> tuple[View, View]:
+    if b.dtype(x) is DType.I32:  # floats would take close ones for equal: where is the one that is the largest?
+        whole = b.reshape(x, around(x.shape, dim % len(x.shape)) if x.shape else (1, 1, 1))
+        best = b.reduce("min" if smallest else "max", (1,), whole, keepdim=True, suffix="value")
+        found = b.map(lambda v, most: apply("eq", [v, most]), whole, best, suffix="found")
+        return b.reshape(best, (whole.shape[0], whole.shape[2])), extreme(b, found, 1, smallest=False)[1]
     seen = lines(b, x, dim)
     outer, extent, inner = seen.shape
     values = b.tensor((outer, inner), suffix="value")
@@ -172,13 +179,32 @@ def argmin(b: Builder, x: View, dim: int | None = None, _keepdim: bool = False) 
 
 def ordered(b: Builder, x: View, dim: int, descending: bool) -> tuple[View, ...]:
     shape = tuple(b.meta[0].shape)
-    seen = lines(b, x, dim)
-    outer, extent, inner = seen.shape
     count = shape[dim] if shape else 1
+    if b.dtype(x) is DType.I32:
+        whole = b.reshape(x, around(x.shape, dim % len(x.shape)) if x.shape else (1, 1, 1))
+        return tuple(b.reshape(v, shape) for v in order_of_integers(b, whole, count, descending))
+    values, places = order(b, lines(b, x, dim), count, descending)
+    return b.reshape(returned(b, x, values), shape), b.reshape(places, shape)
+
+
+def order(b: Builder, seen: View, count: int, descending: bool) -> tuple[View, View]:
+    """Of equal elements, the first one comes first."""
+    outer, extent, inner = seen.shape
     values = b.tensor((outer, count, inner), suffix="value")
     places = b.tensor((outer, count, inner), DType.I32, "place")
     b.op(Order(outer, extent, inner, count, descending), [seen], [values, places])
-    return b.reshape(returned(b, x, values), shape), b.reshape(places, shape)
+    return values, places
+
+
+def order_of_integers(b: Builder, x: View, count: int, descending: bool) -> tuple[View, View]:
+    """By their lower halves, then by their upper ones: each is exact as a float."""
+    x = b.contiguous(x)
+    low = b.map(lambda v: apply("remainder", [v, HALF]), x, dtype=DType.F32, suffix="low")
+    high = b.map(lambda v: apply("idiv", [v - apply("remainder", [v, HALF]), HALF]), x, dtype=DType.F32, suffix="high")
+    by_low = order(b, low, x.shape[1], descending)[1]
+    by_high = order(b, take(b, high, by_low), count, descending)[1]
+    places = take(b, by_low, by_high)
+    return take(b, x, places), places
 
 
 @covers(aten.topk.default)
