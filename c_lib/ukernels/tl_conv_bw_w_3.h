@@ -1,13 +1,14 @@
-/* Weight gradient of kernels with three neighbouring taps a row, over rows of a multiple of four outputs; internal to
- * c_lib/kernels. Tiles of 4 output channels x the taps of a kernel row, channels fastest; each core takes a contiguous
- * range. Four neighbouring outputs share most of their inputs, so a core packs, for 64 terms at a time, what each four of
- * them meet, and a term loads one or two inputs and four gradients for 12 multiply-adds. Scratch: a panel a core. */
+/* Weight gradient of kernels with three neighbouring taps a row, over rows of a multiple of four or two outputs (`by`, a
+ * literal); internal to c_lib/kernels. Tiles of 4 output channels x the taps of a kernel row, channels fastest; each core
+ * takes a contiguous range. Neighbouring outputs share most of their inputs, so a core packs, for 64 terms at a time, what
+ * each four or two of them meet, and a term loads one or two inputs and four gradients for 12 multiply-adds. Scratch: a
+ * panel a core. */
 #ifndef TL_CONV_BW_W_3_H
 #define TL_CONV_BW_W_3_H
 #include "tl_conv_bw_w.h" /* first: it sets how the whole file is compiled */
 #include "tl_terms.h"
 
-#define TL_FOUR_OF(step) (3 * (step) + 3) /* inputs that four neighbours meet */
+#define TL_MET(by, step) (((by) - 1) * (step) + 3) /* inputs that so many neighbours meet */
 
 /* A block of outputs, and one kernel row of one input channel. */
 typedef struct {
@@ -19,11 +20,11 @@ typedef struct {
     int begin;      /* the first block, which overwrites w */
 } tl_kernel_row;
 
-/* What count outputs of a row meet, four by four: columns column, column + 1, .. of an image row. */
-TL_BW_W void tl_fours_pack(const float *row, int extent, int column, int count, float *dst, int step)
+/* What count outputs of a row meet, four by four or two by two: columns column, column + 1, .. of an image row. */
+TL_BW_W void tl_three_pack(const float *row, int extent, int column, int count, float *dst, int by, int step)
 {
-    const int span = TL_FOUR_OF(step);
-    for (row += column; count > 0; count -= 4, column += 4 * step, row += 4 * step, dst += span) {
+    const int span = TL_MET(by, step);
+    for (row += column; count > 0; count -= by, column += by * step, row += by * step, dst += span) {
         TL_ONE_POINTER(dst)
         if (column >= -1 && column + span <= extent + 1) {
             const float first = column < 0 ? 0.0f : row[0], last = column + span > extent ? 0.0f : row[span - 1];
@@ -40,12 +41,13 @@ TL_BW_W void tl_fours_pack(const float *row, int extent, int column, int count, 
 }
 
 /* What the outputs of a block meet, whose kernel row is `top` below them; at: its first output, and then the next one's. */
-TL_BW_W void tl_block_pack(const tl_conv2d *a, const float *x, int top, tl_output *at, int kc, float *dst, int step)
+TL_BW_W void tl_block_pack(const tl_conv2d *a, const float *x, int top, tl_output *at, int kc, float *dst, int by,
+                           int step)
 {
-    for (int run; kc > 0; kc -= run, dst += run / 4 * TL_FOUR_OF(step)) {
+    for (int run; kc > 0; kc -= run, dst += run / by * TL_MET(by, step)) {
         const int row = at->oy * a->stride_h + top, inside = (unsigned)row < (unsigned)a->h;
         run = tl_min(a->wo - at->ox, kc);
-        tl_fours_pack(x + at->n * a->xp.n + row * a->xp.h, inside ? a->wd : 0, at->ox * step - a->pad_w, run, dst,
+        tl_three_pack(x + at->n * a->xp.n + row * a->xp.h, inside ? a->wd : 0, at->ox * step - a->pad_w, run, dst, by,
                       step);
         tl_output_skip(a, run, at);
     }
@@ -55,7 +57,7 @@ TL_BW_W void tl_block_pack(const tl_conv2d *a, const float *x, int top, tl_outpu
 #define TL_TAP(i, tap, at) c##i##tap = __builtin_fmaf(w##i, x##at, c##i##tap); TL_HERE(c##i##tap)
 
 /* Term t, whose inputs are in the registers p, q and r; `one` loads into p, `two` into q. */
-#define TL_TERM_OF_FOUR(t, p, q, r, one, two, more)                                                                   \
+#define TL_TERM_OF_THREE(t, p, q, r, one, two, more)                                                                   \
     TL_TAP(0, 0, p) TL_TAP(1, 0, p) TL_GET(w2, y2[t])                                                                  \
     TL_TAP(0, 1, q) TL_TAP(2, 0, p) TL_GET(w3, y3[t])                                                                  \
     TL_TAP(1, 1, q) TL_TAP(3, 0, p) one                                                                                \
@@ -63,50 +65,59 @@ TL_BW_W void tl_block_pack(const tl_conv2d *a, const float *x, int top, tl_outpu
     TL_TAP(0, 2, r) TL_IF(more, TL_GET(w0, y0[t + 1]))                                                                 \
     TL_TAP(1, 2, r) TL_IF(more, TL_GET(w1, y1[t + 1]))                                                                 \
     TL_TAP(2, 2, r) TL_TAP(3, 2, r)
-#define TL_FOURS_1                                                                                                     \
-    TL_TERM_OF_FOUR(0, 0, 1, 2, TL_GET(x0, x[3]), , 1)                                                                \
-    TL_TERM_OF_FOUR(1, 1, 2, 0, TL_GET(x1, x[4]), , 1)                                                                \
-    TL_TERM_OF_FOUR(2, 2, 0, 1, TL_GET(x2, x[5]), , 1)                                                                \
-    TL_TERM_OF_FOUR(3, 0, 1, 2, , , 0)
-#define TL_FOURS_2                                                                                                     \
-    TL_TERM_OF_FOUR(0, 0, 1, 2, TL_GET(x0, x[4]), TL_GET(x1, x[3]), 1)                                                \
-    TL_TERM_OF_FOUR(1, 2, 1, 0, TL_GET(x2, x[6]), TL_GET(x1, x[5]), 1)                                                \
-    TL_TERM_OF_FOUR(2, 0, 1, 2, TL_GET(x0, x[8]), TL_GET(x1, x[7]), 1)                                                \
-    TL_TERM_OF_FOUR(3, 2, 1, 0, , , 0)
+#define TL_FOUR_TERMS                                                                                                  \
+    TL_TERM_OF_THREE(0, 0, 1, 2, TL_GET(x0, x[3]), , 1)                                                                \
+    TL_TERM_OF_THREE(1, 1, 2, 0, TL_GET(x1, x[4]), , 1)                                                                \
+    TL_TERM_OF_THREE(2, 2, 0, 1, TL_GET(x2, x[5]), , 1)                                                                \
+    TL_TERM_OF_THREE(3, 0, 1, 2, , , 0)
+#define TL_FOUR_TERMS_S2                                                                                               \
+    TL_TERM_OF_THREE(0, 0, 1, 2, TL_GET(x0, x[4]), TL_GET(x1, x[3]), 1)                                                \
+    TL_TERM_OF_THREE(1, 2, 1, 0, TL_GET(x2, x[6]), TL_GET(x1, x[5]), 1)                                                \
+    TL_TERM_OF_THREE(2, 0, 1, 2, TL_GET(x0, x[8]), TL_GET(x1, x[7]), 1)                                                \
+    TL_TERM_OF_THREE(3, 2, 1, 0, , , 0)
+#define TL_TWO_TERMS                                                                                                   \
+    TL_TERM_OF_THREE(0, 0, 1, 2, TL_GET(x0, x[3]), , 1)                                                                \
+    TL_TERM_OF_THREE(1, 1, 2, 0, , , 0)
+#define TL_TWO_TERMS_S2                                                                                                \
+    TL_TERM_OF_THREE(0, 0, 1, 2, TL_GET(x0, x[4]), TL_GET(x1, x[3]), 1)                                                \
+    TL_TERM_OF_THREE(1, 2, 1, 0, , , 0)
 /* clang-format on */
 
-#define TL_FOURS_LOAD x0 = x[0], x1 = x[1], x2 = x[2], w0 = y0[0], w1 = y1[0];
-#define TL_FOURS_ROWS(what) what(0) what(1) what(2) what(3)
-#define TL_FOURS_SUMS(i) float c##i##0 = 0.0f, c##i##1 = 0.0f, c##i##2 = 0.0f;
-#define TL_FOURS_SET(i)                                                                                                \
+#define TL_THREE_ROWS(what) what(0) what(1) what(2) what(3)
+#define TL_THREE_SUMS(i) float c##i##0 = 0.0f, c##i##1 = 0.0f, c##i##2 = 0.0f;
+#define TL_THREE_SET(i)                                                                                                \
     if (i < rows)                                                                                                      \
         to[0] = 0.0f + c##i##0, to[1] = 0.0f + c##i##1, to[2] = 0.0f + c##i##2, to += a->w_co;
-#define TL_FOURS_ADD(i)                                                                                                \
+#define TL_THREE_ADD(i)                                                                                                \
     if (i < rows)                                                                                                      \
         to[0] += c##i##0, to[1] += c##i##1, to[2] += c##i##2, to += a->w_co;
 
 /* Channels row .. row + 3; missing ones repeat the last. step, a literal: from one output's inputs to the next one's. */
-TL_BW_W void tl_fours_tile(const tl_kernel_row *v, int row, int step)
+TL_BW_W void tl_three_tile(const tl_kernel_row *v, int row, int by, int step)
 {
     const tl_conv2d *a = v->a;
     const int rows = tl_min(4, a->co - row);
     const float *x = v->x, *y0 = v->y + row * a->yp.c, *y1 = rows > 1 ? y0 + a->yp.c : y0;
     const float *y2 = rows > 2 ? y1 + a->yp.c : y1, *y3 = rows > 3 ? y2 + a->yp.c : y2;
-    TL_FOURS_ROWS(TL_FOURS_SUMS)
+    TL_THREE_ROWS(TL_THREE_SUMS)
     for (int left = v->kc, run = v->run;;) {
         left -= run;
-        for (; run > 0; run -= 4) {
+        for (; run > 0; run -= by) {
             float x0 = x[0], w0 = y0[0], w1 = y1[0], x1 = x[1], x2 = x[2], w2, w3;
-            if (step == 1) {
-                TL_FOURS_1
+            if (by == 4 && step == 1) {
+                TL_FOUR_TERMS
+            } else if (by == 4) {
+                TL_FOUR_TERMS_S2
+            } else if (step == 1) {
+                TL_TWO_TERMS
             } else {
-                TL_FOURS_2
+                TL_TWO_TERMS_S2
             }
-            TL_POINT(x, x + TL_FOUR_OF(step))
-            TL_POINT(y0, y0 + 4)
-            TL_POINT(y1, y1 + 4)
-            TL_POINT(y2, y2 + 4)
-            TL_POINT(y3, y3 + 4)
+            TL_POINT(x, x + TL_MET(by, step))
+            TL_POINT(y0, y0 + by)
+            TL_POINT(y1, y1 + by)
+            TL_POINT(y2, y2 + by)
+            TL_POINT(y3, y3 + by)
         }
         if (left == 0)
             break;
@@ -116,23 +127,23 @@ TL_BW_W void tl_fours_tile(const tl_kernel_row *v, int row, int step)
     }
     float *to = v->w + row * a->w_co;
     if (v->begin) {
-        TL_FOURS_ROWS(TL_FOURS_SET)
+        TL_THREE_ROWS(TL_THREE_SET)
     } else {
-        TL_FOURS_ROWS(TL_FOURS_ADD)
+        TL_THREE_ROWS(TL_THREE_ADD)
     }
 }
 
 /* Channels row .. end - 1 of a block. */
-typedef void (*tl_fours_tiles)(const tl_kernel_row *v, int row, int end);
-typedef void (*tl_fours_block)(const tl_conv2d *a, const float *x, int top, tl_output *at, int kc, float *dst);
+typedef void (*tl_three_tiles)(const tl_kernel_row *v, int row, int end);
+typedef void (*tl_three_block)(const tl_conv2d *a, const float *x, int top, tl_output *at, int kc, float *dst);
 
 /* This core's share. */
-TL_BW_W void tl_conv_bw_w_3(const tl_conv2d *a, int step, tl_fours_block pack, tl_fours_tiles multiply)
+TL_BW_W void tl_conv_bw_w_3(const tl_conv2d *a, int by, int step, tl_three_block pack, tl_three_tiles multiply)
 {
     const int tiles = (a->co + 3) / 4, lines = a->ci * a->kh, size = a->ho * a->wo, terms = a->n * size;
     float *packed = (float *)a->scratch + tl_core_id() * TL_PANEL;
     int lo, hi;
-    TL_PROMISE(a->kw == 3 && a->dil_w == 1 && a->stride_w == step && a->wo % 4 == 0);
+    TL_PROMISE(a->kw == 3 && a->dil_w == 1 && a->stride_w == step && a->wo % by == 0);
     TL_PROMISE(a->ho == 1 || a->yp.h == a->wo);
     (void)step;
     tl_split_among(tl_team(a->team), a->groups * lines * tiles, 1, &lo, &hi);

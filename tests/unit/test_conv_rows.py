@@ -120,6 +120,8 @@ CASES = [
     Case(n=2, ci=3, co=6, size=(11, 12), kernel=(2, 3), pad=(1, -1), stride=(2, 2)),
     Case(ci=2, co=9, size=(10, 4), pad=(3, 3), dil=(2, 1), sparse_w=2),
     Case(n=2, ci=5, co=4, size=(1, 50), kernel=(1, 3), pad=(0, 1), stride=(1, 2), more=(0, -1)),
+    Case(n=2, ci=3, co=7, size=(6, 6), pad=(1, 1)),  # two outputs at a time, blocks in two and three images
+    Case(n=4, groups=2, ci=2, co=3, size=(5, 12), pad=(1, 1), stride=(1, 2), sparse_w=1),
     Case(n=2, groups=2, ci=3, co=5, size=(8, 8), pad=(1, 1), stride=(2, 2), wide=1),
     Case(ci=2, co=70, size=(7, 9), pad=(0, 2), stride=(2, 2), more=(1, 0), sparse_w=1),  # every block of all classes
     Case(n=2, ci=5, co=19, size=(5, 17), pad=(-1, 3), stride=(2, 2), more=(0, -1)),

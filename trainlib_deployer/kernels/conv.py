@@ -98,10 +98,10 @@ def three_by_three(kind: Conv, _cores: int) -> bool:
     return any_groups(kind, 0) and near and (kind.direction == "fw" or s.stride[0] == 1)
 
 
-def three_in_a_row(kind: Conv, _cores: int, stride: int) -> bool:
-    """Neighbouring taps, and fours of neighbouring outputs."""
+def three_in_a_row(kind: Conv, _cores: int, by: int, stride: int) -> bool:
+    """Neighbouring taps, and fours or twos of neighbouring outputs."""
     s = kind.shape
-    return any_groups(kind, 0) and (s.kw, s.stride[1], s.dilation[1]) == (3, stride, 1) and s.wo % 4 == 0
+    return any_groups(kind, 0) and (s.kw, s.stride[1], s.dilation[1]) == (3, stride, 1) and s.wo % by == 0
 
 
 def squares(s: ConvShape) -> tuple[int, int, int]:
@@ -203,7 +203,8 @@ def kernel_row_cycles(kind: Conv, cores: int, costs: Costs) -> float:
     """Three taps take a panel of their own."""
     s = kind.shape
     team = working(kind.team, cores)
-    return panel_cycles(s.groups, s.co, 4 * s.ci * s.kh, s.n * s.ho * s.wo, team, costs.kernel_rows)
+    work = panel_cycles(s.groups, s.co, 4 * s.ci * s.kh, s.n * s.ho * s.wo, team, costs.kernel_rows)
+    return work * (costs.conv.by_two if s.wo % 4 else 1.0)
 
 
 def row(folder: str, name: str, **more: Any) -> Row:
@@ -234,8 +235,10 @@ CONV = (
     input_gradient("bw_x_pointwise", takes=whole_tiles, fits=weights_side_by_side, scratch=gathered),
     input_gradient("bw_x_3x3_s2", takes=every_other, scratch=copied_gradient, cycles=square_cycles, split="squares"),
     input_gradient("bw_x"),
-    kernel_rows("bw_w_3", takes=partial(three_in_a_row, stride=1)),
-    kernel_rows("bw_w_3_s2", takes=partial(three_in_a_row, stride=2)),
+    kernel_rows("bw_w_3", takes=partial(three_in_a_row, by=4, stride=1)),
+    kernel_rows("bw_w_3_s2", takes=partial(three_in_a_row, by=4, stride=2)),
+    kernel_rows("bw_w_3_twos", takes=partial(three_in_a_row, by=2, stride=1)),
+    kernel_rows("bw_w_3_s2_twos", takes=partial(three_in_a_row, by=2, stride=2)),
     weight_gradient("bw_w", fits=dense_blocks),
     weight_gradient("bw_w_apart"),
 )

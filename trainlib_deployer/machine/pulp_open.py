@@ -110,6 +110,7 @@ COSTS = Costs(
         depthwise_mac=9,
         scattered=1.5,
         parted=1.3,
+        by_two=1.13,
         square=430,
         square_term=80.5,
         square_copy=5,
