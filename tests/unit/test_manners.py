@@ -68,6 +68,7 @@ def test_explain_everything(calls: Calls) -> None:
 def test_help_has_examples(calls: Calls) -> None:
     words = call("--help").stdout
     assert "  trainlib-deploy --model net.py" in words and "example_input, example_target" in words
+    assert "x>=1" not in words and "..." not in words.split("Commands:")[1], "commands are described in a line, counts in a word"
     for name in cli.commands:
         assert name == "targets" or f"  trainlib-deploy {name} " in call(name, "--help").stdout, name
 
@@ -128,7 +129,7 @@ WRONG_TABLES = {
     "coers = 3": "did you mean cores?",
     "samples = 0": "pyproject.toml: samples = 0",
     "cores = [3]": "is not what --cores takes",
-    "steps = 'many'": "'many' is not a valid integer",
+    "steps = 'many'": "'many' is not a whole number",
     "weights-allow-missing = 'fc'": "is not what --weights-allow-missing takes",
     "[tool.trainlib-deploy.verifi]": "is no command",
     "cores = = 3": "cannot be read",

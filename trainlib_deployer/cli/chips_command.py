@@ -27,6 +27,7 @@ FILE = click.Path(path_type=Path, allow_dash=True)
 
 @click.command(
     "chips",
+    short_help="Which chips a training step fits.",
     epilog=examples("trainlib-deploy chips --model net.py", "trainlib-deploy chips --model net.py --csv chips.csv"),
 )
 @click.option("--model", metavar="FILE[:NAME]", required=True, help="The Python file, as for a deployment.")

@@ -15,7 +15,11 @@ from trainlib_deployer.errors import UsageError
 FILE = click.Path(path_type=Path)
 
 
-@click.command("convert", epilog=examples("trainlib-deploy convert TrainLib_Deployer.py --out net.py"))
+@click.command(
+    "convert",
+    short_help="A net.py from PULP-TrainLib's layer lists.",
+    epilog=examples("trainlib-deploy convert TrainLib_Deployer.py --out net.py"),
+)
 @click.argument("settings", metavar="TrainLib_Deployer.py", type=FILE)
 @click.option("--out", metavar="FILE", type=FILE, default=Path("net.py"), help="What to write; - is stdout.  [net.py]")
 @spoken

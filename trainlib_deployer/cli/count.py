@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import click
+from click.types import IntParamType
 
 from trainlib_deployer.arguments import MOST
 
 
-class Count(click.IntRange):
+class Count(IntParamType):
     """In words that say what to give instead."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
@@ -19,4 +20,4 @@ class Count(click.IntRange):
         return int(text)
 
 
-COUNT = Count(min=1)
+COUNT = Count()

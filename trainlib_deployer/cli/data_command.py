@@ -12,7 +12,11 @@ from trainlib_deployer.cli.output_files import check_output_file
 from trainlib_deployer.cli.spoken import Progress, examples, note, spoken
 
 
-@click.command("data", epilog=examples("trainlib-deploy data net.py --out train.bin"))
+@click.command(
+    "data",
+    short_help="A file of examples to learn from.",
+    epilog=examples("trainlib-deploy data net.py --out train.bin"),
+)
 @click.argument("spec", metavar="FILE[:NAME]")
 @click.option(
     "--out", metavar="BIN", type=click.Path(path_type=Path), required=True, help="Where the examples are written to."

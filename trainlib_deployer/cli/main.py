@@ -152,7 +152,7 @@ Options may also stand in [tool.trainlib-deploy] of pyproject.toml."""
     type=COUNT,
     help="Bake the first N of data; steps cycle.  [as many as steps]",
 )
-@click.option("--updates", metavar="N", type=click.IntRange(min=1), help="That a schedule covers.  [as many as steps]")
+@click.option("--updates", metavar="N", type=COUNT, help="Updates that a schedule covers.  [as many as steps]")
 @click.option(
     "--dtype", type=click.Choice((*DTYPES, *OTHER_DTYPES)), default="fp32", help="Mixed: activations in halves.  [fp32]"
 )
@@ -160,7 +160,7 @@ Options may also stand in [tool.trainlib-deploy] of pyproject.toml."""
 @click.option("--arithmetic", type=click.Choice(ARITHMETICS), default="fastest", help="Direct: no Winograd.  [fastest]")
 @click.option("--inference", is_flag=True, help="The forward pass alone, as after model.eval().")
 @click.option("--evaluate", is_flag=True, help="Loss and metrics as after model.eval(), too.")
-@click.option("--batch", metavar="N", type=COUNT, help="Of what runs so.  [the example's]")
+@click.option("--batch", metavar="N", type=COUNT, help="Batch of --inference or --evaluate.  [the example's]")
 @click.option("--run", "run_on", type=click.Choice(tuple(BACKENDS)), help="Then build, run and verify there.")
 @click.option(
     "--json", "json_file", metavar="FILE", type=click.Path(path_type=Path), help="Write the verdict (or the plan)."

@@ -15,6 +15,7 @@ FOLDER = click.Path(path_type=Path)
 
 @click.command(
     "report",
+    short_help="Write report.html anew, or a comparison.",
     epilog=examples(
         "trainlib-deploy report generated/net --open", "trainlib-deploy report generated/net --compare generated/other"
     ),

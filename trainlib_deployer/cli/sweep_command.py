@@ -28,6 +28,7 @@ FILE = click.Path(path_type=Path, allow_dash=True)
 
 @click.command(
     "sweep",
+    short_help="What training all of it, or parts, takes.",
     epilog=examples(
         "trainlib-deploy sweep --model net.py --l2 512k", "trainlib-deploy sweep --model net.py --all --csv points.csv"
     ),

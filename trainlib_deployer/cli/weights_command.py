@@ -17,6 +17,7 @@ ENDINGS = (".pt", ".pth", ".safetensors", ".npz")
 
 @click.command(
     "weights",
+    short_help="What was learned, as a state dict; or new weights.",
     epilog=examples(
         "trainlib-deploy weights generated/net saved.bin --out trained.pt",
         "trainlib-deploy weights generated/net --in trained.pt",
