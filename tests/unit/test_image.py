@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections import Counter
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import torch
 from torch import nn
 
 import trainlib_deployer
+from benchmarks.measure_code import project_of_all
 from trainlib_deployer.errors import DoesNotFit
 from trainlib_deployer.folder import read_plan
 from trainlib_deployer.image.image import FIRMWARE, RUN, Image, Share
@@ -116,3 +118,14 @@ def test_a_machine_that_is_only_sizes_has_no_build() -> None:
     assert all(TARGETS[name].build is not None for name in ("pulp-open", "siracusa", "gap9"))
     assert resolve(cores=3, l1="31k", l2="1M").build is None
     assert resolve("gap9", cores=3, l2="1M").build is not None
+
+
+def test_a_project_of_all_kernels_can_be_measured(tmp_path: Path) -> None:
+    project_of_all(tmp_path, TARGETS["cortex-m4f"])
+    made = subprocess.run(
+        ["make", "-n", "-C", str(tmp_path), "build/qemu-gcc/kernels/check.o"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "kernels/check.c" in made.stdout
