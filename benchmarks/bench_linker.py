@@ -1,62 +1,149 @@
-"""Plan against linker: every example, under PULP-SDK (its configs/*.sh sourced).
+"""Plan against linker: every example for every target whose code is measured, as far as its tools are there.
 
-    python -m benchmarks.bench_linker [EXAMPLE ...]
+    python -m benchmarks.bench_linker [--targets pulp-open,cortex-m4f] [--keep FOLDER] [EXAMPLE ...]
 
-Each is deployed with as much L2 as it likes, for the bytes are the question; the build is the verification run's. What
-the plan says of L1 and L2 stands beside where the linker ends them; a row below the linker, or 3 % above it, fails.
+With PULP-SDK's configs/*.sh sourced its chips are among them, with arm-none-eabi-gcc the microcontrollers. Each is
+deployed with as much of the outer memory as it likes, for the bytes are the question; the build is the verification
+run's. A row below the linker, or 3 % above it, fails. What was built is kept in FOLDER and not built again.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
+import os
+import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.objects import Elf
+from trainlib_deployer.errors import DoesNotFit
+from trainlib_deployer.machine.targets import TARGETS
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 L1, L2 = 0x1000_0000, 0x1C00_0000
+ROOM = "16M"
 MOST = 1.03
+ELF = "build/qemu-gcc/train.elf"
 
 
-def linked(program: Path) -> tuple[int, int]:
+@dataclass(frozen=True)
+class Row:
+    """A memory of one build."""
+
+    memory: str
+    planned: int
+    linked: int
+
+    @property
+    def ratio(self) -> float:
+        return self.planned / self.linked
+
+    @property
+    def holds(self) -> bool:
+        return 1 <= self.ratio <= MOST
+
+    def __str__(self) -> str:
+        return f"{self.memory} | {self.planned:,} | {self.linked:,} | {100 * (self.ratio - 1):+.2f} %"
+
+
+def deploy(example: Path, target: str, folder: Path, *more: str) -> None:
+    options = ["--model", str(example), "--target", target, "--l2", ROOM, "--out", str(folder), *more]
+    done = subprocess.run([sys.executable, "-m", "trainlib_deployer", *options], check=False, capture_output=True)
+    if done.returncode == DoesNotFit.exit_code:
+        raise DoesNotFit(done.stderr.decode())
+    done.check_returncode()
+
+
+def of_sdk(target: str) -> bool:
+    build = TARGETS[target].build
+    return build is not None and build.compiler == "pulp-sdk"
+
+
+def config_of(target: str) -> Path:
+    return Path(os.environ.get("PULP_SDK_HOME", "/nowhere"), "configs", f"{target}.sh")
+
+
+def buildable() -> list[str]:
+    """Targets whose code is measured and whose tools are there."""
+    arm = shutil.which("arm-none-eabi-gcc")
+    measured = [name for name, machine in TARGETS.items() if machine.build is not None]
+    return [name for name in measured if (config_of(name).is_file() if of_sdk(name) else arm)]
+
+
+def build(target: str, folder: Path) -> Path:
+    """The program, linked."""
+    if not of_sdk(target):
+        make(["make", "-s", "-C", str(folder), ELF], folder)
+        return folder / ELF
+    if not list(folder.glob("BUILD/**/train/train")):
+        words = f"source {config_of(target)}; make -s -C {folder} all L2_THERE={16 << 20} SIZES=any"
+        make(["bash", "-c", words], folder)
+    return next(folder.glob("BUILD/**/train/train"))
+
+
+def make(command: list[str], folder: Path) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"{folder} does not build:\n{done.stderr[-2000:]}")
+
+
+def linked(target: str, program: Path) -> dict[str, int]:
     at = {s.name: s.value for s in Elf.of(program).symbols}
-    return at["__l1_end"] - L1, at["_l1_preload_start_inL2"] + at["_l1_preload_size"] - L2
+    if not of_sdk(target):
+        return {"flash": at["tl_linked_flash"], "RAM": at["tl_linked_ram"]}
+    return {"L1": at["__l1_end"] - L1, "L2": at["_l1_preload_start_inL2"] + at["_l1_preload_size"] - L2}
 
 
-def deploy(example: Path, target: str, folder: Path) -> None:
-    options = ["--model", str(example), "--target", target, "--l2", "16M", "--out", str(folder)]
-    subprocess.run([sys.executable, "-m", "trainlib_deployer", *options], check=True, capture_output=True)
-
-
-def row(example: Path, folder: Path) -> tuple[int, ...]:
-    """Planned and linked bytes of L1, then of L2."""
-    deploy(example, "pulp-open", folder)
-    build = ["make", "-s", "-C", str(folder), "all", "L2_THERE=16777216", "SIZES=any"]
-    subprocess.run(build, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+def planned(folder: Path) -> dict[str, int]:
     plan = json.loads((folder / "plan.json").read_text())
-    inner = next(iter(plan["levels"].values()))
-    l1, l2 = linked(next(folder.glob("BUILD/**/train/train")))
-    return inner["used"] + inner["reserved"], l1, plan["image"]["run"], l2
+    inner, image = next(iter(plan["levels"].values())), plan["image"]
+    flash = {"flash": image["flash"]["run"]} if image["flash"] else {}
+    return {"L1": inner["used"] + inner["reserved"], "L2": image["run"], "RAM": image["run"], **flash}
 
 
-def main(names: list[str]) -> int:
-    examples = [p for p in sorted(EXAMPLES.glob("*.py")) if not names or p.stem in names]
+def rows(example: Path, target: str, folder: Path) -> list[Row]:
+    if not (folder / "plan.json").is_file():
+        deploy(example, target, folder)
+    found = linked(target, build(target, folder))
+    with tempfile.TemporaryDirectory() as work:
+        deploy(example, target, Path(work) / "p")  # the folder's plan may be older than the sizes of code
+        wanted = planned(Path(work) / "p")
+    return [Row(memory, wanted[memory], size) for memory, size in found.items()]
+
+
+def lines(examples: list[Path], targets: list[str], kept: Path) -> Iterator[tuple[str, bool]]:
+    for target in targets:
+        for example in examples:
+            try:
+                for row in rows(example, target, kept / target / example.stem):
+                    yield f"| {target} | {example.stem} | {row} |", row.holds
+            except DoesNotFit as refused:
+                yield (
+                    f"| {target} | {example.stem} | refused by the plan: {refused.message.splitlines()[0]} | | | |",
+                    True,
+                )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--targets", default=",".join(buildable()))
+    parser.add_argument("--keep", type=Path)
+    parser.add_argument("examples", nargs="*")
+    given = parser.parse_args()
+    examples = [p for p in sorted(EXAMPLES.glob("*.py")) if not given.examples or p.stem in given.examples]
+    print("| target | example | memory | planned | linked | |\n|---|---|---|---|---|---|", flush=True)
     wrong = 0
-    print("| example | L1 planned | linked | | L2 planned | linked | |\n|---|---|---|---|---|---|---|", flush=True)
-    for example in examples:
-        with tempfile.TemporaryDirectory() as work:
-            found = row(example, Path(work) / example.stem)
-        ratios = (found[0] / found[1], found[2] / found[3])
-        wrong += any(not 1 <= r <= MOST for r in ratios)
-        words = [
-            f"{p:,} | {n:,} | {100 * (r - 1):+.2f} %" for p, n, r in zip(found[::2], found[1::2], ratios, strict=True)
-        ]
-        print(f"| {example.stem} | {' | '.join(words)} |", flush=True)
+    with tempfile.TemporaryDirectory() as work:
+        for line, holds in lines(examples, given.targets.split(","), given.keep or Path(work)):
+            print(line if holds else f"{line} <- wrong", flush=True)
+            wrong += not holds
     return min(wrong, 1)
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

@@ -16,6 +16,7 @@ from torch import nn
 from golden.borrow import unwrapped
 from golden.metrics import Metrics
 from golden.task import Task
+from trainlib_deployer.advice.budget import Budget
 from trainlib_deployer.advice.points import Points
 from trainlib_deployer.advice.sweeping import sweep_user_model
 from trainlib_deployer.arguments import natural, one_of_type, path_of
@@ -196,10 +197,13 @@ def sweep(
     clip_grad_value: float | None = None,
     name: str | None = None,
     every: bool = False,
+    time: str | None = None,
+    energy: str | None = None,
+    memory: str | int | None = None,
     say: Say | None = None,
 ) -> Points:
     """Ways to train `model`, all of it or parts, from the least memory to the most: those that no other one beats, or
-    `every` one."""
+    `every` one; `within` are those that keep within a budget."""
     check_arguments(model, target, name, say, accumulate=accumulate)
     machine = resolve(target, cores, l1, l2)
     parts = Parts(
@@ -219,7 +223,8 @@ def sweep(
     )
     user = assemble(parts)
     say_notes(user, say or aloud)
-    return sweep_user_model(user, machine, accumulate, every, say or quiet)
+    budget = Budget.parse(time, energy, None if memory is None else str(memory))
+    return sweep_user_model(user, machine, accumulate, every, say or quiet, budget)
 
 
 def check_arguments(model: Any, target: Any, name: Any, say: Any, **counts: Any) -> None:

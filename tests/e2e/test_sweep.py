@@ -306,7 +306,9 @@ def test_files_and_table() -> None:
     assert (content["model"], content["target"]["cores"], content["target"]["l1"]) == ({"name": "net"}, 2, 8192)
     rows = list(csv.DictReader(io.StringIO(Path("s.csv").read_text())))
     assert [list(r) for r in rows] == [list(p) for p in content["points"]]
-    assert [[str(v) for v in p.values()] for p in content["points"]] == [list(r.values()) for r in rows]
+    assert [["" if v is None else str(v) for v in p.values()] for p in content["points"]] == [
+        list(r.values()) for r in rows
+    ]
     assert {p["batch"] for p in content["points"]} == {1, 2} and {p["accumulate"] for p in content["points"]} == {1, 2}
     assert f"{len(rows)} points; {sum(p['pareto'] for p in content['points'])} of them beaten by none" in result.stdout
     assert (

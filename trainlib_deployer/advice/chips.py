@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from trainlib_deployer import passes
+from trainlib_deployer.advice.budget import FREE, Budget
+from trainlib_deployer.advice.forecast import Forecast
+from trainlib_deployer.advice.points import Point, Points
+from trainlib_deployer.advice.sweeping import Variant, points_on, variants
 from trainlib_deployer.capture.agreement import captured_and_checked
 from trainlib_deployer.errors import DoesNotFit
 from trainlib_deployer.machine.machine import Machine
@@ -15,7 +19,6 @@ from trainlib_deployer.machine.targets import DEFAULT, TARGETS
 from trainlib_deployer.ops.lower import lower
 from trainlib_deployer.options import Options
 from trainlib_deployer.pipeline import at_start, beside_build
-from trainlib_deployer.plan.tiled import cycles
 from trainlib_deployer.program.ir import Program
 from trainlib_deployer.user.model import UserModel
 
@@ -23,7 +26,7 @@ Say = Callable[[str], None]
 FEW = 2  # remedies in a table
 FLASH = "flash"
 MEMORIES = (*(m.name for m in TARGETS[DEFAULT].memories), FLASH)
-HEADINGS = ("chip", "fits", *MEMORIES, "cycles", "ms", "what makes it fit")
+HEADINGS = ("chip", "fits", *MEMORIES, "cycles", "ms", "mJ", "what makes it fit")
 
 
 @dataclass(frozen=True)
@@ -36,49 +39,88 @@ class Chip:
     used: dict[str, int]
     over: dict[str, int]
     helps: tuple[str, ...] = ()
-    cycles: int | None = None  # estimated
-    milliseconds: float | None = None  # at `clock`
+    forecast: Forecast | None = None
     clock: str = ""
+    points: Points | None = None  # where there is a budget: the ways to train it there
+
+    @property
+    def within(self) -> Point | None:
+        """The most that can be trained within the budget."""
+        return self.points.best if self.points is not None else None
 
     def as_json(self) -> dict[str, Any]:
-        return {**asdict(self), "helps": list(self.helps)}
+        return {
+            "name": self.name,
+            "about": self.about,
+            "fits": self.fits,
+            "used": self.used,
+            "over": self.over,
+            "helps": list(self.helps),
+            **(self.forecast or Forecast(0)).as_json(),
+            "clock": self.clock,
+            "within_budget": self.within.as_json() if self.within else None,
+        }
 
     def cells(self) -> tuple[str, ...]:
         memories = tuple(f"{self.used[m]:,}" if m in self.used else more(self.over.get(m)) for m in MEMORIES)
-        work = (f"{self.cycles:,}" if self.cycles else "-", f"{self.milliseconds:.2f}" if self.milliseconds else "-")
+        known = self.forecast or Forecast(0)
+        work = (f"{known.cycles:,}" if known.cycles else "-", *known.cells())
         return (self.name, "yes" if self.fits else "no", *memories, *work, "; ".join(self.helps[:FEW]))
+
+    def answer(self) -> tuple[str, ...]:
+        """What can be trained within the budget, or what the least takes."""
+        if self.points is None or not self.points:
+            return (self.name, "nothing", "", "", "", "does not fit")
+        best = self.within
+        point = best or self.points[0]
+        ms, mj = point.forecast.cells()
+        taken = (f"{point.forecast.memory:,}", ms, mj)
+        if best is not None:
+            return (self.name, f"{point.what} ({point.trained:,})", *taken, point.update)
+        excess = self.points.excess(point) or (f"{point.over:,} bytes over",)
+        return (self.name, "nothing", *taken, f"the least: {', '.join(excess)}")
+
+
+ANSWERS = ("chip", "can be trained (parameters)", "bytes", "ms", "mJ", "batch")
 
 
 def more(over: int | None) -> str:
     return "-" if over is None else f"{over:,} over"
 
 
-def chips_of(user: UserModel, accumulate: int, say: Say = lambda line: None) -> list[Chip]:
+def chips_of(
+    user: UserModel,
+    accumulate: int,
+    say: Say = lambda line: None,
+    budget: Budget = FREE,
+) -> list[Chip]:
     with at_start(user):
         captured, _ = captured_and_checked(user)
         program = passes.run(lower(user, captured, accumulate))
-        return list(planned(program, user, accumulate, say))
+        ways = list(variants(user, accumulate, say)) if budget.given else []
+        return [planned(machine, program, user, accumulate, say, ways, budget) for machine in TARGETS.values()]
 
 
-def planned(program: Program, user: UserModel, accumulate: int, say: Say) -> Iterator[Chip]:
-    for machine in TARGETS.values():
-        say(f"planning for {machine.name}")
-        try:
-            project, image = beside_build(program, user, Options(machine, Path(), 1, accumulate), say)
-        except DoesNotFit as refused:
-            yield Chip(machine.name, machine.about, False, {}, dict(refused.over), refused.helps)
-            continue
-        plan = project.plan.beside(image)
-        used = {level.name: level.used + level.reserved for level in plan.levels.values() if level.size}
-        flash = {FLASH: image.flash} if image is not None and image.build.flash else {}
-        yield Chip(machine.name, machine.about, True, used | flash, {}, (), *forecast(machine, cycles(plan)))
-
-
-def forecast(machine: Machine, work: float) -> tuple[int | None, float | None, str]:
-    """Nothing is known of the cycles of a machine without an inner memory: the costs are those of a cluster."""
-    if not machine.inner.size:
-        return None, None, ""
+def planned(
+    machine: Machine,
+    program: Program,
+    user: UserModel,
+    accumulate: int,
+    say: Say,
+    ways: list[Variant],
+    budget: Budget,
+) -> Chip:
+    say(f"planning for {machine.name}")
+    points = points_on(machine, ways, user, accumulate, False, say, budget) if ways else None
+    try:
+        project, image = beside_build(program, user, Options(machine, Path(), 1, accumulate), say)
+    except DoesNotFit as refused:
+        over = dict(refused.over)
+        return Chip(machine.name, machine.about, False, {}, over, refused.helps, points=points)
+    plan = project.plan.beside(image)
+    used = {level.name: level.used + level.reserved for level in plan.levels.values() if level.size}
+    flash = {FLASH: image.flash} if image is not None and image.build.flash else {}
+    known = Forecast.of(plan, machine)
     clock = machine.clock
-    if clock is None:
-        return round(work), None, ""
-    return round(work), work / clock.megahertz / 1000, f"{clock.megahertz:g} MHz: {clock.source}"
+    words = f"{clock.megahertz:g} MHz: {clock.source}" if clock and known.milliseconds else ""
+    return Chip(machine.name, machine.about, True, used | flash, {}, (), known, words, points)

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, overload
 
+from trainlib_deployer.advice.budget import FREE, Budget
 from trainlib_deployer.advice.fit import missing
+from trainlib_deployer.advice.forecast import Forecast
 from trainlib_deployer.frames import frame
 from trainlib_deployer.html import table
 from trainlib_deployer.plan.plan import Plan
@@ -15,6 +17,7 @@ Memory = tuple[int, int]  # L2; then L1, which counts where nothing is in L2: ot
 Costs = tuple[Memory, float, int, int]
 HEADINGS = ("trained", "parameters", "batch", "done twice", "L2", "L1", "MACs a step", "a sample", "", "optimal")
 NUMBERS = (1, 3, 4, 5, 6, 7, 8)  # columns
+FORECAST = ("ms", "mJ")  # columns of machines whose clock is known
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,7 @@ class Point:
     repeated: int  # operations that run twice
     options: str  # of the deployment that gives this plan, beside those of the sweep
     plan: Plan = field(repr=False)
+    forecast: Forecast
     pareto: bool = False
 
     @property
@@ -49,6 +53,11 @@ class Point:
     @property
     def macs_per_sample(self) -> float:
         return self.macs / self.batch
+
+    @property
+    def update(self) -> str:
+        """The batch, and how many of it an update takes."""
+        return f"{self.batch}" + (f" x {self.accumulate} steps" if self.accumulate > 1 else "")
 
     @property
     def samples(self) -> int:
@@ -88,16 +97,16 @@ class Point:
             "macs_per_sample": self.macs_per_sample,
             "fits": self.over == 0,
             "bytes_over": self.over,
+            **self.forecast.as_json(),
             "proved_optimal": self.proved_optimal,
             "pareto": self.pareto,
         }
 
     def cells(self) -> tuple[str, ...]:
-        batch = f"{self.batch}" + (f" x {self.accumulate} steps" if self.accumulate > 1 else "")
         return (
             self.what,
             f"{self.trained:,}",
-            batch,
+            self.update,
             f"{self.repeated}" if self.repeated else "-",
             f"{self.l2:,}",
             f"{self.l1:,}",
@@ -105,6 +114,7 @@ class Point:
             f"{self.macs_per_sample:,.0f}",
             f"{self.over:,} over" if self.over else "fits",
             "proved" if self.proved_optimal else "-",
+            *(self.forecast.cells() if self.forecast.milliseconds is not None else ()),
         )
 
 
@@ -141,18 +151,32 @@ class Points(Sequence[Point]):
 
     name: str  # of the model
     points: tuple[Point, ...]
+    budget: Budget = FREE
 
     @staticmethod
-    def of(name: str, found: Sequence[Point]) -> Points:
+    def of(name: str, found: Sequence[Point], budget: Budget = FREE) -> Points:
         """From the least memory to the most."""
         kept = front([p.costs for p in found])
         marked = [replace(p, pareto=k) for p, k in zip(found, kept, strict=True)]
-        return Points(name, tuple(sorted(marked, key=lambda p: (p.costs[0], p.trained))))
+        return Points(name, tuple(sorted(marked, key=lambda p: (p.costs[0], p.trained))), budget)
 
     @property
     def front(self) -> Points:
         """Those that no other one beats."""
-        return Points(self.name, tuple(p for p in self.points if p.pareto))
+        return Points(self.name, tuple(p for p in self.points if p.pareto), self.budget)
+
+    @property
+    def within(self) -> Points:
+        """Those that fit the machine and the budget."""
+        return Points(self.name, tuple(p for p in self.points if not p.over and not self.excess(p)), self.budget)
+
+    def excess(self, point: Point) -> tuple[str, ...]:
+        return self.budget.exceeded(point.forecast)
+
+    @property
+    def best(self) -> Point | None:
+        """Of what is within: the most parameters, then the most samples an update, then the least work."""
+        return max(self.within, key=lambda p: (p.trained, p.samples, -p.macs_per_sample), default=None)
 
     def __len__(self) -> int:
         return len(self.points)
@@ -162,14 +186,19 @@ class Points(Sequence[Point]):
     @overload
     def __getitem__(self, index: slice) -> Points: ...
     def __getitem__(self, index: int | slice) -> Point | Points:
-        return self.points[index] if isinstance(index, int) else Points(self.name, self.points[index])
+        return self.points[index] if isinstance(index, int) else Points(self.name, self.points[index], self.budget)
 
     def lines(self) -> dict[str, str]:
         """What is trained -> the line that freezes the rest."""
         return {p.what: p.line for p in self.points if p.line}
 
     def _repr_html_(self) -> str:
-        return table(self.name, (*HEADINGS, "line to paste"), ((*p.cells(), p.line) for p in self.points))
+        return table(self.name, (*self.headings, "line to paste"), ((*p.cells(), p.line) for p in self.points))
+
+    @property
+    def headings(self) -> tuple[str, ...]:
+        timed = any(p.forecast.milliseconds is not None for p in self.points)
+        return (*HEADINGS, *(FORECAST if timed else ()))
 
     def __repr__(self) -> str:
         return f"Points({self.name}: {len(self.points)} ways to train it, {len(self.front)} that no other beats)"

@@ -12,6 +12,8 @@ from torch import nn
 from golden.examples import leaves
 from golden.snapshot import Snapshot
 from trainlib_deployer import passes
+from trainlib_deployer.advice.budget import FREE, Budget
+from trainlib_deployer.advice.forecast import Forecast
 from trainlib_deployer.advice.points import Costs, Memory, Point, Points, dominates, macs, memory
 from trainlib_deployer.advice.variants import Parameters, Selection
 from trainlib_deployer.capture.agreement import captured_and_checked
@@ -76,6 +78,7 @@ class Draft:
 
     def point(self) -> Point:
         counts = parameters(self.direct)
+        chosen = best_layout(self.level.program, self.direct.target)
         return Point(
             what=self.selection.what,
             line=self.selection.line,
@@ -86,23 +89,53 @@ class Draft:
             recompute=self.level.name,
             repeated=sum(op.name.endswith(SUFFIX) for op in self.level.program.ops),
             options=self.level.option,
-            plan=best_layout(self.level.program, self.direct.target),
+            plan=chosen,
+            forecast=Forecast.of(chosen, chosen.target),
         )
 
 
+@dataclass(frozen=True)
+class Variant:
+    """A batch, a choice of parameters, and the step that these make."""
+
+    batch: Batch
+    selection: Selection
+    program: Program
+
+
 def sweep_user_model(
-    user: UserModel, target: Machine, accumulate: int, every: bool = False, say: Say = lambda line: None
+    user: UserModel,
+    target: Machine,
+    accumulate: int,
+    every: bool = False,
+    say: Say = lambda line: None,
+    budget: Budget = FREE,
 ) -> Points:
     """The points that no other one beats, or `every` one. What is refused for the model as it is, is refused; a
     variant that cannot be deployed is left out, said aloud."""
-    drafts = list(drafted(user, target, Batch(batch_of(user), accumulate), say))
+    budget.demand_known(target)
+    return points_on(target, list(variants(user, accumulate, say)), user, accumulate, every, say, budget)
+
+
+def points_on(
+    target: Machine,
+    found: list[Variant],
+    user: UserModel,
+    accumulate: int,
+    every: bool,
+    say: Say,
+    budget: Budget,
+) -> Points:
+    """Of the same variants, whatever they are planned for."""
+    machine = with_build(found[0].program, user, target, accumulate)
+    drafts = [Draft.of(v.batch, v.selection, level, machine) for v in found for level in levels(v.program, machine)]
     wanted = drafts if every else promising(drafts)
-    found = []
+    points = []
     for number, draft in enumerate(wanted, 1):
-        say(f"planning {number} of {len(wanted)}: {draft.batch}, {draft.selection.what}")
-        found.append(draft.point())
-    points = Points.of(user.name, found)
-    return points if every else points.front
+        say(f"planning {number} of {len(wanted)} for {target.name}: {draft.batch}, {draft.selection.what}")
+        points.append(draft.point())
+    ordered = Points.of(user.name, points, budget)
+    return ordered if every else ordered.front
 
 
 def promising(drafts: list[Draft]) -> list[Draft]:
@@ -111,11 +144,11 @@ def promising(drafts: list[Draft]) -> list[Draft]:
     return [d for d in drafts if not any(dominates(c, d.costs(d.least)) for c in most)]
 
 
-def drafted(user: UserModel, target: Machine, given: Batch, say: Say) -> Iterator[Draft]:
-    """For each batch, each choice of parameters that makes a difference, each level of recomputation."""
+def variants(user: UserModel, accumulate: int, say: Say) -> Iterator[Variant]:
+    """For each batch, each choice of parameters that makes a difference."""
     selections = list(parameters_of(user.module).selections())
     sizes: dict[int, list[Batch]] = {}
-    for batch in batches(given):
+    for batch in batches(Batch(batch_of(user), accumulate)):
         sizes.setdefault(batch.size, []).append(batch)
     choices = [(same_size, s) for same_size in sizes.values() for s in selections]
     seen = set()
@@ -129,13 +162,11 @@ def drafted(user: UserModel, target: Machine, given: Batch, say: Say) -> Iterato
                 raise
             say(f"left out: {what}: {err.message}")
             continue
-        if number == 1:
-            target = with_build(programs[0], user, target, given.accumulate)
         for batch, program in zip(same_size, programs, strict=True):
             trained = batch, frozenset(name for name, _ in program.gradients)
             if trained not in seen:
                 seen.add(trained)
-                yield from (Draft.of(batch, selection, level, target) for level in levels(program, target))
+                yield Variant(batch, selection, program)
 
 
 def batches(given: Batch) -> list[Batch]:

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from trainlib_deployer.advice.budget import Budget
+from trainlib_deployer.cli.budget_options import budget_options
 from trainlib_deployer.cli.console import table
 from trainlib_deployer.cli.count import COUNT
 from trainlib_deployer.cli.output_files import STDOUT, check_output_file, write_json, write_text
@@ -33,6 +35,7 @@ FILE = click.Path(path_type=Path, allow_dash=True)
 @click.option("--model", metavar="FILE[:NAME]", required=True, help="The Python file, as for a deployment.")
 @click.option("--input", "input_shape", metavar="SHAPE", help="Shape of the input, batch first: 1x3x32x32.")
 @click.option("--accumulate", metavar="N", type=COUNT, default=1, help="Samples an update.  [1]")
+@budget_options
 @click.option("--json", "json_file", metavar="FILE", type=FILE, help="Write the rows; - is stdout.")
 @click.option("--csv", "csv_file", metavar="FILE", type=FILE, help="Write the rows, one a line; - is stdout.")
 @spoken
@@ -41,10 +44,15 @@ def chips_command(
     model: str,
     input_shape: str | None,
     accumulate: int,
+    time: str | None,
+    energy: str | None,
+    memory: str | None,
     json_file: Path | None,
     csv_file: Path | None,
 ) -> None:
-    """Which chip? Whether a training step fits each of them, or by how much not, and what would help."""
+    """Which chip? Whether a training step fits each of them, or by how much not, and what would help. With a budget:
+    what can be trained within it."""
+    budget = Budget.parse(time, energy, memory)
     check_output_file(json_file, "--json")
     check_output_file(csv_file, "--csv")
     if json_file == csv_file == STDOUT:
@@ -58,15 +66,23 @@ def chips_command(
     for line in user.notes:
         note(line)
     with contextlib.redirect_stdout(sys.stderr):  # what the user's forward prints is not a result
-        found = chips.chips_of(user, accumulate, say)
+        found = chips.chips_of(user, accumulate, say, budget)
     if json_file is not None:
         write_json(json_file, {"tool": tool(), "model": {"name": user.name}, "chips": [c.as_json() for c in found]})
     if csv_file is not None:
         write_text(csv_file, chips_csv(found, chips.MEMORIES))
     if STDOUT not in (json_file, csv_file):
-        table(f"{user.name}: one step", chips.HEADINGS, (c.cells() for c in found), right=range(2, 7))
-        clocks = [f"{c.name} at {c.clock}" for c in found if c.clock]
-        print("\n".join(("cycles are estimated", *clocks)))
+        table(f"{user.name}: one step", chips.HEADINGS, (c.cells() for c in found), right=range(2, 8))
+        if budget.given:
+            print()
+            table(f"within {budget}", chips.ANSWERS, (c.answer() for c in found), right=range(2, 5))
+        print("\n".join(("cycles are estimated", *sources(found))))
+
+
+def sources(found: Sequence[Chip]) -> list[str]:
+    energies = [c.forecast.energy if c.forecast else None for c in found]
+    clocks = [f"{c.name} at {c.clock}" for c in found if c.clock]
+    return clocks + [f"mJ of {c.name}: {e.source}" for c, e in zip(found, energies, strict=True) if e]
 
 
 def tool() -> dict[str, str]:
@@ -75,10 +91,13 @@ def tool() -> dict[str, str]:
 
 def chips_csv(found: Sequence[Chip], memories: Sequence[str]) -> str:
     text = io.StringIO()
-    columns = ["name", "fits", *memories, *(f"{m}_over" for m in memories), "cycles", "ms", "helps"]
+    forecast = ("cycles", "milliseconds", "millijoules_least", "millijoules_most", "energy_source")
+    columns = ["name", "fits", *memories, *(f"{m}_over" for m in memories), *forecast, "helps", "within_budget", "line"]
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(columns)
     for c in found:
         used, over = ([of.get(m, "") for m in memories] for of in (c.used, c.over))
-        writer.writerow([c.name, int(c.fits), *used, *over, c.cycles, c.milliseconds, "; ".join(c.helps)])
+        row, best = c.as_json(), c.within
+        answer = (best.what, best.line) if best else ("", "")
+        writer.writerow([c.name, int(c.fits), *used, *over, *(row[k] for k in forecast), "; ".join(c.helps), *answer])
     return text.getvalue()

@@ -6,16 +6,19 @@ import contextlib
 import csv
 import io
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from trainlib_deployer.advice.budget import Budget
+from trainlib_deployer.cli.budget_options import budget_options, nothing_within
 from trainlib_deployer.cli.console import print_points
 from trainlib_deployer.cli.count import COUNT
 from trainlib_deployer.cli.output_files import STDOUT, check_output_file, write_json, write_text
 from trainlib_deployer.cli.spoken import Progress, examples, note, spoken
-from trainlib_deployer.errors import UsageError
+from trainlib_deployer.errors import DoesNotFit, UsageError
 from trainlib_deployer.machine.targets import DEFAULT, MOST_CORES, TARGETS, resolve
 from trainlib_deployer.version import __version__
 
@@ -41,6 +44,7 @@ FILE = click.Path(path_type=Path, allow_dash=True)
 @click.option("--input", "input_shape", metavar="SHAPE", help="Shape of the input, batch first: 1x3x32x32.")
 @click.option("--accumulate", metavar="N", type=COUNT, default=1, help="Samples an update.  [1]")
 @click.option("--all", "every", is_flag=True, help="The points that others beat, too.")
+@budget_options
 @click.option("--json", "json_file", metavar="FILE", type=FILE, help="Write the points; - is stdout.")
 @click.option("--csv", "csv_file", metavar="FILE", type=FILE, help="Write the points, one a line; - is stdout.")
 @spoken
@@ -54,10 +58,15 @@ def sweep_command(
     input_shape: str | None,
     accumulate: int,
     every: bool,
+    time: str | None,
+    energy: str | None,
+    memory: str | None,
     json_file: Path | None,
     csv_file: Path | None,
 ) -> None:
-    """What training takes: all of it or parts, batch sizes, recomputation; the points that no other one beats."""
+    """What training takes: all of it or parts, batch sizes, recomputation; the points that no other one beats. With a
+    budget: those that keep within it, and the most that can be trained."""
+    budget = Budget.parse(time, energy, memory)
     machine = resolve(target, cores, l1, l2)
     check_output_file(json_file, "--json")
     check_output_file(csv_file, "--csv")
@@ -72,7 +81,13 @@ def sweep_command(
     for line in user.notes:
         note(line)
     with contextlib.redirect_stdout(sys.stderr):  # what the user's forward prints is not a result
-        points = sweeping.sweep_user_model(user, machine, accumulate, every, say)
+        points = sweeping.sweep_user_model(user, machine, accumulate, every, say, budget)
+    if budget.given and not points.within:
+        least = f"; {', '.join(points.excess(points[0]))} is what the least takes" if points else ""
+        raise DoesNotFit(
+            nothing_within(user.name, budget) + least, remedy="give more, or a network with smaller layers"
+        )
+    points = points.within if budget.given else points
     if json_file is not None:
         write_json(json_file, points_json(points, machine))
     if csv_file is not None:
@@ -86,6 +101,8 @@ def points_json(points: Points, target: Machine) -> dict[str, Any]:
         "tool": {"name": "trainlib-deploy", "version": __version__},
         "model": {"name": points.name},
         "target": {"name": target.name, "cores": target.cores, "l1": target.inner.size, "l2": target.outer.size},
+        "budget": asdict(points.budget),
+        "best": points.best.as_json() if points.budget.given and points.best else None,
         "points": [p.as_json() for p in points],
     }
 

@@ -8,6 +8,7 @@ from math import lcm
 
 from trainlib_deployer.machine.build import Build
 from trainlib_deployer.machine.costs import Costs
+from trainlib_deployer.machine.energy import Power
 from trainlib_deployer.machine.sizes import aligned
 
 LEAN_STACK = 1280  # bytes that the deepest calls of the kernels take, and some to spare: a test adds them up
@@ -70,6 +71,7 @@ class Machine:
     about: str = ""
     idle: int = 0  # more cores, which take no part
     clock: Clock | None = None  # None: no chip, or nothing is known of its cycles
+    power: Power | None = None  # None: nobody has published it
     build: Build | None = None  # None: where code lies is not known, and takes none of these memories
 
     def __post_init__(self) -> None:
