@@ -68,7 +68,7 @@ def test_explain_everything(calls: Calls) -> None:
 def test_help_has_examples(calls: Calls) -> None:
     words = call("--help").stdout
     assert "  trainlib-deploy --model net.py" in words and "example_input, example_target" in words
-    assert "x>=1" not in words and "..." not in words.split("Commands:")[1], "commands are described in a line, counts in a word"
+    assert "x>=1" not in words and "..." not in words.split("Commands:")[1]
     for name in cli.commands:
         assert name == "targets" or f"  trainlib-deploy {name} " in call(name, "--help").stdout, name
 
