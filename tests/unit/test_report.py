@@ -253,9 +253,11 @@ def test_a_comparison_says_what_changed() -> None:
     sums = {d.what: (d.here, d.there) for d in found.sums}
     assert sums["bytes of L1"] == (one["levels"]["L1"]["used"], other["levels"]["L1"]["used"])
     assert sums["cycles, forecast"] == (0, 77_000)
+    roles = {d.what: d.here for d in found.roles}
+    assert any(roles.values()) and {r.text: sum(r.at_peak.values()) for r in role_sums(one)}.items() <= roles.items()
     assert [(d.what, d.there, d.change) for d in found.layers] == [("slow", 77_000, "new")]
     text = report(one, other=other)
-    assert "odd_net on custom, 5 cores" in text and "77,000" in text and "comparison" not in report(one)
+    assert "odd_net on custom, 5 cores" in text and "77,000" in text and 'id="comparison"' not in report(one)
 
 
 def test_modules_share_a_scope() -> None:

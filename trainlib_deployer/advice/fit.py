@@ -11,7 +11,7 @@ from trainlib_deployer.advice.variants import Parameters, Selection
 from trainlib_deployer.errors import DoesNotFit
 from trainlib_deployer.machine.machine import Machine
 from trainlib_deployer.machine.sizes import show_size
-from trainlib_deployer.machine.targets import TARGETS
+from trainlib_deployer.machine.targets import CUSTOM, TARGETS
 from trainlib_deployer.passes.drop_dead import without_dead_results
 from trainlib_deployer.passes.fuse_updates import one_sample
 from trainlib_deployer.passes.half_saved import half_saved, halves
@@ -52,7 +52,8 @@ def does_not_fit(plan: Plan, replan: Replan) -> DoesNotFit:
     """The message behind exit code 3; `replan` plans a variant of the program or of the target."""
     worst = max(plan.levels.values(), key=over)
     alone = ", not even with one core at work" if worst is plan.inner and plan.target.cores == 1 else ""
-    lines = [f"the training step does not fit {plan.target.name}{alone}"]
+    chip = "a chip of these sizes" if plan.target.name == CUSTOM else plan.target.name
+    lines = [f"the training step does not fit {chip}{alone}"]
     lines += [state(level) for level in plan.levels.values()]
     op = plan.program.ops[worst.peak_position] if plan.program.ops else None
     if op is not None:

@@ -14,6 +14,7 @@ from trainlib_deployer.machine.siracusa import SIRACUSA
 from trainlib_deployer.machine.sizes import parse_size
 
 MOST_CORES = 16
+CUSTOM = "custom"  # sizes of the user's, without a chip
 TARGETS = {machine.name: machine for machine in (PULP_OPEN, SIRACUSA, GAP9, GENERIC, CORTEX_M4F, CORTEX_M7, CORTEX_M33)}
 DEFAULT = "pulp-open"
 
@@ -34,7 +35,7 @@ def resolve(
             machine = resized(machine, level, parse_size(given, what), name is not None)
     if machine == base:
         return base
-    return machine if name else replace(machine, name="custom", about="", build=None)
+    return machine if name else replace(machine, name=CUSTOM, about="", build=None)
 
 
 def demand_of_board(machine: Machine, cores: str | int | None, l1: str | int | None) -> None:

@@ -30,10 +30,11 @@ class Difference:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The other plan's name, sums, and the layers whose forecast differs most."""
+    """The other plan's name, sums, bytes by what they are for, and the layers whose forecast differs most."""
 
     name: str
     sums: list[Difference]
+    roles: list[Difference]
     layers: list[Difference]
 
 
@@ -44,22 +45,25 @@ def comparison(plan: Json, other: Json) -> Comparison:
     ]
     changed = sorted((d for d in layers if d.here != d.there), key=lambda d: -abs(d.there - d.here))
     name = f"{other['model']['name']} on {other['target']['name']}, {other['target']['cores']} cores"
-    return Comparison(name, list(sums(plan, other)), changed[:LAYERS])
+    return Comparison(name, list(sums(plan, other)), list(roles(plan, other)), changed[:LAYERS])
 
 
 def sums(plan: Json, other: Json) -> Iterator[Difference]:
     for level in dict.fromkeys((*plan["levels"], *other["levels"])):
         here, there = (p["levels"].get(level, {}).get("used", 0) for p in (plan, other))
         yield Difference(f"bytes of {level}", here, there)
-    before, after = ({s.key: s for s in role_sums(p)} for p in (plan, other))
-    for key in dict.fromkeys((*before, *after)):
-        found = before.get(key) or after[key]
-        here, there = (sum(s[key].at_peak.values()) if key in s else 0 for s in (before, after))
-        yield Difference(f"bytes of {found.text}, at the fullest moment", here, there)
     for words, key in (("multiply-adds", "macs"), ("cycles, forecast", "cycles"), ("bytes copied", "moved")):
         yield Difference(words, total(plan, key), total(other, key))
     yield Difference("operations", len(plan["ops"]), len(other["ops"]))
     yield Difference("trained parameters", *(p["model"]["parameters"]["trained"] for p in (plan, other)))
+
+
+def roles(plan: Json, other: Json) -> Iterator[Difference]:
+    before, after = ({s.key: s for s in role_sums(p)} for p in (plan, other))
+    for key in dict.fromkeys((*before, *after)):
+        found = before.get(key) or after[key]
+        here, there = (sum(s[key].at_peak.values()) if key in s else 0 for s in (before, after))
+        yield Difference(found.text, here, there)
 
 
 def cycles_of_layers(plan: Json) -> dict[str, int]:
