@@ -7,7 +7,10 @@
 #include "tl_pixels.h"
 #include "tl_tile_pairs.h"
 
-enum { TL_OWN_HALVES = TL_SLACK + TL_PANEL + TL_SLACK };
+enum { TL_PAIRS_SLACK = 2 * 9 * 4, TL_OWN_HALVES = TL_PAIRS_SLACK + TL_PANEL + TL_PAIRS_SLACK };
+
+/* The inputs of terms k .. k + kc - 1 of pixels for which tl_pixels_near holds, in pairs. */
+void tl_pixels_gather_near_pairs(const tl_gather *g, const tl_pixels *px, const tl_half *in, int k, int kc);
 
 /* Outputs of a class that no tap reaches: bias, or what is there. */
 void tl_conv_fill(const tl_gather *g);
@@ -24,12 +27,16 @@ static inline void tl_conv_pairs_panel(const tl_gather *g, int group, tl_pixels 
 {
     const tl_half *in = g->in + group * g->chans * g->in_p.c;
     if (tl_pixels_near(g, px)) {
-        tl_pixels_gather_near(g, px, in, k, kc);
+        tl_pixels_gather_near_pairs(g, px, in, k, kc);
     } else {
         tl_pixels_table(g, px);
-        tl_pixels_gather(g, px, in, k, kc);
+        if (g->y.taps * g->x.taps == 1 && px->full && px->side_by_side) {
+            tl_pairs_pack((tl_pair *)px->pack, in + px->at[0] + k * g->in_p.c, 1, g->in_p.c, 4, kc);
+        } else {
+            tl_pixels_gather(g, px, in, k, kc);
+            TL_FINISH(px->pack, kc);
+        }
     }
-    TL_FINISH(px->pack, kc);
     px->out.first = k == 0 && !g->accumulate;
     px->out.row = row0 + 4 * first, px->out.row_end = tl_min(g->rows, row0 + 4 * end);
     tl_tile_pairs(&px->out, (const tl_pair *)weights + first * TL_PAIRS_PANEL, (const tl_pair *)px->pack, (kc + 1) / 2);
@@ -42,7 +49,7 @@ static inline void tl_conv_pairs_share(const tl_gather *g, int group, int row0, 
     const int total = g->n * g->y.count * g->x.count, panels = (total + 3) / 4;
     int lo, hi;
     tl_pixels px;
-    px.pack = own + TL_SLACK, px.table = (int *)(own + TL_OWN_HALVES), px.full = 0;
+    px.pack = own + TL_PAIRS_SLACK, px.table = (int *)(own + TL_OWN_HALVES), px.full = 0;
     px.out.tile = (float *)own; /* the slack before the panel is free while tiles are computed */
     px.out.c = g->out + group * g->rows * g->out_p.c, px.out.c_m = g->out_p.c;
     px.out.init = g->bias ? g->bias + group * g->rows : NULL, px.out.i_m = 1;

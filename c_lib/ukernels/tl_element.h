@@ -12,9 +12,7 @@ typedef tl_half tl_element;
 #define tl_columns_of tl_columns_of_f16
 #define tl_conv_pack tl_conv_pack_f16
 #define tl_pixels_gather tl_pixels_gather_f16
-#define tl_pixels_gather_near tl_pixels_gather_near_f16
 #define tl_pixels_locate tl_pixels_locate_f16
-#define tl_pixels_near tl_pixels_near_f16
 #define tl_pixels_table tl_pixels_table_f16
 /* What becomes of a packed panel [kc][4]. */
 #define TL_FINISH(panel, kc) tl_pairs_of_terms(panel, kc)

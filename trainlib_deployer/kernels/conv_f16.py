@@ -22,7 +22,7 @@ from trainlib_deployer.program.cuts import working
 if TYPE_CHECKING:
     from trainlib_deployer.ops.conv import Conv
 
-SLACK = 2 * 8 * 4 * DType.F16.size  # bytes around a panel, for 3 x 3 kernels that a block cuts
+SLACK = 2 * 18 * 4 * DType.F16.size  # bytes around a panel, for two channels of 3 x 3 taps that a block cuts
 MOST_TILES = 8  # of channels whose gradients the team packs at a time
 
 
