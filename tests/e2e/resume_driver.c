@@ -1,5 +1,5 @@
 /* N steps at once; k steps, a save, another life, a load and the rest: for every k. Then the last save with power lost at every
- * byte; where the state is large, at every byte of the first and last page that is erased or written and at CUTS places in
+ * byte; where the state is large, at every byte of the first and last EDGE that are erased or written and at CUTS places in
  * between. `STEP(sample)` calls net_train_step. Prints the bytes of the states it compared. */
 #include "data.h"
 #include "net.h"
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STEPS = 10, PAGE = 256, SMALL = 10000, CUTS = 1000, SLOT = (NET_STATE_BYTES / PAGE + 1) * PAGE };
+enum { STEPS = 10, PAGE = 256, SMALL = 10000, EDGE = 64, CUTS = 500, SLOT = (NET_STATE_BYTES / PAGE + 1) * PAGE };
 
 static uint8_t flash[2][SLOT], last[NET_STATE_BYTES], found[NET_STATE_BYTES], page[PAGE];
 static float losses[STEPS];
@@ -77,9 +77,9 @@ static void go_on(int k)
 static long next(long at)
 {
     const long in_slot = at % SLOT, far = SLOT / (CUTS / 2) + 1;
-    if (SLOT < SMALL || in_slot < PAGE || in_slot >= SLOT - PAGE)
+    if (SLOT < SMALL || in_slot < EDGE || in_slot >= SLOT - EDGE)
         return at + 1;
-    return in_slot + far < SLOT - PAGE ? at + far : at - in_slot + SLOT - PAGE;
+    return in_slot + far < SLOT - EDGE ? at + far : at - in_slot + SLOT - EDGE;
 }
 
 /* The save after step k, cut off: step k or the one before is there. */
