@@ -9,24 +9,25 @@
 
 #define TL_BW_W static inline __attribute__((always_inline))
 
-/* Elements of dL/dy from output 0 of a plane to output k. */
-static inline int tl_output_at(const tl_conv2d *a, int k)
+/* Channels first .. end - 1 over a block that begins at `from`, tile by tile: dL/dy is contiguous along rows, or over the
+ * planes of one image. */
+static inline void tl_multiply_runs(const tl_conv2d *a, const float *y, tl_output from, int first, int end,
+                                    const float *pack, int kc, tl_panel_out *out)
 {
-    return k / a->wo / a->ho * a->yp.n + k / a->wo % a->ho * a->yp.h + k % a->wo;
-}
-
-/* Channels first .. end - 1 over one block, tile by tile: dL/dy is contiguous over `whole` outputs. */
-static inline void tl_multiply_runs(const tl_conv2d *a, const float *y, int whole, int first, int end,
-                                    const float *pack, int k, int kc, tl_panel_out *out)
-{
+    const int planes = a->yp.h == a->wo;
     for (out->row = first; out->row < end; out->row += 4) {
+        tl_output at = from;
         out->row_end = tl_min(end, out->row + 4);
         out->resume = 0;
         for (int done = 0, run; done < kc; done += run) {
-            run = tl_min(whole - (k + done) % whole, kc - done);
+            const float *here = y + at.n * a->yp.n + at.oy * a->yp.h + at.ox;
+            run = tl_min(a->wo - at.ox + (planes ? (a->ho - 1 - at.oy) * a->wo : 0), kc - done);
             out->pause = done + run < kc;
-            tl_tile_rows(out, y + tl_output_at(a, k + done) + out->row * a->yp.c, a->yp.c, pack + 4 * done, 4, run);
+            tl_tile_rows(out, here + out->row * a->yp.c, a->yp.c, pack + 4 * done, 4, run);
             out->resume = 1;
+            if (planes)
+                at.oy = a->ho - 1;
+            tl_output_skip(a, a->wo - at.ox, &at); /* to the next row or image */
         }
     }
 }
@@ -35,7 +36,6 @@ static inline void tl_multiply_runs(const tl_conv2d *a, const float *y, int whol
 TL_BW_W void tl_bw_w_panel(const tl_conv2d *a, int group, int index, int first, int last, float *pack, int dense)
 {
     const int terms = a->n * a->ho * a->wo;
-    const int size = a->ho * a->wo, whole = a->yp.h == a->wo ? size : a->wo;
     const float *y = a->y + group * a->co * a->yp.c;
     float tile[16];
     tl_panel_out out;
@@ -51,13 +51,13 @@ TL_BW_W void tl_bw_w_panel(const tl_conv2d *a, int group, int index, int first, 
             behind = from;
             tl_column_pack(a, &at[j], &behind, kc, pack + j);
         }
-        from = behind;
         out.first = k == 0 && !a->accumulate;
         out.row = 4 * first, out.row_end = tl_min(a->co, 4 * last);
         if (dense)
             tl_tile_rows(&out, y + first_output + out.row * a->yp.c, a->yp.c, pack, 4, kc);
         else
-            tl_multiply_runs(a, y, whole, out.row, out.row_end, pack, k, kc, &out);
+            tl_multiply_runs(a, y, from, out.row, out.row_end, pack, kc, &out);
+        from = behind;
     }
 }
 

@@ -7,6 +7,7 @@
 #define TL_MOMENT_H
 #include "tl_block.h"
 #include "tl_math.h"
+#include "tl_pointer.h"
 #include "tl_recurrent.h"
 
 #define INLINE static inline __attribute__((always_inline))
@@ -97,23 +98,30 @@ INLINE void add_line(const float *w, int pitch, const float *v, int n, float *to
     }
 }
 
+/* s[c] += w[c] x for c < 4, from one pointer; and on to the next row */
+INLINE const float *take_row(float *s, const float *w, int pitch, float x)
+{
+    for (int c = 0; c < 4; c++)
+        s[c] = tl_fmaf(w[c], x, s[c]);
+    w += pitch;
+    TL_ONE_POINTER(w)
+    return w;
+}
+
 /* total[c] += sum_k w[k*pitch + c] v[k] for c < 4 */
 INLINE void add_columns(const float *w, int pitch, const float *v, int n, float *total)
 {
-    lines column = {w, w + 1, w + 2, w + 3};
     for (int left = n; left > 0; left -= TL_KC) {
         float s[4] = {0.0f, 0.0f, 0.0f, 0.0f};
         int k = smaller(left, TL_KC);
-        for (; k >= 2; k -= 2) {
-            take(s, &column, 0, v[0], 4);
-            take(s, &column, pitch, v[1], 4);
-            advance(&column, 2 * pitch);
-            v += 2;
+        for (; k >= 4; k -= 4, v += 4) {
+            w = take_row(s, w, pitch, v[0]);
+            w = take_row(s, w, pitch, v[1]);
+            w = take_row(s, w, pitch, v[2]);
+            w = take_row(s, w, pitch, v[3]);
         }
-        if (k) {
-            take(s, &column, 0, *v++, 4);
-            advance(&column, pitch);
-        }
+        for (; k > 0; k--)
+            w = take_row(s, w, pitch, *v++);
         add_to(total, s, 4);
     }
 }

@@ -11,9 +11,7 @@
 #endif
 #include "tl_block.h"
 #include "tl_hal.h"
-
-/* Keeps the compiler from walking an operand with a pointer for each unrolled step: there are no registers for that. */
-#define TL_ONE_POINTER(p) __asm__("" : "+r"(p));
+#include "tl_pointer.h"
 
 #define TL_PANEL (TL_KC * 4) /* floats of a packed operand panel [TL_KC][4] */
 

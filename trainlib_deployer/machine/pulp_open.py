@@ -146,7 +146,7 @@ COSTS = Costs(
         folds={"max": 7, "min": 7},
     ),
     ScanCosts(step=550, mac=3.2, unit=27, gate=135),
-    ScanCosts(step=600, mac=3.0, unit=60, gate=70),
+    ScanCosts(step=600, mac=1.9, unit=60, gate=70),
     PoolCosts(row=200, maximum=15, mean=4.5, any_tap=24, shared=12, three=27, gathered=65),
     UnpricedCosts(start=900, element=8, mac=1.3),
     TileCosts(tile=800, kernel=2200, link=1200, early=1000, early_more=100),
