@@ -119,6 +119,7 @@ def deploy(
     cores: int | None = None,
     l1: str | int | None = None,
     l2: str | int | None = None,
+    l3: str | int | None = None,
     target: str | None = None,
     out: str | Path | None = None,
     steps: int = 5,
@@ -138,14 +139,14 @@ def deploy(
     name: str | None = None,
     say: Say | None = None,
 ) -> Deployment:
-    """Write the C project that trains `model`. Without a target: 8 cores, 64 kB of L1, 512 kB of L2. With
-    dtype="mixed", activations, their gradients and what products multiply are in half precision; with saved="fp16",
-    what the forward pass keeps for the backward pass lies in memory so. The program's own run cycles over the first
-    `samples` of `data`; a `scheduler` is followed for so many `updates`. net_evaluate also tells what `metrics`,
-    functions of output and target, measure. With inference=True the project runs the forward pass alone, as after
-    model.eval(), in a `batch` of its own if one is given; target, loss and optimizer are not needed. With evaluate=True
-    net_evaluate and net_forward, which else run the network as it trains, run it as after model.eval(), in a `batch` of
-    their own."""
+    """Write the C project that trains `model`. Without a target: 8 cores, 64 kB of L1, 512 kB of L2; `l3` is memory
+    behind that. With dtype="mixed", activations, their gradients and what products multiply are in half precision; with
+    saved="fp16", what the forward pass keeps for the backward pass lies in memory so. The program's own run cycles over
+    the first `samples` of `data`; a `scheduler` is followed for so many `updates`. net_evaluate also tells what
+    `metrics`, functions of output and target, measure. With inference=True the project runs the forward pass alone, as
+    after model.eval(), in a `batch` of its own if one is given; target, loss and optimizer are not needed. With
+    evaluate=True net_evaluate and net_forward, which else run the network as it trains, run it as after model.eval(),
+    in a `batch` of their own."""
     counts = {"steps": steps, "accumulate": accumulate, "samples": samples, "updates": updates, "batch": batch}
     check_arguments(model, target, name, say, **counts)
     check_types(dtype, saved)
@@ -155,7 +156,8 @@ def deploy(
     one_of_type(metrics, Mapping, "metrics", "a dictionary of functions of output and target")
     clean = identifier(name or type(unwrapped(model)).__name__)
     folder = default_folder(clean, inference) if out is None else path_of(out, "out")
-    options = Options(resolve(target, cores, l1, l2), folder, steps, accumulate, dtype, saved, arithmetic)
+    machine = resolve(target, cores, l1, l2, l3)
+    options = Options(machine, folder, steps, accumulate, dtype, saved, arithmetic)
     check_writable(folder)
     parts = Parts(
         name=clean,

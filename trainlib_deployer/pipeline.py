@@ -21,6 +21,8 @@ from trainlib_deployer.emit.brought import brought
 from trainlib_deployer.emit.model_files import write_golden_model, write_model_files
 from trainlib_deployer.emit.project import Project
 from trainlib_deployer.errors import DoesNotFit
+from trainlib_deployer.far.carried import carried
+from trainlib_deployer.far.words import far_words
 from trainlib_deployer.folder import replaced_folder
 from trainlib_deployer.image.image import Image
 from trainlib_deployer.machine.machine import Machine, Memory
@@ -34,6 +36,7 @@ from trainlib_deployer.plan.build import plan
 from trainlib_deployer.plan.layout import INNER, OUTER, fits, layout, untiled
 from trainlib_deployer.plan.plan import Plan, Recomputed, Saved
 from trainlib_deployer.plan.strategies import best_layout
+from trainlib_deployer.plan.tiled import cycles
 from trainlib_deployer.program.ir import Program
 from trainlib_deployer.program.join import joined
 from trainlib_deployer.user.code import user_code
@@ -197,17 +200,46 @@ def with_saved(program: Program, options: Options, say: Say) -> Plan:
 
 
 def fitted(program: Program, target: Machine, say: Say) -> Plan:
-    """The plan; where a step does not fit as it is, with activations computed twice instead of kept."""
+    """The plan; where a step does not fit as it is, with activations computed twice instead of kept, or with tensors
+    behind the outer memory: whichever takes fewer cycles."""
+    if not over(program, target):
+        return plan(program, target)
+    found = [f for f in (with_recomputation(program, target), with_far(program, target)) if f is not None]
+    if not found:
+        return plan(program, target)
+    best, *others = sorted(found, key=lambda way: cycles(way[0]))
+    say(f"it fits with {best[1]}; about {cycles(best[0]):,.0f} cycles a step")
+    for plan_, words in others:
+        say(f"so it does with {words}; about {cycles(plan_):,.0f} cycles a step")
+    return best[0]
+
+
+Fitting = tuple[Plan, str]  # and how, in words
+
+
+def with_recomputation(program: Program, target: Machine) -> Fitting | None:
     smaller = smaller_to_fit(program, target)
     chosen = None if smaller is None else best_layout(smaller, target)
     if smaller is None or chosen is None or not fits(chosen):
-        return plan(program, target)
+        return None
     done = recomputed(program, smaller, target)
-    say(
-        f"it fits with {done.operations} operations done twice: {done.bytes_saved:,} bytes less, "
-        f"{done.macs:,} more multiply-adds a step"
-    )
-    return replace(chosen, recomputed=done)
+    words = f"{done.operations} operations done twice: {done.bytes_saved:,} bytes less, "
+    return replace(chosen, recomputed=done), f"{words}{done.macs:,} more multiply-adds a step"
+
+
+def with_far(program: Program, target: Machine) -> Fitting | None:
+    """Gaps between what is placed take bytes, too: then with fewer."""
+    if target.far is None:
+        return None
+    budget = target.outer.size - target.outer.reserved
+    while budget > 0 and (step := carried(program, target, budget)) is not None:
+        chosen = best_layout(step, target)
+        if fits(chosen):
+            return chosen, far_words(chosen)
+        if chosen.outer.fits:
+            return None
+        budget += chosen.outer.headroom
+    return None
 
 
 def recomputed(program: Program, smaller: Program, target: Machine) -> Recomputed:
@@ -224,10 +256,16 @@ def bytes_less(program: Program, smaller: Program, target: Machine) -> int:
 def smaller_to_fit(program: Program, target: Machine) -> Program | None:
     """With so many operations run twice that it fits, or as little is missing as can be; None where it fits as it is,
     or nothing helps."""
+    missing = over(program, target)
     direct = untiled(program, target)
-    home = direct.outer if target.outer.size else direct.inner
-    over = -home.headroom
-    if over <= 0:
+    arena = (direct.outer if target.outer.size else direct.inner).arena
+    if not 0 < missing < arena:
         return None
-    smaller = within_budget(program, home.arena - over)
+    smaller = within_budget(program, arena - missing)
     return None if smaller is program else smaller
+
+
+def over(program: Program, target: Machine) -> int:
+    """Bytes of the level that the tensors live in, without tiles."""
+    direct = untiled(program, target)
+    return max(-(direct.outer if target.outer.size else direct.inner).headroom, 0)

@@ -85,6 +85,48 @@ void tl_dma_wait(tl_dma_t *job)
     check(!job->done, "waiting for a transfer that was never started");
 }
 
+/* Carried out when it is awaited: what is used too early, or overwritten, shows. */
+#if defined(TL_FAR)
+extern tl_far_bytes tl_far_memory;
+#else
+enum { TL_FAR = 0 };
+static uint8_t tl_far_memory[1];
+#endif
+
+static uint8_t *far_place(tl_far at, size_t bytes)
+{
+    check(at > TL_FAR || bytes > TL_FAR - at, "staying within what is planned behind L2");
+    return tl_far_memory + at;
+}
+
+void tl_far_in(tl_far_t *job, void *l2, tl_far from, size_t bytes)
+{
+    *job = (tl_far_t){l2, from, bytes, 1};
+}
+
+void tl_far_out(tl_far_t *job, tl_far to, const void *l2, size_t bytes)
+{
+    *job = (tl_far_t){(char *)(uintptr_t)l2, to, bytes, 0};
+}
+
+void tl_far_wait(tl_far_t *job)
+{
+    if (job->inward)
+        tl_far_read(job->near, job->far, job->bytes);
+    else
+        tl_far_write(job->far, job->near, job->bytes);
+}
+
+void tl_far_read(void *to, tl_far from, size_t bytes)
+{
+    memcpy(to, far_place(from, bytes), bytes);
+}
+
+void tl_far_write(tl_far to, const void *from, size_t bytes)
+{
+    memcpy(far_place(to, bytes), from, bytes);
+}
+
 void tl_puts(const char *text)
 {
     fputs(text, stdout);

@@ -26,7 +26,7 @@ void tl_puts(const char *text)
     printf("%s", text);
 }
 
-static void fail(const char *what)
+void tl_pulp_fail(const char *what)
 {
     printf("FAULT: %s\n", what);
     pmsis_exit(3);
@@ -42,14 +42,14 @@ int tl_record_open(void)
     tl_pulp_open();
     record = tl_file_open(TL_RECORD_FILE, 1);
     if (record < 0)
-        fail("opening the record");
+        tl_pulp_fail("opening the record");
     return 1;
 }
 
 void tl_record(const void *data, size_t bytes)
 {
     if (tl_file_write(record, data, bytes))
-        fail("writing the record");
+        tl_pulp_fail("writing the record");
 }
 
 static void close_record(void)
@@ -91,7 +91,10 @@ void tl_pulp_open(void)
     configuration.id = 0;
     pi_open_from_conf(&cluster, &configuration);
     if (pi_cluster_open(&cluster))
-        fail("opening the cluster");
+        tl_pulp_fail("opening the cluster");
+#if defined(TL_FAR)
+    tl_pulp_open_far();
+#endif
     is_open = 1;
 }
 
@@ -118,7 +121,7 @@ void tl_cluster_run(int cores, tl_fn fn, void *arg, void *stacks, size_t stack_b
 {
     struct pi_cluster_task task = {0};
     if (cores < 1 || cores > pi_cl_cluster_nb_cores())
-        fail("the cluster has fewer cores than the plan asks for");
+        tl_pulp_fail("the cluster has fewer cores than the plan asks for");
     tl_pulp_open();
     job.fn = fn;
     job.arg = arg;
@@ -131,7 +134,7 @@ void tl_cluster_run(int cores, tl_fn fn, void *arg, void *stacks, size_t stack_b
         task.slave_stack_size = (uint32_t)stack_bytes;
     }
     if (pi_cluster_send_task_to_cl(&cluster, &task))
-        fail("sending the cluster its task");
+        tl_pulp_fail("sending the cluster its task");
 }
 
 /* ---- transfers ---- */

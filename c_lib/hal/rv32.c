@@ -201,6 +201,61 @@ void tl_dma_wait(tl_dma_t *transfer)
     MARK_RESUME;
 }
 
+#if defined(TL_FAR)
+extern tl_far_bytes tl_far_memory;
+
+static char *far_place(tl_far at, size_t bytes)
+{
+    if (at > TL_FAR || bytes > TL_FAR - at)
+        tl_rv32_fail("a copy leaves the planned part of the memory behind L2");
+    return (char *)tl_far_memory + at;
+}
+
+static void begin_copy(tl_far_t *job, char *l2, tl_far far, size_t bytes, int inward)
+{
+    MARK_PAUSE;
+    check_range(l2, bytes, tl_rv32_l2, tl_rv32_l2_end, "a copy leaves the planned part of L2");
+    *job = (tl_far_t){l2, far, bytes, inward};
+    MARK_RESUME;
+}
+
+void tl_far_in(tl_far_t *job, void *l2, tl_far from, size_t bytes)
+{
+    begin_copy(job, l2, from, bytes, 1);
+}
+
+void tl_far_out(tl_far_t *job, tl_far to, const void *l2, size_t bytes)
+{
+    begin_copy(job, (char *)(uintptr_t)l2, to, bytes, 0);
+}
+
+void tl_far_wait(tl_far_t *job)
+{
+    MARK_PAUSE;
+    if (job->inward)
+        tl_far_read(job->near, job->far, job->bytes);
+    else
+        tl_far_write(job->far, job->near, job->bytes);
+    MARK_RESUME;
+}
+
+void tl_far_read(void *to, tl_far from, size_t bytes)
+{
+    const char *place = far_place(from, bytes);
+    tl_rv32_door(1);
+    __builtin_memcpy(to, place, bytes);
+    tl_rv32_door(0);
+}
+
+void tl_far_write(tl_far to, const void *from, size_t bytes)
+{
+    char *place = far_place(to, bytes);
+    tl_rv32_door(1);
+    __builtin_memcpy(place, from, bytes);
+    tl_rv32_door(0);
+}
+#endif
+
 __attribute__((noreturn, used)) void tl_rv32_controller(void)
 {
     tl_rv32_raise_walls();

@@ -107,9 +107,18 @@ void tl_rv32_raise_walls(void)
     SET_CSR(pmpaddr7, block_of((uint32_t)WAKE, 0x1000));
     SET_CSR(pmpaddr8, block_of(tl_rv32_devices[0], 0x1000));
     SET_CSR(pmpaddr9, block_of(tl_rv32_devices[1], 0x1000));
-    SET_CSR(pmpaddr10, 0xffffffff);
+    SET_CSR(pmpaddr10, (uint32_t)tl_rv32_l3 >> 2);
+    SET_CSR(pmpaddr11, (uint32_t)tl_rv32_l3_end >> 2);
+    SET_CSR(pmpaddr12, 0xffffffff);
     SET_CSR(pmpcfg0, FOUR(0, RANGE(R | X), RANGE(R | W), 0));
     SET_CSR(pmpcfg1, FOUR(RANGE(R | W), 0, RANGE(R | W), DEVICE));
-    SET_CSR(pmpcfg2, FOUR(DEVICE, DEVICE, LOCK | BLOCK, 0));
+    SET_CSR(pmpcfg2, FOUR(DEVICE, DEVICE, 0, 0));
+    SET_CSR(pmpcfg3, FOUR(LOCK | BLOCK, 0, 0, 0));
+}
+
+/* The only entry that is not locked; while it is off, the last one decides. */
+void tl_rv32_door(int open)
+{
+    SET_CSR(pmpcfg2, FOUR(DEVICE, DEVICE, 0, open ? TOP_OF_RANGE | R | W : 0));
 }
 #endif

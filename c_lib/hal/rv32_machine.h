@@ -14,7 +14,7 @@ enum { EMULATED_CORES = 8 };
 #define MARK_RESUME TL_RV32_MARK(TL_RV32_RESUME)
 #define MARK_PHASE TL_RV32_MARK(TL_RV32_PHASE)
 
-extern char tl_rv32_l1[], tl_rv32_l1_end[], tl_rv32_l2[], tl_rv32_l2_end[];
+extern char tl_rv32_l1[], tl_rv32_l1_end[], tl_rv32_l2[], tl_rv32_l2_end[], tl_rv32_l3[], tl_rv32_l3_end[];
 
 /* rv32_qemu.c, rv32_spike.c; and tl_puts, tl_record_open and tl_record */
 extern const uint32_t tl_rv32_devices[2]; /* pages that the program may touch for the simulator's sake */
@@ -23,6 +23,7 @@ void tl_rv32_stop(int code) __attribute__((noreturn));
 
 /* rv32_faults.c */
 void tl_rv32_raise_walls(void);
+void tl_rv32_door(int open); /* of this hart, to the memory behind L2 */
 void tl_rv32_put_hex(uint32_t value);
 void tl_rv32_put_number(uint32_t value);
 void tl_rv32_fail(const char *what) __attribute__((noreturn));

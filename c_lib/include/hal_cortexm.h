@@ -18,6 +18,7 @@
 typedef struct {
     int done;
 } tl_dma_t;
+typedef int tl_far_t; /* there is no such memory */
 
 #if defined(TL_PROFILE)
 #define TL_OP(position) TL_CORTEXM_AT(position)

@@ -23,6 +23,18 @@ typedef struct {
     int done;
 } tl_dma_t;
 
+typedef struct {
+    char *near;
+    tl_far far;
+    size_t bytes;
+    int inward;
+} tl_far_t;
+#if defined(TL_FAR)
+#define TL_FAR_LINKED
+#define TL_DATA_FAR TL_DATA_L1
+typedef uint8_t tl_far_bytes[TL_FAR];
+#endif
+
 extern __thread int tl_host_core;
 extern int tl_host_cores;
 extern pthread_barrier_t tl_host_barrier;

@@ -28,8 +28,20 @@ typedef struct {
     int pending;
 } tl_dma_t;
 
+#if defined(TL_FAR)
+#include "bsp/ram.h"
+typedef struct {
+    pi_cl_ram_req_t request;
+    int pending;
+} tl_far_t;
+#else
+typedef int tl_far_t;
+#endif
+
 /* Called on the controller before anything touches L1: until the cluster is open there is none. */
 void tl_pulp_open(void);
+void tl_pulp_open_far(void);
+void tl_pulp_fail(const char *what);
 
 static inline void tl_init(void)
 {

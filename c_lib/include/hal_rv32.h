@@ -20,6 +20,18 @@ typedef struct {
     size_t row_bytes, rows, to_pitch, from_pitch;
 } tl_dma_t;
 
+typedef struct {
+    char *near;
+    tl_far far;
+    size_t bytes;
+    int inward;
+} tl_far_t;
+#if defined(TL_FAR)
+#define TL_FAR_LINKED
+#define TL_DATA_FAR ".l3,\"aw\",@progbits"
+typedef uint8_t tl_far_bytes[TL_FAR];
+#endif
+
 extern volatile int tl_rv32_team;
 void tl_rv32_barrier(void);
 

@@ -16,4 +16,10 @@ int tl_is_judged(const tl_sketch *reference);
 
 /* 1 when data[count] agrees, 0 when it does not; NaN and infinity never do. */
 int tl_agrees(const float *data, size_t count, const tl_sketch *reference);
+
+#if defined(TL_FAR)
+/* Of what lies behind L2; and what tl_record does. */
+int tl_agrees_far(uint32_t at, size_t count, const tl_sketch *reference);
+void tl_record_far(uint32_t at, size_t bytes);
+#endif
 #endif

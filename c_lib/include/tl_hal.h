@@ -14,6 +14,8 @@
 
 #define TL_MOST_CORES 16 /* of a team */
 
+typedef uint32_t tl_far; /* a distance, in bytes: a core that takes it for an address finds nothing there */
+
 #if defined(TL_HAL_PULP)
 #include "hal_pulp.h"
 #elif defined(TL_HAL_RV32)
@@ -35,6 +37,7 @@
  *   TL_COUNTERS, TL_COUNTER_NAMES          with NET_PROFILE: how many events it counts; their names, tl_cycles first
  *   static inline void tl_counters(uint32_t *now)  all of them
  *   typedef ... tl_dma_t                   one outstanding transfer
+ *   typedef ... tl_far_t                   the same to or from the memory behind L2, of which the plan uses TL_FAR bytes
  *   TL_OP(position)                        with TL_PROFILE, if it can: every core begins this operation
  *   TL_UNCOUNTED(statement)                if it can: what verification adds to a step is not the network's work */
 #if !defined(TL_OP)
@@ -58,6 +61,15 @@ void tl_cluster_run(int cores, tl_fn fn, void *arg, void *stacks, size_t stack_b
 void tl_dma_in(tl_dma_t *job, void *l1, const void *l2, size_t row_bytes, size_t rows, size_t pitch);
 void tl_dma_out(tl_dma_t *job, void *l2, const void *l1, size_t row_bytes, size_t rows, size_t pitch);
 void tl_dma_wait(tl_dma_t *job);
+
+/* Asynchronous copies between L2 and a memory that no core reaches, where things are found by their distance from its
+ * beginning. Started and awaited by one core of the team; what is under way may be done in any order. */
+void tl_far_in(tl_far_t *job, void *l2, tl_far from, size_t bytes);
+void tl_far_out(tl_far_t *job, tl_far to, const void *l2, size_t bytes);
+void tl_far_wait(tl_far_t *job);
+/* The same at once, to anywhere; by the controller, too. */
+void tl_far_read(void *to, tl_far from, size_t bytes);
+void tl_far_write(tl_far to, const void *from, size_t bytes);
 
 /* For profiles, where they are printed: the bytes of all transfers so far. */
 uint32_t tl_dma_bytes(void);

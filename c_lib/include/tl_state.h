@@ -26,8 +26,11 @@ enum {
 
 /* One tensor. */
 typedef struct {
-    void *data;
+    void *data; /* 0: it lies behind L2 */
     uint32_t bytes;
+#if defined(TL_FAR)
+    uint32_t far; /* then, where */
+#endif
 } tl_piece;
 
 typedef struct {

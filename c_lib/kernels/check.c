@@ -1,5 +1,6 @@
 /* A program's own judgement, in whole numbers: controllers without a float unit judge, too. */
 #include "tl_check.h"
+#include "tl_hal.h"
 #include "tl_math.h"
 
 static uint32_t sign_bits(uint32_t i)
@@ -48,20 +49,61 @@ int tl_is_judged(const tl_sketch *reference)
     return !(tl_bits(reference->limit) >> 31);
 }
 
+/* Elements from number `first` on; 0, if one is out of range. */
+static int add(int64_t *sums, const float *data, size_t count, size_t first, int exponent)
+{
+    for (size_t i = 0; i < count; i++) {
+        const uint32_t bits = sign_bits((uint32_t)(first + i));
+        int32_t fixed;
+        if (!fixed_point(data[i], exponent, &fixed))
+            return 0;
+        for (int s = 0; s < TL_SUMS; s++)
+            sums[s] += bits >> s & 1 ? -(int64_t)fixed : fixed;
+    }
+    return 1;
+}
+
+static int near(int64_t *sums, const tl_sketch *reference)
+{
+    for (int s = 0; s < TL_SUMS; s++)
+        sums[s] -= reference->sums[s];
+    return within(sums, reference->limit);
+}
+
 int tl_agrees(const float *data, size_t count, const tl_sketch *reference)
 {
     int64_t sums[TL_SUMS] = {0};
     if (!tl_is_judged(reference))
         return 1;
-    for (size_t i = 0; i < count; i++) {
-        const uint32_t bits = sign_bits((uint32_t)i);
-        int32_t fixed;
-        if (!fixed_point(data[i], reference->exponent, &fixed))
-            return 0;
-        for (int s = 0; s < TL_SUMS; s++)
-            sums[s] += bits >> s & 1 ? -(int64_t)fixed : fixed;
-    }
-    for (int s = 0; s < TL_SUMS; s++)
-        sums[s] -= reference->sums[s];
-    return within(sums, reference->limit);
+    return add(sums, data, count, 0, reference->exponent) && near(sums, reference);
 }
+
+#if defined(TL_FAR)
+enum { PIECE = 16 }; /* elements read at a time of what lies behind L2 */
+static float piece[PIECE];
+
+int tl_agrees_far(tl_far at, size_t count, const tl_sketch *reference)
+{
+    int64_t sums[TL_SUMS] = {0};
+    if (!tl_is_judged(reference))
+        return 1;
+    for (size_t done = 0; done < count; done += PIECE) {
+        const size_t some = count - done < PIECE ? count - done : PIECE;
+        tl_far_read(piece, at + (tl_far)(done * sizeof(float)), some * sizeof(float));
+        if (!add(sums, piece, some, done, reference->exponent))
+            return 0;
+    }
+    return near(sums, reference);
+}
+
+void tl_record_far(tl_far at, size_t bytes)
+{
+    while (bytes) {
+        const size_t some = bytes < sizeof piece ? bytes : sizeof piece;
+        tl_far_read(piece, at, some);
+        tl_record(piece, some);
+        at += (tl_far)some;
+        bytes -= some;
+    }
+}
+#endif

@@ -1,6 +1,9 @@
 /* States of networks: written page by page in order, the checksum and the end mark last. */
 #include "tl_state.h"
 #include "tl_checksum.h"
+#if defined(TL_FAR)
+#include "tl_hal.h"
+#endif
 #include <string.h>
 
 enum { MAGIC = 0x54534c54, VERSION = 2, END = 0x444e4554 }; /* "TLST", "TEND" */
@@ -48,6 +51,24 @@ static int put(writer *w, const void *data, uint32_t bytes)
     return 0;
 }
 
+static int put_piece(writer *w, const tl_piece *piece)
+{
+#if defined(TL_FAR)
+    uint32_t some[16];
+    for (uint32_t at = 0, left = piece->bytes; !piece->data && left;) {
+        const uint32_t count = left < sizeof some ? left : sizeof some;
+        tl_far_read(some, piece->far + at, count);
+        if (put(w, some, count))
+            return 1;
+        at += count;
+        left -= count;
+    }
+    if (!piece->data)
+        return 0;
+#endif
+    return put(w, piece->data, piece->bytes);
+}
+
 static int put_end(writer *w)
 {
     const trailer last = {w->sum, END};
@@ -68,7 +89,7 @@ static int put_all(const tl_state *state, writer *w, uint32_t sequence)
     if (w->store->erase(w->store, w->slot) || put(w, &first, sizeof first))
         return 1;
     for (int i = 0; i < state->count; i++)
-        if (put(w, state->pieces[i].data, state->pieces[i].bytes))
+        if (put_piece(w, &state->pieces[i]))
             return 1;
     return put_end(w);
 }
@@ -101,19 +122,29 @@ static int header_fault(const tl_state *state, const header *found)
     return wanted(state, found) ? TL_STATE_FINE : TL_STATE_NETWORK;
 }
 
-/* Through the store's buffer to `to`, if that is not 0; adds to a checksum. */
-static int fetch(const tl_store *store, int slot, uint32_t at, uint32_t bytes, void *to, uint32_t *sum)
+static void keep(const tl_piece *to, uint32_t at, const void *data, uint32_t bytes)
 {
-    uint8_t *into = to;
+#if defined(TL_FAR)
+    if (!to->data) {
+        tl_far_write(to->far + at, data, bytes);
+        return;
+    }
+#endif
+    memcpy((uint8_t *)to->data + at, data, bytes);
+}
+
+/* Through the store's buffer to `to`, if that is not 0; adds to a checksum. */
+static int fetch(const tl_store *store, int slot, uint32_t at, uint32_t bytes, const tl_piece *to, uint32_t *sum)
+{
+    uint32_t done = 0;
     while (bytes) {
         const uint32_t some = bytes < store->page ? bytes : store->page;
         if (store->read(store, slot, at, store->buffer, some))
             return 1;
         *sum = tl_checksum(*sum, store->buffer, some);
-        if (into) {
-            memcpy(into, store->buffer, some);
-            into += some;
-        }
+        if (to)
+            keep(to, done, store->buffer, some);
+        done += some;
         at += some;
         bytes -= some;
     }
@@ -125,19 +156,20 @@ static int read_all(const tl_state *state, const tl_store *store, int slot, int 
 {
     header first;
     trailer last;
+    const tl_piece beginning = {.data = &first, .bytes = sizeof first}, ending = {.data = &last, .bytes = sizeof last};
     uint32_t at = sizeof first, sum = 0, rest = 0;
-    if (fetch(store, slot, 0, sizeof first, &first, &sum))
+    if (fetch(store, slot, 0, sizeof first, &beginning, &sum))
         return TL_STATE_STORE;
     const int fault = header_fault(state, &first);
     if (fault)
         return fault;
     const uint32_t end = sizeof first + first.bytes, ours = sizeof first + wanted(state, &first);
     for (const tl_piece *piece = state->pieces; at < ours; at += piece++->bytes)
-        if (fetch(store, slot, at, piece->bytes, taking ? piece->data : 0, &sum))
+        if (fetch(store, slot, at, piece->bytes, taking ? piece : 0, &sum))
             return TL_STATE_STORE;
     if (fetch(store, slot, at, end - at, 0, &sum))
         return TL_STATE_STORE;
-    if (fetch(store, slot, end, sizeof last, &last, &rest))
+    if (fetch(store, slot, end, sizeof last, &ending, &rest))
         return TL_STATE_STORE;
     *sequence = first.sequence;
     return last.end == END && last.checksum == sum ? TL_STATE_FINE : TL_STATE_DAMAGED;

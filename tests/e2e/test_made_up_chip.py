@@ -89,9 +89,19 @@ def test_networks_are_deployed_run_and_verified(
     assert bits[0] == bits[1]
 
 
-def test_what_does_not_fit_the_two_inner_memories_is_refused(tmp_path: Path) -> None:
-    """However large the third one is."""
+def test_what_does_not_fit_the_two_inner_memories_lives_in_the_third(tmp_path: Path) -> None:
     torch.manual_seed(1)
+    net = nn.Sequential(nn.Linear(61, 301), nn.ReLU(), nn.Linear(301, 97))
+    made = deployed(tmp_path / "net", net, 3, 61, outputs=97)
+    plan = read_plan(made.folder)
+    assert list(plan["levels"]) == ["L1", "L2", "L3"] and plan["carried"]["moved"] > plan["carried"]["bytes"]
+    assert made.verify().passed
+
+
+def test_what_does_not_fit_the_third_memory_either_is_refused(
+    tmp_path: Path, wren: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(TARGETS, wren.name, wren.with_memory(2, 64 << 10))
     net = nn.Sequential(nn.Linear(61, 301), nn.ReLU(), nn.Linear(301, 97))
     with pytest.raises(DoesNotFit, match="L2: needs"):
         deployed(tmp_path / "net", net, 3, 61, outputs=97)

@@ -128,6 +128,7 @@ Options may also stand in [tool.trainlib-deploy] of pyproject.toml."""
 @click.option("--cores", metavar="N", help=f"Cores of the cluster, 1 to {MOST_CORES}.  [the target's]")
 @click.option("--l1", metavar="SIZE", help="Bytes of L1: 65536, 64k, 64KiB.  [the target's]")
 @click.option("--l2", metavar="SIZE", help="Bytes of L2.  [the target's]")
+@click.option("--l3", metavar="SIZE", help="Bytes of a memory behind L2, such as a board's HyperRAM: 8M.  [none]")
 @click.option(
     "--target",
     metavar="NAME",
@@ -188,6 +189,7 @@ def deploy_command(
     cores: str | None,
     l1: str | None,
     l2: str | None,
+    l3: str | None,
     target: str | None,
     out: Path | None,
     input_shape: str | None,
@@ -208,7 +210,7 @@ def deploy_command(
     force: bool,
 ) -> None:
     """Everything that can be refused is refused before the work begins."""
-    machine = resolve(target, cores, l1, l2)
+    machine = resolve(target, cores, l1, l2, l3)
     check_types(dtype, saved)
     check_inference(inference, evaluate, batch, accumulate, saved)
     if may_miss and weights is None:

@@ -41,6 +41,8 @@ class Addresses:
     def home(self, tensor: str) -> Home:
         """Where a tensor begins: a member of its level's struct, or a place in its level's arena."""
         found, name, level = self.plan.program.tensors[tensor], self.names[tensor], self.plan.home[tensor].level
+        if tensor in self.plan.program.far:
+            return Home(name, level, f"OFFSET_{name}")
         if not found.role.persistent:
             return Home(name, level, f"{found.dtype.pointer}({level}, {name})")
         place = f"net_{level.lower()}.{name}"

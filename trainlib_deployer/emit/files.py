@@ -20,6 +20,7 @@ TEMPLATES = {
     "golden.py": "golden.py.j2",
 }
 OF_TRAINING = {"fit.c": "fit.c.j2", "learn.c": "learn.c.j2"}
+OF_FAR = {"far.c": "far.c.j2"}
 OF_EVALUATION = {"evaluate.c": "evaluate.c.j2"}
 CALLING = (
     "net.c",
@@ -30,10 +31,12 @@ CALLING = (
     "evaluate.c",
     "main.c",
     "data.c",
+    "far.c",
     "poison.h",
 )  # the library
 
 
-def templates(trains: bool, evaluates: bool) -> dict[str, str]:
+def templates(trains: bool, evaluates: bool, far: bool) -> dict[str, str]:
     """File to template."""
-    return {**TEMPLATES, **(OF_TRAINING if trains else {}), **(OF_EVALUATION if evaluates else {})}
+    more = {**(OF_TRAINING if trains else {}), **(OF_EVALUATION if evaluates else {}), **(OF_FAR if far else {})}
+    return {**TEMPLATES, **more}

@@ -97,6 +97,17 @@ def contents(kept: Sequence[Kept], size: int, binary: Binary) -> list[str]:
     return lines + zeros(size - end)
 
 
+def stored_parts(kept: Sequence[Kept], size: int) -> list[tuple[int, int, bool]]:
+    """The same as stretches: bytes from the beginning, how many, and whether the file has them or they are zeros."""
+    found: list[tuple[int, int, bool]] = []
+    end = 0
+    for k in sorted(kept, key=lambda k: k.offset):
+        there = bool(k.values.reshape(-1).view(np.uint8).any())
+        found += [(end, k.offset - end, False), (k.offset, k.values.nbytes, there)]
+        end = k.offset + k.values.nbytes
+    return [part for part in (*found, (end, size - end, False)) if part[1]]
+
+
 def initial_values(plan: Plan, t: Tensor) -> Array:
     if t.role in GIVEN:
         return np.zeros(t.shape, t.dtype.numpy_name)

@@ -126,6 +126,37 @@ class Operation:
     calls: tuple[tuple[Call, ...], ...]  # of each tile; the cores meet between two of them
 
 
+CARRY, ARRIVAL = "tl_carry", "tl_arrival"  # structs of the calls that start and await a copy
+
+
+@dataclass(frozen=True)
+class Copy:
+    """Between what lies far away, `offset` bytes behind its first one, and what is near."""
+
+    near: Pointer
+    far: Pointer
+    offset: int
+    nbytes: int
+    job: int
+    inward: bool
+
+
+def copy_of(operation: Operation) -> Copy | None:
+    """What it starts."""
+    found = next((dict(c.arguments) for calls in operation.calls for c in calls if c.struct == CARRY), None)
+    if found is None:
+        return None
+    near, far = found["near"], found["far"]
+    assert isinstance(near, Pointer) and isinstance(far, Pointer)
+    offset, nbytes, job = (int(str(found[name])) for name in ("offset", "bytes", "job"))
+    return Copy(near, far, offset, nbytes, job, found["inward"] == 1)
+
+
+def job_awaited(operation: Operation) -> int | None:
+    found = (dict(c.arguments)["job"] for calls in operation.calls for c in calls if c.struct == ARRIVAL)
+    return next((int(str(job)) for job in found), None)
+
+
 @dataclass(frozen=True)
 class Listing:
     """A step."""
@@ -139,6 +170,19 @@ class Listing:
     def positions(self) -> dict[str, int]:
         return {o.name: at for at, o in enumerate(self.operations)}
 
+    @cached_property
+    def awaited(self) -> dict[int, int]:
+        """Under an operation that awaits a copy, the one that has started it; none where no copy has that number."""
+        started: dict[int, int] = {}
+        out = {}
+        for at, operation in enumerate(self.operations):
+            copy, job = copy_of(operation), job_awaited(operation)
+            if copy is not None:
+                started[copy.job] = at
+            elif job is not None and job in started:
+                out[at] = started.pop(job)
+        return out
+
     def tiles_of(self, name: str) -> Tiles:
         """Of an operation that has some."""
         tiles = self.operations[self.positions[name]].tiles
@@ -149,6 +193,8 @@ class Listing:
         """Everything that an operation mentions, early tiles that it starts among them."""
         operation = self.operations[at]
         yield from own(operation)
+        if at in self.awaited:
+            yield from own(self.operations[self.awaited[at]])
         for name in operation.starts:
             guest = self.tiles_of(name)
             yield guest.lanes

@@ -26,7 +26,8 @@ USED = frozenset("memcpy learning_rate run names reference operations".split())
 MACROS = re.compile(r"(PLAN|NET|DATA|OFFSET|TL)_.*|L[12]|[FI]32|U16|U8|[A-Z0-9_]{4,}|_[A-Z_].*")
 FUNCTIONS = frozenset(
     """init train_step evaluate forward save load save_to load_from state steps trace profile paint position
-    l1 l2 l1_t l2_t sample next_sample train_next train_in_place evaluate_in_place fit network""".split()
+    l1 l2 l1_t l2_t trace_far far_begin sample next_sample train_next train_in_place evaluate_in_place fit
+    network""".split()
 )
 LONGEST = 40  # of an identifier: lines stay within what a page shows
 BEGINNING, END = 16, 14  # of a longer name that are kept, with a checksum of it

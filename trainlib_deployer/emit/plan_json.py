@@ -9,8 +9,10 @@ from typing import Any
 from trainlib_deployer.emit.addresses import Addresses
 from trainlib_deployer.emit.trace import Trace
 from trainlib_deployer.emit.words import title
+from trainlib_deployer.far.words import Carried
 from trainlib_deployer.image.image import Image
 from trainlib_deployer.image.measured import Measured
+from trainlib_deployer.ops.carry import Carry
 from trainlib_deployer.plan.direct import Direct, direct_operations
 from trainlib_deployer.plan.early import early_moved, moved_at
 from trainlib_deployer.plan.plan import Buffer, Plan
@@ -75,6 +77,7 @@ def plan_json(user: UserModel, plan: Plan, traces: list[Trace], steps: int, accu
         "saved": asdict(plan.saved),
         "dtype": plan.dtype,
         "traffic": traffic_json(plan),
+        "carried": asdict(Carried.of(plan)) if plan.program.far else None,
         "trace": [trace_json(t, plan) for t in traces],
     }
 
@@ -128,7 +131,7 @@ def buffer_json(b: Buffer) -> dict[str, Any]:
 
 
 def tensors_json(plan: Plan) -> dict[str, dict[str, Any]]:
-    names = Addresses.of(plan).names
+    names, copies = Addresses.of(plan).names, copies_of(plan)
     return {
         t.name: {
             "c_name": names[t.name],
@@ -140,9 +143,20 @@ def tensors_json(plan: Plan) -> dict[str, dict[str, Any]]:
             "layer": t.layer,
             "source": source_text(t.source),
             **({"fixed": plan.program.fixed[t.name]} if t.name in plan.program.fixed else {}),
+            **({"copy_of": copies[t.name]} if t.name in copies else {}),
         }
         for t in plan.program.tensors.values()
     }
+
+
+def copies_of(plan: Plan) -> dict[str, dict[str, Any]]:
+    """Under what is near a copy of a far tensor: which part of which one."""
+    found = {}
+    for op in plan.program.ops:
+        if isinstance(op.kind, Carry):
+            near, far = (op.writes[0], op.reads[0]) if op.kind.inward else (op.reads[0], op.writes[0])
+            found[near.tensor] = {"tensor": far.tensor, "offset": op.kind.offset, "bytes": op.kind.nbytes}
+    return found
 
 
 def traffic_json(plan: Plan) -> dict[str, float]:

@@ -11,7 +11,7 @@ from trainlib_deployer.plan.plan import Buffer, Plan
 def poison_levels(plan: Plan, at: Addresses) -> list[dict[str, Any]]:
     """Per level what comes and goes in its arena; levels without such buffers are left out."""
     out = []
-    for level in plan.levels.values():
+    for level in plan.near_levels:
         found = [b for b in plan.buffers if b.level == level.name and comes_and_goes(plan, b)]
         if found:
             lifetimes = sorted((entry(plan, b, at) for b in found), key=lambda life: str(life["name"]))

@@ -20,14 +20,13 @@ from trainlib_deployer.emit.initial import (
     SKETCH,
     Array,
     Binary,
-    contents,
-    kept_in,
     reference_steps,
     references,
     samples,
     string_lines,
 )
 from trainlib_deployer.emit.interface import given, interface, learning_rate
+from trainlib_deployer.emit.levels import c_alignment, level_context, piece
 from trainlib_deployer.emit.library import copy_library
 from trainlib_deployer.emit.listed import listed
 from trainlib_deployer.emit.listing import Listing
@@ -49,9 +48,9 @@ from trainlib_deployer.emit.words import describe, title
 from trainlib_deployer.folder import PLAN
 from trainlib_deployer.image.image import Image
 from trainlib_deployer.kernels.row import Row
-from trainlib_deployer.machine.machine import Machine
+from trainlib_deployer.ops.carry import JOB_BYTES
 from trainlib_deployer.ops.random import KEY
-from trainlib_deployer.plan.plan import Buffer, Plan
+from trainlib_deployer.plan.plan import Plan
 from trainlib_deployer.plan.rows import rows_called
 from trainlib_deployer.plan.tiles import LANE_BYTES
 from trainlib_deployer.program.ir import LEARNING_RATE, MOMENTUM, STEP, DType, Role, Tensor, View
@@ -80,6 +79,11 @@ class Project:
     def weights(self) -> Binary:
         """What a firmware needs."""
         return Binary("weights.bin")
+
+    @cached_property
+    def far(self) -> Binary:
+        """What lies behind the outer memory before the first step."""
+        return Binary("far.bin")
 
     @cached_property
     def data(self) -> Binary:
@@ -128,12 +132,14 @@ class Project:
         besides the plan, `what_if` what other choices would take, `least` what PyTorch stores."""
         plan, program = self.plan.beside(image), self.plan.program
         context = {**self.context(found), "image": image, "built": image_json(plan, image)}
-        wanted = templates(program.trains, bool(context["evaluation"]))
+        wanted = templates(program.trains, bool(context["evaluation"]), bool(program.far))
         texts = {name: rendered(template, context) for name, template in wanted.items()}
         for name, text in texts.items():
             (folder / name).write_text(text, encoding="utf-8")
         self.weights.write(folder)
         self.data.write(folder)
+        if plan.far is not None:
+            self.far.write(folder)
         copy_library(folder / "kernels", [r.source for r in self.rows], [texts[n] for n in CALLING if n in texts])
         said = plan_json(self.user, plan, self.traces, self.steps, self.accumulate)
         said["what_if"] = [asdict(w) for w in what_if]
@@ -141,7 +147,7 @@ class Project:
         said["least"] = least
         said["interface"] = interface(self.user, self.plan.program, [o["name"] for o in self.outputs])
         said["samples"] = self.samples()
-        said["stored"] = {binary.name: binary.places for binary in (self.weights, self.data)}
+        said["stored"] = {binary.name: binary.places for binary in (self.weights, self.far, self.data)}
         (folder / PLAN).write_text(json.dumps(said, indent=1) + "\n", encoding="utf-8")
         (folder / "report.html").write_text(report(said), encoding="utf-8")
 
@@ -149,7 +155,8 @@ class Project:
         program = self.plan.program
         operations, tables = self.operations, self.tables
         arguments = self.arguments
-        levels = [self.level(name) for name in self.plan.levels]
+        levels = [level_context(self.at, level, self.weights) for level in self.plan.near_levels]
+        far = [level_context(self.at, self.plan.far, self.far)] if self.plan.far is not None else []
         places = ", ".join(f"{a['c_type']} *{a['name']}" for a in arguments)
         signature = ", ".join(f"const {a['c_type']} *{a['name']}" for a in arguments)
         inputs = ", ".join(f"const {a['c_type']} *{a['name']}" for a in arguments if a["is_input"])
@@ -158,9 +165,13 @@ class Project:
             "model": program.name,
             "target": self.plan.target,
             "levels": levels,
+            "far": far[0] if far else None,
+            "planned": [*levels, *far],
             "tiled": bool(self.plan.tilings),
             "near": self.plan.stacks.level,
             "lane_bytes": LANE_BYTES,
+            "outer": self.plan.outer.name,
+            "job_bytes": JOB_BYTES,
             "c_alignment": c_alignment(self.plan.target),
             "offsets": self.offsets(),
             "arguments": arguments,
@@ -239,38 +250,8 @@ class Project:
 
     def state(self) -> dict[str, Any]:
         layout = Layout.of_program(self.plan.program)
-        pieces = [f"net_{self.plan.home[p.name].level.lower()}.{self.at.names[p.name]}" for p in layout.pieces]
+        pieces = [piece(self.at, p.name) for p in layout.pieces]
         return {"state": layout, "state_pieces": pieces, "state_bytes": image_bytes(layout)}
-
-    def level(self, name: str) -> dict[str, Any]:
-        level = self.plan.levels[name]
-        tensors = self.plan.program.tensors
-        kept = [
-            b for b in self.plan.buffers if b.level == name and b.name in tensors and tensors[b.name].role.persistent
-        ]
-        ends = [*(b.offset for b in kept[1:]), level.persistent]
-        members = [self.member(tensors[b.name], b, end) for b, end in zip(kept, ends, strict=False)]
-        return {
-            "name": name,
-            "size": level.size,
-            "used": level.used,
-            "lower_bound": level.lower_bound,
-            "persistent": level.persistent,
-            "arena": level.arena,
-            "members": members,
-            "contents": contents(kept_in(self.plan, name), level.persistent, self.weights),
-        }
-
-    def member(self, t: Tensor, b: Buffer, end: int) -> dict[str, Any]:
-        """A tensor that persists; `end` is where the plan goes on, which may be behind where C would."""
-        step = c_alignment(self.plan.target)
-        return {
-            "gap": end - b.offset - b.size if end > -(-(b.offset + b.size) // step) * step else 0,
-            "name": self.at.names[t.name],
-            "c_type": t.dtype.c_name,
-            "extent": f"[{t.numel}]" if t.shape else "",
-            "comment": f"/* {comment(t.name)} {'x'.join(map(str, t.shape))} */",
-        }
 
     def offsets(self) -> list[dict[str, Any]]:
         return [{"name": name, **asdict(place)} for name, place in self.listing.places.items()]
@@ -339,10 +320,13 @@ class Project:
 
     def trace_entry(self, trace: Trace) -> dict[str, Any]:
         t = self.plan.program.tensors[trace.tensor]
+        far = t.name in self.plan.program.far
         return {
+            "far": far,
             "tag": f"TRACE_{self.tags[f'{trace.kind} {trace.name}']}",
             "comment": comment(trace.name),
             "pointer": self.at.pointer(View.whole(t)),
+            "call": "net_trace_far" if far else "net_trace",
             "bytes": prod(trace.shape) * t.dtype.size,
         }
 
@@ -377,11 +361,6 @@ class Project:
 
 def described(t: Tensor) -> dict[str, Any]:
     return {"c_type": t.dtype.c_name, "numel": t.numel, "shape": "x".join(map(str, t.shape))}
-
-
-def c_alignment(target: Machine) -> int:
-    """As much of it as C can ask for: the largest power of two in it."""
-    return target.alignment & -target.alignment
 
 
 def loop_entry(name: str, text: str) -> dict[str, str]:

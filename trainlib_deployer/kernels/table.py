@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
+from trainlib_deployer.kernels.carry import CARRY
 from trainlib_deployer.kernels.conv import CONV
 from trainlib_deployer.kernels.conv_f16 import CONV_F16
 from trainlib_deployer.kernels.depthwise import DEPTHWISE
@@ -18,7 +19,10 @@ from trainlib_deployer.kernels.winograd import WINOGRAD
 from trainlib_deployer.machine.costs import Costs
 from trainlib_deployer.program.ir import Kind, View
 
-ROWS: tuple[Row, ...] = (*MATMUL, *MATMUL_F16, *CONV, *CONV_F16, *WINOGRAD, *DEPTHWISE, *POOL, *RECURRENT, *INDEX)
+ROWS: tuple[Row, ...] = (
+    *(*MATMUL, *MATMUL_F16, *CONV, *CONV_F16, *WINOGRAD, *DEPTHWISE, *POOL, *RECURRENT, *INDEX),
+    *CARRY,
+)
 BY_OPERATION: dict[str, tuple[Row, ...]] = {
     name: tuple(r for r in ROWS if r.operation == name) for name in dict.fromkeys(r.operation for r in ROWS)
 }

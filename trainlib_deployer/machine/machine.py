@@ -39,6 +39,15 @@ class Link:
     channels: int  # transfers that it tells apart
     largest: int  # bytes of one transfer; more are several
     alignment: int = 1  # of the bytes inside that a transfer begins at
+    asked: float = 0  # cycles of the core that starts a transfer, where another one has to be asked for it
+
+
+@dataclass(frozen=True)
+class Outside:
+    """A memory that boards put beside a chip, and what carries bytes between it and the chip's own outermost one."""
+
+    memory: Memory
+    link: Link
 
 
 @dataclass(frozen=True)
@@ -73,6 +82,7 @@ class Machine:
     clock: Clock | None = None  # None: no chip, or nothing is known of its cycles
     power: Power | None = None  # None: nobody has published it
     build: Build | None = None  # None: where code lies is not known, and takes none of these memories
+    outside: Outside | None = None  # what --l3 adds
 
     def __post_init__(self) -> None:
         wanted = [(i, i + 1) for i in range(len(self.memories) - 1)]
@@ -99,6 +109,11 @@ class Machine:
     def outer(self) -> Memory:
         """The one that tensors live in where the inner one is too small."""
         return self.memories[1]
+
+    @property
+    def far(self) -> Memory | None:
+        """The one behind the outer one, which no core reaches, if there is one."""
+        return self.memories[2] if len(self.memories) > 2 and self.memories[2].size else None
 
     @property
     def near(self) -> Memory:
@@ -131,3 +146,10 @@ class Machine:
         kept = self.memories[level]
         changed = replace(kept, size=size, reserved=kept.reserved if reserved is None else reserved)
         return replace(self, memories=(*self.memories[:level], changed, *self.memories[level + 1 :]))
+
+    def with_outside(self, size: int) -> Machine:
+        """With so much of the memory that boards put beside it."""
+        if self.outside is None:
+            raise ValueError(f"{self.name} has nothing to put a further memory at")
+        memory = replace(self.outside.memory, size=size)
+        return replace(self, memories=(*self.memories, memory), links=(*self.links, self.outside.link))

@@ -4,6 +4,10 @@
 the SDK's link script. A core's load from L2 takes 14 cycles more than one from L1. A transfer takes some 40 cycles to
 issue and 70 until it flows, then 8 bytes a cycle; the SDK gives its size 16 bits, and the engine has 16 counters to
 tell transfers apart (all measured on GVSoC). 64 bytes of L1 are the SDK's.
+
+A board has 8 MB of HyperRAM (GVSoC's model: S27KS0641), which only the controller's uDMA reaches: a core asks it by
+pi_cl_ram_read and _write. 4 kB take 5,140 cycles in and 6,166 out, 64 kB 66,600 and 82,961: 1,100 cycles, then a byte a
+cycle, in, and 0.8, out; the core that asks is busy for 260 (all measured on GVSoC).
 """
 
 from __future__ import annotations
@@ -22,7 +26,7 @@ from trainlib_deployer.machine.costs import (
     UnpricedCosts,
     WinogradCosts,
 )
-from trainlib_deployer.machine.machine import Cores, Link, Machine, Memory
+from trainlib_deployer.machine.machine import Cores, Link, Machine, Memory, Outside
 
 FUNCTIONS = {
     **{"lt": 2.7, "le": 2.2, "gt": 3, "ge": 1.5, "eq": 3.2, "ne": 3.2, "select": 3.7, "copy": 0},
@@ -162,6 +166,21 @@ DMA = Link(
     channels=16,
     largest=65520,
 )
+HYPERRAM = Outside(
+    Memory("L3", 8 << 20),
+    Link(
+        inner=1,
+        outer=2,
+        bytes_per_cycle=0.9,
+        issue=1100,
+        row=0,
+        short_row=0,
+        short=1,
+        channels=2,
+        largest=1 << 23,
+        asked=260,
+    ),
+)
 STACK = 1536  # what the SDK's own start code and a printf leave to spare
 FAR_LOAD = 14
 BUILD = Build(
@@ -183,4 +202,5 @@ PULP_OPEN = Machine(
     COSTS,
     about="PULP cluster as in GVSoC and PULP-SDK",
     build=BUILD,
+    outside=HYPERRAM,
 )

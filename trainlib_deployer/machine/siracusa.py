@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from trainlib_deployer.machine.build import CODE, CONSTANTS, CONTENTS, DATA, TABLES, TENSORS, ZEROS, Bank
 from trainlib_deployer.machine.machine import Clock, Cores, Machine, Memory
-from trainlib_deployer.machine.pulp_open import BUILD, COSTS, DMA, FAR_LOAD, STACK
+from trainlib_deployer.machine.pulp_open import BUILD, COSTS, DMA, FAR_LOAD, HYPERRAM, STACK
 
 SIRACUSA = Machine(
     "siracusa",
@@ -30,4 +30,5 @@ SIRACUSA = Machine(
         ),
         simulated=0,
     ),
+    outside=HYPERRAM,
 )

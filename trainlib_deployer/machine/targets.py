@@ -15,12 +15,17 @@ from trainlib_deployer.machine.sizes import parse_size
 
 MOST_CORES = 16
 CUSTOM = "custom"  # sizes of the user's, without a chip
+FAR = 2  # the memory of --l3
 TARGETS = {machine.name: machine for machine in (PULP_OPEN, SIRACUSA, GAP9, GENERIC, CORTEX_M4F, CORTEX_M7, CORTEX_M33)}
 DEFAULT = "pulp-open"
 
 
 def resolve(
-    name: str | None = None, cores: str | int | None = None, l1: str | int | None = None, l2: str | int | None = None
+    name: str | None = None,
+    cores: str | int | None = None,
+    l1: str | int | None = None,
+    l2: str | int | None = None,
+    l3: str | int | None = None,
 ) -> Machine:
     """A preset with what the user overrides. Without a preset, cores and L1 must be given and L2 is the default's."""
     if name is not None and name not in TARGETS:
@@ -33,9 +38,9 @@ def resolve(
     for level, (given, what) in enumerate(((l1, "--l1"), (l2, "--l2"))):
         if given is not None:
             machine = resized(machine, level, parse_size(given, what), name is not None)
-    if machine == base:
-        return base
-    return machine if name else replace(machine, name=CUSTOM, about="", build=None)
+    if not name and machine != base:
+        machine = replace(machine, name=CUSTOM, about="", build=None)
+    return machine if l3 is None else with_outside(machine, parse_size(l3, "--l3"))
 
 
 def demand_of_board(machine: Machine, cores: str | int | None, l1: str | int | None) -> None:
@@ -50,6 +55,16 @@ def resized(machine: Machine, level: int, size: int, known: bool) -> Machine:
     """With another size of a memory; what an SDK takes of it is `known` of a chip by name."""
     same = machine.memories[level].size == size
     return machine if same else machine.with_memory(level, size, None if known else 0)
+
+
+def with_outside(machine: Machine, size: int) -> Machine:
+    """The chip on a board with so much more memory."""
+    if len(machine.memories) > FAR:
+        return resized(machine, FAR, size, True)
+    if machine.outside is None:
+        others = ", ".join(name for name, m in TARGETS.items() if m.outside is not None)
+        raise UsageError(f"{machine.name} has nothing to connect a third memory to", remedy=f"--l3 goes with {others}")
+    return machine.with_outside(size) if size else machine
 
 
 def parse_cores(text: str | int) -> int:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
+from trainlib_deployer.ops.carry import Transfer
 from trainlib_deployer.plan.cycles import direct_cycles
 from trainlib_deployer.plan.tiles import Glance, Room, Tiles, Tiling, glance, least_bytes, tiled
 from trainlib_deployer.program.chain import Chain
@@ -142,7 +143,7 @@ def best_tiling(program: Program, op: Op, room: Room) -> Tiling | None:
 
     Where the scratch of the whole does not fit, there is no way but tiles; nor is there for a chain."""
     streamed = [v for v in (*op.reads, *op.writes) if v.tensor not in room.resident]
-    if not streamed:
+    if not streamed or isinstance(op.kind, Transfer):
         return None
     best = prospects(Job.of(program, op, room)).cheapest(room.capacity)
     if best is None:

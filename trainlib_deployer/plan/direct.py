@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import accumulate
 
+from trainlib_deployer.ops.carry import Transfer
 from trainlib_deployer.plan.best_tiling import Job, prospects
 from trainlib_deployer.plan.cycles import direct_cycles
 from trainlib_deployer.plan.plan import Plan
@@ -35,7 +36,7 @@ def direct_operations(plan: Plan) -> dict[int, Direct]:
     found = {}
     for at, op in enumerate(plan.program.ops):
         far = [v for v in (*op.reads, *op.writes) if v.tensor in plan.home and v.tensor not in there]
-        if far and at not in plan.tilings:
+        if far and at not in plan.tilings and not isinstance(op.kind, Transfer):
             names = tuple(dict.fromkeys(v.tensor for v in far))
             known = prospects(Job.of(plan.program, op, Room(there, 0, plan.target)))
             best, taken = known.cheapest(free[at]), round(direct_cycles(op, far, plan.target))

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from trainlib_deployer.arena.arena import Interval, Placement, Problem, place
 from trainlib_deployer.machine.machine import Machine, Memory
 from trainlib_deployer.machine.sizes import aligned
+from trainlib_deployer.ops.carry import JOB_BYTES, Carry
 from trainlib_deployer.plan.plan import Buffer, LevelPlan, Plan
 from trainlib_deployer.plan.tiles import Tiling
 from trainlib_deployer.program.ir import Program, Tensor
 from trainlib_deployer.program.lifetimes import Lifetime, lifetimes, shared_storage
 
-STACKS = "core stacks"
-INNER, OUTER = 0, 1  # levels of a machine
+STACKS, UNDER_WAY = "core stacks", "copies under way"
+INNER, OUTER, FAR = 0, 1, 2  # levels of a machine
 
 
 @dataclass(frozen=True)
@@ -30,8 +31,8 @@ class Item:
 
 def untiled(program: Program, target: Machine) -> Plan:
     """Everything in L1 if it fits there or there is nothing else; else all tensors in L2."""
-    whole = layout(program, target, INNER)
-    return whole if fits(whole) or not target.outer.size else layout(program, target, OUTER)
+    whole = None if program.far else layout(program, target, INNER)
+    return whole if whole and (fits(whole) or not target.outer.size) else layout(program, target, OUTER)
 
 
 def fits(candidate: Plan) -> bool:
@@ -40,8 +41,7 @@ def fits(candidate: Plan) -> bool:
 
 def layout(program: Program, target: Machine, level: int) -> Plan:
     """All tensors in one level; stacks and scratch beside the cores."""
-    end = len(program.ops)
-    whole = Lifetime(0, max(end, 1))
+    whole = Lifetime(0, max(len(program.ops), 1))
     kept = persistent_items(program)
     transient = tensor_items(program)
     stacks = Item(STACKS, target.cores * target.stack_bytes, whole, "stack")
@@ -55,14 +55,21 @@ def layout(program: Program, target: Machine, level: int) -> Plan:
             ([stacks] if memory is target.near else []) + (kept if i == level else []),
             (scratch if memory is target.near else []) + (transient if i == level else []),
         )
-        for i, memory in enumerate(working(target))
+        for i, memory in enumerate(target.memories[: OUTER + 1])
     ]
     return assembled(program, target, items, {})
 
 
-def working(target: Machine) -> tuple[Memory, ...]:
-    """The memories that a step works with; those further out are not used yet."""
-    return target.memories[: OUTER + 1]
+def far_items(program: Program) -> list[tuple[list[Item], list[Item]]]:
+    """What lives behind the outer level, if anything does."""
+    return [(persistent_items(program, far=True), tensor_items(program, far=True))] if program.far else []
+
+
+def under_way(program: Program) -> list[Item]:
+    """The record of copies that are under way."""
+    jobs = [op.kind.job for op in program.ops if isinstance(op.kind, Carry)]
+    life = Lifetime(0, max(len(program.ops), 1))
+    return [Item(UNDER_WAY, (max(jobs) + 1) * JOB_BYTES, life, "buffer")] if jobs else []
 
 
 def assembled(
@@ -71,10 +78,12 @@ def assembled(
     items: list[tuple[list[Item], list[Item]]],
     tilings: Mapping[int, Tiling],
 ) -> Plan:
-    """Place what persists and what comes and goes, level by level: `items` of each."""
+    """Place what persists and what comes and goes, level by level: `items` of the first two."""
     levels: dict[str, LevelPlan] = {}
     buffers: list[Buffer] = []
-    for memory, (kept, transient) in zip(working(target), items, strict=True):
+    found = [*items, *far_items(program)]
+    found[OUTER] = found[OUTER][0], [*found[OUTER][1], *under_way(program)]
+    for memory, (kept, transient) in zip(target.memories[: len(found)], found, strict=True):
         levels[memory.name], placed = one_level(memory, target.alignment, kept, transient)
         buffers += placed
     home = {t: b for b in buffers for t in (b.name, *b.aliases)}
@@ -84,12 +93,13 @@ def assembled(
     return Plan(program, target, levels, tuple(buffers), home, by_position, home[STACKS], tilings)
 
 
-def persistent_items(program: Program) -> list[Item]:
+def persistent_items(program: Program, far: bool = False) -> list[Item]:
     whole = Lifetime(0, max(len(program.ops), 1))
-    return [Item(t.name, t.nbytes, whole, t.role.value, (t,)) for t in program.tensors.values() if t.role.persistent]
+    there = (t for t in program.tensors.values() if t.role.persistent and (t.name in program.far) is far)
+    return [Item(t.name, t.nbytes, whole, t.role.value, (t,)) for t in there]
 
 
-def tensor_items(program: Program) -> list[Item]:
+def tensor_items(program: Program, far: bool = False) -> list[Item]:
     lives = lifetimes(program)
     root = shared_storage(program, lives)
     groups: dict[str, list[str]] = {}
@@ -97,6 +107,8 @@ def tensor_items(program: Program) -> list[Item]:
         groups.setdefault(root[name], []).append(name)
     items = []
     for first, members in groups.items():
+        if (first in program.far) is not far:
+            continue
         life = Lifetime(min(lives[m].birth for m in members), max(lives[m].death for m in members))
         tensors = tuple(program.tensors[m] for m in (first, *(m for m in members if m != first)))
         items.append(Item(first, max(t.nbytes for t in tensors), life, tensors[0].role.value, tensors))

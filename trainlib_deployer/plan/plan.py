@@ -152,6 +152,16 @@ class Plan:
         return self.levels[self.target.outer.name]
 
     @property
+    def near_levels(self) -> list[LevelPlan]:
+        """Those that the cores reach."""
+        return [self.inner, self.outer]
+
+    @property
+    def far(self) -> LevelPlan | None:
+        """What lies behind the outer memory, if anything does."""
+        return next(iter(list(self.levels.values())[2:]), None)
+
+    @property
     def peak(self) -> int:
         return sum(level.used for level in self.levels.values())
 

@@ -13,10 +13,11 @@ from itertools import accumulate
 from math import inf
 
 from trainlib_deployer.machine.machine import Machine
+from trainlib_deployer.ops.carry import Transfer
 from trainlib_deployer.plan.chains import chained
 from trainlib_deployer.plan.cycles import untiled_cycles
 from trainlib_deployer.plan.early import bring_early, first_bytes
-from trainlib_deployer.plan.layout import STACKS, Item, assembled, fits, one_level, persistent_items, tensor_items
+from trainlib_deployer.plan.layout import FAR, STACKS, Item, assembled, fits, one_level, persistent_items, tensor_items
 from trainlib_deployer.plan.plan import Plan
 from trainlib_deployer.plan.tiles import Room, Tiling
 from trainlib_deployer.plan.ways import Way, fastest, may_fit
@@ -115,6 +116,8 @@ def cycles(plan: Plan) -> float:
 def op_cycles(plan: Plan, at: int) -> float:
     """A kernel's code is not at hand when it begins; tiles do not change that."""
     op = plan.program.ops[at]
+    if isinstance(op.kind, Transfer):
+        return plan.target.links[FAR - 1].asked + op.kind.exposed
     fetched = plan.target.costs.tile.kernel if isinstance(op.kind, Priced) else 0.0
     if at in plan.tilings:
         return plan.tilings[at].cycles + fetched
@@ -193,15 +196,21 @@ def residents(program: Program, items: Sequence[Item], small: int, machine: Mach
     """Tensors that live in L1: the small ones; of those that persist the smallest, up to a share. What is only recorded
     is no concern of a tile's either."""
     free = machine.inner.size - machine.inner.reserved
-    chosen = {t.name for i in items if i.size <= small for t in i.tensors}
+    chosen = {t.name for i in items if i.size <= small and not copied(i) for t in i.tensors}
     chosen |= {t.name for t in program.of_role(Role.RECORDED)}
-    persistent = [t for t in program.tensors.values() if t.role.persistent and t.nbytes <= small]
+    there = (t for t in program.tensors.values() if t.role.persistent and t.name not in program.far)
+    persistent = [t for t in there if t.nbytes <= small]
     taken = 0
     for t in sorted(persistent, key=lambda t: (t.nbytes, t.name)):
         taken += machine.aligned(t.nbytes)
         if taken <= free // SHARE:
             chosen.add(t.name)
     return frozenset(chosen)
+
+
+def copied(item: Item) -> bool:
+    """Is a copy of what is far away in it, which comes no nearer than the outer level?"""
+    return any(t.role is Role.COPY for t in item.tensors)
 
 
 def occupied(items: Sequence[Item], here: frozenset[str], end: int, machine: Machine) -> list[int]:

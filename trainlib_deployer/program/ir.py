@@ -41,6 +41,7 @@ class Role(Enum):
     SCRATCH = "scratch"
     RECORDED = "recorded"  # only a build that records keeps it, outside of the plan
     INSIDE = "inside"  # made and used up tile by tile, in buffers of L1
+    COPY = "copy"  # of a far tensor, or of a part of it, while it is used
 
     @property
     def persistent(self) -> bool:
@@ -322,6 +323,7 @@ class Program:
     outputs: tuple[tuple[str, str], ...] = ()  # (name for people, tensor)
     metrics: tuple[tuple[str, str], ...] = ()  # the same of what is measured beside the loss
     gradients: tuple[tuple[str, str], ...] = ()  # (parameter, tensor)
+    far: frozenset[str] = frozenset()  # they live behind the outer memory; operations work on copies of them
 
     @property
     def trains(self) -> bool:

@@ -16,6 +16,7 @@ WRITABLE = frozenset("bBdDcC")
 # differently.
 RECORDER = "net_recorded"  # what only a build that records has
 EMULATION = re.compile(r"tl_rv32_\w+|(tl_record_open\.)?line(\.\d+)?")
+FAR = "tl_far_memory"  # what a machine has in place of a memory that no core reaches
 SMALL = 64  # bytes that a single variable of the runtime may take outside of the plan
 
 
@@ -31,9 +32,11 @@ def writable_symbols(program: Path) -> dict[str, int]:
 def planned_symbols(plan: Mapping[str, Any]) -> dict[str, int]:
     """Per level the persistent tensors and the arena; nothing is emitted for what is empty."""
     sizes = {}
-    for name, level in plan["levels"].items():
+    near, far = list(plan["levels"].items())[:2], list(plan["levels"].values())[2:]
+    for name, level in near:
         sizes[f"net_{name.lower()}"] = int(level["persistent"])
         sizes[f"arena_{name.lower()}"] = int(level["arena"])
+    sizes[FAR] = sum(int(level["used"]) for level in far)
     return {name: size for name, size in sizes.items() if size}
 
 

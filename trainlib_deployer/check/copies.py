@@ -1,0 +1,126 @@
+"""Copies between far and near: each is awaited, none is used or overwritten on its way, and each brings what it should.
+
+The listing says what is copied, and when; plan.json which part of which tensor a copy is of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from trainlib_deployer.emit.listing import Copy, Listing, copy_of, job_awaited
+
+Span = tuple[str, int, int]  # of a far tensor: its name in C, the first byte, the end
+
+
+@dataclass
+class State:
+    """Under way by number; of near copies those that hold what they should and those that were written since; what of
+    far tensors was written in this step."""
+
+    under_way: dict[int, Copy] = field(default_factory=dict)
+    there: set[str] = field(default_factory=set)
+    changed: set[str] = field(default_factory=set)
+    stored: list[Span] = field(default_factory=list)
+
+
+def wrong_copies(listing: Listing, plan: Mapping[str, Any]) -> Iterator[str]:
+    """In words."""
+    tensors = {t["c_name"]: t for t in plan["tensors"].values()}
+    spans = {name: span_of(t["copy_of"], plan) for name, t in tensors.items() if t.get("copy_of")}
+    lasts = last_mentions(listing, spans)
+    copies = [(at, c) for at, operation in enumerate(listing.operations) if (c := copy_of(operation)) is not None]
+    state = State()
+    ends = {found.stop - 1 for found in listing.functions if len(found)}
+    for at, operation in enumerate(listing.operations):
+        copy, job = copy_of(operation), job_awaited(operation)
+        names = {plan["tensors"][n]["c_name"] for n in (*plan["ops"][at]["reads"], *plan["ops"][at]["writes"])}
+        written = {plan["tensors"][n]["c_name"] for n in plan["ops"][at]["writes"]}
+        if copy is not None:
+            yield from begun(at, copy, state, spans, tensors)
+        elif job is not None:
+            yield from ended(at, job, state)
+        else:
+            yield from used(at, names, written, state, spans)
+        for name in lasts.get(at, ()):
+            span = spans[name]
+            brought = any(p > at and c.inward and overlap(spanned(c), span) for p, c in copies)
+            if name in state.changed and (brought or tensors[span[0]]["persistent"]):
+                yield f"operation {at} is the last to use {name}, and what was written there goes nowhere"
+        if at in ends and state.under_way:
+            yield f"operation {at} ends a function with copies {sorted(state.under_way)} under way"
+
+
+def span_of(entry: Mapping[str, Any], plan: Mapping[str, Any]) -> Span:
+    return plan["tensors"][entry["tensor"]]["c_name"], entry["offset"], entry["offset"] + entry["bytes"]
+
+
+def last_mentions(listing: Listing, spans: Mapping[str, Span]) -> dict[int, list[str]]:
+    last: dict[str, int] = {}
+    for at in range(len(listing.operations)):
+        last |= {home.name: at for home in listing.used(at) if home.name in spans}
+    out: dict[int, list[str]] = {}
+    for name, at in last.items():
+        out.setdefault(at, []).append(name)
+    return out
+
+
+def begun(at: int, copy: Copy, state: State, spans: Mapping[str, Span], tensors: Mapping[str, Any]) -> Iterator[str]:
+    name = copy.near.home.name
+    span = copy.far.home.name, copy.offset, copy.offset + copy.nbytes
+    if copy.job in state.under_way:
+        yield f"operation {at}: copy {copy.job} is under way already"
+    if spans.get(name) != span or copy.near.offset or copy.far.offset:
+        yield f"operation {at}: {name} is no copy of bytes {span[1]} to {span[2] - 1} of {span[0]}"
+    if any(overlap(spanned(other), span) and not (other.inward and copy.inward) for other in state.under_way.values()):
+        yield f"operation {at}: {span[0]} is copied while another copy of the same bytes is under way"
+    if any(other.near.home.name == name for other in state.under_way.values()):
+        yield f"operation {at}: {name} is under way already"
+    if copy.inward and not tensors[span[0]]["persistent"] and not covered(span, state.stored):
+        yield f"operation {at}: {span[0]} is brought before all of it was written"
+    if not copy.inward and name not in state.there:
+        yield f"operation {at}: {name} goes before anything is in it"
+    state.under_way[copy.job] = copy
+
+
+def ended(at: int, job: int, state: State) -> Iterator[str]:
+    copy = state.under_way.pop(job, None)
+    if copy is None:
+        yield f"operation {at} awaits copy {job}, which nothing has started"
+        return
+    name = copy.near.home.name
+    state.changed.discard(name)
+    if copy.inward:
+        state.there.add(name)
+    else:
+        state.stored.append(spanned(copy))
+
+
+def used(at: int, names: set[str], written: set[str], state: State, spans: Mapping[str, Span]) -> Iterator[str]:
+    for copy in state.under_way.values():
+        name = copy.near.home.name
+        if name in names and (copy.inward or name in written):
+            yield f"operation {at} uses {name}, which is under way"
+    for name in names & spans.keys():
+        if name not in written and name not in state.there:
+            yield f"operation {at} reads {name} before anything is in it"
+    fresh = written & spans.keys()
+    state.there |= fresh
+    state.changed |= fresh
+
+
+def spanned(copy: Copy) -> Span:
+    return copy.far.home.name, copy.offset, copy.offset + copy.nbytes
+
+
+def overlap(one: Span, other: Span) -> bool:
+    return one[0] == other[0] and one[1] < other[2] and other[1] < one[2]
+
+
+def covered(span: Span, stored: list[Span]) -> bool:
+    """By stretches of the same tensor, whatever their order."""
+    end = span[1]
+    for _, begin, stop in sorted(s for s in stored if s[0] == span[0]):
+        end = max(end, stop) if begin <= end else end
+    return end >= span[2]

@@ -1,0 +1,86 @@
+"""Which tensors live far away, and when they have a copy nearby: as few bytes as possible move.
+
+Wherever more is alive than the outer memory holds, something that is not in use there leaves: what costs the fewest
+bytes of copies for those that it makes room for, and of equals what is longest without use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from trainlib_deployer.far.pieces import Step, movable
+from trainlib_deployer.far.stays import Resident, uses_of
+from trainlib_deployer.machine.machine import Machine
+from trainlib_deployer.program.ir import Program
+
+Ints = np.ndarray[tuple[int], np.dtype[np.int64]]
+
+
+@dataclass
+class Board:
+    """What is decided so far, and the bytes that are in use at each operation."""
+
+    residents: dict[str, Resident]
+    machine: Machine
+    used: Ints
+
+    def count(self, resident: Resident, sign: int) -> None:
+        for first, last, nbytes in resident.nearby(len(self.used)):
+            self.used[first:last] += sign * self.machine.aligned(nbytes)
+
+    def exchange(self, other: Resident) -> None:
+        name = other.tensor.name
+        self.count(self.residents[name], -1)
+        self.residents[name] = other
+        self.count(other, 1)
+
+
+def chosen(program: Program, steps: Sequence[Step], machine: Machine, budget: int) -> Board | None:
+    """None where what is in use at once takes more than `budget` bytes."""
+    board = begun(program, steps, machine)
+    free = movable(program)
+    while int(board.used.max(initial=0)) > budget:
+        at = int(board.used.argmax())
+        options = candidates(board, free, at, int(board.used[at]) - budget)
+        best = min(options, key=lambda found: found[0], default=None)
+        if best is None:
+            return None
+        board.exchange(best[1])
+    return board
+
+
+def begun(program: Program, steps: Sequence[Step], machine: Machine) -> Board:
+    """With everything nearby that can be."""
+    uses, traced = uses_of(program, steps), {t for _, t in program.gradients}
+    board = Board({}, machine, np.zeros(max(len(steps), 1), dtype=np.int64))
+    for t in program.tensors.values():
+        if t.role.passing:
+            continue
+        found = uses.get(t.name, [])
+        if found:
+            resident = Resident(t, found)
+            resident.kept = t.name in traced and resident.far
+            board.residents[t.name] = resident
+            board.count(resident, 1)
+            if t.name in program.shown:
+                board.used[found[-1].at + 1 :] += machine.aligned(t.nbytes)
+        elif t.role.persistent:
+            board.used += machine.aligned(t.nbytes)
+    return board
+
+
+def candidates(
+    board: Board, free: frozenset[str], at: int, excess: int
+) -> Iterator[tuple[tuple[float, int, str], Resident]]:
+    """What could leave, by what that costs."""
+    for name, resident in board.residents.items():
+        idle = resident.idle(at, len(board.used))
+        nearby = any(first <= at < last for first, last, _ in resident.nearby(len(board.used)))
+        if name not in free or not idle or not nearby:
+            continue
+        other = resident.without(resident.gap_at(at))
+        relief = min(excess, resident.tensor.nbytes)
+        yield ((other.moved - resident.moved) / relief, -idle, name), other

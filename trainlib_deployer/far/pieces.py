@@ -1,0 +1,123 @@
+"""Operations whose operands are too large for the outer memory, cut into operations on pieces of them.
+
+A piece is a tile, an operation of the same kind on windows of the same tensors: the bits stay the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from trainlib_deployer.plan.window import Window, window
+from trainlib_deployer.program.ir import Op, Part, Program, Role, Splittable, Tensor, View
+
+MOVABLE = {Role.PARAMETER, Role.STATE, Role.CONSTANT, Role.ACTIVATION, Role.GRADIENT, Role.SCRATCH}
+WORD = 4  # bytes that engines move at a time
+SMALLEST = 1024  # bytes of a tensor that is worth a copy
+MOST_PIECES = 96
+V = TypeVar("V")
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Bytes of a tensor that lie side by side."""
+
+    offset: int
+    nbytes: int
+
+    def overlaps(self, other: Piece) -> bool:
+        return self.offset < other.offset + other.nbytes and other.offset < self.offset + self.nbytes
+
+
+@dataclass(frozen=True)
+class Step:
+    """An operation, and of the tensors of which it uses a part alone, which part."""
+
+    op: Op
+    pieces: Mapping[str, Piece]
+    again: frozenset[str] = frozenset()  # what it goes on with that a piece of the same operation has begun
+
+
+def movable(program: Program) -> frozenset[str]:
+    """Tensors that may live far away: neither the caller nor the interface touches them."""
+    shown = {*program.shown}
+    found = (t for t in program.tensors.values() if t.role in MOVABLE and t.nbytes >= SMALLEST and t.nbytes % WORD == 0)
+    return frozenset(t.name for t in found if t.name not in shown and t.shape)
+
+
+def steps(program: Program, wanted: int) -> list[Step]:
+    """Every operation, cut where its operands take more than the `wanted` bytes."""
+    far = movable(program)
+    return [step for op in program.ops for step in pieces(program, op, far, wanted)]
+
+
+def pieces(program: Program, op: Op, far: frozenset[str], wanted: int) -> list[Step]:
+    """In as few pieces as will do, or in those that take the fewest bytes."""
+    best = operand_bytes(program, op), [Step(op, {})]
+    if best[0] <= wanted or not isinstance(op.kind, Splittable):
+        return best[1]
+    ways = (w for w in op.kind.ways(op.reads, op.writes) if 1 < len(w) <= MOST_PIECES)
+    for parts in sorted(ways, key=len):
+        found = [dict(used(program, part, far)) for part in parts]
+        most = max(piece_bytes(program, p, f) for p, f in zip(parts, found, strict=True))
+        if most < best[0]:
+            best = most, list(numbered(program, op, parts, found))
+        if most <= wanted:
+            break
+    return best[1]
+
+
+def operand_bytes(program: Program, op: Op | Part) -> int:
+    names = {v.tensor for v in (*op.reads, *op.writes)}
+    return sum(program.tensors[n].nbytes for n in names if not program.tensors[n].role.passing)
+
+
+def used(program: Program, part: Part, far: frozenset[str]) -> Iterator[tuple[str, Piece]]:
+    """Of each tensor that may be far: what a part uses of it, where that is not all."""
+    views: dict[str, list[View]] = {}
+    for v in (*part.reads, *part.writes):
+        if v.tensor in far:
+            views.setdefault(v.tensor, []).append(v)
+    for name, of in views.items():
+        tensor = program.tensors[name]
+        windows = [window(v, tensor.dtype.size) for v in of]
+        first = windows[0]
+        if first is None or any(w is None or (w.offset, w.nbytes) != (first.offset, first.nbytes) for w in windows):
+            continue
+        if side_by_side(first) and first.nbytes < tensor.nbytes:
+            yield name, Piece(first.offset, first.nbytes)
+
+
+def side_by_side(w: Window) -> bool:
+    return w.rows == w.planes == 1 and w.offset % WORD == w.nbytes % WORD == 0
+
+
+def piece_bytes(program: Program, part: Part, pieces: Mapping[str, Piece]) -> int:
+    whole = operand_bytes(program, part)
+    return whole - sum(program.tensors[n].nbytes - p.nbytes for n, p in pieces.items())
+
+
+def numbered(program: Program, op: Op, parts: Sequence[Part], pieces: list[dict[str, Piece]]) -> Iterator[Step]:
+    written: dict[str, list[Piece]] = {}
+    for k, (part, own) in enumerate(zip(parts, pieces, strict=True)):
+        made = replace(op, name=f"{op.name} {k + 1} of {len(parts)}", kind=part.kind)
+        made = replace(made, reads=part.reads, writes=part.writes)
+        again = set()
+        for name in {v.tensor for v in part.writes}:
+            piece = own.get(name) or whole(program.tensors[name])
+            if any(piece.overlaps(p) for p in written.get(name, [])):
+                again.add(name)
+            written.setdefault(name, []).append(piece)
+        yield Step(made, own, frozenset(again))
+
+
+def whole(tensor: Tensor) -> Piece:
+    return Piece(0, tensor.nbytes)
+
+
+def near_view(v: View, copy: Tensor, piece: Piece | None) -> View:
+    """The same elements in the copy."""
+    if piece is None:
+        return replace(v, tensor=copy.name)
+    return replace(v, tensor=copy.name, offset=v.offset - piece.offset // copy.dtype.size)

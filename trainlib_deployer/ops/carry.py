@@ -1,0 +1,48 @@
+"""Copies between a tensor far away, behind the outer memory, and one of it, or of a part, that operations work on.
+
+A copy is two operations: one starts it, another one awaits it; what stands between them is done meanwhile.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from trainlib_deployer.program.ir import Kind
+
+JOB_BYTES = 128  # what a copy under way takes (tl_far_t)
+
+
+class Transfer(Kind):
+    """No core works on its operands, which stay where they are."""
+
+    @property
+    def exposed(self) -> int:
+        """Cycles of waiting, estimated."""
+        return 0
+
+
+@dataclass(frozen=True)
+class Carry(Transfer):
+    """Starts a copy: of bytes from `offset` on of the far tensor into all of the near one, or out of that. Inwards it
+    reads the far one and writes the near one."""
+
+    job: int  # a number that no other copy under way has
+    inward: bool
+    offset: int
+    nbytes: int
+
+    name = "carry"
+
+
+@dataclass(frozen=True)
+class Arrival(Transfer):
+    """Awaits a copy, and counts as what it did to both."""
+
+    job: int
+    waits: int = 0  # cycles
+
+    name = "arrival"
+
+    @property
+    def exposed(self) -> int:
+        return self.waits
