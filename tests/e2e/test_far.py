@@ -37,12 +37,12 @@ class Mixed(nn.Module):
 
 
 def wide() -> nn.Module:
-    return nn.Sequential(nn.Linear(37, 83), nn.Tanh(), nn.Linear(83, 61), nn.Tanh(), nn.Linear(61, 7))
+    return nn.Sequential(nn.Linear(37, 83), nn.Tanh(), nn.Linear(83, 131), nn.Tanh(), nn.Linear(131, 7))
 
 
 NETS: dict[str, tuple[Any, tuple[int, ...], str]] = {
     "convolutions": (Mixed, (3, 3, 17, 13), "112k"),
-    "in pieces": (wide, (5, 37), "36k"),  # all that an update of the middle layer uses takes twice as much
+    "in pieces": (wide, (5, 37), "56k"),  # all that an update of the middle layer uses takes twice as much
 }
 
 

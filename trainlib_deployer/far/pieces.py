@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from trainlib_deployer.plan.window import Window, window
-from trainlib_deployer.program.ir import Op, Part, Program, Role, Splittable, Tensor, View
+from trainlib_deployer.program.ir import Leading, Op, Part, Program, Role, Splittable, Tensor, View
 
 MOVABLE = {Role.PARAMETER, Role.STATE, Role.CONSTANT, Role.ACTIVATION, Role.GRADIENT, Role.SCRATCH}
 WORD = 4  # bytes that engines move at a time
@@ -61,8 +61,10 @@ def pieces(program: Program, op: Op, far: frozenset[str], wanted: int) -> list[S
     for parts in sorted(ways, key=len):
         found = [dict(used(program, part, far)) for part in parts]
         most = max(piece_bytes(program, p, f) for p, f in zip(parts, found, strict=True))
-        if most < best[0]:
-            best = most, list(numbered(program, op, parts, found))
+        made = list(numbered(program, op, parts, found))
+        if any(s.again for s in made) and not isinstance(op.kind, Leading):
+            continue  # what goes on with another tile's results finds them in L1 alone
+        best = min(best, (most, made), key=lambda b: b[0])
         if most <= wanted:
             break
     return best[1]

@@ -15,7 +15,7 @@ from trainlib_deployer.plan.cycles import direct_cycles
 from trainlib_deployer.plan.tiles import Glance, Room, Tiles, Tiling, glance, least_bytes, tiled
 from trainlib_deployer.program.chain import Chain
 from trainlib_deployer.program.cuts import MOST_TILES
-from trainlib_deployer.program.ir import Kind, Op, Part, Program, Splittable, Tensor, View, renamed
+from trainlib_deployer.program.ir import Kind, Leading, Op, Part, Program, Splittable, Tensor, View, renamed
 
 LOOK_AT = 5  # cuts of an operation that are worked out in full
 REMEMBERED = 4096  # operations
@@ -143,10 +143,16 @@ def best_tiling(program: Program, op: Op, room: Room) -> Tiling | None:
 
     Where the scratch of the whole does not fit, there is no way but tiles; nor is there for a chain."""
     streamed = [v for v in (*op.reads, *op.writes) if v.tensor not in room.resident]
-    if not streamed or isinstance(op.kind, Transfer):
+    if not streamed or isinstance(op.kind, Transfer) or goes_on(op, room):
         return None
     best = prospects(Job.of(program, op, room)).cheapest(room.capacity)
     if best is None:
         return None
     must = isinstance(op.kind, Chain) or op.kind.scratch(room.cores) > room.capacity
     return best.named(names_in(op)) if must or best.cycles < direct_cycles(op, streamed, room.machine) else None
+
+
+def goes_on(op: Op, room: Room) -> bool:
+    """It adds to what lies outside: a tile's results only leave, they never come."""
+    adds = isinstance(op.kind, Leading) and op.kind.accumulate
+    return adds and any(v.tensor not in room.resident for v in op.writes)

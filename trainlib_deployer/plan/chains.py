@@ -81,7 +81,8 @@ def chained(
 
 
 def can_lead(op: Op, resident: frozenset[str]) -> bool:
-    return isinstance(op.kind, Leading) and len(op.writes) == 1 and any(v.tensor not in resident for v in op.reads)
+    leads = isinstance(op.kind, Leading) and not op.kind.accumulate and len(op.writes) == 1
+    return leads and any(v.tensor not in resident for v in op.reads)
 
 
 def candidates(program: Program, head: Op, at: int, read_at: dict[str, list[int]]) -> Iterator[int]:
