@@ -28,6 +28,9 @@ def borrowed(start: Snapshot, dtype: torch.dtype) -> Iterator[None]:
         held = (t for t in start.things.values() if isinstance(t, torch.Tensor) and id(t) in start.places)
         constants = (t for t in held if plain_tensor(t) and not t.requires_grad and not isinstance(t, nn.Parameter))
         start.put({id(t): in_precision(t, dtype) for t in constants})
+        for t in (t for t in start.things.values() if isinstance(t, torch.Tensor) and id(t) not in start.places):
+            if plain_tensor(t) and not t.requires_grad:  # in a tuple, where it cannot be replaced
+                t.data = in_precision(t.data, dtype)
         yield
 
 

@@ -11,6 +11,7 @@ from torch import nn
 from torch.utils import _pytree as pytree
 
 from golden.mode import Mode, leaves, mapped
+from golden.observers import observed_and_quantized
 
 HALF_ROUNDING = 2.0**-13  # relative; less than 2^-12, so that what is a half already (ones, masks) stays
 
@@ -80,6 +81,8 @@ class Precise(Mode):
         if any(is_of(v, self.dtype) for v in leaves((*args, *kwargs.values()))):
             args = mapped(self.cast, args)  # constants that only the user's own function knows
             kwargs = {k: mapped(self.cast, v) for k, v in kwargs.items()}
+        if func is torch.ops.aten._fused_moving_avg_obs_fq_helper.default:
+            return observed_and_quantized(*args)
         if func.overloadpacket in SCALED_BY_FLOATS:
             args = (args[0], args[1].float(), *args[2:])
         return func(*args, **kwargs)

@@ -16,6 +16,7 @@ from trainlib_deployer.capture.recurrent import REWRITES as RECURRENT
 from trainlib_deployer.capture.rewrites_fractional import REWRITES as FRACTIONAL
 from trainlib_deployer.capture.rewrites_linalg import REWRITES as LINALG
 from trainlib_deployer.capture.rewrites_norm import REWRITES as NORM
+from trainlib_deployer.capture.rewrites_quantization import REWRITES as QUANTIZATION
 from trainlib_deployer.capture.rewrites_sampling import REWRITES as SAMPLING
 from trainlib_deployer.capture.rewrites_selection import REWRITES as SELECTION
 from trainlib_deployer.capture.rewrites_sequence import REWRITES as SEQUENCE
@@ -286,6 +287,7 @@ REWRITES: dict[Any, Callable[..., Any]] = {
     **FRACTIONAL,
     **LINALG,
     **NORM,
+    **QUANTIZATION,
     **RECURRENT,
     **SAMPLING,
     **SEQUENCE,

@@ -162,7 +162,14 @@ def embedding_bag(
     return total if mode == "sum" else total / many.clamp(min=1)
 
 
+def where(condition: Tensor, *branches: Any, **how: Any) -> Any:
+    """By bytes, as older code has its masks."""
+    bytes_ = isinstance(condition, Tensor) and condition.dtype is torch.uint8
+    return torch.where(condition != 0, *branches, **how) if bytes_ else NotImplemented
+
+
 REWRITES: dict[Any, Callable[..., Any]] = {
+    torch.where: where,
     torch.median: median,
     Tensor.median: median,
     torch.nanmedian: nanmedian,

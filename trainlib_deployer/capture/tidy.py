@@ -78,13 +78,16 @@ def source_of(node: Any) -> Source | None:
     return origin.source if origin is not None else None
 
 
+ASSERTIONS = (aten._assert_async.default, aten._assert_async.msg)
 TRANSPARENT = {aten.detach.default, aten.alias.default, aten.lift_fresh_copy.default}
 
 
 def tidy(graph: fx.GraphModule) -> None:
     """Remove what has no effect: detach, transposed transposes, dead nodes; compute what depends on nothing."""
     for node in list(graph.graph.nodes):
-        if node.target in TRANSPARENT:
+        if node.target in ASSERTIONS:
+            graph.graph.erase_node(node)
+        elif node.target in TRANSPARENT:
             node.replace_all_uses_with(node.args[0])
         elif node.target is aten.t.default and node.args[0].target is aten.t.default:
             node.replace_all_uses_with(node.args[0].args[0])
