@@ -8,9 +8,9 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from trainlib_deployer.arguments import natural
 from trainlib_deployer.errors import UsageError
@@ -183,14 +183,22 @@ def note_written(folder: Path, names: Iterable[str]) -> None:
     write_whole(folder / MANIFEST, "".join(f"{n}\t{digest}\n" for n, digest in sorted(known.items())))
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Over what is there, which stays if there is no room for all of it."""
+@contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """A file that takes its name when all of it is written; if there is no room for that, what is there stays."""
     fresh = path.with_name(f".{path.name}.new")
     try:
-        fresh.write_text(text, encoding="utf-8")
+        with fresh.open("wb") as file:
+            yield file
         fresh.replace(path)
     finally:
-        fresh.unlink(missing_ok=True)
+        with suppress(OSError):  # of a folder that nobody can write to
+            fresh.unlink()
+
+
+def write_whole(path: Path, text: str) -> None:
+    with replacing(path) as file:
+        file.write(text.encode())
 
 
 def digest_of(path: Path) -> str:

@@ -20,6 +20,7 @@ from trainlib_deployer.folder import MANIFEST, foreign_files, replaced_folder
 from trainlib_deployer.report.folder import note_verdict
 from trainlib_deployer.run.make import make, run_program
 from trainlib_deployer.run.session import Session
+from trainlib_deployer.user.examples import written
 
 HEAVISIDE = """\
 import torch
@@ -144,6 +145,20 @@ def test_a_record_and_a_report_on_a_full_disk(project: Path) -> None:
     with files_of_at_most(4099):
         note_verdict(project, {"passed": False, "on": "host"})
     assert [path.read_bytes() for path in kept] == before and not foreign_files(project)
+
+
+def test_a_read_only_file_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There nothing can be removed, not even what is not there; what a command writes at its end is tried first."""
+
+    def refused(*given: Any, **more: Any) -> None:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr(Path, "open", refused)
+    monkeypatch.setattr(Path, "unlink", refused)
+    with pytest.raises(UsageError, match=r"cannot write .*: Read-only file system"), written(tmp_path / "train.bin"):
+        raise AssertionError("nothing is there to write to")
+    monkeypatch.setattr("os.access", lambda path, mode: False)
+    ended(2, f"--csv: {tmp_path / 'x.csv'} cannot be written", "sweep", "--model", "no.py", "--csv", tmp_path / "x.csv")
 
 
 @pytest.mark.parametrize("ending", [".pt", ".npz", ".safetensors"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,11 @@ def check_output_file(path: Path | None, option: str) -> None:
         return
     if path.is_dir():
         raise UsageError(f"{option}: {path} is a directory")
-    if not path.absolute().parent.is_dir():
+    folder = path.absolute().parent
+    if not folder.is_dir():
         raise UsageError(f"{option}: there is no directory {path.parent}")
+    if not os.access(path if path.exists() else folder, os.W_OK):
+        raise UsageError(f"{option}: {path} cannot be written", remedy="give another place")
 
 
 def write_file(path: Path, write: Callable[[Path], Any]) -> None:

@@ -17,6 +17,7 @@ from golden.examples import HEADER, MAGIC, MOST_BYTES, Layout, leaves
 from golden.snapshot import Snapshot
 from golden.task import Task
 from trainlib_deployer.errors import UsageError
+from trainlib_deployer.folder import replacing
 from trainlib_deployer.torch_types import type_name, value_fault
 from trainlib_deployer.user.code import user_code
 from trainlib_deployer.user.data import check_kind, gathered, is_batch, items_of, sample_of
@@ -34,7 +35,7 @@ def write_examples(task: Task, data: Any, path: Path, say: Callable[[str], None]
     inputs, target = task.samples[0]
     layout, likes = task.layout, leaves((inputs, target))
     check = label_check(task)
-    with replacing(path) as file:
+    with written(path) as file:
         file.write(bytes(HEADER.size))
         count = checksum = odd = 0
         for i, item in enumerate(groups(data, inputs)):
@@ -70,19 +71,15 @@ def check_replaced(path: Path) -> None:
 
 
 @contextlib.contextmanager
-def replacing(path: Path) -> Iterator[BinaryIO]:
+def written(path: Path) -> Iterator[BinaryIO]:
     """A file that takes its name when nothing has gone wrong."""
     if path.exists() and not path.is_file():
         raise UsageError(f"{path} is not a regular file")
-    new = path.with_name(f".{path.name}.new")
     try:
-        with new.open("wb") as file:
+        with replacing(path) as file:
             yield file
-        new.replace(path)
     except OSError as err:
         raise UsageError(f"cannot write {path}: {err.strerror or err}") from err
-    finally:
-        new.unlink(missing_ok=True)
 
 
 def label_check(task: Task) -> Callable[[Any, str], None]:
