@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from inspect import signature
@@ -64,7 +65,8 @@ def labels_asked(module: nn.Module, loss: Any, start: Snapshot, inputs: Any, tar
     if loss is None:
         return {}
     watch = Watch(leaves(target))
-    with start.undone(), torch.no_grad(), contextlib.suppress(Exception):
+    unheard = contextlib.redirect_stdout(io.StringIO())
+    with start.undone(), torch.no_grad(), unheard, contextlib.suppress(Exception):
         output = module(*cloned(inputs))
         with watch:
             loss(output, cloned(target))
