@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -19,7 +20,7 @@ from trainlib_deployer.emit.names import literal
 from trainlib_deployer.ops.build import Builder
 from trainlib_deployer.ops.lower import relaid
 from trainlib_deployer.ops.matmul import product
-from trainlib_deployer.passes.split_reductions import blocks_of
+from trainlib_deployer.passes.split_reductions import MANY, blocks_of
 from trainlib_deployer.program.expr import Const, Instr
 from trainlib_deployer.program.ir import DType, Op, Program, Role, Tensor, View
 from trainlib_deployer.program.loop import Loop
@@ -203,6 +204,25 @@ def test_partial_results_of_any_extent_are_small(kept: tuple[int, ...], folded: 
     assert blocks.name.endswith(".blocks") and rest.name.endswith(".rest")
     parts = sum(program.tensors[w.tensor].nbytes for w in blocks.writes)
     assert 0 < parts <= program.tensors[v["x"].tensor].nbytes / 32
+
+
+PRIMES = [p for p in range(2, 1200) if all(p % d for d in range(2, p))]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_partial_results_are_a_32nd_at_most(seed: int) -> None:
+    """Of whatever is reduced: `weight` bytes of results for each byte of an element."""
+    rng, split = random.Random(seed), 0
+    for _ in range(800):
+        extents = (
+            rng.choice((rng.randint(1, 40), rng.randint(1, 1200), rng.choice(PRIMES))) for _ in range(rng.randint(1, 3))
+        )
+        folded, weight = tuple(extents), rng.choice((1, 1, 2, 3))
+        results = math.prod(b.count for b in blocks_of(folded, weight))
+        if math.prod(folded) >= MANY and results > 1:
+            split += 1
+            assert results * weight * 32 <= math.prod(folded), (folded, weight)
+    assert split > 300
 
 
 @pytest.mark.parametrize(

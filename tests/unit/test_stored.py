@@ -9,8 +9,15 @@ import torch
 from torch import nn
 
 import trainlib_deployer
+from trainlib_deployer import passes
+from trainlib_deployer.advice.what_if import at_peak
+from trainlib_deployer.capture.agreement import captured_and_checked
 from trainlib_deployer.capture.stored import Stored, stored
 from trainlib_deployer.check.verify import read_plan
+from trainlib_deployer.machine.targets import resolve
+from trainlib_deployer.ops.lower import lower
+from trainlib_deployer.pipeline import fitted
+from trainlib_deployer.plan.layout import fits
 from trainlib_deployer.user.assemble import Parts, assemble
 from trainlib_deployer.user.model import UserModel
 
@@ -28,13 +35,15 @@ class Net(nn.Module):
         return self.last(y.view(-1, HIDDEN))
 
 
-def user_of(optimizer: str, model: nn.Module | None = None, target: torch.Tensor | None = None) -> UserModel:
+def user_of(
+    optimizer: str, model: nn.Module | None = None, target: torch.Tensor | None = None, x: torch.Tensor | None = None
+) -> UserModel:
     torch.manual_seed(5)
     model = model or Net()
     parts = Parts(
         name="net",
         module=model,
-        example_input=torch.randn(BATCH, GIVEN),
+        example_input=torch.randn(BATCH, GIVEN) if x is None else x,
         example_target=torch.randn(BATCH, TAKEN) if target is None else target,
         loss=nn.MSELoss(),
         optimizer=getattr(torch.optim, optimizer)(model.parameters(), lr=0.1),
@@ -87,6 +96,27 @@ def test_what_backward_lets_go_is_counted_no_more(side: bool) -> None:
     at_exp = 2 * row + output, row + 4 * (1 + side)
     at_weight = output, row + weight
     assert (found.saved, found.flight) == max(at_exp, at_weight, key=sum)
+
+
+def speechnet() -> nn.Module:
+    """Convolutions of (1, k) on 14 rows of 700: 701 columns are a prime number of them."""
+    layers = (
+        *(nn.Conv2d(1, 8, (1, 64), padding=(0, 32), bias=False), nn.BatchNorm2d(8)),
+        *(nn.Conv2d(8, 16, (14, 1), groups=8, bias=False), nn.BatchNorm2d(16), nn.ELU(), nn.AvgPool2d((1, 4))),
+        *(nn.Conv2d(16, 16, (1, 16), padding=(0, 8), groups=16, bias=False), nn.Conv2d(16, 16, 1, bias=False)),
+        *(nn.BatchNorm2d(16), nn.ELU(), nn.AvgPool2d((1, 8)), nn.Flatten(), nn.Linear(16 * 22, 4)),
+    )
+    return nn.Sequential(*layers)
+
+
+@pytest.mark.slow
+def test_rows_of_a_prime_length_need_no_more_than_what_is_stored() -> None:
+    user = user_of("Adam", speechnet(), torch.randn(2, 4), torch.randn(2, 1, 14, 700))
+    captured, _ = captured_and_checked(user)
+    program = passes.run(lower(user, captured, 1))
+    machine = resolve(cores=8, l1="64k", l2=1_500_000)
+    assert at_peak(program, machine) < 1.1 * stored(user, 1).total
+    assert fits(fitted(program, machine, lambda line: None))
 
 
 def test_the_plan_stands_beside_it(tmp_path: Path) -> None:
