@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from trainlib_deployer import Deployment, deploy
-from trainlib_deployer.errors import UsageError
+from trainlib_deployer.errors import Unsupported, UsageError
 
 BATCH = 7
 
@@ -94,6 +94,41 @@ def test_first_examples_alone_count(tmp_path: Path) -> None:
     deployment.step(torch.full((BATCH, 3, 5, 5), 1e3), torch.zeros(BATCH, dtype=torch.int64), learning_rate=0.0)
     deployment.load_state_dict(deployment.task.module.state_dict())  # type: ignore[union-attr]
     assert deployment.session.evaluate(x, y) == first
+
+
+class Auxiliary(nn.Module):
+    """Other results as it trains, or a larger one."""
+
+    def __init__(self, how: str) -> None:
+        super().__init__()
+        self.layer, self.how = nn.Linear(6, 3), how
+
+    def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
+        y = self.layer(x)
+        if not self.training:
+            return {"main": torch.cat([y, y]) if self.how == "larger" else y}
+        return {"main": y} if self.how == "larger" else {"main": y, "more": y.exp()}
+
+
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [
+        ("fewer", "returns nothing as 'more' in eval mode, and 4x3"),
+        ("larger", "returns 8x3 float32 as 'main' in eval mode"),
+    ],
+)
+def test_other_results_as_it_trains(how: str, words: str, tmp_path: Path) -> None:
+    """Fault: a traceback."""
+    x, y = torch.randn(4, 6), torch.randn(4, 3)
+    with pytest.raises(Unsupported, match=words):
+        deploy(
+            Auxiliary(how),
+            x,
+            y,
+            loss=lambda o, t: (o["main"][:4] - t).square().mean(),
+            evaluate=True,
+            out=tmp_path / "p",
+        )
 
 
 def test_a_batch_that_cannot_be(tmp_path: Path) -> None:

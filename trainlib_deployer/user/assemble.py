@@ -17,7 +17,7 @@ from golden.examples import Layout
 from golden.load import EachLoss, default_loss
 from golden.metrics import functions_of
 from golden.snapshot import Snapshot
-from trainlib_deployer.errors import UsageError
+from trainlib_deployer.errors import Unsupported, UsageError
 from trainlib_deployer.user import samples as sampling
 from trainlib_deployer.user.code import user_code
 from trainlib_deployer.user.data import Example, from_data
@@ -34,9 +34,9 @@ from trainlib_deployer.user.module import (
     plain_module,
 )
 from trainlib_deployer.user.optimizer import clip_limit, read_optimizer
-from trainlib_deployer.user.samples import Sample
+from trainlib_deployer.user.samples import Sample, describe
 from trainlib_deployer.user.schedule import read_schedule, sentence
-from trainlib_deployer.user.trial import Trial
+from trainlib_deployer.user.trial import Shown, Trial
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,21 @@ def checked_model(parts: Parts) -> UserModel:
     if parts.evaluation is None:
         return user
     check_batch(user, parts.evaluation.batch)
-    return replace(user, evaluation=evaluated(user, parts.evaluation.batch))
+    evaluation = evaluated(user, parts.evaluation.batch)
+    check_shown(model.shown(inputs), Trial(module, loss, evaluation.start).shown(evaluation.inputs))
+    return replace(user, evaluation=evaluation)
+
+
+def check_shown(trained: Shown, evaluated: Shown) -> None:
+    """Results of both have the same places, which are a step's."""
+    for name in dict.fromkeys((*trained, *evaluated)):
+        there, here = trained.get(name), evaluated.get(name)
+        if there is None or here is None or there.dtype is not here.dtype or there.numel() < here.numel():
+            found, wanted = ("nothing" if t is None else describe(t) for t in (here, there))
+            raise Unsupported(
+                f"the network returns {found} as '{name}' in eval mode, and {wanted} as it trains",
+                remedy="return the same from both, or deploy what runs in eval mode by itself: --inference",
+            )
 
 
 def check_batch(user: UserModel, batch: int | None) -> None:

@@ -16,6 +16,7 @@ from torch.utils import _pytree as pytree
 
 from golden.examples import leaves
 from golden.metrics import Metrics, functions_of
+from golden.reference import named_outputs
 from golden.snapshot import Snapshot
 from trainlib_deployer.capture import remedies
 from trainlib_deployer.errors import UsageError
@@ -24,6 +25,7 @@ from trainlib_deployer.user.code import source_in_stack, user_code
 from trainlib_deployer.user.model import trainable
 from trainlib_deployer.user.samples import describe, type_name
 
+Shown = dict[str, torch.Tensor]
 SPARSE = "make its layer without sparse=True, and train it with an optimizer that takes dense gradients: Adam, SGD, ..."
 
 
@@ -88,6 +90,12 @@ class Trial:
         if not all(map(same, once, again)):  # it draws random numbers, or counts
             return True
         return all(same(a[order], b) for a, b in zip(once, other, strict=True) if a.dim() and len(a) == count)
+
+    def shown(self, inputs: tuple[Any, ...]) -> Shown:
+        """What it returns, by name."""
+        with kept_modes(self.module), self.start.undone(), torch.no_grad():
+            self.start.restore()
+            return dict(named_outputs(self.module(*sampling.cloned(inputs))))
 
     def differs_in_eval(self, inputs: tuple[Any, ...]) -> bool:
         """Whether the mode of the module shows in what it returns; where it draws random numbers, it does."""
