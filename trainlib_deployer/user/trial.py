@@ -93,7 +93,7 @@ class Trial:
 
     def shown(self, inputs: tuple[Any, ...]) -> Shown:
         """What it returns, by name."""
-        with kept_modes(self.module), self.start.undone(), torch.no_grad():
+        with kept_modes(self.module), self.start.undone(), torch.no_grad(), quiet():
             self.start.restore()
             return dict(named_outputs(self.module(*sampling.cloned(inputs))))
 
