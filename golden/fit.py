@@ -23,6 +23,7 @@ from golden.optimizers import make_optimizer, make_scheduler
 from golden.precision import cast
 from golden.random_numbers import Numbers
 from golden.reference import evaluated, first_examples, forward, halving, prepared, taken, update
+from golden.scaling import Scaler
 from golden.shuffle import shuffled
 from golden.task import Task
 
@@ -75,6 +76,7 @@ class Run:
         self.parameters = dict(task.module.named_parameters())
         self.optimizer = make_optimizer(task.optimizer, task.groups, task.defaults, self.parameters, task.state)
         self.scheduler = make_scheduler(task.scheduler, self.optimizer)
+        self.scaler = None if task.loss_scale is None else Scaler(task.loss_scale)
         self.losses: list[float] = []
         steps = how.epochs * (len(train) // train.layout.batch)
         self.updates = min(steps, how.steps or steps) // task.accumulate
@@ -117,10 +119,11 @@ class Run:
         sample = taken(sample, self.dtype)
         with halving(self.task, sample, self.dtype), Drawing(Numbers(step)):
             _, loss = forward(self.task, sample, self.dtype)
-            (loss / every).backward()
+            ((loss if self.scaler is None else self.scaler.scaled(loss)) / every).backward()
         if (step + 1) % every == 0:
             last = (step + 1) // every == self.updates  # with which a scheduler may end
-            update(self.task, self.parameters, self.optimizer, None if last else self.scheduler, float(loss.detach()))
+            schedule = None if last else self.scheduler
+            update(self.task, self.parameters, self.optimizer, schedule, float(loss.detach()), self.scaler)
         return float(loss.detach())
 
     def evaluated(self, examples: Examples) -> tuple[float, dict[str, float]]:

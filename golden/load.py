@@ -20,6 +20,7 @@ from torch.utils import _pytree as pytree
 
 from golden.borrow import unwrapped
 from golden.lightning import configured, has_own_step, understood
+from golden.loss_scale import LossScale
 from golden.metrics import functions_of
 from golden.script import LOSSES, compiled, found_loss, without_data
 from golden.task import Task
@@ -66,6 +67,7 @@ def load_task(folder: Path) -> Task:
         metrics=functions_of(given.get("metrics")),
         saved=spec.get("saved", "fp32"),
         dtype=spec.get("dtype", "fp32"),
+        loss_scale=LossScale(*spec["loss_scale"]) if spec.get("loss_scale") else None,
         winograd=spec.get("winograd", False),
         inference=inference,
         by_row=spec.get("by_row", True),

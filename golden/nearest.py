@@ -39,9 +39,10 @@ class Family:
         return min((r for r in self.runs if r is not run), key=lambda r: apart(run, r, telling))
 
     def beside(self, computed: Run) -> dict[Key, Array]:
-        """Step by step, the run next to the program."""
+        """Step by step, the run next to the program. What has overflown may be infinite or no number."""
         steps = dict.fromkeys(k[0] for k in self.runs[0])
-        return {k: v for step in steps for k, v in self.next_to(computed, step).items() if k[0] == step}
+        found = {k: v for step in steps for k, v in self.next_to(computed, step).items() if k[0] == step}
+        return {k: np.where(np.isinf(v), np.nan, v) if np.isinf(v).any() else v for k, v in found.items()}
 
     def tolerances(self, least: Mapping[Key, float], widest: bool) -> dict[Key, float]:
         """Four times how far a run in the middle is from the one next to it; or the furthest one from any other."""
@@ -56,7 +57,8 @@ class Family:
 
 
 def relative(value: Array, reference: Array) -> float:
-    return compare.distance(value, reference, max(compare.norm_where(reference, None), 1e-30))
+    where = compare.finite_everywhere(reference, [value])
+    return compare.distance(value, reference, max(compare.norm_where(reference, where), 1e-30), where)
 
 
 def apart(one: Run, other: Run, keys: Sequence[Key]) -> float:

@@ -12,6 +12,7 @@ import copy
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ from golden.precision import InOrder, Precise, as_real, cast, new_tensors_in, on
 from golden.random_numbers import Numbers
 from golden.record import Kept, Record
 from golden.rounding import otherwise
+from golden.scaling import Scaler
 from golden.snapshot import Snapshot
 from golden.task import Task
 
@@ -151,18 +153,21 @@ def training(
     parameters = dict(module.named_parameters())
     optimizer = make_optimizer(task.optimizer, task.groups, task.defaults, parameters, task.state)
     scheduler = make_scheduler(task.scheduler, optimizer)
+    scaler = None if task.loss_scale is None else Scaler(task.loss_scale)
     shapes = {n: b.shape for n, b in module.named_buffers()}
     for step in range(steps):
         first, last = step % task.accumulate == 0, (step + 1) % task.accumulate == 0
         if resume is not None and step:
             take_over(module, optimizer, reached(resume, step))
+            if scaler is not None:
+                scaler.take_over(reached(resume, step))
         before = {n: Before.of(b) for n, b in module.named_buffers() if b.shape == shapes.get(n)}
         if first:
             module.zero_grad(set_to_none=True)  # also of what no optimizer updates
         sample = taken(task.samples[step % len(task.samples)], dtype)
         with halving(task, sample, dtype, noise), Drawing(Numbers(step)):
             output, loss = forward(task, sample, dtype, noise)
-            (loss / task.accumulate).backward()
+            ((loss if scaler is None else scaler.scaled(loss)) / task.accumulate).backward()
         record[step, "loss", "loss"] = array(loss)
         record_outputs(record, step, output)
         for name, p in parameters.items():
@@ -172,8 +177,10 @@ def training(
             take_gradients(parameters, resume, step)
         if last:
             more = step + task.accumulate < steps  # a scheduler may end with the last update
-            update(task, parameters, optimizer, scheduler if more else None, loss.item())
+            update(task, parameters, optimizer, scheduler if more else None, loss.item(), scaler)
         record_state(record, step, module, optimizer, before, by_value=dtype is torch.float64 and not noise)
+        for name, value in ({} if scaler is None else scaler.state()).items():
+            record[step, "state", name] = value
         if task.evaluation is not None:
             sample = first_examples(task, task.samples[step % len(task.samples)])
             output, loss = evaluated(task, sample, dtype, step + 1)
@@ -192,13 +199,16 @@ def update(
     optimizer: torch.optim.Optimizer,
     schedule: Any,
     loss: float,
+    scaler: Scaler | None = None,
 ) -> None:
     """What a scheduler watches is the loss of the last sample."""
+    if scaler is not None:
+        scaler.unscale(optimizer)
     if task.clip_norm is not None:
         torch.nn.utils.clip_grad_norm_(parameters.values(), task.clip_norm)
     if task.clip_value is not None:
         torch.nn.utils.clip_grad_value_(parameters.values(), task.clip_value)
-    optimizer.step()
+    (optimizer.step if scaler is None else partial(scaler.step, optimizer))()
     if schedule is not None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the copy's optimizer does not count its steps for it

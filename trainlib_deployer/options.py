@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from golden.loss_scale import LEAST, MOST, LossScale
 from trainlib_deployer.errors import UsageError
 from trainlib_deployer.machine.machine import Machine
 
@@ -23,7 +24,33 @@ class Options:
     dtype: str = "fp32"  # mixed: activations, their gradients and what products multiply are halves
     saved: str = "fp32"  # how tensors lie in memory that the forward pass keeps for the backward pass
     arithmetic: str = "fastest"  # direct: no convolution by Winograd's algorithm
+    loss_scale: LossScale | None = None  # of mixed precision
     force: bool = False  # write even where the graph and eager PyTorch disagree
+
+
+def loss_scale_of(text: str | None, dtype: str, inference: bool = False) -> LossScale | None:
+    """A number, `dynamic`, or `dynamic:START:EVERY`."""
+    if text is None:
+        return None
+    if inference:
+        raise UsageError("inference has no gradients to scale", remedy="leave out the loss scale")
+    if dtype != "mixed":
+        raise UsageError(
+            "a loss scale goes with mixed precision", remedy="add --dtype mixed, or leave out the loss scale"
+        )
+    kind, *numbers = text.split(":")
+    try:
+        if kind == "dynamic":
+            start, every = numbers or ("65536", "2000")
+            found = LossScale(float(start), int(every))
+        else:
+            found = LossScale(float(text))
+    except ValueError:
+        remedy = "a number, dynamic, or dynamic:START:UPDATES, as in dynamic:65536:2000"
+        raise UsageError(f"'{text}' is not a loss scale", remedy=remedy) from None
+    if not LEAST <= found.start < MOST or found.every < (kind == "dynamic"):
+        raise UsageError(f"the loss scale {text} is out of range", remedy="a factor from 1e-37 to 1e38, updates from 1")
+    return found
 
 
 def check_types(dtype: str, saved: str) -> None:

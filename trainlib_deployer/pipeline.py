@@ -89,7 +89,9 @@ def deployed(user: UserModel, options: Options, say: Say) -> Deployed:
     say(f"capturing {step}")
     captured, eager = captured_and_checked(user)
     say("lowering")
-    program = program_of(lower(user, captured, options.accumulate), options)
+    shared = options.dtype == "mixed"
+    lowered = lower(user, captured, options.accumulate, loss_scale=options.loss_scale, shared=shared)
+    program = program_of(lowered, options)
     if user.evaluation is not None:
         say("capturing the evaluation")
         program = joined(program, evaluation_of(user.evaluation, captured.written, options))
@@ -101,7 +103,7 @@ def deployed(user: UserModel, options: Options, say: Say) -> Deployed:
     batches = counters(eager[-1])
     del eager  # as large as the network, several times
     winograd = any(isinstance(op.kind, Conv) and op.kind.winograd for op in program.ops)
-    task = task_of(user, options.accumulate, planned.saved.used, winograd, options.dtype)
+    task = task_of(user, options.accumulate, planned.saved.used, winograd, options.dtype, options.loss_scale)
     with user_code(f"{step} in PyTorch fails", REMEDY):
         references = reference_sketches(task, options.steps * options.accumulate)
     say("writing the project")

@@ -14,6 +14,7 @@ import torch
 
 from tests.fuzz.modules import FEATURES, MOST_STEPS, Recipe, source
 from tests.fuzz.trial import Outcome, Setting, attempt, setting
+from trainlib_deployer.options import DTYPES
 
 REGRESSIONS = Path(__file__).parent / "regressions"
 MOST_TRIES = 40
@@ -24,6 +25,7 @@ def main() -> int:
     parser.add_argument("--seeds", default="0:20", help="FIRST:END, or one seed")
     parser.add_argument("--target", help="a preset instead of random cores and L1")
     parser.add_argument("--sanitize", default="", help="address,undefined or thread")
+    parser.add_argument("--dtype", choices=DTYPES, default="fp32")
     parser.add_argument("--keep", type=Path, help="keep every net.py and project here")
     parser.add_argument("--no-shrink", action="store_true", help="only report failures")
     given = parser.parse_args()
@@ -33,7 +35,7 @@ def main() -> int:
         base = given.keep or Path(scratch)
         found: dict[int, Outcome] = {}
         for seed in range(int(first), int(end or int(first) + 1)):
-            where = setting(seed, given.target, given.sanitize)
+            where = replace(setting(seed, given.target, given.sanitize), dtype=given.dtype)
             found[seed] = one(Recipe(seed), where, base)
             report(seed, where, found[seed])
             if found[seed].bad and not given.no_shrink:

@@ -47,6 +47,7 @@ class Setting:
     accumulate: int = 1
     poison: bool = False
     sanitize: str = ""
+    dtype: str = "fp32"
 
     @property
     def machine(self) -> Machine:
@@ -56,6 +57,7 @@ class Setting:
         words = [self.target or "", f"{self.cores} cores", f"L1 {self.l1}", f"L2 {self.l2}"]
         words += [f"accumulate {self.accumulate}"] if self.accumulate > 1 else []
         words += ["poison"] if self.poison else []
+        words += [self.dtype] if self.dtype != "fp32" else []
         return ", ".join(w for w in (*words, self.sanitize) if w)
 
 
@@ -147,7 +149,7 @@ def place(err: BaseException) -> str:
 
 def deployed_and_verified(net: Path, where: Setting, folder: Path, store: Path) -> Outcome:
     user = user_model.load(str(net), steps=STEPS, accumulate=where.accumulate)
-    options = Options(where.machine, folder, STEPS, where.accumulate)
+    options = Options(where.machine, folder, STEPS, where.accumulate, where.dtype)
     done = pipeline.deploy_user_model(user, options)
     plan = read_plan(folder)
     record = folder / "build" / "record.bin"

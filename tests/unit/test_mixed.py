@@ -13,9 +13,12 @@ from torch import nn
 
 from golden import compare, nearest, reference
 from golden.halves import Halves
+from golden.loss_scale import LossScale
 from golden.task import Task
 from tests.unit.test_half_saved import net, widens
 from tests.unit.test_within_budget import captured, peak
+from trainlib_deployer.errors import UsageError
+from trainlib_deployer.options import loss_scale_of
 from trainlib_deployer.passes.mixed import PASSES, is_product, mixed
 from trainlib_deployer.program.expr import Instr
 from trainlib_deployer.program.ir import DType, Op, Program, Role, Tensor, View
@@ -170,6 +173,21 @@ def test_what_is_changed_in_place_is_still_changed() -> None:
         y = x * 1.3
         y.add_(1.1)
     assert torch.equal(y, rounded(x * 1.3) + 1.1)
+
+
+@pytest.mark.parametrize("text", ["0", "-8", "nan", "inf", "many", "dynamic:0:5", "dynamic:8:0", "dynamic:8", "1e39"])
+def test_a_loss_scale_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="loss scale"):
+        loss_scale_of(text, "mixed")
+
+
+def test_loss_scales_in_words() -> None:
+    assert loss_scale_of("1024", "mixed") == LossScale(1024.0)
+    assert loss_scale_of("dynamic", "mixed") == LossScale(65536.0, 2000)
+    assert loss_scale_of("dynamic:32:7", "mixed") == LossScale(32.0, 7)
+    assert loss_scale_of(None, "fp32") is None
+    with pytest.raises(UsageError, match="goes with mixed precision"):
+        loss_scale_of("1024", "fp32")
 
 
 # ---- how it is judged

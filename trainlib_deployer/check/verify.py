@@ -12,6 +12,7 @@ import torch
 
 from golden import compare, nearest, reference, rounding, sketch
 from golden.load import load_task
+from golden.loss_scale import LossScale
 from golden.record import Apart, Spilled
 from golden.task import Task
 from trainlib_deployer.arguments import natural, path_of
@@ -184,7 +185,14 @@ def model_of(folder: Path) -> Task:
         raise
 
 
-def task_of(user: UserModel, accumulate: int, saved: str = "fp32", winograd: bool = False, dtype: str = "fp32") -> Task:
+def task_of(
+    user: UserModel,
+    accumulate: int,
+    saved: str = "fp32",
+    winograd: bool = False,
+    dtype: str = "fp32",
+    loss_scale: LossScale | None = None,
+) -> Task:
     """What the reference trains, from what the user's module holds now."""
     return Task(
         user.module,
@@ -202,6 +210,7 @@ def task_of(user: UserModel, accumulate: int, saved: str = "fp32", winograd: boo
         user.metrics,
         saved,
         dtype,
+        loss_scale,
         winograd,
         not user.trains,
         user.by_row,

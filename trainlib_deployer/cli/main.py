@@ -29,7 +29,16 @@ from trainlib_deployer.cli.weights_command import weights_command
 from trainlib_deployer.errors import DeployError, UsageError
 from trainlib_deployer.folder import check_cores, check_writable, default_folder, perhaps_another_version, read_plan
 from trainlib_deployer.machine.targets import DEFAULT, MOST_CORES, TARGETS, resolve
-from trainlib_deployer.options import ARITHMETICS, DTYPES, OTHER_DTYPES, SAVED, Options, check_inference, check_types
+from trainlib_deployer.options import (
+    ARITHMETICS,
+    DTYPES,
+    OTHER_DTYPES,
+    SAVED,
+    Options,
+    check_inference,
+    check_types,
+    loss_scale_of,
+)
 from trainlib_deployer.report.folder import note_verdict
 from trainlib_deployer.run import BACKENDS
 from trainlib_deployer.version import __version__
@@ -157,6 +166,7 @@ Options may also stand in [tool.trainlib-deploy] of pyproject.toml."""
 @click.option(
     "--dtype", type=click.Choice((*DTYPES, *OTHER_DTYPES)), default="fp32", help="Mixed: activations in halves.  [fp32]"
 )
+@click.option("--loss-scale", metavar="N", help="Of mixed: a factor, or dynamic[:START:UPDATES].  [none]")
 @click.option("--saved", type=click.Choice(SAVED), default="fp32", help="Activations kept for the backward.  [fp32]")
 @click.option("--arithmetic", type=click.Choice(ARITHMETICS), default="fastest", help="Direct: no Winograd.  [fastest]")
 @click.option("--inference", is_flag=True, help="The forward pass alone, as after model.eval().")
@@ -200,6 +210,7 @@ def deploy_command(
     samples: int | None,
     updates: int | None,
     dtype: str,
+    loss_scale: str | None,
     saved: str,
     arithmetic: str,
     inference: bool,
@@ -212,6 +223,7 @@ def deploy_command(
     """Everything that can be refused is refused before the work begins."""
     machine = resolve(target, cores, l1, l2, l3)
     check_types(dtype, saved)
+    scale = loss_scale_of(loss_scale, dtype, inference)
     check_inference(inference, evaluate, batch, accumulate, saved)
     if may_miss and weights is None:
         raise UsageError("--weights-allow-missing goes with --weights FILE")
@@ -234,7 +246,7 @@ def deploy_command(
         note(line)
     folder = out if out is not None else default_folder(user.name, inference)
     check_writable(folder)
-    options = Options(machine, folder, steps, accumulate, dtype, saved, arithmetic, force)
+    options = Options(machine, folder, steps, accumulate, dtype, saved, arithmetic, scale, force)
     with contextlib.redirect_stdout(sys.stderr):  # what the user's forward prints is not a result
         pipeline.deploy_user_model(user, options, say)
     print_summary(folder, read_plan(folder))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Mapping, Sequence
+from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,7 @@ def write_model_files(
     (folder / "spec.json").write_text(
         json.dumps(
             spec(user, pickled)
+            | {"loss_scale": task.loss_scale and astuple(task.loss_scale)}
             | {name: getattr(task, name) for name in ("accumulate", "saved", "dtype", "winograd")}
             | {"counters": counters or {}, "decided": decided},
             indent=1,

@@ -50,6 +50,7 @@ from trainlib_deployer.image.image import Image
 from trainlib_deployer.kernels.row import Row
 from trainlib_deployer.ops.carry import JOB_BYTES
 from trainlib_deployer.ops.random import KEY
+from trainlib_deployer.ops.scaling import SCALE, SKIPPED
 from trainlib_deployer.plan.plan import Plan
 from trainlib_deployer.plan.rows import rows_called
 from trainlib_deployer.plan.tiles import LANE_BYTES
@@ -199,6 +200,9 @@ class Project:
             "sample": ", ".join(f"data_{a['name']}[step % DATA_SAMPLES]" for a in arguments),
             "steps": self.steps,
             "accumulate": self.accumulate,
+            "update_if": self.update_if(),
+            "skipped_at": self.scalar_at(SKIPPED),
+            "loss_scale_at": self.scalar_at(SCALE),
             "draws": KEY in program.tensors,
             "schedules": self.schedules,
             "step_settings": self.step_settings(),
@@ -212,6 +216,12 @@ class Project:
             "plan": self.plan,
             **poison_context(self.plan, self.at),
         }
+
+    def update_if(self) -> str:
+        """In C, where the updates do not run in every step."""
+        ends = f"({self.scalar_at(STEP)} + 1) % NET_ACCUMULATE == 0" if self.accumulate > 1 else ""
+        finite = f"!{self.scalar_at(SKIPPED)}" if SKIPPED in self.plan.program.tensors else ""
+        return " && ".join(c for c in (ends, finite) if c)
 
     def scalar_at(self, name: str) -> str:
         """Where the caller of a step sets it; nowhere, if the program has none."""

@@ -11,8 +11,9 @@ Gradients = dict[str, View]
 TERMS = 8  # norms that one operation adds up
 
 
-def accumulated(b: Builder, gradients: Gradients, step: View, count: int) -> Gradients:
-    """The mean over `count` samples, as far as it has come: each round's first sample overwrites the sum."""
+def accumulated(b: Builder, gradients: Gradients, step: View, count: int, share: float) -> Gradients:
+    """The mean over `count` samples, to which each gives this share of its gradient, as far as it has come: each
+    round's first sample overwrites the sum."""
     b.where = Where("accumulate", "", "accumulate")
     first = b.map(lambda s: apply("remainder", [s, count]).equals(0), step, dtype=DType.I32, shape=(), suffix="first")
     entitle(b, "net", "accumulate, a new round begins")
@@ -22,8 +23,8 @@ def accumulated(b: Builder, gradients: Gradients, step: View, count: int) -> Gra
         total = state(b, f"{name}.accumulated", gradient.shape)
 
         def body(g: Expr, begins: Expr, before: Expr) -> Operand:
-            share = g * (1.0 / count)
-            return select(begins.equals(1), share, before + share)
+            own = g * share
+            return select(begins.equals(1), own, before + own)
 
         b.map(body, gradient, first, total, shape=gradient.shape, into=total)
         entitle(b, name, "accumulate")

@@ -11,10 +11,12 @@ from zlib import crc32
 import numpy as np
 from torch import fx
 
+from golden.loss_scale import LossScale
 from trainlib_deployer import ops
 from trainlib_deployer.capture.refuse import unsupported
 from trainlib_deployer.capture.slots import WRITTEN, Captured, Out, Slot
 from trainlib_deployer.errors import Unsupported
+from trainlib_deployer.ops import scaling
 from trainlib_deployer.ops.build import Builder, Where
 from trainlib_deployer.ops.gradients import accumulated, clipped_by_norm, clipped_by_value
 from trainlib_deployer.ops.optim import OPTIMIZERS
@@ -38,13 +40,24 @@ ROLES = {
     "scalar": Role.SCALAR,
 }
 
+SEED = "seed"  # capture/step.py
 assert ops, "the families fill the registry when they are imported"
 
 
-def lower(user: UserModel, captured: Captured, accumulate: int = 1, beside: frozenset[str] | None = None) -> Program:
+def lower(
+    user: UserModel,
+    captured: Captured,
+    accumulate: int = 1,
+    beside: frozenset[str] | None = None,
+    loss_scale: LossScale | None = None,
+    shared: bool = False,
+) -> Program:
     """The whole step as a Program. With `accumulate`, each such number of steps is one update. `beside` a training that
-    writes these tensors, an evaluation writes none."""
+    writes these tensors, an evaluation writes none. The backward pass begins with the loss scale or, if it is `shared`,
+    with its share of that: not all numbers are halves."""
     b = Builder(Program(user.name, learns=user.trains))
+    if loss_scale is not None:
+        scaling.declare(b, loss_scale)
     env: dict[fx.Node, Any] = {}
     slots = iter(captured.inputs)
     written = captured.written if beside is None else beside
@@ -56,7 +69,8 @@ def lower(user: UserModel, captured: Captured, accumulate: int = 1, beside: froz
             value = getattr(captured.graph, node.target)
             env[node] = persistent(b, Slot("constant", str(node.target), False, value), still=True)
         elif node.op == "call_function":
-            env[node] = lower_node(b, node, env)
+            seeded = shared and is_seed(node)
+            env[node] = scaling.seed(b, loss_scale, accumulate) if seeded else lower_node(b, node, env)
         elif node.op == "output":
             results = fx.node.map_arg(node.args[0], lambda n: env[n])
             kept = [
@@ -64,7 +78,8 @@ def lower(user: UserModel, captured: Captured, accumulate: int = 1, beside: froz
                 for out, view in zip(captured.outputs, flatten(results), strict=True)
                 if beside is None or out.kind not in WRITTEN
             ]
-            finish(b, user, kept, accumulate)
+            share = 1.0 if shared else 1.0 / accumulate
+            finish(b, user, kept, accumulate, share, loss_scale)
     b.program.fixed = {n: crc32(np.asarray(b.program.values[n]).tobytes()) for n in captured.decided}
     return b.program
 
@@ -92,6 +107,12 @@ def persistent(b: Builder, slot: Slot, still: bool) -> View:
     return view if dtype is wide else b.map(lambda v: v, view, dtype=wide, suffix=f"{tensor.name}.wide")
 
 
+def is_seed(node: fx.Node) -> bool:
+    """The one that the backward pass begins with."""
+    origin = node.meta.get("origin")
+    return origin is not None and (origin.phase, origin.function) == ("backward", SEED)
+
+
 def lower_node(b: Builder, node: fx.Node, env: dict[fx.Node, Any]) -> Any:
     rule = RULES.get(node.target)
     origin = node.meta.get("origin")
@@ -107,7 +128,14 @@ def lower_node(b: Builder, node: fx.Node, env: dict[fx.Node, Any]) -> Any:
     return rule(b, *args, **kwargs)
 
 
-def finish(b: Builder, user: UserModel, results: Sequence[tuple[Out, View]], accumulate: int) -> None:
+def finish(
+    b: Builder,
+    user: UserModel,
+    results: Sequence[tuple[Out, View]],
+    accumulate: int,
+    share: float,
+    loss_scale: LossScale | None,
+) -> None:
     """Name the results, then append the updates of buffers and parameters."""
     p = b.program
     gradients: dict[str, View] = {}
@@ -134,12 +162,13 @@ def finish(b: Builder, user: UserModel, results: Sequence[tuple[Out, View]], acc
             buffers[out.name] = view
     before_backward(b, traced)
     for name, view in buffers.items():
-        b.where = Where("update" if accumulate == 1 else "accumulate", name.rpartition(".")[0], "buffer")
+        always = accumulate > 1 or loss_scale is not None  # whether or not the update runs
+        b.where = Where("accumulate" if always else "update", name.rpartition(".")[0], "buffer")
         target = View.whole(p.tensors[name])
         if view.tensor != name:
             b.copy_into(b.reshape(view, target.shape), target, name)
     if user.trains:
-        updates(b, user, gradients, accumulate)
+        updates(b, user, gradients, accumulate, share, loss_scale)
 
 
 def before_backward(b: Builder, traced: int) -> None:
@@ -219,14 +248,17 @@ def relaid(b: Builder, view: View) -> bool:
     return True
 
 
-def updates(b: Builder, user: UserModel, gradients: dict[str, View], accumulate: int) -> None:
+def updates(
+    b: Builder,
+    user: UserModel,
+    gradients: dict[str, View],
+    accumulate: int,
+    share: float,
+    loss_scale: LossScale | None,
+) -> None:
     spec, schedule = user.optimizer, user.schedule
     lr, step = scalar(b, LEARNING_RATE, DType.F32), scalar(b, STEP, DType.I32)
-    if accumulate > 1:
-        gradients = accumulated(b, gradients, step, accumulate)
-        b.program.gradients = tuple((name, sums.tensor) for name, sums in gradients.items())
-        b.where = Where("update", "", "accumulate")
-        step = b.map(lambda s: apply("idiv", [s, accumulate]), step, shape=(), suffix="updates")
+    gradients, step = for_update(b, user, gradients, step, accumulate, share, loss_scale)
     if spec.updates:
         step = b.map(lambda s: s + spec.updates, step, shape=(), suffix="updates_before")
     if user.clip_norm is not None:
@@ -250,7 +282,35 @@ def updates(b: Builder, user: UserModel, gradients: dict[str, View], accumulate:
             own_optimizer(b, spec, settings, parameters)
         else:
             OPTIMIZERS[spec.kind](b, settings, parameters)
+    if loss_scale is not None:
+        scaling.counted(b)
     take_state(b.program, spec)
+
+
+def for_update(
+    b: Builder,
+    user: UserModel,
+    gradients: dict[str, View],
+    step: View,
+    accumulate: int,
+    share: float,
+    loss_scale: LossScale | None,
+) -> tuple[dict[str, View], View]:
+    """The gradients of all samples of an update, and how many updates there were."""
+    if accumulate > 1:
+        gradients = accumulated(b, gradients, step, accumulate, share)
+        b.program.gradients = tuple((name, sums.tensor) for name, sums in gradients.items())
+    if loss_scale is not None:
+        if user.schedule.plateau is not None:
+            raise Unsupported(
+                "ReduceLROnPlateau watches the losses of updates that are skipped, too",
+                remedy="leave out the loss scale, or take another scheduler",
+            )
+        return scaling.unscaled(b, gradients, loss_scale, step, accumulate), scaling.kept(b, scaling.UPDATES)
+    if accumulate > 1:
+        b.where = Where("update", "", "accumulate")
+        step = b.map(lambda s: apply("idiv", [s, accumulate]), step, shape=(), suffix="updates")
+    return gradients, step
 
 
 def group_rate(b: Builder, groups: Sequence[Settings], index: int, lr: View) -> View:

@@ -22,6 +22,7 @@ from trainlib_deployer.program.expr import Instr
 from trainlib_deployer.program.ir import DType, Kind, Op, Program, Role, Tensor, View, readers, writers
 from trainlib_deployer.program.loop import Loop
 
+LOSS = "loss"  # the layer of what the loss function does
 PASSES = {"forward", "backward"}  # updates are float throughout
 
 
@@ -49,7 +50,8 @@ def kept(layer: str, keep: tuple[str, ...]) -> bool:
 def halves_of(program: Program, keep: tuple[str, ...]) -> set[str]:
     """Tensors whose elements are halves, wherever they lie."""
     read, written = readers(program), writers(program)
-    floats = {*program.shown, *of_losses(program), *(t for _, t in program.gradients)}
+    late = {v.tensor for op in program.ops if op.phase not in PASSES for v in op.reads}  # gradients, new statistics
+    floats = {*program.shown, *of_losses(program), *late, *(t for _, t in program.gradients)}
     few = statistics(program)
     out = set()
     for name, tensor in program.tensors.items():
@@ -94,8 +96,11 @@ def repeats(view: View) -> bool:
 
 
 def of_losses(program: Program) -> set[str]:
-    """What the forward pass makes of the outputs, up to the next product: losses are made of floats."""
+    """What the forward pass makes of the outputs, up to the next product, and what the loss passes back inside of it:
+    losses are made of floats."""
     found = {t for _, t in program.outputs}
+    inside = {v.tensor for op in program.ops if op.layer == LOSS for v in op.writes}
+    found |= inside - {v.tensor for op in program.ops if op.layer != LOSS for v in op.reads}
     for op in program.ops:
         if op.phase == "forward" and not is_product(op.kind) and any(v.tensor in found for v in op.reads):
             found.update(v.tensor for v in op.writes)
