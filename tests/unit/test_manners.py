@@ -34,6 +34,9 @@ def test_explain_a_layer(calls: Calls) -> None:
     existing_project()
     result = call("explain", "out", "fc")
     assert result.exit_code == 0 and "fc: 1 operation, 3,030 multiply-adds" in result.stdout
+    assert (
+        "net.py:4: model = x[0]\n" in result.stdout and "layer" not in result.stdout and "source" not in result.stdout
+    )
     result = call("explain", "out", "fx")
     assert result.exit_code == 2 and "there is no layer 'fx'\n  did you mean: fc" in result.stderr
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from trainlib_deployer.cli.console import counted, print_summary, table
@@ -66,12 +66,14 @@ def explain_layer(layer: str, plan: Json) -> None:
         f"{layer}: {work}, {cycles:,} cycles "
         f"(estimated), {100 * cycles / max(all_cycles, 1):.1f} % of the {step_of(plan)}"
     )
+    for line in dict.fromkeys(op["source"] for op in ops if op["source"]):
+        print(line)
     for name in plan["levels"]:
         if here := [b for b in buffers if b["level"] == name]:
             print()
-            memory_map(f"in {name}", here, plan)
+            memory_map(f"in {name}", here, plan, layer)
     print()
-    operations("operations", ops)
+    operations("operations", ops, layer)
 
 
 def within(name: str, layer: str) -> bool:
@@ -109,8 +111,8 @@ def roles_at_peak(name: str, plan: Json) -> None:
     table(f"{name} at its peak, operation {peak}", ("what for", "buffers", "bytes"), rows, right=(1, 2))
 
 
-def memory_map(title: str, buffers: Iterable[Json], plan: Json) -> None:
-    """By address; buffers at the same address live at different times."""
+def memory_map(title: str, buffers: Iterable[Json], plan: Json, layer: str = "") -> None:
+    """By address; buffers at the same address live at different times. Of one `layer`, only others are named."""
     last = len(plan["ops"])
     rows = [
         (
@@ -120,28 +122,36 @@ def memory_map(title: str, buffers: Iterable[Json], plan: Json) -> None:
             "always" if b["birth"] <= 0 and b["death"] >= last else f"{b['birth']} to {b['death'] - 1}",
             b["role"],
             b["name"] + (f" = {', '.join(b['aliases'])}" if b["aliases"] else ""),
-            b["layer"],
+            b["layer"] if b["layer"] != layer else "",
         )
         for b in sorted(buffers, key=lambda b: (b["offset"], b["birth"]))
     ]
     columns = ("from", "to", "bytes", "operations", "role", "name", "layer")
-    table(title, columns, rows, right=(0, 1, 2, 3))
+    filled(title, columns, rows, right=(0, 1, 2, 3))
 
 
-def operations(title: str, ops: Iterable[Json]) -> None:
+def operations(title: str, ops: Iterable[Json], layer: str = "") -> None:
+    """Of one `layer`, whose name and lines have been said, only others are named."""
     rows = [
         (
             str(op["index"]),
             op["phase"],
-            op["layer"],
+            op["layer"] if op["layer"] != layer else "",
             op["kind"],
             ", ".join(op.get("kernels", ())),
             f"{op['cycles']:,}" if "cycles" in op else "",
             f"{op['macs']:,}" if op["macs"] else "",
-            ", ".join(op["writes"]),
-            op["source"],
+            ", ".join(name.removeprefix(f"{layer}.") for name in op["writes"]),
+            "" if layer else op["source"],
         )
         for op in ops
     ]
     columns = ("", "phase", "layer", "kind", "kernels", "cycles", "macs", "writes", "source")
-    table(title, columns, rows, right=(0, 5, 6))
+    filled(title, columns, rows, right=(0, 5, 6))
+
+
+def filled(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], right: Iterable[int]) -> None:
+    """Without columns in which nothing stands."""
+    kept = [i for i in range(len(columns)) if not rows or any(row[i] for row in rows)]
+    numbers = [kept.index(i) for i in right if i in kept]
+    table(title, [columns[i] for i in kept], [[row[i] for i in kept] for row in rows], numbers)
