@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from operator import getitem
 from typing import Any
 
 import torch
@@ -23,9 +24,7 @@ def check_written(graph: fx.GraphModule) -> None:
     """What forward writes to lies in the model: a tensor that it finds elsewhere is a constant of the graph."""
     for node in graph.graph.nodes:
         for target in written_by(node):
-            while target.op == "call_function" and target.args and isinstance(target.args[0], fx.Node):
-                if not target.target._schema.arguments[0].alias_info:
-                    break
+            while is_window(target):
                 target = target.args[0]
             if target.op == "get_attr":
                 raise Unsupported(
@@ -33,6 +32,13 @@ def check_written(graph: fx.GraphModule) -> None:
                     source=source_of(node),
                     remedy=remedies.OUTSIDE,
                 )
+
+
+def is_window(node: fx.Node) -> bool:
+    """On its first argument; one of several results is what has made them."""
+    if node.op != "call_function" or not node.args or not isinstance(node.args[0], fx.Node):
+        return False
+    return node.target is getitem or bool(node.target._schema.arguments[0].alias_info)
 
 
 def written_by(node: fx.Node) -> list[fx.Node]:
