@@ -82,7 +82,7 @@ def project_of_all(folder: Path, target: Machine) -> None:
         '#include "tl_hal.h"\nint main(void) { tl_init(); tl_puts(""); tl_exit(0); return 0; }\n'
     )
     context = {"model": "all", "steps": 1, "target": target, "levels": [{"used": 0}], "built": None, "trains": True}
-    context["learns_otherwise"] = False
+    context |= {"learns_otherwise": False, "far": None}
     (folder / "Makefile").write_text(rendered("Makefile.j2", context))
 
 

@@ -155,8 +155,11 @@ def beside_build(program: Program, user: UserModel, options: Options, say: Say) 
     outer = replace(options.target.outer, reserved=Image(build, ()).beside(0))
     try:
         project, image = planned(outer)
-    except DoesNotFit:
-        _, image = planned(replace(outer, size=ADDRESS_SPACE))  # by how much, with its code
+    except DoesNotFit as refused:
+        try:
+            _, image = planned(replace(outer, size=ADDRESS_SPACE))  # by how much, with its code
+        except DoesNotFit:  # another memory is too small
+            raise refused from None
         project, image = planned(replace(outer, reserved=image.beside(0)))
     while not fits(project.plan.beside(image)):
         outer = replace(outer, reserved=max(outer.reserved + 1, image.beside(project.plan.outer.used)))

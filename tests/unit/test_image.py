@@ -114,6 +114,13 @@ def test_what_does_not_fit_beside_the_code_is_refused_by_the_plan(tmp_path: Path
     assert "and the build" in str(refused.value)
 
 
+def test_a_small_inner_memory_is_refused_beside_the_chips_outer_one(tmp_path: Path) -> None:
+    model, x, y = network()
+    with pytest.raises(DoesNotFit, match="L1: needs") as refused:
+        trainlib_deployer.deploy(model, x, y, loss=nn.MSELoss(), target="gap9", l1="1k", steps=1, out=tmp_path / "p")
+    assert "of 1,572,864 bytes" in str(refused.value), "what is there of L2"
+
+
 def test_a_machine_that_is_only_sizes_has_no_build() -> None:
     assert all(TARGETS[name].build is not None for name in ("pulp-open", "siracusa", "gap9"))
     assert resolve(cores=3, l1="31k", l2="1M").build is None
