@@ -15,6 +15,7 @@ import pytest
 import trainlib_deployer
 from tests.unit.pretended_stages import Calls, call, existing_project
 from trainlib_deployer.cli import spoken
+from trainlib_deployer.cli.console import prose
 from trainlib_deployer.cli.main import cli
 from trainlib_deployer.errors import UsageError
 
@@ -39,6 +40,19 @@ def test_explain_a_layer(calls: Calls) -> None:
     )
     result = call("explain", "out", "fx")
     assert result.exit_code == 2 and "there is no layer 'fx'\n  did you mean: fc" in result.stderr
+
+
+def test_prose_breaks_between_words_where_somebody_looks(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = "L2 in a firmware: 242,524 bytes: tensors 160,688, code 38,892"
+    for columns in ("", "30"):
+        monkeypatch.setenv("COLUMNS", columns)
+        prose(line)
+        shown = capsys.readouterr().out
+        assert shown.split() == line.split() and (
+            shown == line + "\n" if not columns else len(shown.split("\n")[0]) <= 30
+        )
 
 
 @pytest.mark.parametrize("columns", ["20", "45", "200"])

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -44,6 +46,13 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], rig
             console.print(Text(title, style="bold"), soft_wrap=True)
         console.print(drawn)
     print("\n".join(line.rstrip() for line in text.get().splitlines()))
+
+
+def prose(line: str) -> None:
+    """Broken between words, where somebody looks: of what is written to a file or a pipe, lines stay whole."""
+    watched = sys.stdout.isatty() or os.environ.get("COLUMNS")
+    width = shutil.get_terminal_size().columns if watched else len(line) + 1
+    print(textwrap.fill(line, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False))
 
 
 def bytes_text(size: int) -> str:
@@ -91,7 +100,7 @@ def print_image(image: Mapping[str, Any]) -> None:
             kind = share["kind"] or share["what"]
             sums[kind] = sums.get(kind, 0) + share["bytes"]
     parts = ", ".join(f"{kind} {size:,}" for kind, size in sums.items())
-    print(f"{image['level']} in a firmware: {image['firmware']:,} bytes: {parts}")
+    prose(f"{image['level']} in a firmware: {image['firmware']:,} bytes: {parts}")
     more = f"the verification run, with its samples and references: {image['run']:,} bytes"
     there = max(image["simulated"], image["size"] if not image["simulated"] else 0)
     lacks = f"; the simulator has {there:,}" if image["run"] > there else ""

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from trainlib_deployer.cli.console import counted, print_summary, table
+from trainlib_deployer.cli.console import counted, print_summary, prose, table
 from trainlib_deployer.cli.memory_map import draw
 from trainlib_deployer.errors import UsageError
 from trainlib_deployer.report.facts import step_of
@@ -38,7 +38,7 @@ def explain(folder: object, plan: Json, everything: bool = False) -> None:
             print()
             roles_at_peak(name, plan)
     print()
-    operations("most cycles, estimated", sorted(plan["ops"], key=lambda op: -op.get("cycles", 0))[:MOST])
+    costliest(plan["ops"])
     if not everything:
         print(f"\nexplain {folder} LAYER: one layer; --tensor NAME: one tensor; --all: the memory map and the schedule")
         return
@@ -94,7 +94,7 @@ def print_least(least: Json | None) -> None:
     if least is None:
         return
     parts = ", ".join(f"{least[key]:,} of {words}" for key, words in LEAST.items() if least[key])
-    print(f"PyTorch stores {least['total']:,} bytes for a step: {parts}")
+    prose(f"PyTorch stores {least['total']:,} bytes for a step: {parts}")
     print(f"the plan's tensors are {least['tensors']:,} at their fullest moment, {least['ratio']:.2f} times as many")
 
 
@@ -109,6 +109,26 @@ def roles_at_peak(name: str, plan: Json) -> None:
         counts[role] += 1
     rows = [(role, f"{counts[role]:,}", f"{size:,}") for role, size in sizes.most_common()]
     table(f"{name} at its peak, operation {peak}", ("what for", "buffers", "bytes"), rows, right=(1, 2))
+
+
+def costliest(ops: Sequence[Json]) -> None:
+    """A line an operation; the layer's own page has the rest."""
+    whole = sum(op.get("cycles", 0) for op in ops)
+    rows = [
+        (
+            str(op["index"]),
+            op["phase"],
+            op["layer"],
+            ", ".join(op.get("kernels", ())) or "generated loop",
+            f"{op['cycles']:,}" if "cycles" in op else "",
+            f"{100 * op['cycles'] / whole:.1f} %" if op.get("cycles") else "",
+            f"{op['macs']:,}" if op["macs"] else "",
+            op["source"].partition(": ")[0],
+        )
+        for op in sorted(ops, key=lambda op: -op.get("cycles", 0))[:MOST]
+    ]
+    columns = ("", "phase", "layer", "kernel", "cycles", "", "macs", "line")
+    filled("most cycles, estimated", columns, rows, right=(0, 4, 5, 6))
 
 
 def memory_map(title: str, buffers: Iterable[Json], plan: Json, layer: str = "") -> None:
