@@ -21,7 +21,7 @@ from trainlib_deployer.emit.brought import brought
 from trainlib_deployer.emit.model_files import write_golden_model, write_model_files
 from trainlib_deployer.emit.project import Project
 from trainlib_deployer.errors import DoesNotFit
-from trainlib_deployer.far.carried import carried
+from trainlib_deployer.far.carried import planned_far
 from trainlib_deployer.far.words import far_words
 from trainlib_deployer.folder import replaced_folder
 from trainlib_deployer.image.image import Image
@@ -233,18 +233,8 @@ def with_recomputation(program: Program, target: Machine) -> Fitting | None:
 
 
 def with_far(program: Program, target: Machine) -> Fitting | None:
-    """Gaps between what is placed take bytes, too: then with fewer."""
-    if target.far is None:
-        return None
-    budget = target.outer.size - target.outer.reserved
-    while budget > 0 and (step := carried(program, target, budget)) is not None:
-        chosen = best_layout(step, target)
-        if fits(chosen):
-            return chosen, far_words(chosen)
-        if chosen.outer.fits:
-            return None
-        budget += chosen.outer.headroom
-    return None
+    found = planned_far(program, target, best_layout)
+    return None if found is None else (found, far_words(found))
 
 
 def recomputed(program: Program, smaller: Program, target: Machine) -> Recomputed:

@@ -9,6 +9,8 @@ from pathlib import Path
 
 from trainlib_deployer.advice.variants import Parameters, Selection
 from trainlib_deployer.errors import DoesNotFit
+from trainlib_deployer.far.carried import planned_far
+from trainlib_deployer.far.words import Carried
 from trainlib_deployer.machine.machine import Machine
 from trainlib_deployer.machine.sizes import show_size
 from trainlib_deployer.machine.targets import CUSTOM, TARGETS
@@ -108,6 +110,7 @@ def advice(plan: Plan, found: list[Remedy]) -> str:
 def entry(plan: Plan, remedy: Remedy) -> str:
     about = "" if remedy.exact else "about "
     saved = plan.peak - remedy.plan.peak if remedy.plan.target.name == plan.target.name else 0
+    saved = 0 if remedy.plan.far else saved
     effects = [f"{about}{saved:,} bytes less" if saved else "", fewer_macs(plan, remedy.plan), remedy.cost]
     if not remedy.fits:
         effects.append(f"still {about}{missing(remedy.plan):,} over")
@@ -125,6 +128,7 @@ def remedies(plan: Plan, worst: LevelPlan, replan: Replan) -> Iterator[Remedy]:
     if plan.program.trains:
         yield from last_layers(plan, replan)
         yield from biases(plan, replan)
+    yield from third_memory(plan, replan)
     yield from larger_memory(plan, worst, replan)
 
 
@@ -299,6 +303,19 @@ def frozen(program: Program, keep: Set[str]) -> Program:
             kept.append(op)
     slim = replace(program, gradients=gradients).with_ops(kept[::-1])
     return dropped(slim, states)  # a loop that is kept may read some of them, too
+
+
+def third_memory(plan: Plan, replan: Replan) -> Iterator[Remedy]:
+    """What a board may have beside the chip, if that is enough."""
+    chip = plan.target
+    if chip.outside is None or chip.far is not None or over(plan.outer) <= 0:
+        return
+    size = chip.outside.memory.size
+    found = planned_far(plan.program, chip.with_outside(size), replan)
+    if found is not None:
+        there, name = Carried.of(found), chip.outside.memory.name
+        cost = f"{there.tensors:,} tensors live there, {there.moved:,} bytes of copies a step"
+        yield Remedy(f"--{name.lower()} {show_size(size)}", "", found, cost=cost)
 
 
 def larger_memory(plan: Plan, worst: LevelPlan, replan: Replan) -> Iterator[Remedy]:

@@ -60,10 +60,10 @@ def selections(parameters: Parameters) -> Iterator[Selection]:
 
 def at_peak(program: Program, target: Machine) -> int:
     """Bytes of tensors that are alive together at the most; no placement takes less."""
-    items = tensor_items(program)
+    items = [*tensor_items(program), *tensor_items(program, far=True)]
     everywhere = frozenset(i.name for i in items)
     live = occupied(items, everywhere, max(len(program.ops), 1), target)
-    return max(live) + sum(target.aligned(i.size) for i in persistent_items(program))
+    return max(live) + sum(target.aligned(i.size) for far in (False, True) for i in persistent_items(program, far))
 
 
 def macs(program: Program) -> int:

@@ -24,7 +24,8 @@ CHECK = ("tl_agrees", "tl_record_open", "tl_record", "tl_puts", "tl_exit")
 
 def brought(project: Project, build: Build) -> Image:
     known = Measured.by(build.compiler)
-    return Image(build, (*of_step(project, known), *of_firmware(project, known), *of_run(project, known)))
+    driver = Share("the driver of the third memory", CODE, build.driver if project.plan.far else 0)
+    return Image(build, (driver, *of_step(project, known), *of_firmware(project, known), *of_run(project, known)))
 
 
 def of_step(project: Project, known: Measured) -> Iterator[Share]:
@@ -45,7 +46,7 @@ def of_firmware(project: Project, known: Measured) -> Iterator[Share]:
     yield from linked("saving and loading", known, STATE, roots(project), FIRMWARE)
     yield Share("saving and loading", CODE, known.counted("state", {}), FIRMWARE)
     pieces = len(project.state()["state_pieces"])
-    yield Share("saving and loading", TABLES, 2 * POINTER * pieces, FIRMWARE)
+    yield Share("saving and loading", TABLES, (3 if project.plan.far else 2) * POINTER * pieces, FIRMWARE)
 
 
 def of_run(project: Project, known: Measured) -> Iterator[Share]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from trainlib_deployer.far.choose import chosen
@@ -12,6 +12,8 @@ from trainlib_deployer.far.timing import Timed, timed
 from trainlib_deployer.machine.machine import Machine
 from trainlib_deployer.ops.carry import Arrival, Carry
 from trainlib_deployer.plan.cycles import untiled_cycles
+from trainlib_deployer.plan.layout import fits
+from trainlib_deployer.plan.plan import Plan
 from trainlib_deployer.program.ir import Op, Program, Role, Tensor, View
 
 SHARES = (4, 8, 16, 32)  # parts of the budget, one of which operands of an operation take if they can
@@ -27,6 +29,22 @@ def carried(program: Program, machine: Machine, budget: int) -> Program | None:
         if board is not None:
             cycles = [untiled_cycles(op, [], machine) for op in cut.ops]
             return Writer(cut, found, timed(cut, cycles, board, budget)).program()
+    return None
+
+
+def planned_far(program: Program, machine: Machine, planned: Callable[[Program, Machine], Plan]) -> Plan | None:
+    """A plan that fits with tensors behind the outer memory. Gaps between what is placed take bytes, too: then with
+    fewer."""
+    if machine.far is None:
+        return None
+    budget = machine.outer.size - machine.outer.reserved
+    while budget > 0 and (step := carried(program, machine, budget)) is not None:
+        found = planned(step, machine)
+        if fits(found):
+            return found
+        if found.outer.fits:
+            return None
+        budget += found.outer.headroom
     return None
 
 

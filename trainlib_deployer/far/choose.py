@@ -61,8 +61,7 @@ def begun(program: Program, steps: Sequence[Step], machine: Machine) -> Board:
             continue
         found = uses.get(t.name, [])
         if found:
-            resident = Resident(t, found)
-            resident.kept = t.name in traced and resident.far
+            resident = Resident(t, found, t.name in traced)
             board.residents[t.name] = resident
             board.count(resident, 1)
             if t.name in program.shown:
@@ -76,11 +75,10 @@ def candidates(
     board: Board, free: frozenset[str], at: int, excess: int
 ) -> Iterator[tuple[tuple[float, int, str], Resident]]:
     """What could leave, by what that costs."""
-    for name, resident in board.residents.items():
-        idle = resident.idle(at, len(board.used))
-        nearby = any(first <= at < last for first, last, _ in resident.nearby(len(board.used)))
-        if name not in free or not idle or not nearby:
-            continue
-        other = resident.without(resident.gap_at(at))
-        relief = min(excess, resident.tensor.nbytes)
-        yield ((other.moved - resident.moved) / relief, -idle, name), other
+    for name in free & board.residents.keys():
+        resident = board.residents[name]
+        found = resident.idle(at, len(board.used))
+        if found is not None:
+            other = resident.without(found[1])
+            relief = min(excess, resident.tensor.nbytes)
+            yield ((other.moved - resident.moved) / relief, -found[0], name), other

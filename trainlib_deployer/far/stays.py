@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 
 from trainlib_deployer.far.pieces import Piece, Step, whole
@@ -36,19 +38,19 @@ class Stay:
         return self.piece.nbytes * (self.brings + self.takes)
 
 
-@dataclass
 class Resident:
-    """A tensor, and where the time that it is nearby is interrupted."""
+    """A tensor, and where the time that it is nearby is interrupted: after use i it leaves, for each of its `gaps`."""
 
-    tensor: Tensor
-    uses: Sequence[Use]
-    kept: bool = False  # all that is written goes back: whoever records it finds it there
-    far: bool = False
-    gaps: set[int] = field(default_factory=set)  # after use i it leaves
-
-    def __post_init__(self) -> None:
-        self.gaps = {i for i, (a, b) in enumerate(pairwise(self.uses)) if a.piece != b.piece}
-        self.far = bool(self.gaps) or any(u.piece != whole(self.tensor) for u in self.uses)
+    def __init__(self, tensor: Tensor, uses: Sequence[Use], kept: bool, gaps: frozenset[int] | None = None) -> None:
+        """`kept`: all that is written goes back, as whoever records it finds it there."""
+        self.tensor, self.uses = tensor, uses
+        forced = frozenset(i for i, (a, b) in enumerate(pairwise(uses)) if a.piece != b.piece)
+        in_pieces = any(u.piece != whole(tensor) for u in uses)
+        self.far = gaps is not None or in_pieces
+        self.kept = kept and in_pieces
+        self.gaps = forced if gaps is None else gaps
+        self.positions = [u.at for u in uses]
+        self.options: dict[int | None, Resident] = {}
 
     @property
     def persistent(self) -> bool:
@@ -56,21 +58,23 @@ class Resident:
 
     def without(self, gap: int | None) -> Resident:
         """Far, and with one interruption more."""
-        found = replace(self)
-        found.gaps, found.far = self.gaps if gap is None else self.gaps | {gap}, True
-        return found
+        if gap not in self.options:
+            gaps = self.gaps if gap is None else self.gaps | {gap}
+            self.options[gap] = Resident(self.tensor, self.uses, self.kept, gaps)
+        return self.options[gap]
 
-    def runs(self) -> Iterator[list[Use]]:
+    def runs(self) -> Iterator[Sequence[Use]]:
         begin = 0
         for end in (*sorted(self.gaps), len(self.uses) - 1):
-            yield list(self.uses[begin : end + 1])
+            yield self.uses[begin : end + 1]
             begin = end + 1
 
+    @cached_property
     def stays(self) -> list[Stay]:
         runs = list(self.runs())
         return [self.stay(runs, k) for k in range(len(runs))]
 
-    def stay(self, runs: list[list[Use]], k: int) -> Stay:
+    def stay(self, runs: list[Sequence[Use]], k: int) -> Stay:
         run = runs[k]
         piece = run[0].piece
         before = (u for r in runs[:k] for u in r if u.writes and u.piece.overlaps(piece))
@@ -79,28 +83,28 @@ class Resident:
         takes = any(u.writes for u in run) and (self.persistent or self.kept or any(True for _ in after))
         return Stay(self.tensor.name, piece, run[0].at, run[-1].at, brings, takes)
 
+    @cached_property
+    def moved(self) -> int:
+        return sum(s.moved for s in self.stays) if self.far else 0
+
     def nearby(self, end: int) -> list[tuple[int, int, int]]:
         """Operations [first, last) and the bytes that it takes in them."""
         if self.far:
-            return [(s.first, s.last + 1, s.piece.nbytes) for s in self.stays()]
+            return [(s.first, s.last + 1, s.piece.nbytes) for s in self.stays]
         if self.persistent:
             return [(0, end, self.tensor.nbytes)]
-        return [(self.uses[0].at, self.uses[-1].at + 1, self.tensor.nbytes)]
+        return [(self.positions[0], self.positions[-1] + 1, self.tensor.nbytes)]
 
-    @property
-    def moved(self) -> int:
-        return sum(s.moved for s in self.stays()) if self.far else 0
-
-    def gap_at(self, at: int) -> int | None:
-        """The use before this operation; None before the first and behind the last."""
-        return next((i for i, (a, b) in enumerate(pairwise(self.uses)) if a.at < at < b.at), None)
-
-    def idle(self, at: int, end: int) -> int:
-        """Operations around this one that do not use it; 0 where it does."""
-        if any(u.at == at for u in self.uses):
-            return 0
-        before = max((u.at for u in self.uses if u.at < at), default=-1)
-        return min((u.at for u in self.uses if u.at > at), default=end) - before - 1
+    def idle(self, at: int, end: int) -> tuple[int, int | None] | None:
+        """Operations around this one that do not use it, and the use before; None where it is not nearby, or in use."""
+        i = bisect_left(self.positions, at)
+        if i < len(self.positions) and self.positions[i] == at:
+            return None
+        within = 0 < i < len(self.positions)
+        if (self.far or not self.persistent) and (not within or i - 1 in self.gaps):
+            return None
+        before = self.positions[i - 1] if i else -1
+        return (self.positions[i] if i < len(self.positions) else end) - before - 1, i - 1 if within else None
 
 
 def uses_of(program: Program, steps: Sequence[Step]) -> dict[str, list[Use]]:

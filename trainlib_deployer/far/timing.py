@@ -81,7 +81,7 @@ def timed(program: Program, cycles: Sequence[float], board: Board, budget: int) 
     """`program` has no copies yet."""
     assert board.machine.far is not None
     table = Timetable(board.machine.links[FAR - 1], board, budget, list(cycles), *bounds(program))
-    stays = [s for r in board.residents.values() if r.far for s in r.stays()]
+    stays = [s for r in board.residents.values() if r.far for s in r.stays]
     of: dict[str, list[Stay]] = {}
     for s in stays:
         of.setdefault(s.tensor, []).append(s)

@@ -40,4 +40,5 @@ class Build:
     flash: tuple[Bank, ...] = ()  # a memory of code and constants, if that is another one
     flash_size: int = 0
     board: Board | None = None
+    driver: int = 0  # code and variables of what drives a memory behind the outer one
     simulated: int = 0  # bytes of the outer memory that a simulator has, where those are more than the chip's

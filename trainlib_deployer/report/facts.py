@@ -67,6 +67,7 @@ def facts(plan: Json) -> Facts:
         ("Multiply-adds in a step", f"{total(plan, 'macs'):,}"),
         *([("Forecast of a step", forecast(cycles, total(plan, "macs")))] if cycles else []),
         *traffic_facts(plan["traffic"]),
+        *carried_facts(plan),
         *([("Half precision", kept)] if (kept := Saved(**plan.get("saved", {})).sentence) else []),
     ]
 
@@ -90,6 +91,16 @@ def traffic_facts(traffic: Json) -> Facts:
     once = f" ({least:,} if each operation copied each of its tensors once)" if least else ""
     hidden = f"{100 * traffic['hidden_estimate']:.0f} % of the time behind other work, by estimate"
     return [("Copied between L2 and L1", f"{moved:,} bytes{once}; {hidden}")]
+
+
+def carried_facts(plan: Json) -> Facts:
+    """Where tensors live behind the outer memory."""
+    found = plan.get("carried")
+    if not found:
+        return []
+    outer, far = list(plan["levels"])[1:3]
+    words = f"{found['moved']:,} bytes in {found['copies']:,} copies, for {found['tensors']:,} tensors"
+    return [(f"Copied between {far} and {outer}", f"{words}; the cores wait some {found['waited']:,} cycles")]
 
 
 def level_facts(level: Json) -> Facts:

@@ -29,6 +29,7 @@ GROUPS = {
     "constant": "kept",
     "scalar": "kept",
     "stack": "stacks",
+    "copy": "pieces",
 }
 
 
