@@ -130,7 +130,10 @@ def add_step(text: Text, recipe: Recipe, number: int) -> None:
 
 
 def written(recipe: Recipe, text: Text, sample: str) -> str:
-    end = endings.ending(recipe.rng, recipe.plain, text.shape(), text.call, text.trained)
+    complex_ = any("complex" in line for line in text.make)  # PyTorch clips such a parameter by no value
+    end = endings.ending(
+        recipe.rng, recipe.plain | ({"clip"} if complex_ else set()), text.shape(), text.call, text.trained
+    )
     side = recipe.rng("side").random() < 0.12 and "side" not in recipe.plain
     if side:  # a second input
         rows = (-1, *(1 for _ in text.shape()[1:]))

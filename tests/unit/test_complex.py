@@ -8,14 +8,16 @@ from typing import Any
 
 import pytest
 import torch
-from torch import fx
+from torch import fx, nn
 
 from golden.precision import cast
 from golden.rounding import Rounding
+from tests.unit.test_model_state import user_of
 from trainlib_deployer.capture.agreement import Dense
 from trainlib_deployer.capture.tidy import tidy
 from trainlib_deployer.capture.trace import functional, trace
 from trainlib_deployer.capture.without_complex import without_complex
+from trainlib_deployer.errors import UsageError
 
 aten = torch.ops.aten
 Function = Callable[..., torch.Tensor]
@@ -174,3 +176,19 @@ def test_a_step_with_complex_numbers_is_traced_twice_only_where_there_are_some()
     values: list[Any] = [torch.randn(3)]
     graph = functional(trace(step(lambda x: x * 2), values), values)
     assert without_complex(graph, values) is graph
+
+
+class Filter(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.w = nn.Parameter(torch.ones(3, dtype=torch.complex64))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.fft.irfft(torch.fft.rfft(x) * self.w, n=4)
+
+
+def test_complex_gradients_are_clipped_by_no_value() -> None:
+    with pytest.raises(UsageError, match="parameter 'w' is complex") as found:
+        user_of(Filter(), torch.randn(2, 4), torch.randn(2, 4), clip_value=0.1)
+    assert "clip_grad_norm" in found.value.remedy
+    assert user_of(Filter(), torch.randn(2, 4), torch.randn(2, 4), clip_norm=0.1).clip_norm == 0.1

@@ -33,7 +33,7 @@ from trainlib_deployer.user.module import (
     own_step,
     plain_module,
 )
-from trainlib_deployer.user.optimizer import clip_limit, read_optimizer
+from trainlib_deployer.user.optimizer import clip_limit, clip_value_limit, read_optimizer
 from trainlib_deployer.user.samples import Sample, describe
 from trainlib_deployer.user.schedule import read_schedule, sentence
 from trainlib_deployer.user.trial import Shown, Trial
@@ -134,7 +134,7 @@ def checked_model(parts: Parts) -> UserModel:
         scheduler=parts.scheduler,
         schedule=schedule,
         clip_norm=clip_limit(parts.clip_norm, "clip_grad_norm"),
-        clip_value=clip_limit(parts.clip_value, "clip_grad_value"),
+        clip_value=clip_value_limit(parts.clip_value, module),
         notes=tuple(notes),
         metrics=model.measured(parts.metrics, inputs, target),
         by_row=model.takes_rows(inputs),

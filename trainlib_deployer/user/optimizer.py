@@ -79,6 +79,15 @@ def plain(value: Any) -> Any:
     return value
 
 
+def clip_value_limit(given: Any, module: nn.Module) -> float | None:
+    """PyTorch knows no smaller one of two complex numbers."""
+    limit = clip_limit(given, "clip_grad_value")
+    odd = next((n for n, p in module.named_parameters() if p.requires_grad and p.is_complex()), None)
+    if limit is not None and odd is not None:
+        raise UsageError(f"parameter '{odd}' is complex: PyTorch clips it by no value", remedy="write clip_grad_norm")
+    return limit
+
+
 def clip_limit(given: Any, name: str) -> float | None:
     """A positive number; torch's own function of that name, which a file may import, is none."""
     if given is None or inspect.isfunction(given):
