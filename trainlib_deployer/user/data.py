@@ -111,11 +111,17 @@ def sample_of(item: Any, index: int, convert: bool = True) -> Sample:
         remedy = from_keys(item) if isinstance(item, Mapping) else ""
         raise UsageError(f"sample {index} of data is {what}; it must be a pair (input, target)", remedy=remedy)
     inputs = tuple(item[0]) if isinstance(item[0], tuple | list) else (item[0],)
-    for leaf in pytree.tree_leaves((inputs, item[1])):
-        if not isinstance(leaf, torch.Tensor | Plain) and type(leaf).__module__ != "numpy":
+    beside = Plain if any(map(is_numeric, pytree.tree_leaves(inputs))) else int | float
+    for leaf in (*(v for v in pytree.tree_leaves(inputs) if not isinstance(v, beside)), *pytree.tree_leaves(item[1])):
+        if not is_numeric(leaf):
             remedy = "give the dataset a transform to tensors"
             raise UsageError(f"sample {index} of data holds {describe(leaf)}, not a tensor", remedy=remedy)
     return (tuple(default_convert(inputs)), default_convert(item[1])) if convert else (inputs, item[1])  # type: ignore[no-untyped-call]
+
+
+def is_numeric(leaf: Any) -> bool:
+    """What becomes a tensor."""
+    return isinstance(leaf, torch.Tensor | int | float) or type(leaf).__module__ == "numpy"
 
 
 def from_keys(item: Mapping[str, Any]) -> str:
