@@ -71,6 +71,7 @@ FORWARDS: dict[str, Forward] = {
     "index_fill in place": lambda net, x: (1 * x).t().index_fill_(0, torch.tensor([2]), 0.25).t(),
     "what a norm takes away leaves much rounding": far_from_zero,
     "a choice by bytes": lambda net, x: torch.where((x > 0).to(torch.uint8), x, 2 * x),
+    "one of several results written in place": lambda net, x: x.sort(1)[0].mul_(2),
     "an assertion": lambda net, x: torch._assert_async((x < 1e9).all()) or x,  # type: ignore[func-returns-value]
     "attention by the user's choice of kernels": lambda net, x: attended_by_flash(x),
     "gradients by a backward pass inside of the backward pass": lambda net, x: (
