@@ -25,7 +25,7 @@ COMPILERS = {
 SETS = {"clang": "rv32imc_zicntr_zfinx", "gcc": "rv32imfc_zicntr"}  # for Spike
 LINKERS = {"clang": ["-fuse-ld=lld"], "gcc": ["-march=rv32imfc", "-Wl,--no-warn-rwx-segments", "-lgcc"]}
 CPUS = {"clang": "rv32,f=false,d=false,zfinx=true", "gcc": "rv32,d=false"}
-PLACES = {"qemu": (0x88000000, 0x90000000), "spike": (0x10000000, 0x1C000000)}
+PLACES = {"qemu": (0x88000000, 0x90000000, 0x98000000), "spike": (0x10000000, 0x1C000000, 0x40000000)}
 MEMORY = "-m0x10000000:0x10000,0x1c000000:0x80000,0x80000000:0x8000000"
 QEMU = "qemu-system-riscv32 -M virt -bios none -smp 9 -m 512M -icount shift=0,sleep=off".split()
 TOOLS = ("qemu-system-riscv32", "clang-19", "ld.lld-19", "riscv64-unknown-elf-gcc", "gcc")
@@ -53,7 +53,8 @@ def build(
     include.mkdir(exist_ok=True)
     shutil.copy(C_LIB / "hal" / "rv32_string.h", include / "string.h")
     sources = [program, *more, *sorted((C_LIB / "hal").glob("rv32*.c")), C_LIB / "hal" / "rv32_start.S"]
-    symbols = {"L1_AT": PLACES[machine][0], "L2_AT": PLACES[machine][1], "L1_SIZE": l1, "L2_SIZE": l2}
+    places = dict(zip(("L1_AT", "L2_AT", "L3_AT"), PLACES[machine], strict=True))
+    symbols = {**places, "L1_SIZE": l1, "L2_SIZE": l2, "L3_SIZE": 4096}
     sizes = [f"-Wl,--defsym={name}={value}" for name, value in symbols.items()]
     script = ["-nostdlib", "-Wl,--gc-sections", "-T", str(C_LIB / "hal" / "rv32.ld")]
     elf = folder / f"{target}.elf"
@@ -154,7 +155,7 @@ def test_without_a_name_nothing_is_recorded(tmp_path: Path, target: str) -> None
 )
 def test_an_access_outside_the_plan_is_reported(tmp_path: Path, target: str, address: str, report: str) -> None:
     done = emulate(build(tmp_path, target, f"BAD_ADDRESS={address}", "TEAM=5"))
-    below_l1, below_l2 = (f"0x{place - 4:08x}" for place in PLACES[target.split("-", maxsplit=1)[0]])
+    below_l1, below_l2 = (f"0x{place - 4:08x}" for place in PLACES[target.split("-", maxsplit=1)[0]][:2])
     assert done.returncode == 4
     assert report.format(below_l1=below_l1, below_l2=below_l2) in done.stdout
     assert re.search(r"FAULT: .*; hart=5 pc=0x8000[0-9a-f]{4} cause=7 net_position=1$", done.stdout, re.MULTILINE)
