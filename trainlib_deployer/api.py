@@ -85,6 +85,10 @@ class Deployment:
         """Train on one sample with the generated C; its loss before the update."""
         return self.session.step(x, y, learning_rate)
 
+    def evaluate(self, x: Any, y: Any) -> float:
+        """The loss of a sample by the generated C, as after model.eval() with evaluate=True; nothing is learned."""
+        return self.session.evaluate(x, y)
+
     def predict(self, x: Any) -> Any:
         """What the generated C computes forward: a tensor, or a dictionary of several."""
         return self.session.predict(x)

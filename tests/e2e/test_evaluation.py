@@ -74,7 +74,7 @@ def test_as_after_eval(batch: int | None, others: dict[str, Any], tmp_path: Path
     x, y = torch.randn(count, 3, 5, 5), torch.randint(4, (count,))
     with torch.no_grad():
         wanted = model(x)
-        told = session.evaluate(x, y)
+        told = deployment.evaluate(x, y)
         assert told == pytest.approx(float(loss(wanted, y)), rel=1e-5)
     found = deployment.predict(x)
     for name, value in wanted.items():
