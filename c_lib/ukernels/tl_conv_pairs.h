@@ -12,9 +12,6 @@ enum { TL_PAIRS_SLACK = 2 * 9 * 4, TL_OWN_HALVES = TL_PAIRS_SLACK + TL_PANEL + T
 /* The inputs of terms k .. k + kc - 1 of pixels for which tl_pixels_near holds, in pairs. */
 void tl_pixels_gather_near_pairs(const tl_gather *g, const tl_pixels *px, const tl_half *in, int k, int kc);
 
-/* Outputs of a class that no tap reaches: bias, or what is there. */
-void tl_conv_fill(const tl_gather *g);
-
 /* Words of a core's own scratch. */
 static inline int tl_conv_pairs_own(int kernel_taps)
 {

@@ -102,9 +102,6 @@ TL_SHARE void tl_conv_share(const tl_gather *g, int group, int groups, int row0,
     }
 }
 
-/* Outputs of a class that no tap reaches: bias, or what is there. */
-void tl_conv_fill(const tl_gather *g);
-
 /* All groups, rows and terms of a forward convolution. */
 TL_SHARE void tl_conv_fw(const tl_conv2d *a, int inputs, int weights)
 {

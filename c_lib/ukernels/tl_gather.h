@@ -108,4 +108,7 @@ static inline tl_gather tl_gather_bw_x(const tl_conv2d *a)
 
 /* This core's share of dst[tile][kc][4], the weights of channels from row0 on, by quarters of a block. */
 void tl_conv_pack(const tl_gather *g, const tl_element *w, int row0, int tiles, int k, int kc, tl_element *dst);
+
+/* Outputs of a class that no tap reaches: bias, or what is there. */
+void tl_conv_fill(const tl_gather *g);
 #endif

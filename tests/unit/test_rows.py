@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tests.unit.kernel_harness import C_LIB
 from trainlib_deployer.emit.library import Library
+from trainlib_deployer.formats import DType
 from trainlib_deployer.kernels.table import ROWS
 
 KERNELS = C_LIB / "kernels"
@@ -34,6 +35,8 @@ def test_a_project_gets_what_a_row_needs_and_no_more(lib: ctypes.CDLL, kernel_ob
         defined, wanted = (set().union(*(of[name][i] for name in copied)) for i in (0, 1))
         assert wanted <= defined | of["host"][0], row.symbol
         assert defined & rows == {row.symbol}
+        if row.storage is DType.F16:
+            assert not {name for name in copied if f"{name}_f16" in of}, "what is there for floats, too"
 
 
 def test_no_source_is_without_a_use() -> None:

@@ -1,5 +1,5 @@
 /* Outputs of an input gradient that no tap reaches. */
-#include "tl_conv_share.h"
+#include "tl_gather.h"
 
 void tl_conv_fill(const tl_gather *g)
 {
