@@ -246,6 +246,7 @@ def test_hidden_state_is_refused(name: str, tmp_path: Path) -> None:
     text = NET.format(init=" " * 8 + "pass", forward=f"        {before}\n        return h * {factor}", shape="3, 6")
     message = refused(text, tmp_path).stderr
     assert "randomness or hidden state in forward" in message
+    assert ("changes 'inner.n'" in message) == (name == "counter")
     assert "register_buffer" in message
 
 

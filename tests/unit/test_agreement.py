@@ -72,6 +72,7 @@ FORWARDS: dict[str, Forward] = {
     "what a norm takes away leaves much rounding": far_from_zero,
     "a choice by bytes": lambda net, x: torch.where((x > 0).to(torch.uint8), x, 2 * x),
     "one of several results written in place": lambda net, x: x.sort(1)[0].mul_(2),
+    "signs kept in bytes": lambda net, x: x * ((x >= 0).float() - (x < 0).float()).type(torch.int8) + x.sign().char(),
     "an assertion": lambda net, x: torch._assert_async((x < 1e9).all()) or x,  # type: ignore[func-returns-value]
     "attention by the user's choice of kernels": lambda net, x: attended_by_flash(x),
     "gradients by a backward pass inside of the backward pass": lambda net, x: (
@@ -138,3 +139,9 @@ class Escaping(nn.Module):
 
 def test_what_vmap_leaves_behind_is_in_nobodys_way() -> None:
     captured_and_checked(user_of(Escaping(), torch.randn(4, 6), torch.randn(4, 6), loss=nn.MSELoss()))
+
+
+def test_what_may_wrap_in_bytes_is_refused() -> None:
+    with pytest.raises(Unsupported, match="int8, which wraps around"):
+        net = Net(lambda net, x: x * (2 * x.sign() - 127).char())
+        captured_and_checked(user_of(net, torch.randn(4, 6), torch.randn(4, 6), loss=nn.MSELoss()))

@@ -18,7 +18,7 @@ from golden.precision import InOrder, Precise, cast, in_precision, new_tensors_i
 from golden.record import Array, Key
 from golden.task import Task
 from trainlib_deployer.capture import remedies
-from trainlib_deployer.capture.counting import check_counting
+from trainlib_deployer.capture.counting import changing, check_counting
 from trainlib_deployer.capture.eager import FIRST_STEPS, EagerStep, advance, first_steps
 from trainlib_deployer.capture.refuse import check_deployable, check_optimizer
 from trainlib_deployer.capture.slots import Captured, Slot, tensors_in
@@ -56,7 +56,7 @@ def captured_and_checked(user: UserModel) -> tuple[Captured, tuple[EagerStep, ..
     if disagreement(user, later, first_steps(user, FIRST_STEPS + 1)) is None:
         check_counting(user, steps)
         return later, steps
-    raise explained(user, fault, steps[0])
+    raise explained(user, fault, steps)
 
 
 @dataclass(frozen=True)
@@ -70,9 +70,9 @@ class Fault:
         return f"{self.what} in step {self.number + 1}"
 
 
-def explained(user: UserModel, fault: Fault, first: EagerStep) -> Unsupported:
+def explained(user: UserModel, fault: Fault, steps: Sequence[EagerStep]) -> Unsupported:
     """Whose it is: PyTorch's own answers say so, another time from the same state, or in another step."""
-    own = first_difference(first_steps(user, 1)[0].results, first.results)
+    own = first_difference(first_steps(user, 1)[0].results, steps[0].results)
     if own is not None:
         return Unsupported(
             f"PyTorch itself has another {own} each time that the first step runs from the same state: "
@@ -80,9 +80,10 @@ def explained(user: UserModel, fault: Fault, first: EagerStep) -> Unsupported:
             remedy=remedies.STATE,
         )
     if fault.number:
+        names = ", ".join(f"'{n}'" for n in sorted(changing(steps)))
         return Unsupported(
             f"the captured graph is as eager PyTorch in the first step, and disagrees on {fault}: "
-            "there is randomness or hidden state in forward",
+            "there is randomness or hidden state in forward" + (f", which changes {names}" if names else ""),
             remedy=remedies.STATE,
         )
     return Unsupported(

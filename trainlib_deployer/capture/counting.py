@@ -5,7 +5,7 @@ them the other way round."""
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isnan
 from types import FrameType
@@ -121,10 +121,15 @@ class Variant:
         )
 
 
-def check_counting(user: UserModel, steps: tuple[EagerStep, ...]) -> None:
-    """Refuse what numbers that go on will change in the results, in some later step."""
+def changing(steps: Sequence[EagerStep]) -> dict[str, Any]:
+    """Numbers and the like that the second step leaves otherwise than the first one, and what they may be later."""
     first, second = steps[0].plain, steps[1].plain
-    others = {n: other(first[n], now) for n, now in second.items() if n in first and apart(first[n], now)}
+    return {n: other(first[n], now) for n, now in second.items() if n in first and apart(first[n], now)}
+
+
+def check_counting(user: UserModel, steps: Sequence[EagerStep]) -> None:
+    """Refuse what numbers that go on will change in the results, in some later step."""
+    others = changing(steps)
     if not others:
         return
     with user.start.undone():

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+import operator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import torch
@@ -163,9 +165,39 @@ SAFE = (
 def may_wrap(node: fx.Node, dtype: torch.dtype) -> bool:
     """Does it make numbers that this type may not hold, instead of moving those that are there?"""
     if node.target is aten._to_copy.default:
-        source = node.all_input_nodes[0].meta["val"].dtype
-        return torch.promote_types(source, dtype) is not dtype
+        source = node.all_input_nodes[0]
+        room = torch.iinfo(dtype)
+        held = span(source)
+        if held is not None and room.min <= held[0] and held[1] <= room.max:
+            return False
+        return torch.promote_types(source.meta["val"].dtype, dtype) is not dtype
     return torch.Tag.pointwise in getattr(node.target, "tags", ()) and node.target not in SAFE
+
+
+def span(value: object, depth: int = 6) -> tuple[float, float] | None:
+    """Between which bounds all elements lie, as far as one sees at once: of signs, and what is made of masks."""
+    if isinstance(value, int | float):
+        return value, value
+    if not isinstance(value, fx.Node) or not depth:
+        return None
+    if getattr(value.meta.get("val"), "dtype", None) is torch.bool:
+        return 0, 1
+    if value.target is aten.sign.default:
+        return -1, 1
+    operands = [span(v, depth - 1) for v in value.args]
+    combine = SPANS.get(value.target)
+    if combine is None or value.kwargs.get("alpha", 1) != 1 or any(o is None for o in operands):
+        return None
+    ends = [combine(*chosen) for chosen in itertools.product(*(o for o in operands if o is not None))]
+    return min(ends), max(ends)
+
+
+SPANS: dict[object, Callable[..., float]] = {
+    aten._to_copy.default: lambda x: x,
+    aten.add.Tensor: operator.add,
+    aten.sub.Tensor: operator.sub,
+    aten.mul.Tensor: operator.mul,
+}
 
 
 def large_numbers(node: fx.Node) -> Iterator[int]:
