@@ -117,7 +117,7 @@ class Run:
         if step % every == 0:
             self.task.module.zero_grad(set_to_none=True)
         sample = taken(sample, self.dtype)
-        with halving(self.task, sample, self.dtype), Drawing(Numbers(step)):
+        with Drawing(Numbers(step)), halving(self.task, sample, self.dtype):
             _, loss = forward(self.task, sample, self.dtype)
             ((loss if self.scaler is None else self.scaler.scaled(loss)) / every).backward()
         if (step + 1) % every == 0:

@@ -17,6 +17,7 @@ import numpy as np
 from torch import nn
 
 from golden import compare
+from golden.precision import as_real
 
 Array = np.ndarray[Any, Any]
 Key = tuple[int, str, str]  # step, kind, name
@@ -85,4 +86,4 @@ def floors(module: nn.Module, exact: Run, resumed: Run | None = None) -> dict[Ke
 
 
 def array(value: Any) -> Array:
-    return np.asarray(value.detach().numpy(force=True), np.float64)
+    return np.asarray(as_real(value).detach().numpy(force=True), np.float64)

@@ -106,7 +106,7 @@ def evaluated(task: Task, sample: tuple[Any, Any], dtype: torch.dtype, number: i
     """Output and loss of a sample as the task evaluates; nothing lasts."""
     sample = taken(sample, dtype)
     mode = halving(task, sample, dtype)
-    with Snapshot(task.module).undone(), torch.no_grad(), mode, Drawing(Numbers(number)):
+    with Snapshot(task.module).undone(), torch.no_grad(), Drawing(Numbers(number)), mode:
         if task.evaluation is not None:
             task.module.eval()
         return forward(task, sample, dtype)
@@ -138,7 +138,7 @@ def inferring(
             take_over(module, None, reached(resume, step))
         before = {n: Before.of(b) for n, b in module.named_buffers() if b.shape == shapes.get(n)}
         given, wanted = taken(task.samples[step % len(task.samples)], dtype)
-        with halving(task, given, dtype, noise), Drawing(Numbers(step)):
+        with Drawing(Numbers(step)), halving(task, given, dtype, noise):
             output = module(*given)
             if task.loss is not None:
                 record[step, "loss", "loss"] = array(task.loss(output, wanted))
@@ -165,7 +165,7 @@ def training(
         if first:
             module.zero_grad(set_to_none=True)  # also of what no optimizer updates
         sample = taken(task.samples[step % len(task.samples)], dtype)
-        with halving(task, sample, dtype, noise), Drawing(Numbers(step)):
+        with Drawing(Numbers(step)), halving(task, sample, dtype, noise):
             output, loss = forward(task, sample, dtype, noise)
             ((loss if scaler is None else scaler.scaled(loss)) / task.accumulate).backward()
         record[step, "loss", "loss"] = array(loss)

@@ -117,7 +117,7 @@ def deployed(user: UserModel, options: Options, say: Say) -> Deployed:
 
 def program_of(lowered: Program, options: Options) -> Program:
     if options.dtype == "mixed":
-        return passes.run(lowered, passes.in_halves())
+        return passes.run(lowered, passes.MIXED)
     return passes.run(lowered, passes.DIRECT) if options.arithmetic == "direct" else passes.run(lowered)
 
 

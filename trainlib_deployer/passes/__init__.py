@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 
 from trainlib_deployer.passes.choose_winograd import choose_winograd
 from trainlib_deployer.passes.coalesce import coalesce
@@ -35,10 +34,12 @@ DEFAULT: tuple[Pass, ...] = (
 DIRECT = tuple(step for step in DEFAULT if step is not choose_winograd)  # every multiplication of the definition
 
 
-def in_halves(keep: tuple[str, ...] = ()) -> tuple[Pass, ...]:
-    """With activations and gradients in half precision, before their sizes decide on an order."""
-    at = DIRECT.index(reorder)
-    return (*DIRECT[:at], partial(mixed, keep=keep), *DIRECT[at:])
+AT = DIRECT.index(reorder)
+MIXED = (
+    *DIRECT[:AT],
+    mixed,
+    *DIRECT[AT:],
+)  # halves, before sizes decide on an order
 
 
 def run(program: Program, passes: tuple[Pass, ...] = DEFAULT) -> Program:

@@ -9,7 +9,6 @@ kernel that reads floats alone, they are made just before it.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from fnmatch import fnmatchcase
 from itertools import pairwise
 
 from trainlib_deployer.kernels.table import carried_out
@@ -26,11 +25,10 @@ LOSS = "loss"  # the layer of what the loss function does
 PASSES = {"forward", "backward"}  # updates are float throughout
 
 
-def mixed(program: Program, keep: tuple[str, ...] = ()) -> Program:
-    """`keep`: patterns of names of layers which stay float."""
-    halves, passed = halves_of(program, keep), passed_on(program)
+def mixed(program: Program) -> Program:
+    halves, passed = halves_of(program), passed_on(program)
     tensors = {n: replace(t, dtype=HALF) if n in halves - passed else t for n, t in program.tensors.items()}
-    made = Made(tensors, halves & passed, keep)
+    made = Made(tensors, halves & passed)
     for op in program.ops:
         made.add(op)
     return replace(program, tensors=made.tensors).with_ops(made.ops)
@@ -42,12 +40,7 @@ def is_product(kind: Kind) -> bool:
     return isinstance(kind, Conv) or (isinstance(kind, MatMul) and min(kind.m, kind.n, kind.k) > 1)
 
 
-def kept(layer: str, keep: tuple[str, ...]) -> bool:
-    """A pattern of a layer holds for what is inside of it, too."""
-    return any(fnmatchcase(layer, p) or fnmatchcase(layer, f"{p}.*") for p in keep)
-
-
-def halves_of(program: Program, keep: tuple[str, ...]) -> set[str]:
+def halves_of(program: Program) -> set[str]:
     """Tensors whose elements are halves, wherever they lie."""
     read, written = readers(program), writers(program)
     late = {v.tensor for op in program.ops if op.phase not in PASSES for v in op.reads}  # gradients, new statistics
@@ -59,7 +52,7 @@ def halves_of(program: Program, keep: tuple[str, ...]) -> set[str]:
             continue
         multiplied = any(is_product(program.ops[i].kind) for i in read.get(name, []))
         passes = {program.ops[i].phase for i in written.get(name, [])}
-        if tensor.numel < 2 or not passes or not passes <= PASSES or name in floats or kept(tensor.layer, keep):
+        if tensor.numel < 2 or not passes or not passes <= PASSES or name in floats:
             continue
         if multiplied or name not in few:
             out.add(name)
@@ -113,7 +106,6 @@ class Made:
 
     tensors: dict[str, Tensor]
     passed: set[str]  # floats that count as halves: rounded by the loop that reads them
-    keep: tuple[str, ...]
     ops: list[Op] = field(default_factory=list)
 
     def add(self, op: Op) -> None:
@@ -138,7 +130,7 @@ class Made:
 
     def of_kernel(self, op: Op) -> None:
         """By a kernel that multiplies halves, if there is one; else between conversions."""
-        kind, multiplied = op.kind, 2 if is_product(op.kind) and not kept(op.layer, self.keep) else 0
+        kind, multiplied = op.kind, 2 if is_product(op.kind) else 0
         if multiplied and isinstance(kind, MatMul | Conv) and carried_out(replace(kind, storage=HALF)):
             kind = replace(kind, storage=HALF)
         reads = tuple(self.operand(v, op, at < multiplied, kind.storage) for at, v in enumerate(op.reads))
