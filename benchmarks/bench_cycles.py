@@ -103,6 +103,8 @@ def main() -> None:
                 continue
         errors += [o.error for o in step.heavy]
         print(line(name, step), flush=True)
+    if not errors:
+        return
     print(f"\nAll {len(errors)} operations that take {SHARE:.0%} of their step: ", end="")
     print(f"median {median(errors):.1%}, worst {max(errors):.0%}")
 
