@@ -99,22 +99,26 @@ static uint8_t *far_place(tl_far at, size_t bytes)
     return tl_far_memory + at;
 }
 
-void tl_far_in(tl_far_t *job, void *l2, tl_far from, size_t bytes)
+void tl_far_in(tl_far_t *job, void *l2, tl_far from, size_t row_bytes, size_t rows, size_t pitch)
 {
-    *job = (tl_far_t){l2, from, bytes, 1};
+    *job = (tl_far_t){l2, from, row_bytes, rows, pitch, 1};
 }
 
-void tl_far_out(tl_far_t *job, tl_far to, const void *l2, size_t bytes)
+void tl_far_out(tl_far_t *job, tl_far to, const void *l2, size_t row_bytes, size_t rows, size_t pitch)
 {
-    *job = (tl_far_t){(char *)(uintptr_t)l2, to, bytes, 0};
+    *job = (tl_far_t){(char *)(uintptr_t)l2, to, row_bytes, rows, pitch, 0};
 }
 
 void tl_far_wait(tl_far_t *job)
 {
-    if (job->inward)
-        tl_far_read(job->near, job->far, job->bytes);
-    else
-        tl_far_write(job->far, job->near, job->bytes);
+    for (; job->rows; job->rows--) {
+        if (job->inward)
+            tl_far_read(job->near, job->far, job->row_bytes);
+        else
+            tl_far_write(job->far, job->near, job->row_bytes);
+        job->near += job->row_bytes;
+        job->far += (tl_far)job->pitch;
+    }
 }
 
 void tl_far_read(void *to, tl_far from, size_t bytes)

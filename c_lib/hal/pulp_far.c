@@ -18,23 +18,32 @@ void tl_pulp_open_far(void)
         tl_pulp_fail("opening the HyperRAM");
 }
 
-static void begin_copy(tl_far_t *job, void *l2, tl_far at, size_t bytes, int inward)
+static tl_far_t *begun(tl_far_t *job)
 {
     if (under_way[DRIVER_SLOTS - 1])
         tl_far_wait(under_way[0]);
     under_way[under_way[0] != 0] = job;
     job->pending = 1;
-    pi_cl_ram_copy(&ram, ram_begin + at, l2, bytes, inward, &job->request);
+    return job;
 }
 
-void tl_far_in(tl_far_t *job, void *l2, tl_far from, size_t bytes)
+static void copy(tl_far_t *job, void *l2, tl_far at, size_t row_bytes, size_t rows, size_t pitch, int inward)
 {
-    begin_copy(job, l2, from, bytes, 1);
+    pi_cl_ram_req_t *request = &begun(job)->request;
+    if (rows == 1)
+        pi_cl_ram_copy(&ram, ram_begin + at, l2, row_bytes, inward, request);
+    else
+        pi_cl_ram_copy_2d(&ram, ram_begin + at, l2, row_bytes * rows, pitch, row_bytes, inward, request);
 }
 
-void tl_far_out(tl_far_t *job, tl_far to, const void *l2, size_t bytes)
+void tl_far_in(tl_far_t *job, void *l2, tl_far from, size_t row_bytes, size_t rows, size_t pitch)
 {
-    begin_copy(job, (void *)(uintptr_t)l2, to, bytes, 0);
+    copy(job, l2, from, row_bytes, rows, pitch, 1);
+}
+
+void tl_far_out(tl_far_t *job, tl_far to, const void *l2, size_t row_bytes, size_t rows, size_t pitch)
+{
+    copy(job, (void *)(uintptr_t)l2, to, row_bytes, rows, pitch, 0);
 }
 
 void tl_far_wait(tl_far_t *job)
@@ -55,7 +64,7 @@ void tl_far_read(void *to, tl_far from, size_t bytes)
         pi_ram_read(&ram, ram_begin + from, to, bytes);
         return;
     }
-    tl_far_in(&job, to, from, bytes);
+    tl_far_in(&job, to, from, bytes, 1, 0);
     tl_far_wait(&job);
 }
 

@@ -211,31 +211,36 @@ static char *far_place(tl_far at, size_t bytes)
     return (char *)tl_far_memory + at;
 }
 
-static void begin_copy(tl_far_t *job, char *l2, tl_far far, size_t bytes, int inward)
+static void begin_copy(tl_far_t *job, tl_far_t copy)
 {
     MARK_PAUSE;
-    check_range(l2, bytes, tl_rv32_l2, tl_rv32_l2_end, "a copy leaves the planned part of L2");
-    *job = (tl_far_t){l2, far, bytes, inward};
+    check_range(copy.near, copy.row_bytes * copy.rows, tl_rv32_l2, tl_rv32_l2_end,
+                "a copy leaves the planned part of L2");
+    *job = copy;
     MARK_RESUME;
 }
 
-void tl_far_in(tl_far_t *job, void *l2, tl_far from, size_t bytes)
+void tl_far_in(tl_far_t *job, void *l2, tl_far from, size_t row_bytes, size_t rows, size_t pitch)
 {
-    begin_copy(job, l2, from, bytes, 1);
+    begin_copy(job, (tl_far_t){l2, from, row_bytes, rows, pitch, 1});
 }
 
-void tl_far_out(tl_far_t *job, tl_far to, const void *l2, size_t bytes)
+void tl_far_out(tl_far_t *job, tl_far to, const void *l2, size_t row_bytes, size_t rows, size_t pitch)
 {
-    begin_copy(job, (char *)(uintptr_t)l2, to, bytes, 0);
+    begin_copy(job, (tl_far_t){(char *)(uintptr_t)l2, to, row_bytes, rows, pitch, 0});
 }
 
 void tl_far_wait(tl_far_t *job)
 {
     MARK_PAUSE;
-    if (job->inward)
-        tl_far_read(job->near, job->far, job->bytes);
-    else
-        tl_far_write(job->far, job->near, job->bytes);
+    for (; job->rows; job->rows--) {
+        if (job->inward)
+            tl_far_read(job->near, job->far, job->row_bytes);
+        else
+            tl_far_write(job->far, job->near, job->row_bytes);
+        job->near += job->row_bytes;
+        job->far += job->pitch;
+    }
     MARK_RESUME;
 }
 

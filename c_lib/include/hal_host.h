@@ -26,7 +26,7 @@ typedef struct {
 typedef struct {
     char *near;
     tl_far far;
-    size_t bytes;
+    size_t row_bytes, rows, pitch;
     int inward;
 } tl_far_t;
 #if defined(TL_FAR)

@@ -6,9 +6,9 @@
 
 typedef struct {
     void *near;
-    tl_far far;             /* of the tensor */
-    uint32_t offset, bytes; /* of it */
-    tl_far_t *jobs;         /* copies under way, by number */
+    tl_far far;                              /* of the tensor */
+    uint32_t offset, row_bytes, rows, pitch; /* of it: rows are pitch apart, and dense in L2 */
+    tl_far_t *jobs;                          /* copies under way, by number */
     int job, inward;
 } tl_carry;
 

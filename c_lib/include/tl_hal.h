@@ -63,9 +63,9 @@ void tl_dma_out(tl_dma_t *job, void *l2, const void *l1, size_t row_bytes, size_
 void tl_dma_wait(tl_dma_t *job);
 
 /* Asynchronous copies between L2 and a memory that no core reaches, where things are found by their distance from its
- * beginning. Started and awaited by one core of the team; what is under way may be done in any order. */
-void tl_far_in(tl_far_t *job, void *l2, tl_far from, size_t bytes);
-void tl_far_out(tl_far_t *job, tl_far to, const void *l2, size_t bytes);
+ * beginning; as rows, dense in L2. Started and awaited by one core of the team; what is under way may be done in any order. */
+void tl_far_in(tl_far_t *job, void *l2, tl_far from, size_t row_bytes, size_t rows, size_t pitch);
+void tl_far_out(tl_far_t *job, tl_far to, const void *l2, size_t row_bytes, size_t rows, size_t pitch);
 void tl_far_wait(tl_far_t *job);
 /* The same at once, to anywhere; by the controller, too. */
 void tl_far_read(void *to, tl_far from, size_t bytes);

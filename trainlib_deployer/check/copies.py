@@ -5,8 +5,10 @@ The listing says what is copied, and when; plan.json which part of which tensor 
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 from trainlib_deployer.emit.listing import Copy, Listing, copy_of, job_awaited
@@ -29,6 +31,7 @@ def wrong_copies(listing: Listing, plan: Mapping[str, Any]) -> Iterator[str]:
     """In words."""
     tensors = {t["c_name"]: t for t in plan["tensors"].values()}
     spans = {name: span_of(t["copy_of"], plan) for name, t in tensors.items() if t.get("copy_of")}
+    rows = {name: rows_of(tensors[name]["copy_of"]) for name in spans}
     lasts = last_mentions(listing, spans)
     copies = [(at, c) for at, operation in enumerate(listing.operations) if (c := copy_of(operation)) is not None]
     state = State()
@@ -38,6 +41,9 @@ def wrong_copies(listing: Listing, plan: Mapping[str, Any]) -> Iterator[str]:
         names = {plan["tensors"][n]["c_name"] for n in (*plan["ops"][at]["reads"], *plan["ops"][at]["writes"])}
         written = {plan["tensors"][n]["c_name"] for n in plan["ops"][at]["writes"]}
         if copy is not None:
+            name = copy.near.home.name
+            if rows.get(name) != (copy.row_bytes, copy.rows, copy.pitch):
+                yield f"operation {at}: {name} has other rows"
             yield from begun(at, copy, state, spans, tensors)
         elif job is not None:
             yield from ended(at, job, state)
@@ -53,7 +59,13 @@ def wrong_copies(listing: Listing, plan: Mapping[str, Any]) -> Iterator[str]:
 
 
 def span_of(entry: Mapping[str, Any], plan: Mapping[str, Any]) -> Span:
-    return plan["tensors"][entry["tensor"]]["c_name"], entry["offset"], entry["offset"] + entry["bytes"]
+    row_bytes, rows, pitch = rows_of(entry)
+    begin = int(entry["offset"])
+    return plan["tensors"][entry["tensor"]]["c_name"], begin, begin + (rows - 1) * pitch + row_bytes
+
+
+def rows_of(entry: Mapping[str, Any]) -> tuple[int, int, int]:
+    return int(entry["row_bytes"]), int(entry["rows"]), int(entry["pitch"])
 
 
 def last_mentions(listing: Listing, spans: Mapping[str, Span]) -> dict[int, list[str]]:
@@ -68,16 +80,16 @@ def last_mentions(listing: Listing, spans: Mapping[str, Span]) -> dict[int, list
 
 def begun(at: int, copy: Copy, state: State, spans: Mapping[str, Span], tensors: Mapping[str, Any]) -> Iterator[str]:
     name = copy.near.home.name
-    span = copy.far.home.name, copy.offset, copy.offset + copy.nbytes
+    span = copy.far.home.name, copy.offset, copy.end
     if copy.job in state.under_way:
         yield f"operation {at}: copy {copy.job} is under way already"
     if spans.get(name) != span or copy.near.offset or copy.far.offset:
         yield f"operation {at}: {name} is no copy of bytes {span[1]} to {span[2] - 1} of {span[0]}"
-    if any(overlap(spanned(other), span) and not (other.inward and copy.inward) for other in state.under_way.values()):
+    if any(meet(other, copy) and not (other.inward and copy.inward) for other in state.under_way.values()):
         yield f"operation {at}: {span[0]} is copied while another copy of the same bytes is under way"
     if any(other.near.home.name == name for other in state.under_way.values()):
         yield f"operation {at}: {name} is under way already"
-    if copy.inward and not tensors[span[0]]["persistent"] and not covered(span, state.stored):
+    if copy.inward and not tensors[span[0]]["persistent"] and not covered(copy, state.stored):
         yield f"operation {at}: {span[0]} is brought before all of it was written"
     if not copy.inward and name not in state.there:
         yield f"operation {at}: {name} goes before anything is in it"
@@ -94,7 +106,7 @@ def ended(at: int, job: int, state: State) -> Iterator[str]:
     if copy.inward:
         state.there.add(name)
     else:
-        state.stored.append(spanned(copy))
+        state.stored += rows_copied(copy)
 
 
 def used(at: int, names: set[str], written: set[str], state: State, spans: Mapping[str, Span]) -> Iterator[str]:
@@ -111,16 +123,34 @@ def used(at: int, names: set[str], written: set[str], state: State, spans: Mappi
 
 
 def spanned(copy: Copy) -> Span:
-    return copy.far.home.name, copy.offset, copy.offset + copy.nbytes
+    return copy.far.home.name, copy.offset, copy.end
 
 
 def overlap(one: Span, other: Span) -> bool:
     return one[0] == other[0] and one[1] < other[2] and other[1] < one[2]
 
 
-def covered(span: Span, stored: list[Span]) -> bool:
-    """By stretches of the same tensor, whatever their order."""
-    end = span[1]
-    for _, begin, stop in sorted(s for s in stored if s[0] == span[0]):
-        end = max(end, stop) if begin <= end else end
-    return end >= span[2]
+def meet(one: Copy, other: Copy) -> bool:
+    """Do they copy a byte of the same tensor both?"""
+    if not overlap(spanned(one), spanned(other)):
+        return False
+    rows = sorted((*rows_copied(one), *rows_copied(other)))
+    return any(begin < end for (_, _, end), (_, begin, _) in pairwise(rows))
+
+
+def rows_copied(copy: Copy) -> list[Span]:
+    name, starts = copy.far.home.name, (copy.offset + k * copy.pitch for k in range(copy.rows))
+    return [(name, start, start + copy.row_bytes) for start in starts]
+
+
+def covered(copy: Copy, stored: list[Span]) -> bool:
+    """Each of its rows, by stretches of the same tensor, whatever their order."""
+    merged: list[list[int]] = []
+    for _, begin, end in sorted(s for s in stored if s[0] == copy.far.home.name):
+        if merged and begin <= merged[-1][1]:
+            merged[-1][1] = max(merged[-1][1], end)
+        else:
+            merged.append([begin, end])
+    starts = [begin for begin, _ in merged]
+    places = ((bisect_right(starts, begin) - 1, end) for _, begin, end in rows_copied(copy))
+    return all(at >= 0 and end <= merged[at][1] for at, end in places)

@@ -136,9 +136,15 @@ class Copy:
     near: Pointer
     far: Pointer
     offset: int
-    nbytes: int
+    row_bytes: int
+    rows: int
+    pitch: int
     job: int
     inward: bool
+
+    @property
+    def end(self) -> int:
+        return self.offset + (self.rows - 1) * self.pitch + self.row_bytes
 
 
 def copy_of(operation: Operation) -> Copy | None:
@@ -148,8 +154,10 @@ def copy_of(operation: Operation) -> Copy | None:
         return None
     near, far = found["near"], found["far"]
     assert isinstance(near, Pointer) and isinstance(far, Pointer)
-    offset, nbytes, job = (int(str(found[name])) for name in ("offset", "bytes", "job"))
-    return Copy(near, far, offset, nbytes, job, found["inward"] == 1)
+    offset, row_bytes, rows, pitch, job = (
+        int(str(found[name])) for name in ("offset", "row_bytes", "rows", "pitch", "job")
+    )
+    return Copy(near, far, offset, row_bytes, rows, pitch, job, found["inward"] == 1)
 
 
 def job_awaited(operation: Operation) -> int | None:

@@ -155,7 +155,8 @@ def copies_of(plan: Plan) -> dict[str, dict[str, Any]]:
     for op in plan.program.ops:
         if isinstance(op.kind, Carry):
             near, far = (op.writes[0], op.reads[0]) if op.kind.inward else (op.reads[0], op.writes[0])
-            found[near.tensor] = {"tensor": far.tensor, "offset": op.kind.offset, "bytes": op.kind.nbytes}
+            rows = {"row_bytes": op.kind.row_bytes, "rows": op.kind.rows, "pitch": op.kind.pitch}
+            found[near.tensor] = {"tensor": far.tensor, "offset": op.kind.offset, **rows}
     return found
 
 

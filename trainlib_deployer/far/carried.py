@@ -16,7 +16,7 @@ from trainlib_deployer.plan.layout import fits
 from trainlib_deployer.plan.plan import Plan
 from trainlib_deployer.program.ir import Op, Program, Role, Tensor, View
 
-SHARES = (4, 8, 16, 32)  # parts of the budget, one of which operands of an operation take if they can
+SHARES = (2, 4, 8, 16, 32)  # parts of the budget, one of which operands of an operation take if they can
 
 
 def carried(program: Program, machine: Machine, budget: int) -> Program | None:
@@ -117,7 +117,7 @@ class Writer:
     def started(self, copy: Copy, user: Op, inward: bool) -> Op:
         (far, near), stay = self.views(copy), copy.timed.stay
         job = copy.job_in if inward else copy.job_out
-        kind = Carry(job, inward, stay.piece.offset, stay.piece.nbytes)
+        kind = Carry(job, inward, stay.piece.offset, stay.piece.row_bytes, stay.piece.rows, stay.piece.pitch)
         reads, writes = ((far,), (near,)) if inward else ((near,), (far,))
         what = "comes" if inward else "goes"
         return Op(f"{copy.tensor.name} {what}", kind, reads, writes, user.phase, user.layer, what, user.source)

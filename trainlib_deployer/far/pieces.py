@@ -21,13 +21,28 @@ V = TypeVar("V")
 
 @dataclass(frozen=True)
 class Piece:
-    """Bytes of a tensor that lie side by side."""
+    """Rows of a tensor's bytes, `pitch` apart."""
 
     offset: int
-    nbytes: int
+    row_bytes: int
+    rows: int = 1
+    pitch: int = 0
+
+    @property
+    def nbytes(self) -> int:
+        return self.rows * self.row_bytes
+
+    @property
+    def end(self) -> int:
+        return self.offset + (self.rows - 1) * self.pitch + self.row_bytes
 
     def overlaps(self, other: Piece) -> bool:
-        return self.offset < other.offset + other.nbytes and other.offset < self.offset + self.nbytes
+        """Or lies between its rows, unless both are columns of one matrix."""
+        if self.pitch == other.pitch > 0:
+            here, there = self.offset % self.pitch, other.offset % self.pitch
+            if here + self.row_bytes <= there or there + other.row_bytes <= here:
+                return max(here + self.row_bytes, there + other.row_bytes) > self.pitch
+        return self.offset < other.end and other.offset < self.end
 
 
 @dataclass(frozen=True)
@@ -83,16 +98,17 @@ def used(program: Program, part: Part, far: frozenset[str]) -> Iterator[tuple[st
             views.setdefault(v.tensor, []).append(v)
     for name, of in views.items():
         tensor = program.tensors[name]
-        windows = [window(v, tensor.dtype.size) for v in of]
-        first = windows[0]
-        if first is None or any(w is None or (w.offset, w.nbytes) != (first.offset, first.nbytes) for w in windows):
-            continue
-        if side_by_side(first) and first.nbytes < tensor.nbytes:
-            yield name, Piece(first.offset, first.nbytes)
+        found = {piece_of(window(v, tensor.dtype.size)) for v in of}
+        first = found.pop()
+        if not found and first is not None and first.nbytes < tensor.nbytes:
+            yield name, first
 
 
-def side_by_side(w: Window) -> bool:
-    return w.rows == w.planes == 1 and w.offset % WORD == w.nbytes % WORD == 0
+def piece_of(w: Window | None) -> Piece | None:
+    """None where it is too scattered, or not of whole words."""
+    if w is None or w.planes > 1 or w.offset % WORD or w.row_bytes % WORD or (w.rows > 1 and w.pitch % WORD):
+        return None
+    return Piece(w.offset, w.row_bytes, w.rows, w.pitch if w.rows > 1 else 0)
 
 
 def piece_bytes(program: Program, part: Part, pieces: Mapping[str, Piece]) -> int:
@@ -122,4 +138,6 @@ def near_view(v: View, copy: Tensor, piece: Piece | None) -> View:
     """The same elements in the copy."""
     if piece is None:
         return replace(v, tensor=copy.name)
-    return replace(v, tensor=copy.name, offset=v.offset - piece.offset // copy.dtype.size)
+    found = window(v, copy.dtype.size)
+    assert found is not None, "a piece is one window"
+    return View(copy.name, v.shape, found.dense)

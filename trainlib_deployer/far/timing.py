@@ -42,7 +42,8 @@ class Timetable:
         self.flying = [0] * (len(self.idle) + 1)
 
     def cycles(self, stay: Stay) -> float:
-        return self.link.issue + stay.piece.nbytes / self.link.bytes_per_cycle
+        rows = stay.piece.rows if stay.piece.rows > 1 else 0
+        return self.link.issue + stay.piece.nbytes / self.link.bytes_per_cycle + rows * self.link.row
 
     def room(self, at: int, stay: Stay) -> bool:
         nbytes = self.board.machine.aligned(stay.piece.nbytes)

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 def carry_fields(kind: Carry, reads: list[Operand], writes: list[Operand], _scratch: str) -> Fields:
     near, far = (writes[0], reads[0]) if kind.inward else (reads[0], writes[0])
     out: list[tuple[str, str | int]] = [("near", near.pointer), ("far", far.pointer), ("offset", kind.offset)]
-    return [*out, ("bytes", kind.nbytes), ("jobs", JOBS), ("job", kind.job), ("inward", int(kind.inward))]
+    out += [("row_bytes", kind.row_bytes), ("rows", kind.rows), ("pitch", kind.pitch)]
+    return [*out, ("jobs", JOBS), ("job", kind.job), ("inward", int(kind.inward))]
 
 
 def arrival_fields(kind: Arrival, _reads: list[Operand], _writes: list[Operand], _scratch: str) -> Fields:

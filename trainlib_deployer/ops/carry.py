@@ -23,15 +23,21 @@ class Transfer(Kind):
 
 @dataclass(frozen=True)
 class Carry(Transfer):
-    """Starts a copy: of bytes from `offset` on of the far tensor into all of the near one, or out of that. Inwards it
+    """Starts a copy: of rows from `offset` on of the far tensor into all of the near one, or out of that. Inwards it
     reads the far one and writes the near one."""
 
     job: int  # a number that no other copy under way has
     inward: bool
     offset: int
-    nbytes: int
+    row_bytes: int
+    rows: int
+    pitch: int  # bytes between rows
 
     name = "carry"
+
+    @property
+    def nbytes(self) -> int:
+        return self.rows * self.row_bytes
 
 
 @dataclass(frozen=True)
