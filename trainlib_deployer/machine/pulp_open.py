@@ -7,7 +7,8 @@ tell transfers apart (all measured on GVSoC). 64 bytes of L1 are the SDK's.
 
 A board has 8 MB of HyperRAM (GVSoC's model: S27KS0641), which only the controller's uDMA reaches: a core asks it by
 pi_cl_ram_read and _write. 4 kB take 5,140 cycles in and 6,166 out, 64 kB 66,600 and 82,961: 1,100 cycles, then a byte a
-cycle, in, and 0.8, out, and 24 a row where there are several; the core that asks is busy for 260 (all measured on GVSoC).
+cycle, in, and 0.8, out, and 24 a row where there are several; the core that asks is busy for 260 (all measured on
+GVSoC).
 """
 
 from __future__ import annotations
