@@ -63,6 +63,7 @@ class Snapshot:
         self.places: dict[int, list[Place]] = {}  # of each tensor, by its id
         self.plain: dict[str, Plain] = {}  # by path
         self.undo: list[Undo] = []
+        self.undo_grads: list[Undo] = []  # last: a gradient must have its own type again, which module.double() changes
         self.bytes: dict[int, torch.Tensor] = {}  # by storage
         self.known = like.bytes if like is not None else {}
         self.classes: set[type] = set()
@@ -86,7 +87,7 @@ class Snapshot:
 
     def restore(self) -> None:
         """Everything holds what it held then."""
-        for undo in self.undo:
+        for undo in (*self.undo, *self.undo_grads):
             undo()
 
     def value(self, t: torch.Tensor) -> torch.Tensor:
@@ -184,7 +185,7 @@ class Snapshot:
         self.undo.append(functools.partial(put_tensor, t, t.detach(), t.requires_grad, t.is_leaf))
         if not t.is_leaf:
             return []
-        self.undo.append(functools.partial(setattr, t, "grad", t.grad))
+        self.undo_grads.append(functools.partial(setattr, t, "grad", t.grad))
         return [("grad", t.grad)]
 
 

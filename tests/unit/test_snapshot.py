@@ -144,3 +144,15 @@ def test_bytes_are_shared_with_an_equal_snapshot() -> None:
     second = Snapshot(model, like=first)
     shared = [k for k in second.bytes if second.bytes[k] is first.bytes[k]]
     assert shared == [model.weight.untyped_storage()._cdata]
+
+
+def test_a_gradient_follows_its_tensor_back_to_float() -> None:
+    """Fault: it is put back while module.double() still has its values."""
+    net = nn.Linear(3, 2)
+    net(torch.ones(1, 3)).sum().backward()
+    assert net.weight.grad is not None
+    before, start = net.weight.grad.clone(), Snapshot(net)
+    with start.undone():
+        net.double()
+        net(torch.ones(1, 3, dtype=torch.float64)).sum().backward()
+    assert net.weight.dtype == torch.float32 and torch.equal(net.weight.grad, before)
