@@ -22,6 +22,7 @@ def borrowed(start: Snapshot, dtype: torch.dtype) -> Iterator[None]:
     now = Snapshot(*start.things.values(), like=start)
     with now.undone(), start.undone():
         start.restore()
+        gradients = {id(t.grad) for t in start.things.values() if isinstance(t, nn.Parameter)}
         for p in (t for t in start.things.values() if isinstance(t, nn.Parameter) and plain_tensor(t)):
             p.grad = None
             p.data = in_precision(p.data, dtype)
@@ -29,7 +30,9 @@ def borrowed(start: Snapshot, dtype: torch.dtype) -> Iterator[None]:
         constants = (t for t in held if plain_tensor(t) and not t.requires_grad and not isinstance(t, nn.Parameter))
         start.put({id(t): in_precision(t, dtype) for t in constants})
         for t in (t for t in start.things.values() if isinstance(t, torch.Tensor) and id(t) not in start.places):
-            if plain_tensor(t) and not t.requires_grad:  # in a tuple, where it cannot be replaced
+            if (
+                plain_tensor(t) and not t.requires_grad and id(t) not in gradients
+            ):  # in a tuple, where it cannot be replaced
                 t.data = in_precision(t.data, dtype)
         yield
 
