@@ -41,8 +41,8 @@ class Family:
 
     def beside(self, computed: Run) -> dict[Key, Array]:
         """Step by step, the run next to the program. What has overflown may be infinite or no number."""
-        steps = dict.fromkeys(k[0] for k in self.runs[0])
-        found = {k: v for step in steps for k, v in self.next_to(computed, step).items() if k[0] == step}
+        near = {step: self.next_to(computed, step) for step in dict.fromkeys(k[0] for k in self.runs[0])}
+        found = {k: near[k[0]][k] for k in self.runs[0]}
         return {k: np.where(np.isinf(v), np.nan, v) if np.isinf(v).any() else v for k, v in found.items()}
 
     def tolerances(self, least: Mapping[Key, float], widest: bool) -> dict[Key, float]:

@@ -11,7 +11,6 @@ import contextlib
 import copy
 import warnings
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -136,7 +135,7 @@ def inferring(
     for step in range(steps):
         if resume is not None and step:
             take_over(module, None, reached(resume, step))
-        before = {n: Before.of(b) for n, b in module.named_buffers() if b.shape == shapes.get(n)}
+        before = {n: b.detach().clone() for n, b in module.named_buffers() if b.shape == shapes.get(n)}
         given, wanted = taken(task.samples[step % len(task.samples)], dtype)
         with Drawing(Numbers(step)), halving(task, given, dtype, noise):
             output = module(*given)
@@ -161,7 +160,7 @@ def training(
             take_over(module, optimizer, reached(resume, step))
             if scaler is not None:
                 scaler.take_over(reached(resume, step))
-        before = {n: Before.of(b) for n, b in module.named_buffers() if b.shape == shapes.get(n)}
+        before = {n: b.detach().clone() for n, b in module.named_buffers() if b.shape == shapes.get(n)}
         if first:
             module.zero_grad(set_to_none=True)  # also of what no optimizer updates
         sample = taken(task.samples[step % len(task.samples)], dtype)
@@ -215,22 +214,6 @@ def update(
             schedule.step(*([loss] if isinstance(schedule, ReduceLROnPlateau) else []))
 
 
-@dataclass(frozen=True)
-class Before:
-    """A buffer before forward."""
-
-    buffer: torch.Tensor
-    version: int
-    value: torch.Tensor
-
-    @classmethod
-    def of(cls, buffer: torch.Tensor) -> Before:
-        return cls(buffer, buffer._version, buffer.detach().clone())
-
-    def written(self, now: torch.Tensor) -> bool:
-        return now is not self.buffer or now._version != self.version
-
-
 def record_outputs(record: Record, step: int, output: Any, kind: str = "output") -> None:
     for name, value in named_outputs(output):
         if value.numel():
@@ -242,7 +225,7 @@ def record_state(
     step: int,
     module: nn.Module,
     optimizer: torch.optim.Optimizer,
-    before: Mapping[str, Before],
+    before: Mapping[str, torch.Tensor],
     by_value: bool,
 ) -> None:
     for name, p in module.named_parameters():
@@ -255,18 +238,19 @@ def record_state(
     record_buffers(record, step, module, before, by_value)
 
 
-def record_buffers(record: Record, step: int, module: nn.Module, before: Mapping[str, Before], by_value: bool) -> None:
-    """With `by_value`, only those whose value has changed; any other run also records what was written to. So it has
-    all that such a run has, whatever rounding does."""
+def record_buffers(
+    record: Record, step: int, module: nn.Module, before: Mapping[str, torch.Tensor], by_value: bool
+) -> None:
+    """With `by_value`, only those whose value has changed; any other run records them all. So it has all that such a
+    run has, whatever rounding does: batch norm does not even count as a write to its statistics."""
     for name, b in module.named_buffers():
         was = before.get(name)
-        if was is None or b.shape != was.value.shape:  # forward makes it anew, in the shape of its input
+        if was is None or b.shape != was.shape:  # forward makes it anew, in the shape of its input
             continue
         if name.rpartition(".")[2] in COUNTERS:
             continue
         # What changed once is recorded from then on: by rounding alone, one run changes it again and another does not.
-        changed = not torch.equal(b, was.value) or (was.written(b) and not by_value)
-        if changed or (step - 1, "state", name) in record:
+        if not by_value or not torch.equal(b, was) or (step - 1, "state", name) in record:
             record[step, "state", name] = array(b)
 
 

@@ -290,7 +290,7 @@ def judged_in_halves(task: Task, computed: dict[Key, Array], steps: int, layers:
     if found.verdict.passed:
         return found
     plain = reference.run(replace(task, dtype="fp32"), steps, torch.float64, resume=computed)
-    runs.append({k: runs[0][k] if k[1] in nearest.LASTING else v for k, v in plain.items()})
+    runs.append({k: v if k[1] in nearest.LASTING else plain[k] for k, v in runs[0].items()})
     return judged(widest=True)
 
 
