@@ -1,5 +1,5 @@
 /* What tests/e2e/test_xpulp.py runs on the host, in portable C, and on Spike, with PULP's instructions: every row for
- * halves, over shapes that leave edges. */
+ * halves, over shapes that leave edges, and conversions. */
 #include "tl_conv.h"
 #include "tl_matmul.h"
 #include <string.h>
@@ -72,9 +72,33 @@ static void convolution(int groups, int ci, int co, int size, int kernel, int st
     run((tl_fn)tl_conv2d_bw_w_f16, &p);
 }
 
+/* All halves become floats, and floats of all sizes halves, every other one of them in the middle between two. A NaN may
+ * have other bits. */
+static void conversions(void)
+{
+    uint32_t state = 2;
+    for (uint32_t first = 0; first < 0x10000; first += 2048) {
+        for (uint32_t i = 0; i < 2048; i++)
+            l1.c[i] = ((first + i) & 0x7fff) > 0x7c00 ? 0.0f : tl_from_half((tl_half)(first + i));
+        tl_record(l1.c, 2048 * sizeof(float));
+    }
+    for (int i = 0; i < ELEMENTS; i++) {
+        union {
+            uint32_t u;
+            float f;
+        } x = {state = state * 1664525u + 1013904223u};
+        x.u = (x.u & 0x807fffffu) | (100u + (x.u >> 8) % 48u) << 23;
+        if (i % 2)
+            x.u = (x.u & 0xffffe000u) | 0x1000u;
+        l1.a[i] = tl_to_half(x.f);
+    }
+    tl_record(l1.a, sizeof l1.a);
+}
+
 int main(void)
 {
     tl_record_open();
+    conversions();
     product((tl_fn)tl_matmul_f16, 1, 8, 12, 64, 0, 0);
     product((tl_fn)tl_matmul_f16, 2, 9, 7, 129, 1, 1);
     product((tl_fn)tl_matmul_f16, 3, 5, 13, 31, 0, 1);

@@ -8,7 +8,8 @@
 #include <cstring>
 #include <map>
 
-namespace {
+namespace
+{
 
 struct Loop {
     reg_t start, end, left;
@@ -43,6 +44,20 @@ float half(uint32_t bits)
                        : exponent == 0 ? std::ldexp((float)mantissa, -24)
                                        : std::ldexp((float)(mantissa + 1024), exponent - 25);
     return bits & 0x8000 ? -size : size;
+}
+
+// The nearest half, ties to even; what is above the largest one by half a step or more is infinite.
+uint32_t nearest(float value)
+{
+    const uint32_t sign = std::signbit(value) ? 0x8000 : 0;
+    const float size = std::fabs(value);
+    if (std::isnan(value))
+        return 0x7e00;
+    if (size >= 65520)
+        return sign | 0x7c00;
+    const int exponent = size < 0x1p-14f ? -14 : std::ilogb(size);
+    return sign |
+           ((uint32_t)(exponent + 14) * 1024 + (uint32_t)std::nearbyint(std::ldexp((double)size, 10 - exponent)));
 }
 
 // p.lw rd, imm(rs1!): load, then advance. Into x0 it is a mark of the program's, which the boot code answers.
@@ -86,6 +101,22 @@ reg_t pack(processor_t *p, insn_t insn, reg_t pc)
     return pc + 4;
 }
 
+// fcvt.s.h
+reg_t widen(processor_t *p, insn_t insn, reg_t pc)
+{
+    auto &x = p->get_state()->XPR;
+    x.write(insn.rd(), widened(bits(half((uint32_t)x[insn.rs1()] & 0xffff))));
+    return pc + 4;
+}
+
+// fcvt.h.s: above the half are ones.
+reg_t narrow(processor_t *p, insn_t insn, reg_t pc)
+{
+    auto &x = p->get_state()->XPR;
+    x.write(insn.rd(), widened(0xffff0000 | nearest(number((uint32_t)x[insn.rs1()]))));
+    return pc + 4;
+}
+
 struct Pulp : extension_t {
     const char *name() const override
     {
@@ -102,6 +133,8 @@ struct Pulp : extension_t {
         add(0x0000407b, 0x00007fff, set_up_loop);
         add(0x96000033, 0xfe00707f, dot);
         add(0xd0000057, 0xfe00707f, pack);
+        add(0x40200053, 0xfff0707f, widen);
+        add(0x44000053, 0xfff0707f, narrow);
         return all;
     }
 
