@@ -14,12 +14,13 @@ from torch import nn
 
 from tests.e2e.simulators import needs
 from trainlib_deployer.api import Deployment, deploy
-from trainlib_deployer.check.certificate import Emitted, check
+from trainlib_deployer.check.certificate import CertificateError, Emitted, check
 from trainlib_deployer.emit.addresses import Addresses
 from trainlib_deployer.emit.listed import listed
 from trainlib_deployer.emit.listing import ARRIVAL, CARRY, Call, Listing, Operation
 from trainlib_deployer.emit.loops import LoopLibrary
 from trainlib_deployer.errors import UsageError
+from trainlib_deployer.far import choose
 from trainlib_deployer.machine.targets import resolve
 
 
@@ -117,6 +118,28 @@ def test_states_are_saved_loaded_and_stepped_from_python(pair: tuple[Deployment,
 def input_shape(made: Deployment) -> tuple[int, ...]:
     (shape,) = {t.shape for t in made.plan.program.tensors.values() if t.role.value == "input"}
     return shape
+
+
+# ---- functions that need not follow the ones before them
+
+APART: dict[str, dict[str, Any]] = {
+    "evaluation": {"evaluate": True, "l2": "120k"},
+    "update of several steps": {"accumulate": 2, "l2": "120k"},
+}
+apart = pytest.mark.parametrize("asked", APART.values(), ids=list(APART))
+
+
+@apart
+def test_what_lasts_is_far_where_a_function_begins(tmp_path: Path, asked: dict[str, Any]) -> None:
+    made = deployed(tmp_path / "far", "convolutions", cores=3, l1="24k", l3="1M", **asked)
+    assert made.plan.program.far and made.verify().passed
+
+
+@apart
+def test_what_lasts_in_a_copy_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: dict[str, Any]) -> None:
+    monkeypatch.setattr(choose, "entered_alone", lambda program: [])
+    with pytest.raises(CertificateError, match=r"has not gone back before operation \d+, which need not follow"):
+        deployed(tmp_path / "far", "convolutions", cores=3, l1="24k", l3="1M", **asked)
 
 
 # ---- the certificate

@@ -6,7 +6,7 @@ The listing says what is copied, and when; plan.json which part of which tensor 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -36,7 +36,10 @@ def wrong_copies(listing: Listing, plan: Mapping[str, Any]) -> Iterator[str]:
     copies = [(at, c) for at, operation in enumerate(listing.operations) if (c := copy_of(operation)) is not None]
     state = State()
     ends = {found.stop - 1 for found in listing.functions if len(found)}
+    entries = entered_alone([op["phase"] for op in plan["ops"]])
     for at, operation in enumerate(listing.operations):
+        if at in entries:
+            yield from left_behind(at, state, {n for n, span in spans.items() if tensors[span[0]]["persistent"]})
         copy, job = copy_of(operation), job_awaited(operation)
         names = {plan["tensors"][n]["c_name"] for n in (*plan["ops"][at]["reads"], *plan["ops"][at]["writes"])}
         written = {plan["tensors"][n]["c_name"] for n in plan["ops"][at]["writes"]}
@@ -56,6 +59,20 @@ def wrong_copies(listing: Listing, plan: Mapping[str, Any]) -> Iterator[str]:
                 yield f"operation {at} is the last to use {name}, and what was written there goes nowhere"
         if at in ends and state.under_way:
             yield f"operation {at} ends a function with copies {sorted(state.under_way)} under way"
+
+
+def entered_alone(phases: Sequence[str]) -> set[int]:
+    """Operations that what stands before them need not precede: an evaluation's first, and an update's that comes once
+    for several steps."""
+    names = ("evaluation", "update") if "accumulate" in phases else ("evaluation",)
+    return {phases.index(name) for name in names if name in phases}
+
+
+def left_behind(at: int, state: State, lasting: set[str]) -> Iterator[str]:
+    """Nothing that lasts is in copies alone here, and later operations find none of them."""
+    for name in sorted(state.changed & lasting):
+        yield f"{name} has not gone back before operation {at}, which need not follow"
+    state.there -= lasting
 
 
 def span_of(entry: Mapping[str, Any], plan: Mapping[str, Any]) -> Span:

@@ -15,6 +15,7 @@ from trainlib_deployer.far.pieces import Step, movable
 from trainlib_deployer.far.stays import Resident, uses_of
 from trainlib_deployer.machine.machine import Machine
 from trainlib_deployer.program.ir import Program
+from trainlib_deployer.program.segments import entered_alone
 
 Ints = np.ndarray[tuple[int], np.dtype[np.int64]]
 
@@ -55,13 +56,14 @@ def chosen(program: Program, steps: Sequence[Step], machine: Machine, budget: in
 def begun(program: Program, steps: Sequence[Step], machine: Machine) -> Board:
     """With everything nearby that can be."""
     uses, traced = uses_of(program, steps), {t for _, t in program.gradients}
+    entries = entered_alone(program)
     board = Board({}, machine, np.zeros(max(len(steps), 1), dtype=np.int64))
     for t in program.tensors.values():
         if t.role.passing:
             continue
         found = uses.get(t.name, [])
         if found:
-            resident = Resident(t, found, t.name in traced)
+            resident = Resident(t, found, t.name in traced, entries)
             board.residents[t.name] = resident
             board.count(resident, 1)
             if t.name in program.shown:

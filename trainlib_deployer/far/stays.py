@@ -41,10 +41,22 @@ class Stay:
 class Resident:
     """A tensor, and where the time that it is nearby is interrupted: after use i it leaves, for each of its `gaps`."""
 
-    def __init__(self, tensor: Tensor, uses: Sequence[Use], kept: bool, gaps: frozenset[int] | None = None) -> None:
-        """`kept`: all that is written goes back, as whoever records it finds it there."""
-        self.tensor, self.uses = tensor, uses
-        forced = frozenset(i for i, (a, b) in enumerate(pairwise(uses)) if a.piece != b.piece)
+    def __init__(
+        self,
+        tensor: Tensor,
+        uses: Sequence[Use],
+        kept: bool,
+        entries: Sequence[int] = (),
+        gaps: frozenset[int] | None = None,
+    ) -> None:
+        """`kept`: all that is written goes back, as whoever records it finds it there. At `entries`, what lasts is
+        far, as what stands before them need not have run, or may run again."""
+        self.tensor, self.uses, self.entries = tensor, uses, entries
+        forced = frozenset(
+            i
+            for i, (a, b) in enumerate(pairwise(uses))
+            if a.piece != b.piece or (tensor.role.persistent and any(a.at < at <= b.at for at in entries))
+        )
         in_pieces = any(u.piece != whole(tensor) for u in uses)
         self.far = gaps is not None or in_pieces
         self.kept = kept and in_pieces
@@ -60,7 +72,7 @@ class Resident:
         """Far, and with one interruption more."""
         if gap not in self.options:
             gaps = self.gaps if gap is None else self.gaps | {gap}
-            self.options[gap] = Resident(self.tensor, self.uses, self.kept, gaps)
+            self.options[gap] = Resident(self.tensor, self.uses, self.kept, self.entries, gaps)
         return self.options[gap]
 
     def runs(self) -> Iterator[Sequence[Use]]:

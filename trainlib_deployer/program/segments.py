@@ -17,6 +17,13 @@ def segments(program: Program) -> dict[str, range]:
     return found
 
 
+def entered_alone(program: Program) -> list[int]:
+    """Where functions begin that do not always follow what stands before them: an evaluation, and an update, which
+    comes once for several steps."""
+    found = segments(program)
+    return [found[name].start for name in ("update", "evaluated_forward") if name in found]
+
+
 def behind_outputs(program: Program, ops: Sequence[Op]) -> int:
     """How many operations it takes to have them all."""
     outputs = {t for _, t in program.outputs}
