@@ -49,6 +49,17 @@ class Frozen(Counting):
         return h
 
 
+class Deciding(Counting):
+    """By a condition on the count of steps, in which one way or other of writing numbers stands."""
+
+    def __init__(self, condition: str) -> None:
+        super().__init__()
+        self.condition = eval(f"lambda n: {condition}")
+
+    def rest(self, h: torch.Tensor) -> torch.Tensor:
+        return 2 * h if self.condition(self.n) else h
+
+
 class Hundreds(Counting):
     def rest(self, h: torch.Tensor) -> torch.Tensor:
         return h * (1 + self.n // 100)
@@ -93,6 +104,32 @@ def test_what_a_later_step_depends_on_is_refused(kind: type[Counting]) -> None:
     with pytest.raises(Unsupported, match="from step to step, and results depend on it") as found:
         captured(kind())
     assert "register_buffer" in found.value.remedy
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "0.5 * n == 50",
+        "50.5 - n == 0.5",
+        "1.0 / n == 0.01",
+        "2.0 ** n == 128.0",
+        "100.5 % n == 1.5",
+        "100.0 == n",
+        "10.5 < n < 12.5",
+        "10 < n < 12",
+        "2 ** n == 128",
+        "1 << n == 128",
+        "n & 255 == 64",
+        "divmod(n, 10) == (7, 3)",
+        "n / 4 != round(n / 4) and n > 1000",
+        "(n / 77).is_integer()",
+        "not n - 77",
+        "n in (50, 70)",
+    ],
+)
+def test_numbers_on_either_side_of_a_count_are_seen(condition: str) -> None:
+    with pytest.raises(Unsupported, match="changes 'n' from step to step"):
+        captured(Deciding(condition))
 
 
 def test_the_comparison_is_named() -> None:

@@ -4,8 +4,9 @@ them the other way round."""
 
 from __future__ import annotations
 
+import contextlib
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isnan
 from types import FrameType
@@ -27,22 +28,39 @@ from trainlib_deployer.user.trial import quiet
 
 LOSS = "(1)."  # what the paths of its attributes begin with
 Line = tuple[str, int]
-COMPARISONS = ("__lt__", "__le__", "__gt__", "__ge__", "__eq__", "__ne__", "__bool__")
-BINARY = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow")
-CALCULATIONS = ("__neg__", "__abs__", *(f"__{n}__" for n in BINARY), *(f"__r{n}__" for n in BINARY))
+Turned = tuple[Line, int | None]
+ONE_BY_ONE = 3  # answers of a line that are turned alone
+COMPARISONS = ("__lt__", "__le__", "__gt__", "__ge__", "__eq__", "__ne__", "__bool__", "is_integer")
+UNARY = ("neg", "pos", "abs", "invert", "round", "floor", "ceil", "trunc")
+BINARY = ("add", "sub", "mul", "truediv", "floordiv", "mod", "divmod", "pow", "and", "or", "xor", "lshift", "rshift")
+CALCULATIONS = tuple(f"__{n}__" for n in (*UNARY, *BINARY, *(f"r{n}" for n in BINARY)))
+
+
+@dataclass
+class Decided:
+    """A line on which numbers that are watched were compared, and how often."""
+
+    source: Source | None
+    times: int = 0
+
+    @property
+    def others(self) -> Sequence[int | None]:
+        """Which of its answers to turn: all, then one by one. `10 < n < 12` is what it was if both are turned."""
+        return None, *range(min(self.times, ONE_BY_ONE))
 
 
 @dataclass
 class Decisions:
-    """Where numbers that are watched were compared; on one line, the answer is the other one."""
+    """All such lines; one answer on one of them, or each there, is the other one."""
 
-    turned: Line | None = None
-    lines: dict[Line, Source | None] = field(default_factory=dict)
+    turned: Turned | None = None
+    lines: dict[Line, Decided] = field(default_factory=dict)
 
     def answer(self, frame: FrameType, outcome: bool) -> bool:
         line = frame.f_code.co_filename, frame.f_lineno
-        self.lines.setdefault(line, user_line(frame))
-        return outcome != (line == self.turned)
+        decided = self.lines.setdefault(line, Decided(user_line(frame)))
+        decided.times += 1
+        return outcome != (self.turned in ((line, None), (line, decided.times - 1)))
 
 
 def watching(kind: type) -> type:
@@ -60,20 +78,23 @@ def watching(kind: type) -> type:
     def calculation(name: str) -> Callable[..., Any]:
         def calculate(self: Any, *others: Any) -> Any:
             result = getattr(kind, name)(self, *map(unwatched, others))
-            if result is NotImplemented and isinstance(others[0], float):
+            if result is NotImplemented and isinstance(others[0], float) and hasattr(float, name):
                 result = getattr(float, name)(float(self), *map(unwatched, others))
             return watched(result, self.decisions)
 
         return calculate
 
     made = {n: comparison(n) for n in COMPARISONS} | {n: calculation(n) for n in CALCULATIONS}
-    return type(f"Watched{kind.__name__}", (kind,), made | {"__hash__": kind.__hash__})
+    own = {n: method for n, method in made.items() if hasattr(kind, n)}
+    return type(f"Watched{kind.__name__}", (kind,), own | {"__hash__": kind.__hash__})
 
 
 WATCHING = {kind: watching(kind) for kind in (int, float)}
 
 
 def watched(value: Any, decisions: Decisions) -> Any:
+    if isinstance(value, tuple):
+        return tuple(watched(v, decisions) for v in value)
     if type(value) not in WATCHING:
         return value
     made = WATCHING[type(value)](value)
@@ -95,7 +116,7 @@ class Run:
 
     tensors: Mapping[Any, torch.Tensor]
     plain: Mapping[str, Any]
-    lines: Mapping[Line, Source | None]
+    lines: Mapping[Line, Decided]
 
     def agrees(self, other: Run) -> bool:
         same = self.tensors.keys() == other.tensors.keys()
@@ -108,8 +129,9 @@ class Variant:
 
     names: tuple[str, ...]
     values: Mapping[str, Any]
-    turned: Line | None = None
+    turned: Turned | None = None
     source: Source | None = None
+    floats: bool = False  # in place of integers
 
     def refusal(self) -> Unsupported:
         what = ", ".join(f"'{n.removeprefix(LOSS)}'" for n in sorted(self.names))
@@ -151,29 +173,55 @@ class Third:
         """Refuse if results depend on numbers that change; else what else they decide about, and its other value."""
         self.seen |= set(others)
         usual = self.run({})
-        turned = [Variant(tuple(others), {}, line, source) for line, source in usual.lines.items()]
+        changed = [Variant((name,), {name: value}) for name, value in others.items()]
+        found = self.differing(usual, [*turned(usual.lines, others), *changed])
+        if (more := self.in_floats(usual)) is not None:
+            lines = {line: decided for line, decided in more.lines.items() if line not in usual.lines}
+            found |= self.differing(more, turned(lines, others, floats=True))
+        return {n: v for n, v in found.items() if n in self.start.plain and n not in self.seen}
+
+    def in_floats(self, usual: Run) -> Run | None:
+        """With floats for integers, where nothing hangs on the type: a float on the left asks no integer, whatever its
+        class, how to multiply or compare."""
+        with contextlib.suppress(Exception):
+            run = self.run({}, floats=True)
+            return run if run.agrees(usual) else None
+        return None
+
+    def differing(self, usual: Run, variants: Sequence[Variant]) -> dict[str, Any]:
+        """Attributes that a variant leaves otherwise, and how; nothing else may be different."""
         found: dict[str, Any] = {}
-        for variant in (*turned, *(Variant((name,), {name: value}) for name, value in others.items())):
+        for variant in variants:
             try:
-                run = self.run(variant.values, variant.turned)
+                run = self.run(variant.values, variant.turned, variant.floats)
             except Exception:  # what does not work with another value depends on it
                 raise variant.refusal() from None
             if not run.agrees(usual):
                 raise variant.refusal()
             found |= {n: v for n, v in run.plain.items() if apart(usual.plain.get(n), v)}
-        return {n: v for n, v in found.items() if n in self.start.plain and n not in self.seen}
+        return found
 
-    def run(self, values: Mapping[str, Any], turned: Line | None = None) -> Run:
+    def run(self, values: Mapping[str, Any], turned: Turned | None = None, floats: bool = False) -> Run:
         user, decisions = self.user, Decisions(turned)
         with self.start.undone(), quiet(), one_thread(), uncompiled(), mkldnn_off(), InOrder(), torch.enable_grad():
             user.module.zero_grad(set_to_none=True)
             for name in self.seen:
                 place = self.start.plain[name]
-                place.container[place.key] = watched(values.get(name, place.value), decisions)
+                value = values.get(name, place.value)
+                value = float(value) if floats and type(value) is int else value
+                place.container[place.key] = watched(value, decisions)
             results = step(user, 2, trainable(user.module) if user.trains else {})
             after, now = held(user, self.start)
             plain = plain_values(user, now)
         return Run({**results, **after}, plain, decisions.lines)
+
+
+def turned(lines: Mapping[Line, Decided], names: Iterable[str], floats: bool = False) -> list[Variant]:
+    return [
+        Variant(tuple(names), {}, (line, which), decided.source, floats)
+        for line, decided in lines.items()
+        for which in decided.others
+    ]
 
 
 def apart(a: Any, b: Any) -> bool:
