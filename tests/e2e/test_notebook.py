@@ -118,6 +118,7 @@ MISTAKES = {
     "%trainlib_deploy --help": ("--help", "trainlib-deploy --help"),
     "%trainlib_deploy net --corse 3": ("--corse", "trainlib-deploy --help"),
     "%trainlib_deploy net --cores 'two": ("No closing quotation", "trainlib-deploy --help"),
+    "%trainlib_deploy net --target cortex-m4f --l3 8M": ("third memory", "--l3 goes with"),
     f"%%trainlib_deploy {OPTIONS}\nmodel = (": ("cell", ""),
 }
 

@@ -85,8 +85,8 @@ def roots(project: Project) -> set[str]:
 
 def step_texts(project: Project) -> list[str]:
     """The functions of net.c, but for the interface."""
-    parts = ("\n".join(f"RUN({name});" for name in part["operations"]) for part in project.functions)
-    return ["\n".join(op["lines"]) for op in project.operations] + list(parts)
+    parts = ("\n".join(part["lines"]) for part in project.functions)
+    return ["\n".join(op["lines"]) for op in project.operations if not op["ordered"]] + list(parts)
 
 
 def loop_texts(project: Project) -> list[str]:
@@ -97,7 +97,7 @@ def loop_texts(project: Project) -> list[str]:
 def table_bytes(project: Project) -> int:
     streams = sum(len(o.tiles.streams) for o in project.listing.operations if o.tiles is not None)
     _ = project.operations  # which write the tables
-    return project.tables.nbytes + STREAM * streams
+    return project.tables.nbytes + STREAM * streams + project.orders.nbytes
 
 
 def copied(project: Project) -> int:

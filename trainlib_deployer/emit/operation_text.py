@@ -121,15 +121,21 @@ def statements(tiles: Sequence[Calls], columns: Columns) -> list[str]:
     """The calls of every tile, which differ in numbers alone, in one text."""
     lines: list[str] = []
     for i, call in enumerate(tiles[0]):
-        names = [name for name, _ in call.arguments]
-        values = [value([calls[i].arguments[k][1] for calls in tiles], columns) for k in range(len(names))]
+        count = len(call.arguments)
+        values = [value([calls[i].arguments[k][1] for calls in tiles], columns) for k in range(count)]
         lines += ["tl_barrier();"] if i else []
         if call.struct:
-            fields = ", ".join(f".{name} = {v}" for name, v in zip(names, values, strict=True) if v != 0)
-            lines += [f"const {call.struct} a = {{{fields}}};", f"{call.function}(&a);"]
+            lines += [f"const {call.struct} a = {{{fields_text(call, values)}}};", f"{call.function}(&a);"]
         else:
             lines.append(f"{call.function}({', '.join(map(str, values))});")
     return lines
+
+
+def fields_text(call: Call, values: Sequence[int | str] | None = None) -> str:
+    """Of a struct: its own arguments, or the `values` that these have in a tile."""
+    if values is None:
+        values = [value([argument], Columns()) for _, argument in call.arguments]
+    return ", ".join(f".{n} = {v}" for (n, _), v in zip(call.arguments, values, strict=True) if v != 0)
 
 
 def value(of_tiles: Sequence[Argument], columns: Columns) -> int | str:

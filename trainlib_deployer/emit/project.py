@@ -39,6 +39,7 @@ from trainlib_deployer.emit.names import (
     unique_identifiers,
 )
 from trainlib_deployer.emit.operation_text import body_text, table_text
+from trainlib_deployer.emit.orders import Orders
 from trainlib_deployer.emit.plan_json import image_json, plan_json
 from trainlib_deployer.emit.poison import poison_context
 from trainlib_deployer.emit.render import rendered
@@ -103,7 +104,11 @@ class Project:
     def functions(self) -> list[dict[str, Any]]:
         """The parts of a step, and of an evaluation."""
         parts = segments(self.plan.program).items()
-        return [{"name": name, "operations": [self.at.operations[at] for at in found]} for name, found in parts]
+        return [{"name": name, "lines": list(self.orders.lines(found))} for name, found in parts]
+
+    @cached_property
+    def orders(self) -> Orders:
+        return Orders(self.listing, {at for at in self.traces_after if at is not None})
 
     @cached_property
     def rows(self) -> list[Row]:
@@ -182,6 +187,7 @@ class Project:
             "prototypes": sorted(r.prototype for r in self.rows),
             "operations": operations,
             "functions": self.functions,
+            "orders": self.orders,
             "tables": tables.text(),
             "loops": [loop_entry(*entry) for entry in self.library.source()],
             "step_parameters": signature,
@@ -357,6 +363,7 @@ class Project:
             out.append(
                 {
                     "name": listed_op.name,
+                    "ordered": position in self.orders.positions,
                     "title": string_lines(op.name),
                     "comment": comment(describe(op)),
                     "label": title(op),

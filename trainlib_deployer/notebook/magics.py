@@ -93,7 +93,7 @@ class Deploy(Magics):
         given, shell = options_of(line), cast(Any, self.shell)
         check_types(given["dtype"], given["saved"])
         check_inference(given["inference"], given["evaluate"], given["batch"], given["accumulate"], given["saved"])
-        machine = resolve(given["target"], given["cores"], given["l1"], given["l2"])
+        machine = resolve(given["target"], given["cores"], given["l1"], given["l2"], given["l3"])
         if given["run_on"]:
             backend(given["run_on"]).check_tools()
         with tempfile.TemporaryDirectory(prefix="trainlib-deploy-") as place, lines_of_the_cell(place):
