@@ -59,7 +59,7 @@ def test_products_multiply_halves(program: Program) -> None:
 
 
 def test_without_a_kernel_of_halves_floats_are_rounded(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys.modules[mixed.__module__], "carried_out", lambda kind: False)
+    monkeypatch.setattr(sys.modules[mixed.__module__], "gains", lambda kind: False)
     small = mixed(program)
     made = {v.tensor: op for op in small.ops for v in op.writes}
     products = [op for op in small.ops if is_product(op.kind)]

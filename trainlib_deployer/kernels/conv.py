@@ -79,8 +79,12 @@ def depthwise(kind: Conv, _cores: int = 0) -> bool:
     return few and kind.winograd is None
 
 
-def any_groups(kind: Conv, _cores: int) -> bool:
-    return kind.winograd is None and not depthwise(kind)
+def directly(kind: Conv, _cores: int) -> bool:
+    return kind.winograd is None
+
+
+def any_groups(kind: Conv, cores: int) -> bool:
+    return directly(kind, cores) and not depthwise(kind)
 
 
 def pointwise(kind: Conv, _cores: int) -> bool:

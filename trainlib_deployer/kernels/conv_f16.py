@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from trainlib_deployer.formats import DType
 from trainlib_deployer.kernels.conv import (
     TILE,
-    any_groups,
+    directly,
     fields,
     forward_cycles,
     input_cycles,
@@ -44,7 +44,7 @@ row = partial(
     struct="tl_conv2d",
     header="tl_conv.h",
     fields=fields,
-    takes=any_groups,
+    takes=directly,
     scratch=gathered,
     split="tiles of channels x pixels",
     grain=TILE,

@@ -33,11 +33,6 @@ def rows_for(kind: Kind, cores: int) -> list[Row]:
     return [r for r in BY_OPERATION.get(kind.name, ()) if r.storage is kind.storage and r.takes(kind, cores)]
 
 
-def carried_out(kind: Kind) -> bool:
-    """Whether there are kernels for an operation with operands of its type: ask with `replace(kind, storage=...)`."""
-    return bool(rows_for(kind, 1))
-
-
 @lru_cache(maxsize=1 << 16)
 def scratch(kind: Kind, cores: int) -> int:
     """Bytes, whatever the strides turn out to be."""

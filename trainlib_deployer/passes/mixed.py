@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
-from trainlib_deployer.kernels.table import carried_out
+from trainlib_deployer.kernels.conv import depthwise
 from trainlib_deployer.ops.conv import Conv
 from trainlib_deployer.ops.matmul import MatMul
 from trainlib_deployer.passes.coalesce import coalesced
@@ -38,6 +38,11 @@ def is_product(kind: Kind) -> bool:
     """It multiplies its first two operands, as halves, and adds up. Of a matrix that is used with one vector alone, a
     copy in halves would take longer to make than it saves."""
     return isinstance(kind, Conv) or (isinstance(kind, MatMul) and min(kind.m, kind.n, kind.k) > 1)
+
+
+def gains(kind: MatMul | Conv) -> bool:
+    """Depthwise convolutions of floats are faster than any kernel that takes halves."""
+    return isinstance(kind, MatMul) or not depthwise(kind)
 
 
 def halves_of(program: Program) -> set[str]:
@@ -129,9 +134,9 @@ class Made:
         return moved_as_it_is(op)
 
     def of_kernel(self, op: Op) -> None:
-        """By a kernel that multiplies halves, if there is one; else between conversions."""
+        """By a kernel that multiplies halves, if there is a good one; else between conversions."""
         kind, multiplied = op.kind, 2 if is_product(op.kind) else 0
-        if multiplied and isinstance(kind, MatMul | Conv) and carried_out(replace(kind, storage=HALF)):
+        if multiplied and isinstance(kind, MatMul | Conv) and gains(kind):
             kind = replace(kind, storage=HALF)
         reads = tuple(self.operand(v, op, at < multiplied, kind.storage) for at, v in enumerate(op.reads))
         halves = {v: self.beside(v, "sum", HALF.calculated) for v in op.writes if self.is_half(v.tensor)}
