@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -93,22 +93,34 @@ def taken(sample: tuple[Any, Any], dtype: torch.dtype) -> tuple[Any, Any]:
     return given, wanted
 
 
-def forward(task: Task, sample: tuple[Any, Any], dtype: torch.dtype, noise: int = 0) -> tuple[Any, Any]:
+Seen = Callable[[Any], None]  # takes what a network returns, to which a loss may write
+
+
+def unseen(output: Any) -> None:
+    """Takes nothing down."""
+
+
+def forward(
+    task: Task, sample: tuple[Any, Any], dtype: torch.dtype, noise: int = 0, seen: Seen = unseen
+) -> tuple[Any, Any]:
     """Output and loss."""
     given, wanted = sample
     with saved_tensors(task.saved if dtype is torch.float32 else "", task.module, (given, wanted), noise):
         output = task.module(*given)
+        seen(output)
         return output, task.loss(output, wanted)
 
 
-def evaluated(task: Task, sample: tuple[Any, Any], dtype: torch.dtype, number: int) -> tuple[Any, Any]:
+def evaluated(
+    task: Task, sample: tuple[Any, Any], dtype: torch.dtype, number: int, seen: Seen = unseen
+) -> tuple[Any, Any]:
     """Output and loss of a sample as the task evaluates; nothing lasts."""
     sample = taken(sample, dtype)
     mode = halving(task, sample, dtype)
     with Snapshot(task.module).undone(), torch.no_grad(), Drawing(Numbers(number)), mode:
         if task.evaluation is not None:
             task.module.eval()
-        return forward(task, sample, dtype)
+        return forward(task, sample, dtype, seen=seen)
 
 
 def first_examples(task: Task, sample: tuple[Any, Any]) -> tuple[Any, Any]:
@@ -139,9 +151,9 @@ def inferring(
         given, wanted = taken(task.samples[step % len(task.samples)], dtype)
         with Drawing(Numbers(step)), halving(task, given, dtype, noise):
             output = module(*given)
+            record_outputs(record, step, output)
             if task.loss is not None:
                 record[step, "loss", "loss"] = array(task.loss(output, wanted))
-        record_outputs(record, step, output)
         record_buffers(record, step, module, before, by_value=dtype is torch.float64 and not noise)
 
 
@@ -165,10 +177,9 @@ def training(
             module.zero_grad(set_to_none=True)  # also of what no optimizer updates
         sample = taken(task.samples[step % len(task.samples)], dtype)
         with Drawing(Numbers(step)), halving(task, sample, dtype, noise):
-            output, loss = forward(task, sample, dtype, noise)
+            _, loss = forward(task, sample, dtype, noise, partial(record_outputs, record, step))
             ((loss if scaler is None else scaler.scaled(loss)) / task.accumulate).backward()
         record[step, "loss", "loss"] = array(loss)
-        record_outputs(record, step, output)
         for name, p in parameters.items():
             if p.grad is not None and p.numel():
                 record[step, "gradient", name] = array(p.grad)
@@ -182,9 +193,8 @@ def training(
             record[step, "state", name] = value
         if task.evaluation is not None:
             sample = first_examples(task, task.samples[step % len(task.samples)])
-            output, loss = evaluated(task, sample, dtype, step + 1)
+            _, loss = evaluated(task, sample, dtype, step + 1, partial(record_outputs, record, step, kind=EVALUATION))
             record[step, EVALUATION, "loss"] = array(loss)
-            record_outputs(record, step, output, EVALUATION)
 
 
 def reached(record: Mapping[Key, Array], step: int) -> dict[tuple[str, str], Array]:
@@ -215,9 +225,10 @@ def update(
 
 
 def record_outputs(record: Record, step: int, output: Any, kind: str = "output") -> None:
+    """Copies: a loss may write to its output."""
     for name, value in named_outputs(output):
         if value.numel():
-            record[step, kind, name] = array(value)
+            record[step, kind, name] = array(value).copy()
 
 
 def record_state(

@@ -32,3 +32,15 @@ def test_what_is_shown_is_computed_without_the_backward_pass(tmp_path: Path) -> 
     made.verify().raise_if_failed()
     for name, value in model(random(4, 5)).items():
         assert torch.allclose(made.predict(random(4, 5))[name], value, atol=CLOSE), name
+
+
+def test_what_a_loss_writes_to_its_output_is_not_shown(tmp_path: Path) -> None:
+    def loss(output: Any, target: torch.Tensor) -> torch.Tensor:
+        output["whole"][:, 3:].sigmoid_()
+        return nn.functional.cross_entropy(output["whole"], target)
+
+    model = shaken(Window())
+    made = deployed(model, random(4, 5), labels(4, 7), loss, tmp_path / "p")
+    made.verify().raise_if_failed()
+    for name, value in model(random(4, 5)).items():
+        assert torch.allclose(made.predict(random(4, 5))[name], value, atol=CLOSE), name

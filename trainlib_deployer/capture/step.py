@@ -88,6 +88,24 @@ def captured(user: UserModel, beginning: Beginning, counts: dict[_BatchNorm, int
     return Captured(graph, tuple(slots), outputs, step.decided)
 
 
+@dataclass(frozen=True)
+class Returned:
+    """A result of the network, to which a loss may write."""
+
+    name: str
+    tensor: torch.Tensor
+    version: int
+    copy: torch.Tensor
+
+    @classmethod
+    def of(cls, name: str, tensor: torch.Tensor) -> Returned:
+        return cls(name, tensor, tensor._version, tensor.detach().clone())
+
+    def value(self) -> torch.Tensor:
+        """As the network returned it."""
+        return as_real((self.tensor if self.tensor._version == self.version else self.copy).detach())
+
+
 @dataclass
 class Step:
     """The function that is traced: all tensors in, (loss, outputs, gradients) out."""
@@ -149,14 +167,15 @@ class Step:
         with namer.layers():
             with namer:
                 output = self.whole.net(*inputs)
+                returned = [Returned.of(n, v) for n, v in named_outputs(output)]
                 if self.user.loss is None:
-                    return self.shown(output)
+                    return self.shown(returned)
                 with namer.layer("loss"):
                     loss = self.whole.loss(output, target)
                 with namer.layer("metrics"), torch.no_grad():
                     measures = measured(self.user.metrics, output, target)
             if not self.user.trains:
-                return self.told(loss, output, measures)
+                return self.told(loss, returned, measures)
             namer.arm()
             with annotations_of_nodes.annotate({TAG: Origin("backward", "loss", "seed", 0, None)}):
                 seed = torch.ones_like(loss)
@@ -164,22 +183,23 @@ class Step:
             found = torch.autograd.grad(loss, wanted, seed, allow_unused=True)
         sums = ([g for g in (given, p.grad) if g is not None] for given, p in zip(found, wanted, strict=True))
         gradients = [(n, sum(g[1:], start=g[0])) for n, g in zip(self.trained, sums, strict=True) if g]
-        told = self.told(loss, output, measures)
+        told = self.told(loss, returned, measures)
         self.outputs += tuple(Out("gradient", n) for n, _ in gradients)
         return [*told, *(as_real(g) for _, g in gradients)]
 
-    def told(self, loss: torch.Tensor, output: Any, measures: Mapping[str, torch.Tensor]) -> list[torch.Tensor]:
+    def told(
+        self, loss: torch.Tensor, returned: list[Returned], measures: Mapping[str, torch.Tensor]
+    ) -> list[torch.Tensor]:
         """What an evaluation gives."""
         self.outputs = (Out("loss", "loss"),)
-        shown = self.shown(output)
+        shown = self.shown(returned)
         self.outputs += tuple(Out("metric", n) for n in measures)
         return [loss.detach(), *shown, *measures.values()]
 
-    def shown(self, output: Any) -> list[torch.Tensor]:
+    def shown(self, returned: list[Returned]) -> list[torch.Tensor]:
         """The network's results become the graph's."""
-        named = named_outputs(output)
-        self.outputs += tuple(Out("output", n) for n, _ in named)
-        return [as_real(v.detach()) for _, v in named]
+        self.outputs += tuple(Out("output", r.name) for r in returned)
+        return [r.value() for r in returned]
 
 
 def explained(error: Exception) -> DeployError:
