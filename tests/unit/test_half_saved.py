@@ -141,13 +141,13 @@ def test_what_does_not_fit_is_told(tmp_path: Path) -> None:
     assert "--saved" not in failure.value.render()
 
 
-def squeezed(folder: Path, saved: str, l2: int) -> int:
+def squeezed(folder: Path, saved: str, l2: int, dtype: str = "fp32") -> int:
     module = net()
     optimizer = torch.optim.SGD(module.parameters(), lr=0.1, momentum=0.9)
     x, y = torch.randn(3, 3, 13, 11), torch.randn(3, 9, 13, 11)
-    deployed = deploy(
-        module, x, y, loss=nn.MSELoss(), optimizer=optimizer, saved=saved, cores=1, l1="12k", l2=l2, steps=1, out=folder
-    )
+    machine = {"cores": 1, "l1": "12k", "l2": l2}
+    kept = {"saved": saved, "dtype": dtype}
+    deployed = deploy(module, x, y, loss=nn.MSELoss(), optimizer=optimizer, **kept, **machine, steps=1, out=folder)
     return untiled(deployed.plan.program, deployed.plan.target).levels["L2"].used
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -16,9 +17,9 @@ from golden import compare, nearest, reference
 from golden.halves import Halves
 from golden.loss_scale import LossScale
 from golden.task import Task
-from tests.unit.test_half_saved import net, widens
+from tests.unit.test_half_saved import net, squeezed, widens
 from tests.unit.test_within_budget import captured, peak
-from trainlib_deployer.errors import UsageError
+from trainlib_deployer.errors import DoesNotFit, UsageError
 from trainlib_deployer.options import loss_scale_of
 from trainlib_deployer.passes.mixed import PASSES, is_product, mixed
 from trainlib_deployer.program.expr import Instr
@@ -35,6 +36,20 @@ def program(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Program:
 
 def test_the_peak_falls(program: Program) -> None:
     assert peak(mixed(program)) < 0.8 * peak(program)
+
+
+@pytest.mark.slow
+def test_what_does_not_fit_is_told(tmp_path: Path) -> None:
+    """With about the bytes that a deployment with the option then takes; not where it is in use already."""
+    float_bytes, half_bytes = (squeezed(tmp_path / d, "fp32", 1 << 20, d) for d in ("fp32", "mixed"))
+    with pytest.raises(DoesNotFit) as failure:
+        squeezed(tmp_path / "net", "fp32", 2048)
+    said = re.search("--dtype mixed: about ([0-9,]+) bytes less", failure.value.render())
+    assert said is not None
+    assert int(said[1].replace(",", "")) == pytest.approx(float_bytes - half_bytes, rel=0.1)
+    with pytest.raises(DoesNotFit) as failure:
+        squeezed(tmp_path / "net", "fp32", 2048, "mixed")
+    assert "--dtype" not in failure.value.render()
 
 
 def test_halves_are_converted_wherever_they_are_calculated_with(program: Program) -> None:

@@ -14,9 +14,12 @@ from trainlib_deployer.far.words import Carried
 from trainlib_deployer.machine.machine import Machine
 from trainlib_deployer.machine.sizes import show_size
 from trainlib_deployer.machine.targets import CUSTOM, TARGETS
+from trainlib_deployer.ops.conv import Conv
 from trainlib_deployer.passes.drop_dead import without_dead_results
 from trainlib_deployer.passes.fuse_updates import one_sample
 from trainlib_deployer.passes.half_saved import half_saved, halves
+from trainlib_deployer.passes.mixed import mixed
+from trainlib_deployer.passes.reorder import reorder
 from trainlib_deployer.plan.plan import Buffer, LevelPlan, Plan
 from trainlib_deployer.program.expr import Instr
 from trainlib_deployer.program.ir import DType, Op, Program, Role, Source, Tensor, View, renamed
@@ -123,6 +126,7 @@ def remedies(plan: Plan, worst: LevelPlan, replan: Replan) -> Iterator[Remedy]:
     if plan.program.trains:
         yield from without_state(plan, replan)
         yield from half_precision(plan, replan)
+        yield from mixed_precision(plan, replan)
         yield from accumulation(plan, replan)
     yield from smaller_batch(plan, replan)
     if plan.program.trains:
@@ -155,6 +159,24 @@ def half_precision(plan: Plan, replan: Replan) -> Iterator[Remedy]:
         more = len(kept.ops) - len(plan.program.ops)
         cost = f"{more} operation{'s' * (more != 1)} added"
         yield Remedy("half precision: --saved fp16", "", slim, cost=cost)
+
+
+def mixed_precision(plan: Plan, replan: Replan) -> Iterator[Remedy]:
+    if halves(plan.program):
+        return
+    slim = replan(reorder(mixed(by_definition(plan.program))), plan.target)
+    if slim.peak < plan.peak:
+        cost = "products of halves, sums and weights in float"
+        yield Remedy("mixed precision: --dtype mixed", "", slim, exact=False, cost=cost)
+
+
+def by_definition(program: Program) -> Program:
+    """With every multiplication of its convolutions: Winograd's transforms are float."""
+    direct = [
+        replace(op, kind=replace(op.kind, winograd=None)) if isinstance(op.kind, Conv) and op.kind.winograd else op
+        for op in program.ops
+    ]
+    return replace(program, ops=direct)
 
 
 def dropped(program: Program, names: set[str]) -> Program:
