@@ -40,7 +40,7 @@ def write_model_files(
         json.dumps(
             spec(user, pickled)
             | {"loss_scale": task.loss_scale and astuple(task.loss_scale)}
-            | {name: getattr(task, name) for name in ("accumulate", "saved", "dtype", "winograd")}
+            | {"accumulate": task.accumulate, "saved": task.saved, "dtype": task.dtype, "winograd": task.winograd}
             | {"counters": counters or {}, "decided": decided},
             indent=1,
             default=str,
