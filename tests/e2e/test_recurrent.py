@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.nn.utils import rnn
 from torch.utils import _pytree as pytree
 
 from trainlib_deployer.api import Deployment, deploy
@@ -207,3 +208,41 @@ def test_tiles_of_time_change_no_bit(project: Path) -> None:
     assert {k: v.tobytes() for k, v in computed.items()} == {k: v.tobytes() for k, v in result.computed.items()}
     resumed = {p.kind.name for t in tiled.plan.tilings.values() for p in t.parts if getattr(p.kind, "resume", False)}
     assert resumed == {f"{kind}_{direction}" for kind in ("rnn", "lstm", "gru") for direction in ("fw", "bw")}
+
+
+class Packed(nn.Module):
+    """Layers over sequences of lengths that are known: in a list, a tensor, a buffer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = nn.ModuleDict(
+            {
+                "lstm": nn.LSTM(5, 7, bidirectional=True),
+                "gru": nn.GRU(5, 3, bidirectional=True),
+                "rnn": nn.RNN(5, 2, 2),
+            }
+        )
+        self.register_buffer("lengths", torch.tensor([3, 1, 5, 3]))
+        self.states = nn.ParameterList(torch.randn(2, 4, 7) for _ in range(2))
+
+    def forward(self, x: torch.Tensor) -> list[torch.Tensor]:
+        given: dict[str, Any] = {"lstm": tuple(self.states)}
+        lengths = {"lstm": self.lengths, "gru": [2, 6, 2, 6], "rnn": torch.tensor([6, 4, 4, 4])}
+        found: list[torch.Tensor] = []
+        for kind, layer in self.net.items():
+            packed = rnn.pack_padded_sequence(x, lengths[kind], enforce_sorted=kind == "rnn")
+            y, last = layer(packed, given.get(kind))
+            padded, many = rnn.pad_packed_sequence(y, kind == "gru", 0.5, 8 if kind == "rnn" else None)
+            found += [padded, padded.sum() * many, *pytree.tree_leaves(last)]
+        return found
+
+
+def test_packed_sequences_of_known_lengths(tmp_path: Path) -> None:
+    torch.manual_seed(3)
+    net, x = Packed(), torch.randn(6, 4, 5)
+    targets = [torch.randn_like(t) for t in net(x)]
+
+    def loss(found: list[torch.Tensor], wanted: list[torch.Tensor]) -> torch.Tensor:
+        return sum((((y - t) ** 2).mean() for y, t in zip(found, wanted, strict=True)), torch.zeros(()))
+
+    assert deploy(net, x, targets, loss=loss, steps=2, out=tmp_path / "net").verify().passed

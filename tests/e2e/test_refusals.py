@@ -99,7 +99,8 @@ CASES = {
         remedy="x.real and x.imag",
     ),
     "packed sequence": Case(
-        "return self.l(nn.utils.rnn.pack_padded_sequence(h.unsqueeze(0), [3], batch_first=True))[0][0]  # here",
+        "n = (x > 9).sum().reshape(1) + 3\n"
+        "return self.l(nn.utils.rnn.pack_padded_sequence(h.unsqueeze(0), n, batch_first=True))[0][0]  # here",
         "packed sequence",
         "self.l = nn.GRU(6, 6, batch_first=True)",
         layer="",

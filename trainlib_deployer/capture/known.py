@@ -14,6 +14,7 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import _disable_current_modes
 
 from golden.mode import Mode
+from trainlib_deployer.capture.rewrites_packed import FORMS as PACKED
 from trainlib_deployer.errors import DeployError
 
 Tensor = torch.Tensor
@@ -89,6 +90,8 @@ class Known:
         if real is not None and getattr(func, "__name__", "") in READS:
             self.decided |= self.made_of((args, kwargs))
             return calculated(func, *real)
+        if real is not None and func == Tensor.scatter_ and not args[0].is_floating_point():
+            return self.placed(args[0], real, self.made_of((args, kwargs)))
         given = tensors_of((args, kwargs))
         read, versions = [t for t in given if self.of(t) is not None], [t._version for t in given]
         try:
@@ -149,6 +152,15 @@ class Known:
             return spelled_out(self, func, args, kwargs)
         return UNKNOWN
 
+    def placed(self, target: Tensor, real: Any, made_of: frozenset[str]) -> Tensor:
+        """Integers go to places that are known, as those of a permutation that is turned around: no kernel does it."""
+        found = calculated(Tensor.scatter, *real)
+        self.decided |= made_of
+        target.copy_(self.copied(found))
+        self.forget([target])
+        self.learn(target, found, made_of)
+        return target
+
     def copied(self, real: Tensor) -> Tensor:
         """As a tensor that is traced: it may be written to."""
         traced: Tensor = torch.ops.aten.lift_fresh_copy.default(real)
@@ -179,6 +191,9 @@ def spelled_out(known: Known, func: Callable[..., Any], args: Any, kwargs: Any) 
         index = args[1] if isinstance(args[1], tuple) else (args[1],)
         places = [p for v in index for p in positions(known, v)]
         return func(args[0], tuple(places), *args[2:])
+    if func in PACKED:
+        found = PACKED[func](*(number(known, v) for v in args), **kwargs)
+        return tuple(known.copied(calculated(torch.tensor, (v,), {})) if isinstance(v, list) else v for v in found)
     if func in (torch.masked_select, Tensor.masked_select):
         return selected(known, *args)
     if func in (torch.repeat_interleave, Tensor.repeat_interleave):

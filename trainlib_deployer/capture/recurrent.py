@@ -19,6 +19,7 @@ import torch
 from torch.nn import functional as F
 
 Tensor = torch.Tensor
+PACKED = "the shape of a packed sequence depends on the lengths in it"
 GATES = {"rnn_tanh": 1, "rnn_relu": 1, "lstm": 4, "gru": 3}
 SAVED = 4  # of the LSTM: i, f, g, o; of the GRU: r, z, n and the hidden side of n
 
@@ -219,28 +220,50 @@ def recurrent(kind: str) -> Callable[..., Any]:
         bidirectional: bool,
         batch_first: bool | None = None,
     ) -> Any:
-        per = 4 if has_biases is True else 2
-        directions = 2 if bidirectional else 1
-        if batch_first is None or not isinstance(has_biases, bool) or len(weights) != per * num_layers * directions:
-            return NotImplemented  # packed sequences, projections
-        h0, c0 = state if kind == "lstm" else (state, None)
-        out = x.transpose(0, 1).contiguous() if batch_first else x
-        last = []
-        for layer in range(num_layers):
-            if layer and dropout and training:
-                out = F.dropout(out, dropout, True)
-            results = []
-            for reverse in range(directions):
-                k = layer * directions + reverse
-                c = None if c0 is None else c0[k]
-                results.append(direction(kind, out, h0[k], c, weights[per * k : per * (k + 1)], bool(reverse)))
-            out = torch.cat([y for y, _, _ in results], 2) if bidirectional else results[0][0]
-            last += results
-        y = out.transpose(0, 1) if batch_first else out
-        h = together([h for _, h, _ in last])
-        return (y, h, together([c for _, _, c in last if c is not None])) if kind == "lstm" else (y, h)
+        if batch_first is None or not isinstance(has_biases, bool):
+            raise NotImplementedError(PACKED)
+        in_time = x.transpose(0, 1).contiguous() if batch_first else x
+        found = stacked(
+            direction, kind, in_time, state, weights, has_biases, num_layers, dropout, training, bidirectional
+        )
+        if found is NotImplemented or not batch_first:
+            return found
+        return found[0].transpose(0, 1), *found[1:]
 
     return layers
+
+
+def stacked(
+    run: Callable[..., tuple[Tensor, Tensor, Tensor | None]],
+    kind: str,
+    x: Tensor,
+    state: Any,
+    weights: Any,
+    has_biases: bool,
+    num_layers: int,
+    dropout: float,
+    training: bool,
+    bidirectional: bool,
+) -> Any:
+    """All layers, of which `run` computes one in one direction."""
+    per = 4 if has_biases else 2
+    directions = 2 if bidirectional else 1
+    if len(weights) != per * num_layers * directions:
+        return NotImplemented  # projections
+    h0, c0 = state if kind == "lstm" else (state, None)
+    out, last = x, []
+    for layer in range(num_layers):
+        if layer and dropout and training:
+            out = F.dropout(out, dropout, True)
+        results = []
+        for reverse in range(directions):
+            k = layer * directions + reverse
+            c = None if c0 is None else c0[k]
+            results.append(run(kind, out, h0[k], c, weights[per * k : per * (k + 1)], bool(reverse)))
+        out = torch.cat([y for y, _, _ in results], -1) if bidirectional else results[0][0]
+        last += results
+    h = together([h for _, h, _ in last])
+    return (out, h, together([c for _, _, c in last if c is not None])) if kind == "lstm" else (out, h)
 
 
 def recurrent_cell(kind: str) -> Callable[..., Any]:

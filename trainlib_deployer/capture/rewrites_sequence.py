@@ -10,6 +10,8 @@ import torch
 from torch.nn import functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from trainlib_deployer.capture.recurrent import PACKED
+
 Tensor = torch.Tensor
 NEVER = -1e30  # the logarithm of no probability: sums of it stay finite, and differences are no NaN
 REDUCTIONS = ("none", "mean", "sum")
@@ -136,7 +138,7 @@ def attention(*args: Any, **kwargs: Any) -> Tensor:
 
 
 def packed(*_: Any) -> Any:
-    raise NotImplementedError("the shape of a packed sequence depends on the lengths in it")
+    raise NotImplementedError(PACKED)
 
 
 REWRITES: dict[Any, Callable[..., Any]] = {
@@ -146,4 +148,7 @@ REWRITES: dict[Any, Callable[..., Any]] = {
     F.scaled_dot_product_attention: attention,
 }
 
-IMPOSSIBLE: dict[Any, Callable[..., Any]] = {torch._VF._pack_padded_sequence: packed}
+# They have forms where the lengths are known, in rewrites_packed.
+IMPOSSIBLE: dict[Any, Callable[..., Any]] = dict.fromkeys(
+    (torch._VF._pack_padded_sequence, torch._VF._pad_packed_sequence), packed
+)
