@@ -142,6 +142,14 @@ def test_what_lasts_in_a_copy_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         deployed(tmp_path / "far", "convolutions", cores=3, l1="24k", l3="1M", **asked)
 
 
+def test_halves_of_an_odd_number(tmp_path: Path) -> None:
+    """Copies are of whole words."""
+    made = deployed(tmp_path / "far", "convolutions", cores=3, l1="24k", l2="88k", l3="1M", dtype="mixed")
+    tensors = made.plan.program.tensors
+    assert any(tensors[name].nbytes % 4 for name in made.plan.program.far)
+    assert made.verify().passed
+
+
 # ---- the certificate
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from trainlib_deployer.machine.sizes import aligned
 from trainlib_deployer.plan.window import Window, window
 from trainlib_deployer.program.ir import Leading, Op, Part, Program, Role, Splittable, Tensor, View
 
@@ -57,7 +58,7 @@ class Step:
 def movable(program: Program) -> frozenset[str]:
     """Tensors that may live far away: neither the caller nor the interface touches them."""
     shown = {*program.shown}
-    found = (t for t in program.tensors.values() if t.role in MOVABLE and t.nbytes >= SMALLEST and t.nbytes % WORD == 0)
+    found = (t for t in program.tensors.values() if t.role in MOVABLE and t.nbytes >= SMALLEST)
     return frozenset(t.name for t in found if t.name not in shown and t.shape)
 
 
@@ -131,7 +132,8 @@ def numbered(program: Program, op: Op, parts: Sequence[Part], pieces: list[dict[
 
 
 def whole(tensor: Tensor) -> Piece:
-    return Piece(0, tensor.nbytes)
+    """With the bytes up to a word: nothing else lies in them, as every tensor begins at a multiple of more."""
+    return Piece(0, aligned(tensor.nbytes, WORD))
 
 
 def near_view(v: View, copy: Tensor, piece: Piece | None) -> View:

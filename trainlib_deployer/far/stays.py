@@ -128,7 +128,7 @@ def uses_of(program: Program, steps: Sequence[Step]) -> dict[str, list[Use]]:
             tensor = program.tensors[name]
             piece = step.pieces.get(name) or whole(tensor)
             written = [v.numel for v in op.writes if v.tensor == name]
-            partly = bool(written) and sum(written) * tensor.dtype.size < piece.nbytes
+            partly = bool(written) and sum(written) * tensor.dtype.size < min(piece.nbytes, tensor.nbytes)
             reads = any(v.tensor == name for v in op.reads) or partly or name in step.again
             found.setdefault(name, []).append(Use(at, piece, reads, bool(written)))
     return found
