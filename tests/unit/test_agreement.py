@@ -88,6 +88,24 @@ def test_it_is_captured_and_agrees(name: str) -> None:
     captured_and_checked(user_of(Net(FORWARDS[name]), x, y, loss=nn.MSELoss()))
 
 
+def test_hooks_of_parameters_change_their_gradients() -> None:
+    net = Net(lambda net, x: x * 2)
+    net.fc.weight.register_hook(lambda g: g.clamp(-0.01, 0.01))
+    net.fc.bias.register_hook(lambda g: g * torch.arange(6))
+    captured_and_checked(user_of(net, torch.randn(4, 6), torch.randn(4, 6), loss=nn.MSELoss()))
+
+
+def test_parts_of_parameters_are_written_through_data() -> None:
+    def bounded(net: nn.Module, x: torch.Tensor) -> torch.Tensor:
+        with torch.no_grad():
+            net.fc.weight[2:4].clamp_(-0.1, 0.1)  # type: ignore[union-attr, index, operator]
+        return x + net.fc(x)  # type: ignore[operator]
+
+    with pytest.raises(Unsupported) as refused:
+        captured_and_checked(user_of(Net(bounded), torch.randn(4, 6), torch.randn(4, 6), loss=nn.MSELoss()))
+    assert "weight.data[2:4]" in refused.value.remedy
+
+
 TABLE, KEPT, COUNT = torch.ones(6), [torch.zeros(6)], 0
 
 

@@ -23,6 +23,7 @@ CONV3D = "call it as torch.conv3d or torch.conv_transpose3d, which are taken apa
 INDICES = "call it as F.max_pool2d(x, ..., return_indices=True)"
 NUMPY = "use torch's own functions (torch.sin for np.sin): only they are traced and differentiated"
 COUNTS = "compare with the bin edges and sum: ((x >= low) & (x < high)).float().sum()"
+PART = "write to a part of a parameter through its data: weight.data[2:4].clamp_(-1, 1)"
 IN_PLACE = "work on a copy: x = x + 1 instead of x += 1"
 MOMENTUM = "give the layer a momentum, such as momentum=0.1, or make a layer for each call"
 PADDED = "run the layer on the padded sequence, and take y[torch.arange(len(y)), lengths - 1], or mask what lies beyond"
@@ -85,6 +86,8 @@ def remedy_for_exception(text: str) -> str:
         return NUMPY
     if "sparse" in lower:
         return DENSE
+    if "created in no_grad mode" in lower:
+        return PART
     if "in-place" in lower or "inplace" in lower:
         return IN_PLACE
     if "packed sequence" in lower:

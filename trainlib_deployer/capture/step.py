@@ -144,7 +144,10 @@ class Step:
             value = torch.view_as_complex(value)
         if not isinstance(slot.held, nn.Parameter):
             return value
-        return value.detach().requires_grad_() if slot.trainable else value.detach()
+        made = value.detach().requires_grad_(slot.trainable)
+        for hook in (slot.held._backward_hooks or {}).values() if slot.trainable else ():
+            made.register_hook(hook)  # type: ignore[no-untyped-call]
+        return made
 
     def replaced(self, held: Mapping[int, torch.Tensor]) -> list[torch.Tensor]:
         """What the forward has put in the place of buffers, `self.mean = 0.9 * self.mean + ...`, becomes a result."""
