@@ -97,12 +97,13 @@ def step(user: UserModel, number: int, parameters: Mapping[str, nn.Parameter]) -
     found: dict[tuple[str, str], torch.Tensor] = {}
     with Drawing(Numbers(number)):
         output = user.module(*cloned(inputs))
-        found |= {("output", n): as_real(v.detach()).clone() for n, v in named_outputs(output) if v.numel()}
+        outputs = {("output", n): as_real(v.detach()).clone() for n, v in named_outputs(output) if v.numel()}
         if user.loss is not None:
             loss = user.loss(output, cloned(target))
             if user.trains:
                 loss.backward()
             found["loss", "loss"] = loss.detach()
+    found |= outputs
     return found | {("gradient", n): as_real(p.grad.detach()) for n, p in parameters.items() if p.grad is not None}
 
 
