@@ -14,7 +14,7 @@ from itertools import groupby
 from trainlib_deployer.emit.listing import CARRY, Listing, copy_of, job_awaited
 from trainlib_deployer.emit.operation_text import fields_text
 
-ROW, ORDER = 9 * 4, 2  # bytes of a tl_carry and of an order
+ROW, ORDER = 36, 2  # bytes of a tl_carry and of an order
 AWAITS = 1 << 15  # in an order, beside the number of its copy
 IN_A_LINE = 16
 
