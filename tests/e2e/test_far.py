@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -90,6 +91,24 @@ def test_the_same_bits_where_no_core_reaches_them(pair: tuple[Deployment, Deploy
     assert found.passed
     first = {k: v for k, v in roomy.verify().computed.items() if k[0] == 0}
     assert same(first, found.computed)
+
+
+@in_pieces
+def test_a_core_that_reaches_for_them_faults(pair: tuple[Deployment, Deployment], tmp_path: Path) -> None:
+    """Even the one that copies, between two copies."""
+    needs("qemu")
+    folder = tmp_path / "reaching"
+    shutil.copytree(pair[1].folder, folder)
+    source = (folder / "net.c").read_text()
+    start = "            tl_carry_start(copy);\n"
+    reach = "        if (tl_core_id() == 0)\n            (void)*(volatile char *)tl_rv32_l3;\n"
+    assert start in source
+    planted = source.replace(start, start + reach).replace(
+        '#include "net.h"', '#include "net.h"\nextern char tl_rv32_l3[];'
+    )
+    (folder / "net.c").write_text(planted)
+    done = subprocess.run(["make", "-s", "-C", folder, "qemu"], capture_output=True, text=True, check=False)
+    assert done.returncode and "FAULT: load from 0x" in done.stdout, done.stdout + done.stderr
 
 
 @in_pieces
