@@ -19,6 +19,8 @@ from typing import Any
 
 import numpy as np
 
+from golden.loss_scale import SCALING
+
 Array = np.ndarray[Any, Any]
 Key = tuple[int, str, str]  # step, kind, name
 
@@ -134,7 +136,8 @@ def compare(
     """Every tensor of `exact` must be in `computed` and close to it.
 
     `layers` maps (kind, name) to a layer path, in the order in which the program computes them: so are the verdicts.
-    No tolerance is below the one of `least`. Unless it `may_diverge`, the program must be finite wherever float64 is,
+    No tolerance is below the one of `least`, which comes with updates by the program's own gradients: what these are
+    off by has not been passed on. Unless it `may_diverge`, the program must be finite wherever float64 is,
     whatever the float32 results are.
     """
     floors = norm_floors(exact, singles)
@@ -156,7 +159,7 @@ def compare(
         tolerance = max(tolerance_of([distance(o, reference, norm, where) for o in own]), (least or {}).get(key, 0.0))
         if kind == "gradient":
             reach[name] = max(reach.get(name, 0.0), tolerance * norm)
-        elif kind == "state" and norm:
+        elif kind == "state" and norm and least is None:
             of, _, label = name.rpartition(".")
             if of in reach and label in PASSED_ON:
                 tolerance = max(tolerance, PASSED_ON[label](reach[of]) / norm)
@@ -234,10 +237,11 @@ def norm_floors(exact: Mapping[Key, Array], singles: Sequence[Mapping[Key, Array
 
 
 def floors_of(norms: Mapping[Key, float]) -> dict[tuple[int, str], float]:
-    """What the norm of a tensor of each kind and step counts as at the least."""
+    """What the norm of a tensor of each kind and step counts as at the least. A loss scale of 65536 says nothing of how
+    large the states of an optimizer are."""
     largest: dict[tuple[int, str], float] = {}
-    for (step, kind, _), norm in norms.items():
-        largest[step, kind] = max(largest.get((step, kind), 0.0), norm)
+    for (step, kind, name), norm in norms.items():
+        largest[step, kind] = max(largest.get((step, kind), 0.0), 0.0 if name.startswith(SCALING) else norm)
     tiny = float(np.finfo(np.float32).tiny)
     return {key: max(SMALL * norm, tiny) for key, norm in largest.items()}
 

@@ -63,8 +63,13 @@ def relative(value: Array, reference: Array) -> float:
 
 
 def apart(one: Run, other: Run, keys: Sequence[Key]) -> float:
-    found = [relative(one[k], other[k]) for k in keys]
+    """A run that has overflown elsewhere is not near: it has few elements with a distance, or none."""
+    found = [relative(one[k], other[k]) if finite_alike(one[k], other[k]) else np.inf for k in keys]
     return float(np.median(found)) if found else 0.0
+
+
+def finite_alike(one: Array, other: Array) -> bool:
+    return np.array_equal(np.isfinite(one).reshape(-1), np.isfinite(other).reshape(-1))
 
 
 def floors(module: nn.Module, exact: Run, resumed: Run | None = None) -> dict[Key, float]:

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
-from golden.loss_scale import LEAST, LossScale
+from golden.loss_scale import LEAST, SCALING, LossScale
 
 Array = np.ndarray[Any, Any]
 NEVER = 2**31 - 1
@@ -51,11 +51,11 @@ class Scaler:
         now = self.scaler.state_dict()
         good = now["_growth_tracker"] if self.how.every else 0
         values = (now["scale"], good, self.skipped, self.updates)
-        return {f"loss_scale.{k}": np.asarray(v, np.float64) for k, v in zip(LABELS, values, strict=True)}
+        return {f"{SCALING}{k}": np.asarray(v, np.float64) for k, v in zip(LABELS, values, strict=True)}
 
     def take_over(self, state: Mapping[tuple[str, str], Array]) -> None:
         """Go on from what a record has."""
-        found = {k: state[key] for k in LABELS if (key := ("state", f"loss_scale.{k}")) in state}
+        found = {k: state[key] for k in LABELS if (key := ("state", f"{SCALING}{k}")) in state}
         if found:
             now = {"scale": float(found["scale"]), "_growth_tracker": int(found["good"])}
             self.scaler.load_state_dict({**self.scaler.state_dict(), **now})

@@ -265,3 +265,26 @@ def test_updates_are_judged_by_the_gradients_that_the_program_has() -> None:
     assert np.allclose(found[0, "parameter", "weight"] - before, 0.1, rtol=0.02)
     floors = nearest.floors(module, found, given)
     assert (0, "parameter", "weight") not in floors and floors[0, "gradient", "weight"] == nearest.LEAST
+
+
+def test_a_loss_scale_hides_no_states() -> None:
+    """Fault: 65536 counted as the size of states, and gradients of that size as what squares of them may be off by."""
+    g = np.random.default_rng(8)
+    values = {
+        ("gradient", "w"): 65536 * g.standard_normal(9),
+        ("state", "w.exp_avg_sq"): 1e-4 * g.random(9),
+        ("state", "loss_scale.scale"): np.array(65536.0),
+    }
+    run = {(0, *key): value for key, value in values.items()}
+    wrong = {**run, (0, "state", "w.exp_avg_sq"): run[0, "state", "w.exp_avg_sq"] * 1.05}
+    least = {(0, "gradient", "w"): nearest.LEAST}
+    found = compare.compare(wrong, run, [run], {}, least=least)
+    assert [t.name for t in found.tensors if not t.passed] == ["w.exp_avg_sq"]
+
+
+def test_what_has_overflown_elsewhere_is_not_near() -> None:
+    """Fault: a run of which nothing is finite had no distance, and was held against."""
+    *runs, program = family(4)
+    lost = {key: np.full_like(value, np.nan) for key, value in program.items()}
+    assert nearest.Family([lost, *runs]).next_to(program, 0) is not lost
+    assert nearest.Family([*runs, lost]).next_to(lost | {}, 0) is lost

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from golden.loss_scale import LEAST, MOST, LossScale
+from golden.loss_scale import LEAST, MOST, SCALING, LossScale
 from trainlib_deployer.ops.build import Builder, Where
 from trainlib_deployer.ops.gradients import Gradients
 from trainlib_deployer.ops.update import entitle
 from trainlib_deployer.program.expr import Expr, Operand, call, select
 from trainlib_deployer.program.ir import DType, Role, Tensor, View
 
-SCALE, GOOD, SKIPPED, UPDATES = (f"loss_scale.{label}" for label in ("scale", "good", "skipped", "updates"))
+SCALE, GOOD, SKIPPED, UPDATES = (f"{SCALING}{label}" for label in ("scale", "good", "skipped", "updates"))
 TERMS = 8  # verdicts that one operation puts together
 
 
