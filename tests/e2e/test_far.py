@@ -23,6 +23,7 @@ from trainlib_deployer.emit.loops import LoopLibrary
 from trainlib_deployer.errors import UsageError
 from trainlib_deployer.far import choose
 from trainlib_deployer.machine.targets import resolve
+from trainlib_deployer.state.replace import put_weights
 
 
 class Mixed(nn.Module):
@@ -117,6 +118,16 @@ def test_nothing_is_used_while_the_plan_says_it_is_not(pair: tuple[Deployment, D
         ["make", "-s", "-C", pair[1].folder, "host", "POISON=1"], capture_output=True, text=True, check=False
     )
     assert "PASS" in done.stdout, done.stdout + done.stderr
+
+
+@in_pieces
+def test_new_weights_ask_for_a_deployment(pair: tuple[Deployment, Deployment], tmp_path: Path) -> None:
+    _, far = pair
+    torch.save(wide().state_dict(), tmp_path / "new.pt")
+    before = (far.folder / "weights.c").read_bytes()
+    with pytest.raises(UsageError, match="third memory"):
+        put_weights(far.folder, tmp_path / "new.pt")
+    assert (far.folder / "weights.c").read_bytes() == before
 
 
 @in_pieces

@@ -37,6 +37,11 @@ def put_weights(folder: Path, path: Path, may_miss: tuple[str, ...] = ()) -> lis
         raise UsageError(
             f"{folder} was written by an older version", remedy="deploy the model again with --weights FILE"
         )
+    if known.plan.get("carried"):
+        raise UsageError(
+            f"{folder} keeps tensors in a third memory, whose contents are not replaced",
+            remedy="deploy the model again with --weights FILE, or let its program load a saved state",
+        )
     edited = [n for n in edited_files(folder) if n in (WEIGHTS, "weights.c", DATA)]
     if edited:
         raise UsageError(
