@@ -83,7 +83,7 @@ cases(
     {
         "sort": with_gaps(lambda x: torch.sort(x, 1)),
         "sort downwards": with_gaps(lambda x: torch.sort(x, 1, descending=True)),
-        "topk": with_gaps(lambda x: torch.topk(x, 5, 1)),
+        "topk": with_gaps(lambda x: torch.topk(x[:2], 5, 1)),  # of two in a row PyTorch takes either first
         "max": with_gaps(lambda x: torch.max(x, 1)),
         "min": with_gaps(lambda x: torch.min(x, 0)),
     },

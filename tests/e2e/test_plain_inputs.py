@@ -36,7 +36,7 @@ def test_plain_values_are_part_of_the_program(tmp_path: Path) -> None:
     deployment = deploy(net, *data[0], data=data, loss=nn.MSELoss(), l1="16k", cores=3, out=tmp_path / "p")
     deployment.verify("host").raise_if_failed()
     (inputs, target), expected = data[1], nn.MSELoss()
-    assert abs(deployment.step(inputs, target) - float(expected(net(*inputs), target).detach())) < 1e-5
+    assert deployment.step(inputs, target) == pytest.approx(float(expected(net(*inputs), target).detach()), rel=1e-5)
 
 
 def test_batches_are_gathered_around_them() -> None:

@@ -57,6 +57,18 @@ def mode(x: Tensor, dim: int = -1, keepdim: bool = False) -> Any:
     return torch.return_types.mode((value, place) if keepdim else (value.squeeze(dim), place.squeeze(dim)))
 
 
+def index_fill(x: Tensor, dim: int, index: Tensor, value: Tensor | float) -> Any:
+    """A value that is a tensor has a gradient."""
+    if not isinstance(value, Tensor):
+        return NotImplemented
+    if not x.dim():
+        return index_fill(x.reshape(1), 0, index, value).reshape(())
+    shape = [1] * x.dim()
+    shape[dim] = -1
+    chosen = (torch.arange(x.shape[dim]) == index.reshape(-1, 1) % x.shape[dim]).any(0).reshape(shape)
+    return torch.where(chosen, value, x)
+
+
 def index_put(x: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Any:
     """Where a mask is set: the same values at each place, or one after the other."""
     given = [(at, v) for at, v in enumerate(indices) if v is not None]
@@ -178,6 +190,8 @@ REWRITES: dict[Any, Callable[..., Any]] = {
     Tensor.kthvalue: kthvalue,
     torch.mode: mode,
     Tensor.mode: mode,
+    torch.index_fill: index_fill,
+    Tensor.index_fill: index_fill,
     torch.index_put: index_put,
     Tensor.index_put: index_put,
     Tensor.__setitem__: set_item,
