@@ -28,8 +28,9 @@ LOSSES = frozenset(
     ).split()
 )
 REDUCTIONS = frozenset("sum mean var std var_mean std_mean amax amin prod logsumexp linalg_vector_norm norm".split())
+BATCH_NORMS = ("native_batch_norm", "_native_batch_norm_legit")
 NORMS = {  # the first of their operands; the others are statistics and parameters
-    **dict.fromkeys("native_batch_norm _native_batch_norm_legit native_layer_norm native_group_norm".split(), 1),
+    **dict.fromkeys((*BATCH_NORMS, "native_layer_norm", "native_group_norm"), 1),
     **dict.fromkeys("native_batch_norm_backward native_layer_norm_backward native_group_norm_backward".split(), 2),
 }
 
@@ -41,7 +42,8 @@ class Halves(Mode):
         """`floats`: parameters, buffers, samples."""
         super().__init__()
         self.dtype, self.chains = dtype, chains
-        self.floats = {t.untyped_storage().data_ptr() for t in floats if isinstance(t, torch.Tensor)}
+        self.floats: dict[int, torch.Tensor] = {}  # by where they lie, kept so that nothing else comes to lie there
+        self.leave(floats)
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         views = any(r.alias_info is not None and not r.alias_info.is_write for r in func._schema.returns)
@@ -52,6 +54,8 @@ class Halves(Mode):
         if name not in LOSSES:
             count = NORMS.get(name, len(args))
             args = (*self.found(func, args[:count], alone), *args[count:])
+        if name in BATCH_NORMS:
+            self.leave(args[3:5])  # an InstanceNorm counts in copies of its statistics
         if name in CONVOLUTIONS:
             args = (*mapped(self.half, list(args[: CONVOLUTIONS[name]])), *args[CONVOLUTIONS[name] :])
         elif name in PRODUCTS and min(*args[-2].shape[-2:], args[-1].shape[-1]) > 1:
@@ -63,6 +67,10 @@ class Halves(Mode):
                 made.statistic = name in REDUCTIONS or of_statistics  # type: ignore[attr-defined]
                 made.in_chain = alone  # type: ignore[attr-defined]
         return out
+
+    def leave(self, floats: Iterable[Any]) -> None:
+        """What lies where these lie is never a half."""
+        self.floats |= {t.untyped_storage().data_ptr(): t for t in floats if isinstance(t, torch.Tensor)}
 
     def found(self, func: Any, args: tuple[Any, ...], alone: bool) -> tuple[Any, ...]:
         """Operands as an operation finds them; what it changes in place is changed before."""

@@ -44,8 +44,8 @@ def zero_tensor(size: Any, **_: Any) -> Tensor:
     return torch.zeros(size)
 
 
-@made_of(aten.index_fill.int_Scalar)
-def index_fill(x: Tensor, dim: int, index: Tensor, value: float) -> Tensor:
+@made_of(aten.index_fill.int_Scalar, aten.index_fill.int_Tensor)
+def index_fill(x: Tensor, dim: int, index: Tensor, value: Tensor | float) -> Tensor:
     """Without a copy that keeps the strides of the tensor."""
     if not x.dim():
         return torch.where(torch.tensor(index.numel() > 0), torch.as_tensor(value, dtype=x.dtype), x)
