@@ -14,6 +14,7 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
+import torch
 from torch import nn
 
 from golden import compare
@@ -25,6 +26,7 @@ Run = Mapping[Key, Array]
 
 LEAST = 2.0**-8  # relative: eight times the unit roundoff of a half
 LASTING = ("parameter", "state")
+GENTLE = (torch.optim.SGD, torch.optim.ASGD)  # a small gradient is a small step; others divide it by its own size
 
 
 @dataclass(frozen=True)
@@ -72,10 +74,12 @@ def finite_alike(one: Array, other: Array) -> bool:
     return np.array_equal(np.isfinite(one).reshape(-1), np.isfinite(other).reshape(-1))
 
 
-def floors(module: nn.Module, exact: Run, resumed: Run | None = None) -> dict[Key, float]:
+def floors(module: nn.Module, exact: Run, resumed: Run | None = None, gentle: bool = True) -> dict[Key, float]:
     """The least relative tolerance that is granted to each tensor: eight unit roundoffs. Of what lasts from step to
     step, of what has been added to it since `resumed`, or else to what `module` holds now. A resumed run updates by
-    the program's own gradients: parameters and states of optimizers then do not hang on halves."""
+    the program's own gradients: parameters and states of optimizers then do not hang on halves. Any other run has
+    gradients next to zero that rounding turns round, and unless the optimizer is `gentle` it makes a whole step of
+    each: one element of a parameter may go the other way, and one in as many as eight unit roundoffs are of one."""
     start = {("parameter", n): array(p) for n, p in module.named_parameters()}
     start |= (buffers := {("state", n): array(b) for n, b in module.named_buffers()})
     found = {}
@@ -86,8 +90,16 @@ def floors(module: nn.Module, exact: Run, resumed: Run | None = None) -> dict[Ke
         elif size and np.isfinite(size) and (resumed is None or (kind, name) in buffers):
             before = (resumed or {}).get((step - 1, kind, name), start.get((kind, name), np.zeros(())))
             added = value.reshape(-1) - (before.reshape(-1) if before.size > 1 else before)
-            found[step, kind, name] = LEAST * float(np.linalg.norm(added)) / size
+            moved = LEAST * float(np.linalg.norm(added))
+            if kind == "parameter" and not gentle:
+                moved += 2 * float(np.abs(added).max()) * (1 + LEAST * value.size) ** 0.5
+            found[step, kind, name] = moved / size
     return found
+
+
+def is_gentle(optimizer: str | type[torch.optim.Optimizer]) -> bool:
+    kind = getattr(torch.optim, optimizer) if isinstance(optimizer, str) else optimizer
+    return issubclass(kind, GENTLE)
 
 
 def array(value: Any) -> Array:

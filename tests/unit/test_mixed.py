@@ -277,6 +277,24 @@ def test_updates_are_judged_by_the_gradients_that_the_program_has() -> None:
     assert (0, "parameter", "weight") not in floors and floors[0, "gradient", "weight"] == nearest.LEAST
 
 
+@pytest.mark.parametrize(("optimizer", "granted"), [("Adam", True), ("Rprop", True), ("SGD", False)])
+def test_a_program_that_checks_itself_may_turn_few_steps_round(optimizer: str, granted: bool) -> None:
+    """Fault: of a gradient next to zero Adam makes a whole step either way, and the project's own check failed."""
+    torch.manual_seed(7)
+    module = nn.Linear(31, 17)
+    names = [n for n, _ in module.named_parameters()]
+    samples = [((torch.randn(5, 31),), torch.randn(5, 17))]
+    task = Task(module, nn.MSELoss(), samples, optimizer, [({"lr": 0.01}, names)], dtype="mixed")
+    key = (0, "parameter", "weight")
+    exact = reference.run(task, 1, torch.float64)[key]
+    added = exact - module.weight.detach().numpy()
+    few = exact.copy()
+    few.flat[[3, 500]] -= 2 * added.flat[[3, 500]]
+    limit = nearest.floors(module, {key: exact}, gentle=nearest.is_gentle(optimizer))[key]
+    assert (nearest.relative(few, exact) < limit) == granted
+    assert nearest.relative(exact - 0.25 * added, exact) > limit
+
+
 def test_a_loss_scale_hides_no_states() -> None:
     """Fault: 65536 counted as the size of states, and gradients of that size as what squares of them may be off by."""
     g = np.random.default_rng(8)

@@ -225,7 +225,8 @@ def reference_sketches(task: Task, steps: int) -> dict[Key, sketch.Sketch]:
     others = [Apart(exact) for _ in range(3)]
     for seed, other in enumerate(others):
         reference.train(task, steps, torch.float32, other, noise=seed)
-    least = nearest.floors(task.module, exact) if task.dtype == "mixed" else {}
+    gentle = nearest.is_gentle(task.optimizer)
+    least = nearest.floors(task.module, exact, gentle=gentle) if task.dtype == "mixed" else {}
     return sketch.sketches_within(exact, others, least)
 
 
