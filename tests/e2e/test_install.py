@@ -19,6 +19,12 @@ example_target = torch.tensor([2])
 """
 
 
+def files_in(package: Path) -> set[Path]:
+    return {
+        path.relative_to(package) for path in package.rglob("*") if path.is_file() and "__pycache__" not in path.parts
+    }
+
+
 def test_installed_package_deploys_from_elsewhere(tmp_path: Path) -> None:
     copy, site, work = tmp_path / "copy", tmp_path / "site", tmp_path / "work"
     shutil.copytree(
@@ -29,6 +35,10 @@ def test_installed_package_deploys_from_elsewhere(tmp_path: Path) -> None:
     install = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", str(site), str(copy)]
     subprocess.run(install, check=True)
     shutil.rmtree(copy)
+    # Looked for one by one: a checkout that is installed editable would lend a package that is missing.
+    sources = files_in(ROOT / "trainlib_deployer") | {Path("c_lib") / path for path in files_in(ROOT / "c_lib")}
+    assert files_in(site / "trainlib_deployer") == sources
+    assert files_in(site / "golden") == files_in(ROOT / "golden")
     work.mkdir()
     (work / "net.py").write_text(NET)
     environment = {**os.environ, "PYTHONPATH": str(site), "OMP_NUM_THREADS": "1"}

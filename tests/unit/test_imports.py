@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import configparser
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -101,6 +102,13 @@ def test_what_describes_programs_needs_no_pytorch() -> None:
     assert len(modules) > 20
     assert plainly_imported(*modules) == ""
     assert "import of torch halted" in plainly_imported(f"{PACKAGE}.ops.matmul")
+
+
+def test_every_package_is_installed() -> None:
+    setup = configparser.ConfigParser()
+    setup.read(ROOT / "setup.cfg")
+    packages = {module_of(path, ROOT) for path in (ROOT / PACKAGE).rglob("__init__.py")}
+    assert packages | {"golden", f"{PACKAGE}.c_lib"} == set(setup["options"]["packages"].split())
 
 
 def test_circles_are_found(tmp_path: Path) -> None:
