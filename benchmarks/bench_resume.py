@@ -1,5 +1,6 @@
 """Every example: ten steps at once against k steps, a save in two slots, another life and the rest, for every k; then
-saves that are cut off; then the emulated cluster, which goes on from a state of this machine.
+saves that are cut off, at some places loaded and at every byte decided; then the emulated cluster, which goes on from
+a state of this machine.
 
     python -m benchmarks.bench_resume [examples/mlp.py ...]
 
@@ -20,25 +21,32 @@ from trainlib_deployer.cli.main import cli
 
 ROOT = Path(__file__).resolve().parents[1]
 DRIVER = ROOT / "tests" / "e2e" / "resume_driver.c"
+CUTS = ROOT / "tests" / "e2e" / "cut_driver.c"
 FLAGS = ["-std=gnu99", "-O1", "-ffp-contract=off", "-fno-pie", "-no-pie", "-DPLAN_CORES=1"]
 
 
-def resumed(example: Path, folder: Path) -> str:
-    """What the driver says of an example."""
-    options = ["--model", str(example), "--cores", "8", "--l1", "64k", "--l2", "8M", "--out", str(folder)]
-    deployed = CliRunner().invoke(cli, options)
-    if deployed.exit_code:
-        return deployed.output
+def driven(folder: Path, driver: Path, without: str = "main.o") -> str:
+    """What a driver says that is linked with a project's program, without one of its objects."""
     call = re.search(r"net_train_step\((.*?)\);", (folder / "main.c").read_text(), re.DOTALL)
     assert call
     step = re.sub(r"NET_LEARNING_RATES\[.*\]", "NET_LEARNING_RATE", " ".join(call[1].split()))
     make = ["make", "-s", "-C", str(folder), "build/host/train", "TRACE=0", "CORES=1"]
-    subprocess.run(make, check=True)
-    objects = [str(p) for p in (folder / "build" / "host").rglob("*.o") if p.name != "main.o"]
+    subprocess.run(make, check=True, stdout=subprocess.DEVNULL)
+    host = folder / "build" / "host"
+    objects = [str(p) for p in host.rglob("*.o") if str(p.relative_to(host)) not in ("main.o", without)]
     includes = [f"-I{folder}", f"-I{folder / 'kernels'}", f"-DSTEP(sample)=net_train_step({step})"]
-    program = str(folder / "build" / "driver")
-    subprocess.run(["cc", *FLAGS, *includes, str(DRIVER), *objects, "-pthread", "-lm", "-o", program], check=True)
+    program = str(folder / "build" / driver.stem)
+    subprocess.run(["cc", *FLAGS, *includes, str(driver), *objects, "-pthread", "-lm", "-o", program], check=True)
     return subprocess.run([program], capture_output=True, text=True, check=False).stdout
+
+
+def resumed(example: Path, folder: Path) -> str:
+    """What the drivers say of an example."""
+    options = ["--model", str(example), "--cores", "8", "--l1", "64k", "--l2", "8M", "--out", str(folder)]
+    deployed = CliRunner().invoke(cli, options)
+    if deployed.exit_code:
+        return deployed.output
+    return driven(folder, DRIVER) + driven(folder, CUTS, without="kernels/state.o")
 
 
 def emulated(folder: Path) -> str:
@@ -59,17 +67,17 @@ def emulated(folder: Path) -> str:
 
 
 def main() -> None:
-    print("| network | bytes of the state | k from 0 to 10 | saves cut off | emulated cluster |\n|---|---|---|---|---|")
+    print("| network | bytes of the state | k from 0 to 10 | cut, loaded | cut at every byte | emulated cluster |")
+    print("|---|---|---|---|---|---|")
     for example in [Path(a) for a in sys.argv[1:]] or sorted((ROOT / "examples").glob("*.py")):
         with tempfile.TemporaryDirectory() as place:
             said = resumed(example, Path(place, "p"))
-            found = re.fullmatch(r"fine: 10 steps, (\d+) bytes, (\d+) cuts\n", said)
+            found = re.fullmatch(r"fine: 10 steps, (\d+) bytes, (\d+) cuts\nfine: (\d+) cuts\n", said)
             if found:
-                told = (
-                    f"{int(found[1]):,} | the same bits | {int(found[2]):,}, none lost | {emulated(Path(place, 'p'))}"
-                )
+                bytes_of_state, loaded, decided = (f"{int(number):,}" for number in found.groups())
+                told = f"{bytes_of_state} | the same bits | {loaded} | {decided} | {emulated(Path(place, 'p'))}"
             else:
-                told = f"| {said} | |"
+                told = f"| {said} | | |"
         print(f"| {example.stem} | {told} |", flush=True)
 
 

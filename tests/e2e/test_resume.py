@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import pytest
 import torch
 from torch import nn
 
+from benchmarks import bench_resume
 from tests.e2e.simulators import needs
 from trainlib_deployer.api import deploy
 from trainlib_deployer.folder import read_plan
@@ -19,7 +19,6 @@ from trainlib_deployer.state.image import decode, encode
 from trainlib_deployer.state.layout import Layout
 
 torch.set_num_threads(1)
-DRIVER = Path(__file__).parent / "resume_driver.c"
 
 
 class Net(nn.Module):
@@ -57,18 +56,25 @@ def make(folder: Path, machine: str, *variables: str) -> subprocess.CompletedPro
 
 @pytest.mark.parametrize(("optimizer", "accumulate"), [("adam", 1), ("momentum", 2)])
 def test_every_k_and_power_lost_at_every_byte(optimizer: str, accumulate: int, tmp_path: Path) -> None:
-    folder = project(tmp_path / "p", optimizer, accumulate)
-    call = re.search(r"net_train_step\((.*)\);", (folder / "main.c").read_text())
-    assert call
-    define = f"-DSTEP(sample)=net_train_step({call[1]})"
-    sources = [str(DRIVER), *(str(folder / f"{n}.c") for n in ("net", "loops", "state", "weights", "data"))]
-    sources += sorted(map(str, (folder / "kernels").glob("*.c")))
-    command = ["cc", "-std=gnu99", "-O1", "-ffp-contract=off", "-fno-pie", "-no-pie", "-DPLAN_CORES=2", define]
-    program = tmp_path / "driver"
-    command += [f"-I{folder}", f"-I{folder / 'kernels'}", *sources, "-pthread", "-lm", "-o", str(program)]
-    subprocess.run(command, check=True)
-    done = subprocess.run([str(program)], capture_output=True, text=True, timeout=120, check=False)
-    assert done.stdout.startswith("fine: 10 steps"), done.stdout
+    said = bench_resume.driven(project(tmp_path / "p", optimizer, accumulate), bench_resume.DRIVER)
+    assert said.startswith("fine: 10 steps"), said
+
+
+def test_the_order_of_writing_alone_tells_a_part_of_a_save(tmp_path: Path) -> None:
+    """Power lost at every byte, with a checksum that agrees with everything; planted mistakes are found."""
+    folder = project(tmp_path / "p")
+    code = folder / "kernels" / "state.c"
+    correct = code.read_text()
+    assert bench_resume.driven(folder, bench_resume.CUTS, without="kernels/state.o").startswith("fine: ")
+    for right, wrong in {
+        "w->store->erase(w->store, w->slot) || ": "",
+        "last.end == END && ": "",
+        "last == 0 ? 1 : 0": "last == 1",
+    }.items():
+        assert correct.count(right) == 1
+        code.write_text(correct.replace(right, wrong))
+        said = bench_resume.driven(folder, bench_resume.CUTS, without="kernels/state.o")
+        assert said.startswith("manner"), (right, said)
 
 
 def test_a_checkpoint_moves_between_projects(tmp_path: Path) -> None:
