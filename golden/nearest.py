@@ -98,6 +98,8 @@ def floors(module: nn.Module, exact: Run, resumed: Run | None = None, gentle: bo
 
 
 def is_gentle(optimizer: str | type[torch.optim.Optimizer]) -> bool:
+    if not optimizer:
+        return True  # inference has none
     kind = getattr(torch.optim, optimizer) if isinstance(optimizer, str) else optimizer
     return issubclass(kind, GENTLE)
 
