@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import random
 import sys
 import types
@@ -23,9 +24,12 @@ import torch
 from torch import nn
 from torch._C._functorch import is_functorch_wrapped_tensor
 
+from golden.containers import LENGTH, Cells, ClassData, Count, count_of, is_iterator, names_of
+
 Undo = Callable[[], object]
 LIBRARIES = frozenset({*sys.stdlib_module_names, "torch", "numpy"})  # of these, modules and containers alone are walked
 PLAIN = bool | int | float | str | None
+CONTAINERS = (dict, list, set, deque)
 TABLES = ("_parameters", "_buffers", "_modules")
 
 
@@ -47,7 +51,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Plain:
-    """A number, a text or None in a dict or a list."""
+    """A number, text, None or iterator in a dict or a list, or how long that is; a count as what it goes on with."""
 
     container: Any
     key: Any
@@ -62,6 +66,7 @@ class Snapshot:
         self.things: dict[int, Any] = {id(thing): thing for thing in skip}  # kept alive, so that no id is used twice
         self.places: dict[int, list[Place]] = {}  # of each tensor, by its id
         self.plain: dict[str, Plain] = {}  # by path
+        self.spaces: dict[int, dict[str, Any]] = {}  # the variables of files whose functions are called
         self.undo: list[Undo] = []
         self.undo_grads: list[Undo] = []  # last: a gradient must have its own type again, which module.double() changes
         self.bytes: dict[int, torch.Tensor] = {}  # by storage
@@ -108,7 +113,8 @@ class Snapshot:
         """Remember what this thing holds; what is to be visited in it."""
         if isinstance(thing, torch.Tensor):
             return self.tensor(thing)
-        if isinstance(thing, dict | list | set | deque):
+        if isinstance(thing, CONTAINERS):
+            self.plain[f"len({path})"] = Plain(thing, LENGTH, len(thing))
             return self.container(thing, path)
         if isinstance(thing, tuple | frozenset):
             return [(str(i), held) for i, held in enumerate(thing)]
@@ -138,14 +144,19 @@ class Snapshot:
             return  # nothing can be read of what torch.vmap has left behind, and of what is a shape alone
         if isinstance(held, torch.Tensor):
             self.places.setdefault(id(held), []).append(Place(path, container, key))
-        elif isinstance(held, PLAIN):
+        elif isinstance(held, itertools.count):
+            count = count_of(held)
+            self.plain[path] = Plain(container, key, count)
+            self.undo.append(functools.partial(put_count, container, key, count))
+        elif isinstance(held, PLAIN) or is_iterator(held):
             self.plain[path] = Plain(container, key, held)
 
     def attributes(self, thing: Any, path: str) -> Iterator[tuple[str, Any]]:
         """Of a module or an object of the user's. What is in a module's tables goes by its own name alone."""
         kinds = [kind for kind in type(thing).__mro__ if self.is_new(kind)]
-        self.undo += [class_attributes(kind) for kind in kinds]
-        yield from (("", f) for kind in kinds for f in vars(kind).values() if isinstance(f, types.FunctionType))
+        for kind in kinds:
+            yield from self.read(ClassData(kind), kind.__name__)
+            yield from (("", f) for f in vars(kind).values() if isinstance(f, types.FunctionType))
         space = getattr(thing, "__dict__", {})
         tables = [space[name] for name in TABLES] if isinstance(thing, nn.Module) else []
         for table in (*tables, space):
@@ -153,17 +164,29 @@ class Snapshot:
             yield from (entry for entry in self.container(table, path) if not any(entry[1] is t for t in tables))
 
     def variables(self, function: types.FunctionType) -> Iterator[tuple[str, Any]]:
-        """Tensors, containers and plain values of a file that a function of the user's reads, or one that it calls."""
-        if id(function) in self.things or installed(function):
+        """Tensors, containers and plain values outside of it that a function of the user's, or one that it calls,
+        reads: in its file, around it, among its defaults and in attributes of its own."""
+        if id(function) in self.things or root(function) in LIBRARIES:
             return
         self.things[id(function)] = function
         space = function.__globals__
-        for name in (n for n in function.__code__.co_names if n in space):
+        self.spaces[id(space)] = space
+        if installed(function):
+            return
+        yield from self.read(space, "globals", names_of(function.__code__))
+        yield from self.read(Cells(function), function.__name__)
+        yield from ((function.__name__, held) for held in (function.__defaults__, function.__kwdefaults__) if held)
+        if vars(function):
+            yield function.__name__, vars(function)
+
+    def read(self, space: Any, path: str, names: Iterable[str] | None = None) -> Iterator[tuple[str, Any]]:
+        """Of variables, or of those with such names, what may change, and functions."""
+        for name in list(space) if names is None else sorted(n for n in names if n in space):
             held = space[name]
-            if isinstance(held, torch.Tensor | dict | list | set | deque | PLAIN):
+            if isinstance(held, (torch.Tensor, *CONTAINERS, PLAIN)) or is_iterator(held):
                 self.undo.append(functools.partial(space.__setitem__, name, held))
-                self.place(f"globals.{name}", space, name, held)
-                yield f"globals.{name}", held
+                self.place(f"{path}.{name}", space, name, held)
+                yield f"{path}.{name}", held
             elif isinstance(held, types.FunctionType):
                 yield "", held
 
@@ -197,14 +220,18 @@ def changeable(thing: Any) -> bool:
     return not still and not isinstance(thing, str | bytes | int | float | complex | torch.dtype | torch.Size | None)
 
 
+def root(thing: Any) -> str:
+    return str(thing.__module__).partition(".")[0]
+
+
 def of_library(kind: type) -> bool:
-    return kind.__module__.partition(".")[0] in LIBRARIES
+    return root(kind) in LIBRARIES
 
 
 def installed(function: types.FunctionType) -> bool:
     """A package's, not the user's."""
     file = function.__code__.co_filename
-    return function.__module__.partition(".")[0] in LIBRARIES or "site-packages" in file or "dist-packages" in file
+    return "site-packages" in file or "dist-packages" in file
 
 
 def plain_tensor(t: torch.Tensor) -> bool:
@@ -239,20 +266,8 @@ def put_items(thing: Any, items: list[Any]) -> None:
         (thing.update if isinstance(thing, set) else thing.extend)(items)
 
 
-def class_attributes(kind: type) -> Undo:
-    """Data that all objects of the user's class share: a counter, a table that the first call fills."""
-    data = {k: v for k, v in vars(kind).items() if not k.startswith("__") and not hasattr(v, "__get__")}
-    inner = [undo_of(v) for v in data.values() if isinstance(v, dict | list | set)]
-
-    def undo() -> None:
-        now = dict(vars(kind))
-        for name, value in data.items():
-            if now.get(name, undo) is not value:
-                setattr(kind, name, value)
-        for one in inner:
-            one()
-
-    return undo
+def put_count(container: Any, key: Any, count: Count) -> None:
+    container[key] = itertools.count(count.next, count.step)
 
 
 def put_array(array: Any, values: Any) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+from collections import deque
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -125,11 +128,144 @@ def test_what_a_later_step_depends_on_is_refused(kind: type[Counting]) -> None:
         "(n / 77).is_integer()",
         "not n - 77",
         "n in (50, 70)",
+        "n in {50, 70}",
+        "{50: 1, 70: 1}.keys() and n in {50: 1, 70: 1}",
+        "int(n / 10) == 5",
+        "float(n) == 77.0",
     ],
 )
 def test_numbers_on_either_side_of_a_count_are_seen(condition: str) -> None:
     with pytest.raises(Unsupported, match="changes 'n' from step to step"):
         captured(Deciding(condition))
+
+
+calls = 0
+said = {"calls": 0}
+
+
+def counted() -> int:
+    global calls
+    calls += 1
+    return calls
+
+
+def defaulted(held: dict[str, int] = {"n": 0}) -> int:  # noqa: B006
+    held["n"] += 1
+    return held["n"]
+
+
+def ticking() -> Callable[[], int]:
+    n = 0
+
+    def tick() -> int:
+        nonlocal n
+        n += 1
+        return n
+
+    return tick
+
+
+tick = ticking()
+
+
+def numbers() -> Iterator[int]:
+    yield from itertools.count()
+
+
+class Elsewhere(nn.Module):
+    """What goes on is no number in an attribute of the model; it decides in step 78 or so."""
+
+    shared = 0
+    of_all: list[int] = []  # noqa: RUF012
+
+    def __init__(self, way: str) -> None:
+        super().__init__()
+        self.fc, self.way = nn.Linear(3, 5), way
+        self.grown: dict[str, Any] = {"list": [], "deque": deque(), "set": set(), "dict": {}}
+        self.count, self.cycle, self.numbers = itertools.count(), itertools.cycle([0, 0, 0, 77]), numbers()
+
+    def number(self) -> Any:
+        """Of this call."""
+        match self.way:
+            case "list" | "deque":
+                self.grown[self.way].append(1.5)
+            case "set":
+                self.grown["set"].add(len(self.grown["set"]))
+            case "dict":
+                self.grown["dict"][len(self.grown["dict"])] = 1
+            case "count" | "cycle" | "numbers":
+                return next(getattr(self, self.way))
+            case "global":
+                return counted()
+            case "global dict":
+                said["calls"] += 1
+                return said["calls"]
+            case "default":
+                return defaulted()
+            case "nonlocal":
+                return tick()
+            case "class":
+                Elsewhere.shared += 1
+                return Elsewhere.shared
+            case "class list":
+                self.of_all.append(1)
+                return len(self.of_all)
+        return len(self.grown[self.way])
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.fc(x) * (2 if self.number() == 77 else 1)
+
+
+WAYS = {
+    **{way: f"len(grown.{way})" for way in ("list", "deque", "set", "dict")},
+    **{way: way for way in ("count", "cycle", "numbers")},
+    "global": "globals.calls",
+    "global dict": "globals.said.calls",
+    "default": "defaulted.0.n",
+    "nonlocal": "tick.n",
+    "class": "Elsewhere.shared",
+    "class list": "len(Elsewhere.of_all)",
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_counts_elsewhere_are_seen(way: str) -> None:
+    model = Elsewhere(way)
+    with pytest.raises(Unsupported) as found:
+        captured(model)
+    assert f"changes '{WAYS[way]}' from step" in found.value.message
+    if way not in ("cycle", "numbers"):  # nobody can put these back
+        assert model.number() == (0 if way == "count" else 1), "everything is as it was given"
+        Elsewhere.shared, Elsewhere.of_all[:] = 0, []
+
+
+def test_a_hook_that_counts_is_seen() -> None:
+    n = 0
+
+    def hook(module: nn.Module, given: Any, output: torch.Tensor) -> torch.Tensor:
+        nonlocal n
+        n += 1
+        return output * 2 if n == 77 else output
+
+    model = nn.Linear(3, 5)
+    model.register_forward_hook(hook)
+    with pytest.raises(Unsupported, match=r"changes 'hook\.n' from step"):
+        captured(model)
+    assert n == 0
+
+
+class Logging(Elsewhere):
+    """Everything goes on, and nothing is made of it."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for self.way in WAYS:
+            if self.way not in ("cycle", "numbers") and int(self.number()) > 1000:
+                print(self.way, len(self.grown["list"]))
+        return self.fc(x)
+
+
+def test_what_goes_on_elsewhere_and_decides_nothing_is_in_nobodys_way() -> None:
+    captured(Logging("list"))
 
 
 def test_the_comparison_is_named() -> None:

@@ -1,113 +1,43 @@
-"""Numbers in attributes that go on from step to step, which a deployed step does not carry along: what a count of steps
-will decide, only later steps would show. So a third step is run with such numbers as others, and each comparison with
-them the other way round."""
+"""Numbers in attributes and the like that go on from step to step, which a deployed step does not carry along: what a
+count of steps will decide, only later steps would show. So a third step is run with such numbers as others, and each
+comparison with them the other way round."""
 
 from __future__ import annotations
 
 import contextlib
-import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from math import isnan
-from types import FrameType
 from typing import Any
 
 import torch
 
 from golden.borrow import uncompiled
+from golden.containers import LENGTH, Count, is_iterator
 from golden.precision import InOrder, one_thread
 from golden.snapshot import Snapshot
 from trainlib_deployer.capture import remedies
 from trainlib_deployer.capture.eager import EagerStep, advance, differ, held, plain_values, step
 from trainlib_deployer.capture.trace import mkldnn_off
-from trainlib_deployer.capture.user_line import user_line
+from trainlib_deployer.capture.watched import Counting, Decided, Decisions, Line, Turned, followed, watched
 from trainlib_deployer.errors import Unsupported
 from trainlib_deployer.program.ir import Source
 from trainlib_deployer.user.model import UserModel, trainable
 from trainlib_deployer.user.trial import quiet
 
 LOSS = "(1)."  # what the paths of its attributes begin with
-Line = tuple[str, int]
-Turned = tuple[Line, int | None]
-ONE_BY_ONE = 3  # answers of a line that are turned alone
-COMPARISONS = ("__lt__", "__le__", "__gt__", "__ge__", "__eq__", "__ne__", "__bool__", "is_integer")
-UNARY = ("neg", "pos", "abs", "invert", "round", "floor", "ceil", "trunc")
-BINARY = ("add", "sub", "mul", "truediv", "floordiv", "mod", "divmod", "pow", "and", "or", "xor", "lshift", "rshift")
-CALCULATIONS = tuple(f"__{n}__" for n in (*UNARY, *BINARY, *(f"r{n}" for n in BINARY)))
 
 
-@dataclass
-class Decided:
-    """A line on which numbers that are watched were compared, and how often."""
+@dataclass(frozen=True)
+class Way:
+    """How numbers are watched, which some networks notice."""
 
-    source: Source | None
-    times: int = 0
-
-    @property
-    def others(self) -> Sequence[int | None]:
-        """Which of its answers to turn: all, then one by one. `10 < n < 12` is what it was if both are turned."""
-        return None, *range(min(self.times, ONE_BY_ONE))
+    floats: bool = False  # in place of integers: one on the left asks no integer, whatever its class, what to do
+    calls: bool = False  # through `int`, `float` and `len`
 
 
-@dataclass
-class Decisions:
-    """All such lines; one answer on one of them, or each there, is the other one."""
-
-    turned: Turned | None = None
-    lines: dict[Line, Decided] = field(default_factory=dict)
-
-    def answer(self, frame: FrameType, outcome: bool) -> bool:
-        line = frame.f_code.co_filename, frame.f_lineno
-        decided = self.lines.setdefault(line, Decided(user_line(frame)))
-        decided.times += 1
-        return outcome != (self.turned in ((line, None), (line, decided.times - 1)))
-
-
-def watching(kind: type) -> type:
-    """Numbers of this kind that tell where they are compared, and so does what is calculated from them."""
-
-    def comparison(name: str) -> Callable[..., Any]:
-        def compare(self: Any, *others: Any) -> Any:
-            outcome = getattr(kind, name)(self, *map(unwatched, others))
-            if outcome is NotImplemented:
-                outcome = getattr(float, name)(float(self), *map(unwatched, others))
-            return outcome if outcome is NotImplemented else self.decisions.answer(sys._getframe(1), outcome)
-
-        return compare
-
-    def calculation(name: str) -> Callable[..., Any]:
-        def calculate(self: Any, *others: Any) -> Any:
-            result = getattr(kind, name)(self, *map(unwatched, others))
-            if result is NotImplemented and isinstance(others[0], float) and hasattr(float, name):
-                result = getattr(float, name)(float(self), *map(unwatched, others))
-            return watched(result, self.decisions)
-
-        return calculate
-
-    made = {n: comparison(n) for n in COMPARISONS} | {n: calculation(n) for n in CALCULATIONS}
-    own = {n: method for n, method in made.items() if hasattr(kind, n)}
-    return type(f"Watched{kind.__name__}", (kind,), own | {"__hash__": kind.__hash__})
-
-
-WATCHING = {kind: watching(kind) for kind in (int, float)}
-
-
-def watched(value: Any, decisions: Decisions) -> Any:
-    if isinstance(value, tuple):
-        return tuple(watched(v, decisions) for v in value)
-    if type(value) not in WATCHING:
-        return value
-    made = WATCHING[type(value)](value)
-    made.decisions = decisions
-    return made
-
-
-def unwatched(value: Any) -> Any:
-    kind = next((k for k, w in WATCHING.items() if isinstance(value, w)), None)
-    return value if kind is None else kind(value)
-
-
-# ---- what depends on them
+WATCHED = Way()
+WAYS = (Way(floats=True), Way(calls=True))
 
 
 @dataclass(frozen=True)
@@ -131,7 +61,7 @@ class Variant:
     values: Mapping[str, Any]
     turned: Turned | None = None
     source: Source | None = None
-    floats: bool = False  # in place of integers
+    way: Way = WATCHED
 
     def refusal(self) -> Unsupported:
         what = ", ".join(f"'{n.removeprefix(LOSS)}'" for n in sorted(self.names))
@@ -146,7 +76,11 @@ class Variant:
 def changing(steps: Sequence[EagerStep]) -> dict[str, Any]:
     """Numbers and the like that the second step leaves otherwise than the first one, and what they may be later."""
     first, second = steps[0].plain, steps[1].plain
-    return {n: other(first[n], now) for n, now in second.items() if n in first and apart(first[n], now)}
+    return {
+        n: other(first[n], now)
+        for n, now in second.items()
+        if n in first and (apart(first[n], now) or is_iterator(now))
+    }
 
 
 def check_counting(user: UserModel, steps: Sequence[EagerStep]) -> None:
@@ -174,17 +108,21 @@ class Third:
         self.seen |= set(others)
         usual = self.run({})
         changed = [Variant((name,), {name: value}) for name, value in others.items()]
-        found = self.differing(usual, [*turned(usual.lines, others), *changed])
-        if (more := self.in_floats(usual)) is not None:
-            lines = {line: decided for line, decided in more.lines.items() if line not in usual.lines}
-            found |= self.differing(more, turned(lines, others, floats=True))
+        numbers = [name for name, value in others.items() if not is_iterator(value)]
+        found = self.differing(usual, [*turned(usual.lines, numbers), *changed])
+        for way in WAYS:
+            if (more := self.alike(usual, way)) is not None:
+                lines = {line: decided for line, decided in more.lines.items() if line not in usual.lines}
+                again = [
+                    replace(v, way=way) for v in changed if way.calls and self.start.plain[v.names[0]].key is LENGTH
+                ]
+                found |= self.differing(more, [*turned(lines, numbers, way), *again])
         return {n: v for n, v in found.items() if n in self.start.plain and n not in self.seen}
 
-    def in_floats(self, usual: Run) -> Run | None:
-        """With floats for integers, where nothing hangs on the type: a float on the left asks no integer, whatever its
-        class, how to multiply or compare."""
+    def alike(self, usual: Run, way: Way) -> Run | None:
+        """The step with numbers watched in this way, where nothing hangs on that."""
         with contextlib.suppress(Exception):
-            run = self.run({}, floats=True)
+            run = self.run({}, way=way)
             return run if run.agrees(usual) else None
         return None
 
@@ -193,7 +131,7 @@ class Third:
         found: dict[str, Any] = {}
         for variant in variants:
             try:
-                run = self.run(variant.values, variant.turned, variant.floats)
+                run = self.run(variant.values, variant.turned, variant.way)
             except Exception:  # what does not work with another value depends on it
                 raise variant.refusal() from None
             if not run.agrees(usual):
@@ -201,24 +139,34 @@ class Third:
             found |= {n: v for n, v in run.plain.items() if apart(usual.plain.get(n), v)}
         return found
 
-    def run(self, values: Mapping[str, Any], turned: Turned | None = None, floats: bool = False) -> Run:
+    def run(self, values: Mapping[str, Any], turned: Turned | None = None, way: Way = WATCHED) -> Run:
         user, decisions = self.user, Decisions(turned)
         with self.start.undone(), quiet(), one_thread(), uncompiled(), mkldnn_off(), InOrder(), torch.enable_grad():
             user.module.zero_grad(set_to_none=True)
             for name in self.seen:
-                place = self.start.plain[name]
-                value = values.get(name, place.value)
-                value = float(value) if floats and type(value) is int else value
-                place.container[place.key] = watched(value, decisions)
-            results = step(user, 2, trainable(user.module) if user.trains else {})
+                self.put(name, values, decisions, way)
+            with followed(self.start.spaces.values() if way.calls else (), decisions):
+                results = step(user, 2, trainable(user.module) if user.trains else {})
             after, now = held(user, self.start)
             plain = plain_values(user, now)
         return Run({**results, **after}, plain, decisions.lines)
 
+    def put(self, name: str, values: Mapping[str, Any], decisions: Decisions, way: Way) -> None:
+        """The value in its place, watched."""
+        place = self.start.plain[name]
+        value = values.get(name, place.value)
+        if place.key is LENGTH:
+            decisions.longer[id(place.container)] = value - place.value
+        elif isinstance(value, Count):
+            place.container[place.key] = Counting(watched(value.next, decisions), value.step)
+        else:
+            value = float(value) if way.floats and type(value) is int else value
+            place.container[place.key] = watched(value, decisions)
 
-def turned(lines: Mapping[Line, Decided], names: Iterable[str], floats: bool = False) -> list[Variant]:
+
+def turned(lines: Mapping[Line, Decided], names: Iterable[str], way: Way = WATCHED) -> list[Variant]:
     return [
-        Variant(tuple(names), {}, (line, which), decided.source, floats)
+        Variant(tuple(names), {}, (line, which), decided.source, way)
         for line, decided in lines.items()
         for which in decided.others
     ]
@@ -231,6 +179,10 @@ def apart(a: Any, b: Any) -> bool:
 
 def other(before: Any, now: Any) -> Any:
     """A value that a later step may find there."""
+    if isinstance(now, Count):
+        return Count(other(before.next, now.next), now.step)
+    if is_iterator(now):
+        return iter(())
     if isinstance(now, bool) or not isinstance(now, int | float):
         return before
     return 1000 * now + 7 if isinstance(now, int) else 0.5 * now + 0.25
