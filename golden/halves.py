@@ -3,8 +3,8 @@
 What an operation reads of others has lain in memory as halves, and so have both operands of convolutions and matrix
 products, weights as well; products of a vector, or of one term, take weights as they are. Everything inside of an
 operation is float (of the precision of the run), and so are parameters, their gradients, buffers, samples, statistics,
-states of optimizers, single numbers, and what losses read. A program may do a chain of pointwise operations in one
-loop: with `chains`, no operation of one rounds what the one before it has made.
+states of optimizers, single numbers, what losses read, and all that layers do which are kept so. A program may do a
+chain of pointwise operations in one loop: with `chains`, no operation of one rounds what the one before it has made.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from golden.layers import Inside
 from golden.mode import Mode, leaves, mapped
 
 PRODUCTS = frozenset(("mm", "bmm", "addmm", "baddbmm"))  # of their last two operands
@@ -38,11 +39,12 @@ NORMS = {  # the first of their operands; the others are statistics and paramete
 class Halves(Mode):
     """Everything that PyTorch computes in `dtype` while this is on, as a program of mixed precision does."""
 
-    def __init__(self, dtype: torch.dtype, floats: Iterable[Any], chains: bool) -> None:
+    def __init__(self, dtype: torch.dtype, floats: Iterable[Any], chains: bool, kept: Inside | None = None) -> None:
         """`floats`: parameters, buffers, samples."""
         super().__init__()
-        self.dtype, self.chains = dtype, chains
+        self.dtype, self.chains, self.kept = dtype, chains, Inside() if kept is None else kept
         self.floats: dict[int, torch.Tensor] = {}  # by where they lie, kept so that nothing else comes to lie there
+        self.of_losses: dict[int, torch.Tensor] = {}  # floats for whoever calculates with floats alone
         self.leave(floats)
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -56,21 +58,29 @@ class Halves(Mode):
             args = (*self.found(func, args[:count], alone), *args[count:])
         if name in BATCH_NORMS:
             self.leave(args[3:5])  # an InstanceNorm counts in copies of its statistics
-        if name in CONVOLUTIONS:
-            args = (*mapped(self.half, list(args[: CONVOLUTIONS[name]])), *args[CONVOLUTIONS[name] :])
-        elif name in PRODUCTS and min(*args[-2].shape[-2:], args[-1].shape[-1]) > 1:
-            args = (*args[:-2], self.half(args[-2]), self.half(args[-1]))
-        out = func(*args, **(kwargs or {}))
+        out = func(*(args if self.kept else self.multiplied(name, args)), **(kwargs or {}))
         of_statistics = alone and any(is_statistic(a) and a.shape == out.shape for a in leaves(args))
         for made in leaves((out,)):
             if isinstance(made, torch.Tensor):
                 made.statistic = name in REDUCTIONS or of_statistics  # type: ignore[attr-defined]
                 made.in_chain = alone  # type: ignore[attr-defined]
+        if self.kept:
+            self.leave(leaves((out,)))
+        elif name in LOSSES:
+            self.of_losses |= places(leaves((out,)))
         return out
 
     def leave(self, floats: Iterable[Any]) -> None:
         """What lies where these lie is never a half."""
-        self.floats |= {t.untyped_storage().data_ptr(): t for t in floats if isinstance(t, torch.Tensor)}
+        self.floats |= places(floats)
+
+    def multiplied(self, name: str, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Operands as a product has them."""
+        if name in CONVOLUTIONS:
+            return (*mapped(self.half, list(args[: CONVOLUTIONS[name]])), *args[CONVOLUTIONS[name] :])
+        if name in PRODUCTS and min(*args[-2].shape[-2:], args[-1].shape[-1]) > 1:
+            return (*args[:-2], self.half(args[-2]), self.half(args[-1]))
+        return args
 
     def found(self, func: Any, args: tuple[Any, ...], alone: bool) -> tuple[Any, ...]:
         """Operands as an operation finds them; what it changes in place is changed before."""
@@ -91,12 +101,18 @@ class Halves(Mode):
         if not isinstance(value, torch.Tensor) or value.numel() < 2 or is_statistic(value):
             return value
         passed_on = self.chains and alone and getattr(value, "in_chain", False)
-        there = value.layout is torch.strided and value.untyped_storage().data_ptr() not in self.floats
-        return self.half(value) if there and not passed_on else value
+        if passed_on or value.layout is not torch.strided:
+            return value
+        place = value.untyped_storage().data_ptr()
+        return value if place in self.floats or (place in self.of_losses and self.kept) else self.half(value)
 
     def half(self, value: Any) -> Any:
         there = isinstance(value, torch.Tensor) and value.dtype is self.dtype
         return value.to(torch.float16).to(self.dtype) if there else value
+
+
+def places(tensors: Iterable[Any]) -> dict[int, torch.Tensor]:
+    return {t.untyped_storage().data_ptr(): t for t in tensors if isinstance(t, torch.Tensor)}
 
 
 def is_statistic(value: Any) -> bool:

@@ -67,6 +67,7 @@ def load_task(folder: Path) -> Task:
         metrics=functions_of(given.get("metrics")),
         saved=spec.get("saved", "fp32"),
         dtype=spec.get("dtype", "fp32"),
+        keep=spec.get("keep", ()),
         loss_scale=LossScale(*spec["loss_scale"]) if spec.get("loss_scale") else None,
         winograd=spec.get("winograd", False),
         inference=inference,

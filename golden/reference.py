@@ -24,6 +24,7 @@ from torch.utils import _pytree as pytree
 from golden.borrow import borrowed, uncompiled
 from golden.drawing import Drawing
 from golden.halves import Halves
+from golden.layers import inside
 from golden.optimizers import make_optimizer, make_scheduler
 from golden.precision import InOrder, Precise, as_real, cast, new_tensors_in, one_thread, saved_tensors, shaped_like
 from golden.random_numbers import Numbers
@@ -133,10 +134,15 @@ def first_examples(task: Task, sample: tuple[Any, Any]) -> tuple[Any, Any]:
     return rows
 
 
-def halving(task: Task, sample: Any, dtype: torch.dtype, noise: int = 0) -> contextlib.AbstractContextManager[Any]:
+@contextlib.contextmanager
+def halving(task: Task, sample: Any, dtype: torch.dtype, noise: int = 0) -> Iterator[None]:
     """Around forward and backward: what a program of mixed precision rounds, with odd noise as little as it may."""
+    if task.dtype != "mixed":
+        yield
+        return
     floats = (*task.module.parameters(), *task.module.buffers(), *pytree.tree_leaves(sample))
-    return Halves(dtype, floats, noise % 2 == 1) if task.dtype == "mixed" else contextlib.nullcontext()
+    with inside(task.module, task.keep) as kept, Halves(dtype, floats, noise % 2 == 1, kept):
+        yield
 
 
 def inferring(

@@ -39,6 +39,7 @@ class Task:
     inference: bool = False  # nothing is trained; samples without a loss have no targets
     by_row: bool = True  # the rows of a sample are its examples
     evaluation: int | None = None  # examples of an evaluation as after model.eval(); None: as it trains
+    keep: Sequence[str] = ()  # of mixed precision: layers that stay fp32
 
     @property
     def layout(self) -> Layout:

@@ -26,7 +26,7 @@ from trainlib_deployer.folder import check_writable, default_folder, read_plan
 from trainlib_deployer.frames import frame
 from trainlib_deployer.machine.targets import resolve
 from trainlib_deployer.notebook.picture import memory_map
-from trainlib_deployer.options import ARITHMETICS, Options, check_inference, check_types, loss_scale_of
+from trainlib_deployer.options import ARITHMETICS, Options, check_inference, check_types, kept_of, loss_scale_of
 from trainlib_deployer.pipeline import deploy_user_model
 from trainlib_deployer.plan.plan import Plan
 from trainlib_deployer.report.folder import note_verdict
@@ -131,6 +131,7 @@ def deploy(
     samples: int | None = None,
     dtype: str = "fp32",
     updates: int | None = None,
+    keep: str | None = None,
     loss_scale: float | str | None = None,
     saved: str = "fp32",
     arithmetic: str = "fastest",
@@ -145,13 +146,13 @@ def deploy(
     say: Say | None = None,
 ) -> Deployment:
     """Write the C project that trains `model`. Without a target: 8 cores, 64 kB of L1, 512 kB of L2; `l3` is memory
-    behind that. With dtype="mixed", activations, their gradients and what products multiply are in half precision, with
-    a loss_scale if one is given, a factor or "dynamic"; with saved="fp16", what the forward pass keeps for the backward
-    pass is. The program's own run cycles over the first `samples` of `data`; a `scheduler` is followed for so many
-    `updates`. net_evaluate also tells what `metrics`, functions of output and target, measure. With inference=True the
-    project runs the forward pass alone, as after model.eval(), in a `batch` of its own if one is given; target, loss
-    and optimizer are not needed. With evaluate=True net_evaluate and net_forward, which else run the network as it
-    trains, run it as after model.eval(), in a `batch` of their own."""
+    behind that. With dtype="mixed", activations, their gradients and what products multiply are in half precision, but
+    in the layers that `keep` names, with a loss_scale if one is given, a factor or "dynamic"; with saved="fp16", what
+    the forward pass keeps for the backward pass is. The program's own run cycles over the first `samples` of `data`; a
+    `scheduler` is followed for so many `updates`. net_evaluate also tells what `metrics`, functions of output and
+    target, measure. With inference=True the project runs the forward pass alone, as after model.eval(), in a `batch` of
+    its own if one is given; target, loss and optimizer are not needed. With evaluate=True net_evaluate and net_forward,
+    which else run the network as it trains, run it as after model.eval(), in a `batch` of their own."""
     counts = {"steps": steps, "accumulate": accumulate, "samples": samples, "updates": updates, "batch": batch}
     check_arguments(model, target, name, say, **counts)
     check_types(dtype, saved)
@@ -163,7 +164,7 @@ def deploy(
     clean = identifier(name or type(unwrapped(model)).__name__)
     folder = default_folder(clean, inference) if out is None else path_of(out, "out")
     machine = resolve(target, cores, l1, l2, l3)
-    options = Options(machine, folder, steps, accumulate, dtype, saved, arithmetic, scale)
+    options = Options(machine, folder, steps, accumulate, dtype, saved, arithmetic, scale, keep=kept_of(keep, dtype))
     check_writable(folder)
     parts = Parts(
         name=clean,

@@ -26,6 +26,7 @@ class Options:
     arithmetic: str = "fastest"  # direct: no convolution by Winograd's algorithm
     loss_scale: LossScale | None = None  # of mixed precision
     force: bool = False  # write even where the graph and eager PyTorch disagree
+    keep: tuple[str, ...] = ()  # of mixed precision: layers that stay fp32, as the user names them
 
 
 def loss_scale_of(text: str | None, dtype: str, inference: bool = False) -> LossScale | None:
@@ -50,6 +51,19 @@ def loss_scale_of(text: str | None, dtype: str, inference: bool = False) -> Loss
         raise UsageError(f"'{text}' is not a loss scale", remedy=remedy) from None
     if not LEAST <= found.start < MOST or found.every < (kind == "dynamic"):
         raise UsageError(f"the loss scale {text} is out of range", remedy="a factor from 1e-37 to 1e38, updates from 1")
+    return found
+
+
+def kept_of(text: str | None, dtype: str) -> tuple[str, ...]:
+    """The names in `fp32=head,norm*`; the type may be left out."""
+    if not text:
+        return ()
+    if dtype != "mixed":
+        raise UsageError("what stays fp32 goes with mixed precision", remedy="add --dtype mixed, or leave out keep")
+    kind, _, names = text.rpartition("=")
+    found = tuple(n.strip() for n in names.split(","))
+    if kind not in ("", "fp32") or not all(found):
+        raise UsageError(f"'{text}' does not say which layers are kept", remedy="for instance fp32=head,norm*")
     return found
 
 

@@ -44,13 +44,13 @@ class Mixed(nn.Module):
         return y
 
 
-def deployed(folder: Path, l1: str) -> Deployment:
+def deployed(folder: Path, l1: str, keep: str | None = None) -> Deployment:
     torch.manual_seed(5)
     net = Mixed()
     data = [(torch.randn(3, 3, 13, 11), torch.randint(5, (3,))) for _ in range(STEPS)]
     optimizer = torch.optim.AdamW(net.parameters(), lr=0.002)
     options: dict[str, Any] = {"cores": 8, "l1": l1, "l2": "400k", "steps": STEPS, "out": folder}
-    return deploy(net, *data[0], optimizer=optimizer, data=data, dtype="mixed", **options)
+    return deploy(net, *data[0], optimizer=optimizer, data=data, dtype="mixed", keep=keep, **options)
 
 
 @pytest.fixture(scope="module")
@@ -85,6 +85,15 @@ def test_the_project_agrees_by_its_own_check(project: Deployment) -> None:
     said = subprocess.run(command, check=False, capture_output=True, text=True).stdout
     found = re.search(r"PASS: (\d+) of \1 tensors", said)
     assert found and int(found[1]) > 100, said
+
+
+def test_layers_that_stay_float(tmp_path: Path) -> None:
+    kept = deployed(tmp_path / "net", "1M", keep="fp32=attention,head")
+    plan = read_plan(kept.folder)
+    found = {t["dtype"] for t in plan["tensors"].values() if (t["layer"] or "").startswith(("attention", "head"))}
+    assert found == {"F32"} and "F16" in {t["dtype"] for t in plan["tensors"].values()}
+    kept.verify().raise_if_failed()
+    verify(kept.folder).raise_if_failed()  # with the model that the project has
 
 
 def test_every_planted_mistake_is_caught(project: Deployment) -> None:

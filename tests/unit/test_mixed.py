@@ -20,11 +20,12 @@ from golden.task import Task
 from tests.unit.test_half_saved import net, squeezed, widens
 from tests.unit.test_within_budget import captured, peak
 from trainlib_deployer.errors import DoesNotFit, UsageError
-from trainlib_deployer.options import loss_scale_of
+from trainlib_deployer.options import kept_of, loss_scale_of
 from trainlib_deployer.passes.mixed import PASSES, is_product, mixed
 from trainlib_deployer.program.expr import Instr
 from trainlib_deployer.program.ir import DType, Op, Program, Role, Tensor, View
 from trainlib_deployer.program.loop import Loop
+from trainlib_deployer.user.kept import kept_layers
 
 Array = np.ndarray[Any, Any]
 
@@ -316,3 +317,57 @@ def test_what_has_overflown_elsewhere_is_not_near() -> None:
     lost = {key: np.full_like(value, np.nan) for key, value in program.items()}
     assert nearest.Family([lost, *runs]).next_to(program, 0) is not lost
     assert nearest.Family([*runs, lost]).next_to(lost | {}, 0) is lost
+
+
+# ---- layers that stay float
+
+
+def test_what_is_done_in_a_kept_layer_is_float(program: Program) -> None:
+    layers = sorted({op.layer for op in program.ops if is_product(op.kind) and op.layer})
+    small = mixed(program, layers[:1])
+    made = {small.tensors[v.tensor].dtype for op in small.ops if op.layer == layers[0] for v in op.writes}
+    assert DType.F16 not in made
+    storage = {
+        layer: {op.kind.storage for op in small.ops if op.layer == layer and is_product(op.kind)} for layer in layers
+    }
+    assert storage.pop(layers[0]) == {DType.F32} and {DType.F16} in storage.values()
+    assert mixed(program, ["lay"]) == mixed(program)  # the beginning of a name is none
+
+
+def test_kept_layers_round_nothing_in_the_reference() -> None:
+    """Forward and backward; what others have made they find rounded."""
+    torch.manual_seed(3)
+    net = nn.Sequential(nn.Linear(5, 7), nn.Sequential(nn.Linear(7, 6), nn.Tanh()), nn.Linear(6, 4))
+    task = Task(
+        net,
+        nn.MSELoss(),
+        [((torch.randn(3, 5),), torch.randn(3, 4))],
+        "SGD",
+        [({"lr": 0.1}, ["0.bias"])],
+        dtype="mixed",
+    )
+    every, some, plain = (
+        reference.run(t, 1, torch.float64)
+        for t in (replace(task, keep=["0", "1", "2"]), replace(task, keep=["1"]), replace(task, dtype="fp32"))
+    )
+    assert all(np.array_equal(every[k], plain[k]) for k in plain)
+    with torch.no_grad():
+        given, *_ = task.samples[0][0]
+        first = rounded(rounded(given.double()) @ rounded(net[0].weight.double()).T + net[0].bias.double())
+        second = torch.tanh(first @ net[1][0].weight.double().T + net[1][0].bias.double())
+        last = rounded(second) @ rounded(net[2].weight.double()).T + net[2].bias.double()
+    assert np.allclose(some[0, "output", "output"], last.numpy(), rtol=0, atol=1e-12)
+
+
+def test_layers_are_named_as_users_write_them() -> None:
+    net = nn.ModuleDict(
+        {"body": nn.ModuleDict({"norm1": nn.LayerNorm(3), "norm2": nn.LayerNorm(3)}), "head": nn.Linear(3, 3)}
+    )
+    assert kept_layers(net, ("head", "norm*")) == ("head", "body.norm1", "body.norm2")
+    with pytest.raises(UsageError, match="no layer 'haed'") as failure:
+        kept_layers(net, ("haed",))
+    assert "head" in failure.value.render()
+    assert kept_of("fp32=head, norm*", "mixed") == kept_of("head,norm*", "mixed") == ("head", "norm*")
+    for text, dtype in (("fp16=head", "mixed"), ("head,,", "mixed"), ("head", "fp32")):
+        with pytest.raises(UsageError):
+            kept_of(text, dtype)

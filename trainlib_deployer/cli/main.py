@@ -37,6 +37,7 @@ from trainlib_deployer.options import (
     Options,
     check_inference,
     check_types,
+    kept_of,
     loss_scale_of,
 )
 from trainlib_deployer.report.folder import note_verdict
@@ -166,6 +167,7 @@ Options may also stand in [tool.trainlib-deploy] of pyproject.toml."""
 @click.option(
     "--dtype", type=click.Choice((*DTYPES, *OTHER_DTYPES)), default="fp32", help="Mixed: activations in halves.  [fp32]"
 )
+@click.option("--keep", metavar="fp32=LAYER,...", help="Of mixed: layers that stay fp32, as head,norm*.  [none]")
 @click.option("--loss-scale", metavar="N", help="Of mixed: a factor, or dynamic[:START:UPDATES].  [none]")
 @click.option("--saved", type=click.Choice(SAVED), default="fp32", help="Activations kept for the backward.  [fp32]")
 @click.option("--arithmetic", type=click.Choice(ARITHMETICS), default="fastest", help="Direct: no Winograd.  [fastest]")
@@ -210,6 +212,7 @@ def deploy_command(
     samples: int | None,
     updates: int | None,
     dtype: str,
+    keep: str | None,
     loss_scale: str | None,
     saved: str,
     arithmetic: str,
@@ -223,7 +226,7 @@ def deploy_command(
     """Everything that can be refused is refused before the work begins."""
     machine = resolve(target, cores, l1, l2, l3)
     check_types(dtype, saved)
-    scale = loss_scale_of(loss_scale, dtype, inference)
+    scale, kept = loss_scale_of(loss_scale, dtype, inference), kept_of(keep, dtype)
     check_inference(inference, evaluate, batch, accumulate, saved)
     if may_miss and weights is None:
         raise UsageError("--weights-allow-missing goes with --weights FILE")
@@ -246,7 +249,7 @@ def deploy_command(
         note(line)
     folder = out if out is not None else default_folder(user.name, inference)
     check_writable(folder)
-    options = Options(machine, folder, steps, accumulate, dtype, saved, arithmetic, scale, force)
+    options = Options(machine, folder, steps, accumulate, dtype, saved, arithmetic, scale, force, kept)
     with contextlib.redirect_stdout(sys.stderr):  # what the user's forward prints is not a result
         pipeline.deploy_user_model(user, options, say)
     print_summary(folder, read_plan(folder))

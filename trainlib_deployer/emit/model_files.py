@@ -40,7 +40,8 @@ def write_model_files(
         json.dumps(
             spec(user, pickled)
             | {"loss_scale": task.loss_scale and astuple(task.loss_scale)}
-            | {"accumulate": task.accumulate, "saved": task.saved, "dtype": task.dtype, "winograd": task.winograd}
+            | {"accumulate": task.accumulate, "saved": task.saved, "winograd": task.winograd}
+            | {"dtype": task.dtype, "keep": list(task.keep)}
             | {"counters": counters or {}, "decided": decided},
             indent=1,
             default=str,

@@ -23,7 +23,7 @@ from trainlib_deployer.cli.main import cli
 from trainlib_deployer.errors import DeployError, UsageError
 from trainlib_deployer.folder import check_writable, default_folder
 from trainlib_deployer.machine.targets import resolve
-from trainlib_deployer.options import Options, check_inference, check_types, loss_scale_of
+from trainlib_deployer.options import Options, check_inference, check_types, kept_of, loss_scale_of
 from trainlib_deployer.run import backend
 from trainlib_deployer.user import load_model
 from trainlib_deployer.user.assemble import Evaluation, Inference, Parts, assemble
@@ -103,6 +103,7 @@ class Deploy(Magics):
             progress = Progress()
             kept = {name: given[name] for name in ("dtype", "saved", "arithmetic")}
             kept["loss_scale"] = loss_scale_of(given["loss_scale"], given["dtype"], given["inference"])
+            kept["keep"] = kept_of(given["keep"], given["dtype"])
             options = Options(machine, folder, given["steps"], given["accumulate"], **kept)
             made = run_stages(user, options, progress)
             shell.user_ns["deployment"] = made

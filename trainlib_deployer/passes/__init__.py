@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from trainlib_deployer.passes.choose_winograd import choose_winograd
 from trainlib_deployer.passes.coalesce import coalesce
@@ -35,11 +36,11 @@ DIRECT = tuple(step for step in DEFAULT if step is not choose_winograd)  # every
 
 
 AT = DIRECT.index(reorder)
-MIXED = (
-    *DIRECT[:AT],
-    mixed,
-    *DIRECT[AT:],
-)  # halves, before sizes decide on an order
+
+
+def in_halves(keep: Sequence[str] = ()) -> tuple[Pass, ...]:
+    """The passes of mixed precision, before sizes decide on an order. Layers in `keep` stay float."""
+    return (*DIRECT[:AT], partial(mixed, keep=keep), *DIRECT[AT:])
 
 
 def run(program: Program, passes: tuple[Pass, ...] = DEFAULT) -> Program:

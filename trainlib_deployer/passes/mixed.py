@@ -8,6 +8,7 @@ kernel that reads floats alone, they are made just before it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
@@ -25,13 +26,26 @@ LOSS = "loss"  # the layer of what the loss function does
 PASSES = {"forward", "backward"}  # updates are float throughout
 
 
-def mixed(program: Program) -> Program:
-    halves, passed = halves_of(program), passed_on(program)
+def mixed(program: Program, keep: Sequence[str] = ()) -> Program:
+    """All but these layers, and what lies in them."""
+    kept = {layer for layer in layers_of(program) if any(f"{layer}.".startswith(f"{k}.") for k in keep)}
+    halves, passed = halves_of(program) - floats_of(program, kept), passed_on(program)
     tensors = {n: replace(t, dtype=HALF) if n in halves - passed else t for n, t in program.tensors.items()}
-    made = Made(tensors, halves & passed)
+    made = Made(tensors, halves & passed, kept)
     for op in program.ops:
         made.add(op)
     return replace(program, tensors=made.tensors).with_ops(made.ops)
+
+
+def floats_of(program: Program, kept: set[str]) -> set[str]:
+    """What these layers make, and what the loss passes back to nobody else."""
+    users = {n: {program.ops[i].layer for i in read} for n, read in readers(program).items()}
+    alone = {n for n, t in program.tensors.items() if t.layer == LOSS and users.get(n, {""}) <= kept}
+    return alone | {n for n, t in program.tensors.items() if t.layer in kept}
+
+
+def layers_of(program: Program) -> set[str]:
+    return {t.layer for t in program.tensors.values()} | {op.layer for op in program.ops}
 
 
 def is_product(kind: Kind) -> bool:
@@ -111,6 +125,7 @@ class Made:
 
     tensors: dict[str, Tensor]
     passed: set[str]  # floats that count as halves: rounded by the loop that reads them
+    kept: set[str]  # layers that calculate with floats
     ops: list[Op] = field(default_factory=list)
 
     def add(self, op: Op) -> None:
@@ -135,7 +150,7 @@ class Made:
 
     def of_kernel(self, op: Op) -> None:
         """By a kernel that multiplies halves, if there is a good one; else between conversions."""
-        kind, multiplied = op.kind, 2 if is_product(op.kind) else 0
+        kind, multiplied = op.kind, 2 if is_product(op.kind) and op.layer not in self.kept else 0
         if multiplied and isinstance(kind, MatMul | Conv) and gains(kind):
             kind = replace(kind, storage=HALF)
         reads = tuple(self.operand(v, op, at < multiplied, kind.storage) for at, v in enumerate(op.reads))
