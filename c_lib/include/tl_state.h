@@ -19,7 +19,7 @@ enum {
     TL_STATE_FINE,
     TL_STATE_NONE,    /* nothing was saved there */
     TL_STATE_VERSION, /* saved by another version of trainlib-deploy */
-    TL_STATE_NETWORK, /* saved by another network: names, shapes or types of its tensors differ */
+    TL_STATE_NETWORK, /* saved by another network: names, shapes, types or what has to be in them differ */
     TL_STATE_DAMAGED, /* cut off or changed */
     TL_STATE_STORE    /* the store's own functions failed, or what was written does not read back */
 };
@@ -40,6 +40,7 @@ typedef struct {
     uint32_t bytes;      /* of all pieces */
     int count;
     const tl_piece *pieces;
+    const uint32_t *contents; /* 0, or of every piece the checksum that another program's must have; there 0: any */
 } tl_state;
 
 /* The functions return 0 when they did what was asked. A slot has room for the size of a state in whole pages. */

@@ -133,8 +133,9 @@ static void keep(const tl_piece *to, uint32_t at, const void *data, uint32_t byt
     memcpy((uint8_t *)to->data + at, data, bytes);
 }
 
-/* Through the store's buffer to `to`, if that is not 0; adds to a checksum. */
-static int fetch(const tl_store *store, int slot, uint32_t at, uint32_t bytes, const tl_piece *to, uint32_t *sum)
+/* Through the store's buffer to `to`, if that is not 0; adds to a checksum, and to another if that is not 0. */
+static int fetch(const tl_store *store, int slot, uint32_t at, uint32_t bytes, const tl_piece *to, uint32_t *sum,
+                 uint32_t *own)
 {
     uint32_t done = 0;
     while (bytes) {
@@ -142,6 +143,8 @@ static int fetch(const tl_store *store, int slot, uint32_t at, uint32_t bytes, c
         if (store->read(store, slot, at, store->buffer, some))
             return 1;
         *sum = tl_checksum(*sum, store->buffer, some);
+        if (own)
+            *own = tl_checksum(*own, store->buffer, some);
         if (to)
             keep(to, done, store->buffer, some);
         done += some;
@@ -157,22 +160,27 @@ static int read_all(const tl_state *state, const tl_store *store, int slot, int 
     header first;
     trailer last;
     const tl_piece beginning = {.data = &first, .bytes = sizeof first}, ending = {.data = &last, .bytes = sizeof last};
-    uint32_t at = sizeof first, sum = 0, rest = 0;
-    if (fetch(store, slot, 0, sizeof first, &beginning, &sum))
+    uint32_t at = sizeof first, sum = 0, rest = 0, others = 0;
+    if (fetch(store, slot, 0, sizeof first, &beginning, &sum, 0))
         return TL_STATE_STORE;
     const int fault = header_fault(state, &first);
     if (fault)
         return fault;
     const uint32_t end = sizeof first + first.bytes, ours = sizeof first + wanted(state, &first);
-    for (const tl_piece *piece = state->pieces; at < ours; at += piece++->bytes)
-        if (fetch(store, slot, at, piece->bytes, taking ? piece : 0, &sum))
+    for (int i = 0; at < ours; at += state->pieces[i++].bytes) {
+        const tl_piece *piece = &state->pieces[i];
+        const uint32_t wants = state->contents ? state->contents[i] : 0;
+        uint32_t own = 0;
+        if (fetch(store, slot, at, piece->bytes, taking ? piece : 0, &sum, wants ? &own : 0))
             return TL_STATE_STORE;
-    if (fetch(store, slot, at, end - at, 0, &sum))
-        return TL_STATE_STORE;
-    if (fetch(store, slot, end, sizeof last, &ending, &rest))
+        others |= own ^ wants;
+    }
+    if (fetch(store, slot, at, end - at, 0, &sum, 0) || fetch(store, slot, end, sizeof last, &ending, &rest, 0))
         return TL_STATE_STORE;
     *sequence = first.sequence;
-    return last.end == END && last.checksum == sum ? TL_STATE_FINE : TL_STATE_DAMAGED;
+    if (last.end != END || last.checksum != sum)
+        return TL_STATE_DAMAGED;
+    return others ? TL_STATE_NETWORK : TL_STATE_FINE;
 }
 
 static int take(const tl_state *state, const tl_store *store, int slot)
@@ -238,56 +246,6 @@ int tl_state_load(const tl_state *state, const tl_store *store)
     int fault;
     const int last = newest(state, store, &sequence, &fault);
     return last < 0 ? fault : take(state, store, last);
-}
-
-/* ---- memory as a store ---- */
-
-typedef struct {
-    uint8_t *bytes;
-    size_t size;
-} memory;
-
-static int read_memory(const tl_store *store, int slot, uint32_t at, void *data, uint32_t bytes)
-{
-    const memory *m = store->context;
-    (void)slot;
-    if (at > m->size || bytes > m->size - at)
-        return 1;
-    memcpy(data, m->bytes + at, bytes);
-    return 0;
-}
-
-static int write_memory(const tl_store *store, int slot, uint32_t at, const void *data)
-{
-    const memory *m = store->context;
-    (void)slot;
-    memcpy(m->bytes + at, data, store->page);
-    return 0;
-}
-
-static int erase_memory(const tl_store *store, int slot)
-{
-    const memory *m = store->context;
-    (void)slot;
-    memset(m->bytes, 0, m->size);
-    return 0;
-}
-
-int tl_state_to_memory(const tl_state *state, void *buffer)
-{
-    uint32_t page[TL_STATE_PAGE / sizeof(uint32_t)];
-    memory all = {buffer, TL_STATE_HEADER + state->bytes + TL_STATE_TRAILER};
-    const tl_store store = {read_memory, erase_memory, write_memory, TL_STATE_PAGE, page, &all};
-    return tl_state_write(state, &store, 0, 1);
-}
-
-int tl_state_from_memory(const tl_state *state, const void *buffer, size_t bytes)
-{
-    uint32_t page[TL_STATE_PAGE / sizeof(uint32_t)];
-    memory all = {(uint8_t *)(uintptr_t)buffer, bytes}; /* only read */
-    const tl_store store = {read_memory, erase_memory, write_memory, TL_STATE_PAGE, page, &all};
-    const int fault = tl_state_read(state, &store, 0);
-    return fault == TL_STATE_STORE ? TL_STATE_DAMAGED : fault; /* shorter than it should be */
 }
 
 const char *tl_state_words(int fault)

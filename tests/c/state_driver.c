@@ -1,5 +1,6 @@
 /* Power lost at every byte of a save, in memory that is erased in pages and in memory that is written over; then damaged
  * states. Prints what went wrong first and exits with 1. Arguments: bytes of a page, 1 if erasing is done in order. */
+#include "tl_checksum.h"
 #include "tl_state.h"
 #include <setjmp.h>
 #include <stdio.h>
@@ -14,12 +15,13 @@ static struct {
     uint8_t c[333];
 } net, before, after, loaded;
 static const tl_piece pieces[] = {{net.a, sizeof net.a}, {net.b, sizeof net.b}, {net.c, sizeof net.c}};
-static tl_state state = {{3, 4}, {1, 2}, 0, sizeof net.a + sizeof net.b + sizeof net.c, 3, pieces};
+static tl_state state = {{3, 4}, {1, 2}, 0, sizeof net.a + sizeof net.b + sizeof net.c, 3, pieces, 0};
 /* A program that has the first two, and a piece of its own. */
 static uint8_t own[5];
 static const tl_piece others[] = {{net.a, sizeof net.a}, {net.b, sizeof net.b}, {own, sizeof own}};
-static tl_state twin = {{3, 4}, {5, 6}, sizeof net.a + sizeof net.b, sizeof net.a + sizeof net.b + sizeof own,
-                        3,      others};
+static uint32_t contents[3]; /* of the second */
+static tl_state twin = {{3, 4}, {5, 6},  sizeof net.a + sizeof net.b, sizeof net.a + sizeof net.b + sizeof own, 3,
+                        others, contents};
 
 static uint8_t flash[2][SLOT], buffer[MOST_PAGE];
 static int erases; /* or is written over */
@@ -164,7 +166,7 @@ static void damage(void)
 /* Where a header is damaged, nobody reads on behind the end. */
 static void stay_inside(const tl_store *store)
 {
-    const tl_state tiny = {{3, 4}, {7, 8}, 0, sizeof own, 1, others + 2};
+    const tl_state tiny = {{3, 4}, {7, 8}, 0, sizeof own, 1, others + 2, 0};
     tl_state_write(&state, store, 0, 1);
     furthest = 0;
     for (size_t at = 0; at < TL_STATE_HEADER; at++) {
@@ -199,6 +201,19 @@ static void share(void)
     if (tl_state_from_memory(&twin, image, size) || memcmp(net.a, loaded.a, sizeof net.a) ||
         memcmp(net.b, loaded.b, sizeof net.b) || memcmp(net.c, before.c, sizeof net.c) || own[0] != 7)
         fail("another program does not take what it shares", 0);
+    contents[1] = tl_checksum(0, loaded.b, sizeof loaded.b);
+    if (tl_state_from_memory(&twin, image, size))
+        fail("the only contents that will do are refused", 0);
+    contents[1]++;
+    learn();
+    before = net;
+    if (tl_state_from_memory(&twin, image, size) != TL_STATE_NETWORK || !same(&before))
+        fail("other contents load", 0);
+    image[size / 2]++;
+    if (tl_state_from_memory(&twin, image, size) != TL_STATE_DAMAGED)
+        fail("damage is taken for other contents", 0);
+    image[size / 2]--;
+    contents[1] = 0;
     twin.network[0]++;
     if (tl_state_from_memory(&twin, image, size) != TL_STATE_NETWORK)
         fail("another network's tensors load", 0);

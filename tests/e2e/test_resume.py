@@ -68,7 +68,7 @@ def test_the_order_of_writing_alone_tells_a_part_of_a_save(tmp_path: Path) -> No
     assert bench_resume.driven(folder, bench_resume.CUTS, without="kernels/state.o").startswith("fine: ")
     for right, wrong in {
         "w->store->erase(w->store, w->slot) || ": "",
-        "last.end == END && ": "",
+        "last.end != END || ": "",
         "last == 0 ? 1 : 0": "last == 1",
     }.items():
         assert correct.count(right) == 1

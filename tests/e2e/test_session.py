@@ -221,6 +221,11 @@ class Pruned(nn.Module):
         return y[:, self.mask > 0][:, (places // 2).tolist()] * self.gains
 
 
+def loading(folder: Path, state: Path) -> str:
+    command = ["make", "-s", "-C", str(folder), "host", "TRACE=0", f"LOAD={state}"]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout
+
+
 def test_what_has_decided_cannot_be_replaced(tmp_path: Path) -> None:
     torch.manual_seed(5)
     net, x = Pruned(), torch.randn(3, 5)
@@ -238,9 +243,14 @@ def test_what_has_decided_cannot_be_replaced(tmp_path: Path) -> None:
     other.session.save(tmp_path / "other.state")
     with pytest.raises(UsageError, match="holds the state of another network"):
         made.session.load(tmp_path / "other.state")
-    command = ["make", "-s", "-C", str(made.folder), "host", f"LOAD={tmp_path / 'other.state'}"]
-    said = subprocess.run(command, capture_output=True, text=True, check=False).stdout
-    assert "saved by another network" in said
+    assert "saved by another network" in loading(made.folder, tmp_path / "other.state")
+    alone = deploy(net, x, inference=True, cores=2, l1="64k", l2="1M", steps=1, out=tmp_path / "alone")
+    alone.session.load(tmp_path / "other.state")
+    assert loading(alone.folder, tmp_path / "other.state") == "DONE\n"
+    made.session.save(tmp_path / "made.state")
+    with pytest.raises(UsageError, match=r"holds the state of another network: .* what decides about branches"):
+        alone.session.load(tmp_path / "made.state")
+    assert "saved by another network" in loading(alone.folder, tmp_path / "made.state")
     net.mask.copy_(state["mask"].new_tensor([1, 0, 1, 0]))
     new = {**state, "mask": net.mask, "gains": torch.tensor([3.0, -1.0]), "layer.bias": torch.ones(4)}
     made.load_state_dict(new)

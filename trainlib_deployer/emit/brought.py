@@ -12,6 +12,7 @@ from trainlib_deployer.image.image import FIRMWARE, RUN, Image, Share
 from trainlib_deployer.image.measured import Measured
 from trainlib_deployer.machine.build import CODE, CONSTANTS, CONTENTS, TABLES, ZEROS, Build
 from trainlib_deployer.program.ir import Role
+from trainlib_deployer.state.layout import Layout
 
 POINTER = 4
 UNMEASURED = "kernels that were not measured"
@@ -45,8 +46,9 @@ def of_firmware(project: Project, known: Measured) -> Iterator[Share]:
     """What saves and loads."""
     yield from linked("saving and loading", known, STATE, roots(project), FIRMWARE)
     yield Share("saving and loading", CODE, known.counted("state", {}), FIRMWARE)
-    pieces = len(project.state()["state_pieces"])
-    yield Share("saving and loading", TABLES, (3 if project.plan.far else 2) * POINTER * pieces, FIRMWARE)
+    layout = Layout.of_program(project.plan.program)
+    words = (3 if project.plan.far else 2) * len(layout.pieces) + len(layout.demands)
+    yield Share("saving and loading", TABLES, POINTER * words, FIRMWARE)
 
 
 def of_run(project: Project, known: Measured) -> Iterator[Share]:

@@ -19,6 +19,9 @@ FIELDS, HEADER = struct.Struct("<4sIIIIIII"), struct.Struct("<4sIIIIIIII")
 TRAILER = struct.Struct("<I4s")  # checksum of all before, end mark
 
 
+OTHERS = "holds the state of another network: names, shapes, types or what decides about branches differ"
+
+
 class NoState(ValueError):
     """Why these bytes hold no state of this network, in words that follow the file's name."""
 
@@ -73,12 +76,16 @@ def fault_at(layout: Layout, data: bytes, at: int) -> str:
     if check != crc32(data[at : at + FIELDS.size]):
         return "is damaged: the checksum of its header is wrong"
     if not stored_at(layout, data, at).pieces:
-        return "holds the state of another network: names, shapes, types or what decides about branches differ"
+        return OTHERS
     end = at + HEADER.size + size
     if end + TRAILER.size > len(data):
         return f"is cut off: {len(data) - at:,} of {end + TRAILER.size - at:,} bytes are there"
     if TRAILER.unpack_from(data, end) != (crc32(data[at:end]), END):
         return "is damaged: its checksum is wrong"
+    found = values_at(stored_at(layout, data, at), data, at + HEADER.size)
+    for p in layout.pieces:
+        if p.fixed is not None and p.name in found and crc32(found[p.name].tobytes()) != p.fixed:
+            return OTHERS
     return ""
 
 

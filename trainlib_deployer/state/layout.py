@@ -69,8 +69,14 @@ class Layout:
 
     @cached_property
     def network(self) -> Layout:
-        """Parameters and buffers alone. What decides in training need not where a network only runs."""
+        """Parameters and buffers alone. What decides in training alone may be any where a network only runs."""
         return Layout(tuple(replace(p, fixed=None) for p in self.pieces if Role(p.role) in NETWORK))
+
+    @property
+    def demands(self) -> tuple[int, ...]:
+        """Of every piece the checksum that it must have in another program's state; 0: any will do."""
+        fixed = tuple(p.fixed or 0 for p in self.pieces)
+        return fixed if self.borrows and any(fixed) else ()
 
     @cached_property
     def nbytes(self) -> int:

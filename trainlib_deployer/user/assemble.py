@@ -162,10 +162,14 @@ def check_shown(trained: Shown, evaluated: Shown) -> None:
 
 
 def check_batch(user: UserModel, batch: int | None) -> None:
-    """Evaluations read their examples where the training does."""
+    """Evaluations read their examples where the training does, which has room for its own."""
     layout = user.layout
     if batch is not None and batch > layout.batch:
-        raise UsageError(f"an evaluation takes at most the {layout.batch} examples of a training step, not {batch}")
+        raise UsageError(
+            f"an evaluation takes at most the {layout.batch} examples of a training step, not {batch}",
+            remedy="its examples lie where the training's do; several evaluations take more, or a project of its own"
+            f" with --inference --evaluate --batch {batch}, which takes the states that this one saves",
+        )
 
 
 def evaluated(user: UserModel, batch: int | None) -> UserModel:
