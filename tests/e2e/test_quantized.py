@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
+from typing import Any
 
+import pytest
 import torch
 from torch import nn
 
 from golden.observers import observed_and_quantized
+from tests.unit.test_model_state import user_of
 from trainlib_deployer.api import deploy
+from trainlib_deployer.capture.agreement import captured_and_checked
+from trainlib_deployer.errors import Unsupported
 
 with warnings.catch_warnings(action="ignore"):
     from torch.ao import quantization
@@ -26,20 +31,33 @@ class Net(nn.Module):
         return self.dequant(self.fc(h.mean((2, 3))))  # type: ignore[no-any-return]
 
 
-def prepared(backend: str) -> nn.Module:
+def prepared(config: Any) -> nn.Module:
     torch.manual_seed(1)
     net = Net()
     with warnings.catch_warnings(action="ignore"):
-        net.qconfig = quantization.get_default_qat_qconfig(backend)
+        net.qconfig = config
         made: nn.Module = quantization.prepare_qat(net.train())
-        made(torch.randn(2, 3, 11, 7))  # observers by rows get their shapes
     return made
+
+
+def by_rows(observer: Any) -> Any:
+    """Weights with a scale for each row."""
+    return quantization.FakeQuantize.with_args(
+        observer=observer, dtype=torch.qint8, quant_min=-128, quant_max=127, qscheme=torch.per_channel_symmetric
+    )
+
+
+def of_rows_and(observer: Any) -> Any:
+    return quantization.QConfig(
+        activation=quantization.FakeQuantize.with_args(observer=observer),
+        weight=by_rows(quantization.PerChannelMinMaxObserver),
+    )
 
 
 def test_observers_are_state(tmp_path: Path) -> None:
     """Rows of the weights have scales of their own; activations have one, and a zero."""
     deployment = deploy(
-        prepared("fbgemm"),
+        prepared(quantization.get_default_qat_qconfig("fbgemm")),
         torch.randn(2, 3, 11, 7),
         torch.randn(2, 3),
         loss=nn.MSELoss(),
@@ -51,6 +69,27 @@ def test_observers_are_state(tmp_path: Path) -> None:
     found.raise_if_failed()
     states = {name for _, kind, name in found.computed if kind == "state"}
     assert {"quant.activation_post_process.scale", "conv.weight_fake_quant.activation_post_process.max_val"} <= states
+
+
+@pytest.mark.parametrize("observer", [quantization.MinMaxObserver, quantization.MovingAverageMinMaxObserver])
+def test_observers_in_python_are_followed(observer: Any) -> None:
+    model = prepared(of_rows_and(observer))
+    graph, steps = captured_and_checked(user_of(model, torch.randn(2, 3, 11, 7), torch.randn(2, 3)))
+    assert {
+        "fc.weight_fake_quant.activation_post_process.min_val",
+        "quant.activation_post_process.scale",
+    } <= graph.written
+    assert len(steps[0].after["conv.weight_fake_quant.scale"]) == 5
+
+
+def test_averages_by_rows_need_a_first_call() -> None:
+    config = quantization.get_default_qat_qconfig("fbgemm", version=0)
+    model, x, y = prepared(config), torch.randn(2, 3, 11, 7), torch.randn(2, 3)
+    with pytest.raises(Unsupported, match="has no shape before a first call") as found:
+        user_of(model, x, y)
+    assert "model(example_input)" in found.value.remedy
+    model(x)
+    captured_and_checked(user_of(model, x, y))
 
 
 def test_the_golden_model_computes_what_pytorch_does() -> None:

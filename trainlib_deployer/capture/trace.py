@@ -16,6 +16,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils import _pytree as pytree
 
 from trainlib_deployer.capture.decompositions import DECOMPOSED
+from trainlib_deployer.capture.observers import ranges_unread
 
 aten = torch.ops.aten
 
@@ -42,6 +43,7 @@ def values_unread() -> Iterator[None]:
         mock.patch.object(nn.modules.transformer, "_detect_is_causal_mask", lambda mask, is_causal, size: False),
         mock.patch.object(torch.distributions.Distribution, "_validate_args", False),
         mock.patch.object(torch, "cond", chosen),
+        ranges_unread(),
     ):
         yield
 

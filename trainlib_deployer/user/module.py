@@ -18,6 +18,7 @@ from trainlib_deployer.torch_types import value_fault
 from trainlib_deployer.user import samples as sampling
 from trainlib_deployer.user.code import user_code
 from trainlib_deployer.user.model import trainable
+from trainlib_deployer.user.observers import shape_observers
 from trainlib_deployer.user.samples import Sample, type_name
 
 
@@ -94,17 +95,21 @@ def tensors_of(module: nn.Module) -> Iterator[tuple[str, str, torch.Tensor]]:
 
 
 def materialize(module: nn.Module, inputs: tuple[Any, ...]) -> None:
-    """nn.Lazy* modules get their shapes from a first call, for good; nothing else changes by it."""
-    lazy = [m for m in module.modules() if any(map(is_lazy, (*m.parameters(recurse=False), *m.buffers(recurse=False))))]
-    if not lazy:
-        return
-    modes = [(m, m.training) for m in lazy]
-    with Snapshot(module, skip=lazy).undone():
+    """nn.Lazy* modules and observers get their shapes from a first call, for good; nothing else changes by it."""
+
+    def call() -> None:
         module.eval()
         with torch.no_grad(), user_code("the model fails on example_input"):
             module(*sampling.cloned(inputs))
+
+    lazy = [m for m in module.modules() if any(map(is_lazy, (*m.parameters(recurse=False), *m.buffers(recurse=False))))]
+    modes = [(m, m.training) for m in lazy]
+    if lazy:
+        with Snapshot(module, skip=lazy).undone():
+            call()
     for m, training in modes:
         m.training = training
+    shape_observers(module, call)
 
 
 # ---- a module that knows its loss and its optimizer, as Lightning's do
