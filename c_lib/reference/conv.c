@@ -6,6 +6,7 @@ static element at(const element *image, tl_pitch p, int n, int c, int y, int x, 
 {
     return y < 0 || x < 0 || y >= h || x >= w ? 0 : image[n * p.n + c * p.c + y * p.h + x];
 }
+#ifndef REFERENCE_F16
 void REFERENCE(conv2d_fw)(const tl_conv2d *a)
 {
     for (int n = 0; n < a->n; n++)
@@ -44,6 +45,7 @@ void REFERENCE(conv2d_bw_x)(const tl_conv2d *a)
                     *to = end(&s);
                 }
 }
+#endif
 void REFERENCE(conv2d_bw_w)(const tl_conv2d *a)
 {
     for (int o = 0; o < a->groups * a->co; o++)

@@ -10,7 +10,6 @@ typedef tl_half tl_element;
 #define TL_READ(name) name##_f16 /* the member of an argument struct */
 #define tl_column_pack tl_column_pack_f16
 #define tl_columns_of tl_columns_of_f16
-#define tl_conv_pack tl_conv_pack_f16
 #define tl_pixels_gather tl_pixels_gather_f16
 #define tl_pixels_locate tl_pixels_locate_f16
 #define tl_pixels_table tl_pixels_table_f16

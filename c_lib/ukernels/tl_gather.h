@@ -46,6 +46,15 @@ static inline tl_axis tl_axis_bw(int r, int in, int out, int kernel, int stride,
     return axis;
 }
 
+/* The same taps from the last one on, so that inputs are read forwards. */
+static inline tl_axis tl_axis_turned(tl_axis a)
+{
+    const int last = a.taps > 0 ? a.taps - 1 : 0;
+    a.in0 += last * a.tap_in, a.tap0 += last * a.tap_step;
+    a.tap_in = -a.tap_in, a.tap_step = -a.tap_step;
+    return a;
+}
+
 typedef struct {
     const tl_element *in, *w;
     const float *bias;
@@ -108,6 +117,9 @@ static inline tl_gather tl_gather_bw_x(const tl_conv2d *a)
 
 /* This core's share of dst[tile][kc][4], the weights of channels from row0 on, by quarters of a block. */
 void tl_conv_pack(const tl_gather *g, const tl_element *w, int row0, int tiles, int k, int kc, tl_element *dst);
+
+/* Of dst[tile][kc][4], pairs of halves (tl_conv_pairs.h). */
+void tl_conv_pack_pairs(const tl_gather *g, const tl_half *w, int row0, int tiles, int k, int kc, tl_pair *dst);
 
 /* Outputs of a class that no tap reaches: bias, or what is there. */
 void tl_conv_fill(const tl_gather *g);

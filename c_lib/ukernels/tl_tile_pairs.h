@@ -15,4 +15,7 @@ void tl_pairs_of_terms(tl_half *panel, int kc);
 
 /* As tl_tile_panel does it: tiles of rows out->row .. out->row_end - 1 over one block, whose panels follow each other. */
 void tl_tile_pairs(const tl_panel_out *out, const tl_pair *a, const tl_pair *b, int pairs);
+
+/* The same where a sum is one chain, which goes on from what the output, or init, has. */
+void tl_tile_chain(const tl_panel_out *out, const tl_pair *a, const tl_pair *b, int pairs);
 #endif

@@ -50,26 +50,51 @@ def test_the_same_bits_as_portable_c(tmp_path: Path) -> None:
     assert found.read_bytes() == wanted.read_bytes()
 
 
-def test_encodings(tmp_path: Path) -> None:
-    """The micro-kernel's loop, word by word, as the instruction set has it: 8 loads, 16 vfdotpex.s.h of all rows with
-    all columns, and a hardware loop that ends with the last one."""
-    target, source = tmp_path / "tile_pairs.o", C_LIB / "kernels" / "tile" / "tile_pairs.c"
-    flags = ["-DTL_HAL_RV32", "-DTL_XF16AUXVEC", "-ffreestanding", *FOLDERS]
+def loops(folder: Path, name: str) -> list[list[int]]:
+    """The bodies of a micro-kernel's hardware loops, word by word: each begins where the instruction set wants it, and
+    ends with its last word."""
+    target, source = folder / f"{name}.o", C_LIB / "kernels" / "tile" / f"{name}.c"
+    flags = ["-DTL_HAL_RV32", "-DTL_XF16AUXVEC", "-ffreestanding", "-mno-relax", *FOLDERS]  # aligned at once
     subprocess.run([*COMPILERS["clang"], *NUMBERS, *flags, "-c", str(source), "-o", str(target)], check=True)
     listing = subprocess.run(["llvm-objdump-19", "-d", str(target)], check=True, capture_output=True, text=True).stdout
-    words = [(int(at, 16), int(word, 16)) for at, word in re.findall(r"^ +([0-9a-f]+): ([0-9a-f]{8})\s", listing, re.M)]
-    loops = [i for i, (_, word) in enumerate(words) if word & 0x707F == 0x407B]
-    assert len(loops) == 2  # sums that overwrite, sums that are added
-    for i in loops:
-        begin, setup = words[i]
-        assert begin % 4 == 0
-        body = words[i + 1 : i + 25]
-        assert begin + 2 * (setup >> 20) == body[-1][0] == begin + 4 * 24
-        loads, dots = [w for _, w in body[:8]], [w for _, w in body[8:]]
-        assert all(word & 0x707F == 0x200B and word >> 20 == 4 for word in loads)
-        assert all(word & 0xFE00707F == 0x96000033 for word in dots)
+    words = {int(at, 16): int(word, 16) for at, word in re.findall(r"^ +([0-9a-f]+): ([0-9a-f]{8})\s", listing, re.M)}
+    found = [(at, at + 2 * (word >> 20)) for at, word in words.items() if word & 0x707F == 0x407B]
+    assert all(begin % 4 == 0 for begin, _ in found)
+    return [[words[at] for at in range(begin + 4, end + 4, 4)] for begin, end in found]
+
+
+def is_load(word: int) -> bool:
+    """p.lw of the next word."""
+    return word & 0x707F == 0x200B and word >> 20 == 4
+
+
+def is_dot(word: int) -> bool:
+    """vfdotpex.s.h"""
+    return word & 0xFE00707F == 0x96000033
+
+
+def test_encodings(tmp_path: Path) -> None:
+    """8 loads, 16 vfdotpex.s.h of all rows with all columns."""
+    bodies = loops(tmp_path, "tile_pairs")
+    assert len(bodies) == 3  # sums that overwrite, sums that are added, sums that go on
+    for body in bodies:
+        loads, dots = body[:8], body[8:]
+        assert all(map(is_load, loads)) and all(map(is_dot, dots))
         loaded = {word >> 7 & 31 for word in loads}
         pairs = {(word >> 15 & 31, word >> 20 & 31) for word in dots}
         assert len(loaded) == 8
         assert len(pairs) == len({word >> 7 & 31 for word in dots}) == 16
         assert {a for a, _ in pairs} | {b for _, b in pairs} == loaded
+
+
+def test_encodings_of_kernel_rows(tmp_path: Path) -> None:
+    """12 weights and three times 16 vfdotpex.s.h, the last instruction among them; inputs by common loads: 6 of
+    neighbours, 12 of every other one."""
+    for body, inputs in zip(loops(tmp_path, "tile_planes"), (6, 12), strict=True):
+        assert len(body) == 12 + 48 + inputs + 1  # and on to the next row
+        assert sum(map(is_load, body)) == 12
+        assert sum(word & 0x707F == 0x2003 for word in body) == inputs
+        dots = [word for word in body if is_dot(word)]
+        assert is_dot(body[-1]) and len(dots) == 48
+        for tap in range(3):
+            assert len({word >> 7 & 31 for word in dots[16 * tap : 16 * tap + 16]}) == 16

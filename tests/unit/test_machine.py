@@ -31,7 +31,8 @@ def figures() -> set[float]:
     panels = (costs.panel, costs.forward, costs.input_gradient, costs.weight_gradient, costs.kernel_rows)
     scans = (costs.scan, costs.scan_back)
     records = [
-        astuple(r) for r in (*panels, costs.product, costs.conv, costs.loop, costs.pool, *scans, costs.tile, link)
+        astuple(r)
+        for r in (*panels, costs.planes, costs.product, costs.conv, costs.loop, costs.pool, *scans, costs.tile, link)
     ]
     found = {float(v) for r in records for v in r if not isinstance(v, Mapping)} | {
         float(PULP_OPEN.outer.load),

@@ -34,6 +34,17 @@ class PanelCosts:
 
 
 @dataclass(frozen=True)
+class PlanesCosts:
+    """3 x 3 convolutions of halves over planes, a word for each pixel of two channels."""
+
+    step: float  # what is packed at a time: barriers, code fetched anew
+    tile: float  # of 4 channels x 4 outputs
+    pair: float  # ... of summed channels
+    weights: float  # to pack a word of two weights
+    pixels: float  # ... of two pixels
+
+
+@dataclass(frozen=True)
 class ProductCosts:
     """Products without panels: of columns with rows, and of a matrix with a vector."""
 
@@ -159,6 +170,7 @@ class Costs:
     input_gradient: PanelCosts
     weight_gradient: PanelCosts
     kernel_rows: PanelCosts  # weight gradients by kernel rows of three taps
+    planes: PlanesCosts
     product: ProductCosts
     conv: ConvCosts
     winograd: WinogradCosts

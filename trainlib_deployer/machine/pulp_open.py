@@ -20,6 +20,7 @@ from trainlib_deployer.machine.costs import (
     LoopCosts,
     Measured,
     PanelCosts,
+    PlanesCosts,
     PoolCosts,
     ProductCosts,
     ScanCosts,
@@ -93,6 +94,7 @@ COSTS = Costs(
         edge_block=0,
         edge_term=0,
     ),
+    PlanesCosts(step=1400, tile=385, pair=306, weights=8, pixels=5.1),
     ProductCosts(
         outer=300,
         outer_mac=3.0,

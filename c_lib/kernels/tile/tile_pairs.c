@@ -4,11 +4,9 @@
 #ifdef TL_XF16AUXVEC
 #include "tl_pairs_xpulp.inc"
 #else
-/* The sums of one block; each pair is widened once. */
+/* Goes on with 16 sums; each pair is widened once. */
 static inline __attribute__((always_inline)) void block(const tl_pair *a, const tl_pair *b, int pairs, float *t)
 {
-    for (int i = 0; i < 16; ++i)
-        t[i] = 0.0f;
     for (; pairs > 0; --pairs, a += 4, b += 4) {
         float b0[4], b1[4];
         for (int j = 0; j < 4; ++j)
@@ -24,7 +22,7 @@ static inline __attribute__((always_inline)) void block(const tl_pair *a, const 
 /* q[i*q_m + j] = the sum of one block. */
 static void multiply(const tl_pair *a, const tl_pair *b, int pairs, float *q, int q_m)
 {
-    float t[16];
+    float t[16] = {0.0f};
     block(a, b, pairs, t);
     for (int i = 0; i < 16; ++i)
         q[i / 4 * q_m + i % 4] = t[i];
@@ -33,10 +31,21 @@ static void multiply(const tl_pair *a, const tl_pair *b, int pairs, float *q, in
 /* The same, added to what is there. */
 static void multiply_add(const tl_pair *a, const tl_pair *b, int pairs, float *q, int q_m)
 {
-    float t[16];
+    float t[16] = {0.0f};
     block(a, b, pairs, t);
     for (int i = 0; i < 16; ++i)
         q[i / 4 * q_m + i % 4] += t[i];
+}
+
+/* The chains that are there go on. */
+static void multiply_on(const tl_pair *a, const tl_pair *b, int pairs, float *q, int q_m)
+{
+    float t[16];
+    for (int i = 0; i < 16; ++i)
+        t[i] = q[i / 4 * q_m + i % 4];
+    block(a, b, pairs, t);
+    for (int i = 0; i < 16; ++i)
+        q[i / 4 * q_m + i % 4] = t[i];
 }
 #endif
 
@@ -55,6 +64,40 @@ void tl_tile_pairs(const tl_panel_out *out, const tl_pair *a, const tl_pair *b, 
         multiply(a, b, pairs, there ? q : out->tile, there ? c_m : 4);
         if (aside)
             tl_tile_store(out, row);
+    }
+}
+
+/* Copies the part of a tile that is there; what begins anew is init, or zero. */
+static void begin(const tl_panel_out *out, int row, float *q, int q_m)
+{
+    const int rows = tl_min(4, out->row_end - row);
+    for (int i = 0; i < rows; ++i)
+        for (int j = 0; j < out->cols; ++j) {
+            const float *init = out->init ? out->init + (row + i) * out->i_m + out->i_n[j] : NULL;
+            q[i * q_m + j] = !out->first ? out->c[(row + i) * out->c_m + out->c_n[j]] : init ? *init : 0.0f;
+        }
+}
+
+static void end(const tl_panel_out *out, int row)
+{
+    const int rows = tl_min(4, out->row_end - row);
+    for (int i = 0; i < rows; ++i)
+        for (int j = 0; j < out->cols; ++j)
+            out->c[(row + i) * out->c_m + out->c_n[j]] = out->tile[4 * i + j];
+}
+
+void tl_tile_chain(const tl_panel_out *out, const tl_pair *a, const tl_pair *b, int pairs)
+{
+    for (int row = out->row; row < out->row_end; row += 4, a += TL_PAIRS_PANEL) {
+        int aside = !(out->dense && out->cols == 4 && row + 4 <= out->row_end);
+        TL_ONE_POINTER(aside) /* not two copies of the loop */
+        float *q = aside ? out->tile : out->c + row * out->c_m + out->c_n[0];
+        const int q_m = aside ? 4 : out->c_m;
+        if (aside || out->first)
+            begin(out, row, q, q_m);
+        multiply_on(a, b, pairs, q, q_m);
+        if (aside)
+            end(out, row);
     }
 }
 

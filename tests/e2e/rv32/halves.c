@@ -18,7 +18,9 @@ volatile int net_position;
 void tl_matmul_f16(const tl_matmul *a);
 void tl_matmul_vectors_f16(const tl_matmul *a);
 void tl_conv2d_fw_f16(const tl_conv2d *a);
+void tl_conv2d_fw_3x3_f16(const tl_conv2d *a);
 void tl_conv2d_bw_x_f16(const tl_conv2d *a);
+void tl_conv2d_bw_x_3x3_f16(const tl_conv2d *a);
 void tl_conv2d_bw_w_f16(const tl_conv2d *a);
 
 /* Finite halves, subnormal ones among them. */
@@ -66,8 +68,12 @@ static void convolution(int groups, int ci, int co, int size, int kernel, int st
     p.w_co = ci * kernel * kernel, p.w_ci = kernel * kernel, p.scratch = l1.scratch;
     p.x_f16 = l1.a, p.w_f16 = l1.b, p.y = l1.c, p.bias = l1.init;
     run((tl_fn)tl_conv2d_fw_f16, &p);
+    if (kernel == 3)
+        run((tl_fn)tl_conv2d_fw_3x3_f16, &p);
     p.y_f16 = l1.a, p.x = l1.c, p.bias = NULL;
     run((tl_fn)tl_conv2d_bw_x_f16, &p);
+    if (kernel == 3 && stride == 1)
+        run((tl_fn)tl_conv2d_bw_x_3x3_f16, &p);
     p.x_f16 = l1.b, p.w = l1.c, p.accumulate = 1;
     run((tl_fn)tl_conv2d_bw_w_f16, &p);
 }
@@ -107,6 +113,7 @@ int main(void)
     convolution(1, 5, 7, 6, 3, 1, 1);
     convolution(1, 3, 5, 9, 3, 2, 1);
     convolution(2, 4, 6, 5, 1, 1, 0);
+    convolution(1, 18, 8, 8, 3, 1, 1);
     tl_puts("DONE\n");
     tl_exit(0);
     return 0;
