@@ -51,6 +51,13 @@ def level(name: str, buffers: list[dict[str, Any]], size: int, ops: int) -> dict
     return {"size": size, "used": used, "headroom": size - used, **figures, **more}
 
 
+def evaluated(p: dict[str, Any], ops: int) -> dict[str, Any]:
+    """With so many operations of an evaluation behind those of the step."""
+    first = len(p["ops"])
+    more = [op(first + i, first + ops) | {"phase": "evaluation", "cycles": 10 * i} for i in range(ops)]
+    return {**p, "ops": [*p["ops"], *more]}
+
+
 def plan(ops: int = 23, buffers: int = 71, seed: int = 3) -> dict[str, Any]:
     draw = random.Random(seed)
     found = [buffer(i, "L1" if i % 3 else "L2", ops, draw) for i in range(buffers)]

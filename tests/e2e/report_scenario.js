@@ -26,6 +26,7 @@ type(search, "block3");
 saw.found = rowsOf("schedule").length;
 type(search, "");
 all("[data-draw=schedule] .more")[0].click();
+saw.sums = document.querySelector("[data-draw=schedule] caption").textContent;
 saw.allRows = rowsOf("schedule").length;
 const heading = all("[data-draw=schedule] thead button").find((b) => b.textContent === "Multiply-adds");
 heading.click();
@@ -44,6 +45,14 @@ saw.card = getComputedStyle(rowsOf("schedule")[0]).display;
 // The graph: boxes that lead to the schedule.
 saw.boxes = all(".graph a").length;
 saw.names = all(".graph .name").map((t) => t.textContent);
+const part = document.querySelector("[data-draw=graph] [aria-label=Part]");
+const partOf = (value) => {
+  part.value = value;
+  part.dispatchEvent(new Event("change"));
+  return all(".graph .name").map((t) => t.textContent);
+};
+saw.evaluation = partOf("evaluation");
+saw.again = partOf("step");
 all(".graph a")[0].dispatchEvent(new MouseEvent("click", { bubbles: true, cancelable: true }));
 saw.looked = search.value;
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.report_plan import plan
+from tests.report_plan import evaluated, plan
 from trainlib_deployer.report.page import report
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -44,8 +44,8 @@ def seen(page: str, folder: Path, width: int = 1200, dark: bool = False) -> dict
 
 
 def busy() -> dict[str, Any]:
-    """Of 130 operations and 3,000 buffers, with all that a page can say."""
-    p = plan(ops=130, buffers=3000)
+    """Of 130 operations, 9 of an evaluation and 3,000 buffers, with all that a page can say."""
+    p = evaluated(plan(ops=130, buffers=3000), 9)
     for name, level in p["levels"].items():
         level["peak_at"] = 60 + len(name)
     p["what_if"] = [{"what": "an optimizer without state", "how": "SGD", "bytes": 77, "bytes_less": 11, "macs": 5}]
@@ -59,7 +59,7 @@ def test_a_person_finds_their_way(tmp_path: Path, width: int, dark: bool) -> Non
     assert saw["errors"] == [] and saw["drawn"] == "2"
     assert saw["wider"] <= 0, "the page scrolls sideways"
     macs = [op["macs"] or 0 for op in p["ops"]]
-    assert (saw["firstRows"], saw["allRows"]) == (100, 130)
+    assert (saw["firstRows"], saw["allRows"]) == (100, 139)
     assert saw["found"] == sum("block3" in op["layer"] for op in p["ops"])
     assert (saw["sorted"], saw["most"]) == ("descending", f"{max(macs):,}")
     assert (saw["ordered"], saw["unsorted"], saw["mostByList"]) == (
@@ -71,6 +71,10 @@ def test_a_person_finds_their_way(tmp_path: Path, width: int, dark: bool) -> Non
     assert (saw["orders"], saw["card"]) == (phone, "flex" if phone else "table-row")
     assert not phone or saw["widerThanAPhone"] <= 0
     assert set(saw["names"]) == {"loss", *(op["layer"] for op in p["ops"])} - {"loss"}
+    evaluation = {op["layer"] for op in p["ops"] if op["phase"] == "evaluation"}
+    assert (set(saw["evaluation"]), saw["again"]) == (evaluation, saw["names"])
+    assert f"130 operations in order of execution: {sum(macs[:130]):,} multiply-adds" in saw["sums"]
+    assert f"Then 9 of an evaluation, which is no part of the step: {sum(macs[130:]):,}" in saw["sums"]
     assert saw["boxes"] >= 7 and saw["looked"] == "block0"
     assert " bytes at " in saw["hovered"] and saw["left"]
     alive = [b for b in p["buffers"] if b["level"] == "L1" and b["birth"] <= 62 < b["death"]]

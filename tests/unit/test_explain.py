@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from tests.report_plan import evaluated, plan
+from trainlib_deployer.cli.explain import explain_layer
 from trainlib_deployer.cli.memory_map import biography, draw
 from trainlib_deployer.errors import UsageError
 
@@ -89,6 +91,16 @@ def test_other_lives() -> None:
     assert "updated by operation 4" in text and "because it lives from step to step" in text
     text = "\n".join(biography("g2", PLAN))
     assert "shares its bytes with g:" in text and "shorter: freeze the layer" in text
+
+
+def test_a_layer_has_a_share_of_the_step_and_one_of_an_evaluation(capsys: pytest.CaptureFixture[str]) -> None:
+    p = evaluated(plan(), 7)
+    p["ops"][0]["cycles"] = 300  # of block0, as 7, 14 and 21 are, and 28 of the evaluation
+    p["ops"][1]["cycles"] = 100
+    explain_layer("block0", p)
+    first, second = capsys.readouterr().out.splitlines()[:2]
+    assert first == "block0: 4 operations, 21,000 multiply-adds, 300 cycles (estimated), 75.0 % of the training step"
+    assert second == "in an evaluation: 1 operation, 28,000 multiply-adds, 50 cycles (estimated)"
 
 
 def test_an_unknown_tensor() -> None:

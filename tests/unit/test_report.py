@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from tests.report_plan import plan
+from tests.report_plan import evaluated, plan
 from trainlib_deployer.notebook.picture import COLOURS
 from trainlib_deployer.report.compare import comparison
-from trainlib_deployer.report.facts import role_sums
+from trainlib_deployer.report.facts import facts, role_sums
 from trainlib_deployer.report.page import report
 from trainlib_deployer.report.roles import ROLES, label_of_buffer
 from trainlib_deployer.report.runs import Measured, read_profile, read_verdict
@@ -257,7 +257,22 @@ def test_a_comparison_says_what_changed() -> None:
     assert any(roles.values()) and {r.text: sum(r.at_peak.values()) for r in role_sums(one)}.items() <= roles.items()
     assert [(d.what, d.there, d.change) for d in found.layers] == [("slow", 77_000, "new")]
     text = report(one, other=other)
-    assert "odd_net on custom, 5 cores" in text and "77,000" in text and 'id="comparison"' not in report(one)
+    assert "odd_net on 5 cores" in text and "77,000" in text and 'id="comparison"' not in report(one)
+
+
+def test_an_evaluation_is_no_part_of_the_step() -> None:
+    alone, both = plan(), evaluated(plan(), 7)
+    more = dict(facts(both))
+    assert more.pop("An evaluation, beside it") == (
+        "7 operations, 131,000 multiply-adds; 210 cycles, 623.81 multiply-adds a cycle"
+    )
+    assert more == dict(facts(alone))
+    assert dict(facts(alone))["Chip"].startswith("5 cores; L1 ")
+    sums = {d.what: (d.here, d.there) for d in comparison(alone, both).sums}
+    assert sums.pop("cycles of an evaluation, forecast") == (0, 210)
+    assert all(here == there for here, there in sums.values()) and not comparison(alone, both).layers
+    words = "then those of an evaluation"
+    assert words in report(both) and words not in report(alone)
 
 
 def test_modules_share_a_scope() -> None:

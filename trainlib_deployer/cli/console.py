@@ -10,7 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from trainlib_deployer.machine.sizes import show_size
+from trainlib_deployer.machine.targets import cores_text
 from trainlib_deployer.plan.plan import Saved
+from trainlib_deployer.report.facts import step_ops
 
 if TYPE_CHECKING:
     from golden.compare import Verdict
@@ -73,8 +75,8 @@ def print_summary(folder: object, plan: Mapping[str, Any]) -> None:
     part = "forward alone" if model.get("inference") else f"{counts.get('trained', 0):,} trained"
     trained = f"{counts['total']:,} parameters, {part}, " if counts else ""
     print(f"{folder}")
-    machine = f"{target['name']} with {counted(target['cores'], 'core')}"
-    print(f"{model['name']}: {trained}{counted(len(plan['ops']), 'operation')}, for {machine}")
+    operations = counted(len(step_ops(plan["ops"])), "operation")
+    print(f"{model['name']}: {trained}{operations}, for {cores_text(target['name'], target['cores'])}")
     if target.get("working", target["cores"]) < target["cores"]:
         working = f"{target['working']} of the {target['cores']} cores take part"
         print(f"{working}: their stacks and scratch would leave too little of L1 for tiles")

@@ -10,7 +10,7 @@ from typing import Any
 from trainlib_deployer.cli.console import counted, print_summary, prose, table
 from trainlib_deployer.cli.memory_map import draw
 from trainlib_deployer.errors import UsageError
-from trainlib_deployer.report.facts import step_of
+from trainlib_deployer.report.facts import evaluation_ops, step_of, step_ops, total
 from trainlib_deployer.report.roles import ROLES, role_of_buffer
 
 Json = Mapping[str, Any]
@@ -31,14 +31,16 @@ def explain(folder: object, plan: Json, everything: bool = False) -> None:
     print_summary(folder, plan)
     print_certificate(plan["certificate"])
     print_least(plan.get("least"))
-    macs = sum(op["macs"] or 0 for op in plan["ops"] if op["phase"] != "evaluation")
-    print(f"{macs:,} multiply-adds a {step_of(plan)}")
+    step, evaluation = step_ops(plan["ops"]), evaluation_ops(plan["ops"])
+    print(f"{total(step, 'macs'):,} multiply-adds a {step_of(plan)}")
+    if evaluation:
+        print(f"an evaluation beside it: {work(evaluation)}")
     for name, level in plan["levels"].items():
         if level["used"]:
             print()
             roles_at_peak(name, plan)
     print()
-    costliest(plan["ops"])
+    costliest(step)
     if not everything:
         print(f"\nexplain {folder} LAYER: one layer; --tensor NAME: one tensor; --all: the memory map and the schedule")
         return
@@ -60,12 +62,11 @@ def explain_layer(layer: str, plan: Json) -> None:
         close = difflib.get_close_matches(layer, names, 3, 0.4) or [n for n in names if layer in n][:3]
         few = f"its layers are: {', '.join(names[:MOST])}{' ...' if len(names) > MOST else ''}"
         raise UsageError(f"there is no layer '{layer}'", remedy=f"did you mean: {', '.join(close)}" if close else few)
-    cycles, all_cycles = (sum(op.get("cycles", 0) for op in found) for found in (ops, plan["ops"]))
-    work = f"{counted(len(ops), 'operation')}, {sum(op['macs'] or 0 for op in ops):,} multiply-adds"
-    print(
-        f"{layer}: {work}, {cycles:,} cycles "
-        f"(estimated), {100 * cycles / max(all_cycles, 1):.1f} % of the {step_of(plan)}"
-    )
+    of_step = step_ops(ops)
+    share = 100 * total(of_step, "cycles") / max(total(step_ops(plan["ops"]), "cycles"), 1)
+    print(f"{layer}: {work(of_step)}, {share:.1f} % of the {step_of(plan)}")
+    if of_evaluation := evaluation_ops(ops):
+        print(f"in an evaluation: {work(of_evaluation)}")
     for line in dict.fromkeys(op["source"] for op in ops if op["source"]):
         print(line)
     for name in plan["levels"]:
@@ -74,6 +75,11 @@ def explain_layer(layer: str, plan: Json) -> None:
             memory_map(f"in {name}", here, plan, layer)
     print()
     operations("operations", ops, layer)
+
+
+def work(ops: Sequence[Json]) -> str:
+    sums = f"{total(ops, 'macs'):,} multiply-adds, {total(ops, 'cycles'):,} cycles (estimated)"
+    return f"{counted(len(ops), 'operation')}, {sums}"
 
 
 def within(name: str, layer: str) -> bool:

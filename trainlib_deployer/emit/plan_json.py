@@ -19,7 +19,7 @@ from trainlib_deployer.plan.plan import Buffer, Plan
 from trainlib_deployer.plan.rows import rows_of
 from trainlib_deployer.plan.tiled import op_cycles, traffic
 from trainlib_deployer.plan.tiles import Tiling
-from trainlib_deployer.program.ir import Op, Source
+from trainlib_deployer.program.ir import EVALUATION, Op, Source
 from trainlib_deployer.user.model import UserModel
 from trainlib_deployer.version import __version__
 
@@ -162,8 +162,10 @@ def copies_of(plan: Plan) -> dict[str, dict[str, Any]]:
 
 def traffic_json(plan: Plan) -> dict[str, float]:
     """Bytes that cross between L2 and L1 in a step, the least possible, and the share of their time that work hides."""
-    moved, least = traffic(plan.program, plan.tilings)
-    costs = [t.cost for t in plan.tilings.values()]
+    ops = plan.program.ops
+    tilings = {at: tiling for at, tiling in plan.tilings.items() if ops[at].phase != EVALUATION}
+    moved, least = traffic(plan.program, tilings)
+    costs = [t.cost for t in tilings.values()]
     transfer, exposed = sum(c.transfer for c in costs), sum(c.exposed for c in costs)
     hidden = round(1 - exposed / transfer, 4) if transfer else 1.0
     return {"bytes": moved, "lower_bound": least, "hidden_estimate": hidden}

@@ -21,8 +21,8 @@ class Carried:
     @staticmethod
     def of(plan: Plan) -> Carried:
         program = plan.program
-        copies = [op.kind.nbytes for op in program.ops if isinstance(op.kind, Carry)]
-        waited = sum(op.kind.exposed for op in program.ops if isinstance(op.kind, Arrival))
+        copies = [op.kind.nbytes for op in program.step if isinstance(op.kind, Carry)]
+        waited = sum(op.kind.exposed for op in program.step if isinstance(op.kind, Arrival))
         nbytes = sum(program.tensors[name].nbytes for name in program.far)
         return Carried(len(program.far), nbytes, len(copies), sum(copies), waited)
 

@@ -20,6 +20,12 @@ TARGETS = {machine.name: machine for machine in (PULP_OPEN, SIRACUSA, GAP9, GENE
 DEFAULT = "pulp-open"
 
 
+def cores_text(name: str, cores: int) -> str:
+    """`pulp-open with 8 cores`; `8 cores` where sizes were given and no chip."""
+    count = f"{cores:,} core{'s' if cores != 1 else ''}"
+    return count if name == CUSTOM else f"{name} with {count}"
+
+
 def resolve(
     name: str | None = None,
     cores: str | int | None = None,

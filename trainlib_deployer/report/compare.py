@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from trainlib_deployer.report.facts import role_sums, total
+from trainlib_deployer.machine.targets import cores_text
+from trainlib_deployer.report.facts import evaluation_ops, role_sums, step_ops, total
 
 Json = Mapping[str, Any]
 LAYERS = 12  # those that differ most
@@ -44,7 +45,7 @@ def comparison(plan: Json, other: Json) -> Comparison:
         Difference(n or "(no layer)", before.get(n, 0), after.get(n, 0)) for n in dict.fromkeys((*before, *after))
     ]
     changed = sorted((d for d in layers if d.here != d.there), key=lambda d: -abs(d.there - d.here))
-    name = f"{other['model']['name']} on {other['target']['name']}, {other['target']['cores']} cores"
+    name = f"{other['model']['name']} on {cores_text(other['target']['name'], other['target']['cores'])}"
     return Comparison(name, list(sums(plan, other)), list(roles(plan, other)), changed[:LAYERS])
 
 
@@ -52,9 +53,12 @@ def sums(plan: Json, other: Json) -> Iterator[Difference]:
     for level in dict.fromkeys((*plan["levels"], *other["levels"])):
         here, there = (p["levels"].get(level, {}).get("used", 0) for p in (plan, other))
         yield Difference(f"bytes of {level}", here, there)
+    steps = step_ops(plan["ops"]), step_ops(other["ops"])
     for words, key in (("multiply-adds", "macs"), ("cycles, forecast", "cycles"), ("bytes copied", "moved")):
-        yield Difference(words, total(plan, key), total(other, key))
-    yield Difference("operations", len(plan["ops"]), len(other["ops"]))
+        yield Difference(words, *(total(ops, key) for ops in steps))
+    yield Difference("operations", *map(len, steps))
+    if any(evaluations := (evaluation_ops(plan["ops"]), evaluation_ops(other["ops"]))):
+        yield Difference("cycles of an evaluation, forecast", *(total(ops, "cycles") for ops in evaluations))
     yield Difference("trained parameters", *(p["model"]["parameters"]["trained"] for p in (plan, other)))
 
 
@@ -68,6 +72,6 @@ def roles(plan: Json, other: Json) -> Iterator[Difference]:
 
 def cycles_of_layers(plan: Json) -> dict[str, int]:
     found: dict[str, int] = {}
-    for op in plan["ops"]:
+    for op in step_ops(plan["ops"]):
         found[op["layer"]] = found.get(op["layer"], 0) + op.get("cycles", 0)
     return found

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from trainlib_deployer.machine.sizes import show_size
+from trainlib_deployer.machine.targets import cores_text
 from trainlib_deployer.plan.plan import Saved
+from trainlib_deployer.program.ir import EVALUATION
 from trainlib_deployer.report.roles import ROLES, role_of_buffer, role_of_tensor
 
 Json = Mapping[str, Any]
@@ -58,14 +60,16 @@ def facts(plan: Json) -> Facts:
     levels = ", ".join(f"{name} {size_text(level['size'])}" for name, level in plan["levels"].items())
     working = target.get("working", target["cores"])
     idle = f", {working} of them at work" if working < target["cores"] else ""
-    cycles = total(plan, "cycles")
+    step = step_ops(plan["ops"])
+    cycles, macs = total(step, "cycles"), total(step, "macs")
     return [
-        ("Chip", f"{target['name']}, {target['cores']} cores{idle}; {levels}"),
+        ("Chip", f"{cores_text(target['name'], target['cores'])}{idle}; {levels}"),
         ("Parameters", f"{counts['total']:,}{trained}"),
         ("Steps of a test run", steps_text(model)),
-        ("Operations in a step", f"{len(plan['ops']):,}"),
-        ("Multiply-adds in a step", f"{total(plan, 'macs'):,}"),
-        *([("Forecast of a step", forecast(cycles, total(plan, "macs")))] if cycles else []),
+        ("Operations in a step", f"{len(step):,}"),
+        ("Multiply-adds in a step", f"{macs:,}"),
+        *([("Forecast of a step", forecast(cycles, macs))] if cycles else []),
+        *evaluation_facts(evaluation_ops(plan["ops"])),
         *traffic_facts(plan["traffic"]),
         *carried_facts(plan),
         *([("Half precision", kept)] if (kept := Saved(**plan.get("saved", {})).sentence) else []),
@@ -82,6 +86,15 @@ def steps_text(model: Json) -> str:
 def forecast(cycles: int, macs: int) -> str:
     rate = f", {macs / cycles:.2f} multiply-adds a cycle" if macs else ""
     return f"{cycles:,} cycles{rate}"
+
+
+def evaluation_facts(ops: Sequence[Json]) -> Facts:
+    """What runs beside the training, as after model.eval(), in the same memory."""
+    if not ops:
+        return []
+    cycles, macs = total(ops, "cycles"), total(ops, "macs")
+    sums = f"{len(ops):,} operations, {macs:,} multiply-adds"
+    return [("An evaluation, beside it", f"{sums}; {forecast(cycles, macs)}" if cycles else sums)]
 
 
 def traffic_facts(traffic: Json) -> Facts:
@@ -124,9 +137,17 @@ def peak_text(level: Json, plan: Json) -> str:
     return f"Fullest during operation {at}, {op.get('title', op['name'])} ({op['phase']}){where}"
 
 
-def total(plan: Json, key: str) -> int:
-    """Of a step, of which an evaluation is no part."""
-    return sum(op.get(key) or 0 for op in plan["ops"] if op["phase"] != "evaluation")
+def step_ops(ops: Iterable[Json]) -> list[Json]:
+    """Those of a step, of which an evaluation is no part."""
+    return [op for op in ops if op["phase"] != EVALUATION]
+
+
+def evaluation_ops(ops: Iterable[Json]) -> list[Json]:
+    return [op for op in ops if op["phase"] == EVALUATION]
+
+
+def total(ops: Sequence[Json], key: str) -> int:
+    return sum(op.get(key) or 0 for op in ops)
 
 
 def percent(part: int, whole: int) -> str:

@@ -10,7 +10,17 @@ from typing import Any
 import jinja2
 
 from trainlib_deployer.report.compare import comparison
-from trainlib_deployer.report.facts import facts, lead, level_facts, peak_text, role_sums, step_of, total
+from trainlib_deployer.report.facts import (
+    evaluation_ops,
+    facts,
+    lead,
+    level_facts,
+    peak_text,
+    role_sums,
+    step_of,
+    step_ops,
+    total,
+)
 from trainlib_deployer.report.runs import Measured, Verdict, counted
 from trainlib_deployer.report.scripts import ASSETS, script
 from trainlib_deployer.report.tables import page_data
@@ -61,7 +71,8 @@ def context(plan: Json, verdict: Verdict | None, measured: Measured | None, othe
         "roles": role_sums(plan),
         "verdict": verdict,
         "what_if": plan.get("what_if", ()),
-        "macs": total(plan, "macs"),
+        "macs": total(step_ops(plan["ops"]), "macs"),
+        "evaluates": bool(evaluation_ops(plan["ops"])),
         "comparison": comparison(plan, other) if other else None,
         "style": (ASSETS / "style.css").read_text(encoding="utf-8"),
         "script": script(),

@@ -2,6 +2,7 @@
 
 import { brief, count, el, fitted, percent, svg } from "./dom.js";
 import { deepest, lanes, layerRows, readableDepth } from "./layers.js";
+import { evaluates } from "./schedule.js";
 
 const READABLE = 40; // rows
 const ROW = 40;
@@ -11,19 +12,25 @@ const LETTER = 6.9; // pixels, of the names
 
 export class LayerGraph {
   constructor(data, place, look) {
-    Object.assign(this, { data, look });
-    this.depth = readableDepth(data.ops, READABLE);
+    const [step, evaluation] = [data.ops.filter((op) => !evaluates(op)), data.ops.filter(evaluates)];
+    Object.assign(this, { ops: step, look });
+    this.depth = readableDepth(step, READABLE);
     this.drawing = el("div", { class: "graph scroll", tabindex: 0, role: "region", "aria-label": "Graph of the layers" });
-    const finest = deepest(data.ops);
-    const choice = el("select", { "aria-label": "Detail", on: { change: () => this.show(Number(choice.value)) } });
+    const finest = deepest(step);
+    const choice = el("select", { "aria-label": "Detail", on: { change: () => this.show({ depth: Number(choice.value) }) } });
     for (let depth = 1; depth <= finest; depth += 1)
       choice.append(el("option", { value: depth, selected: depth === this.depth }, depth === finest ? "every layer" : `names of ${depth} part${depth > 1 ? "s" : ""}`));
-    place.replaceChildren(el("div", { class: "tools", hidden: finest === 1 }, "Detail", choice), this.drawing);
+    const which = el("select", { "aria-label": "Part", on: { change: () => this.show({ ops: which.value === "step" ? step : evaluation }) } });
+    which.append(el("option", { value: "step" }, "the training step"), el("option", { value: "evaluation" }, "an evaluation"));
+    place.replaceChildren(
+      el("div", { class: "tools", hidden: finest === 1 && !evaluation.length }, ...(finest > 1 ? ["Detail", choice] : []), ...(evaluation.length ? ["of", which] : [])),
+      this.drawing,
+    );
     new ResizeObserver(() => requestAnimationFrame(() => this.draw())).observe(this.drawing);
   }
 
-  show(depth) {
-    this.depth = depth;
+  show(changed) {
+    Object.assign(this, changed);
     this.width = 0;
     this.draw();
   }
@@ -32,7 +39,7 @@ export class LayerGraph {
     const width = Math.max(Math.min(this.drawing.clientWidth, 1000), 300);
     if (width === this.width) return;
     this.width = width;
-    const { rows, arrows } = layerRows(this.data.ops, this.depth);
+    const { rows, arrows } = layerRows(this.ops, this.depth);
     const lane = Math.max(width * 0.012, 4);
     const side = 14 + lane * MOST_LANES;
     const both = rows.some((row) => row.backward.ops || row.update.ops);

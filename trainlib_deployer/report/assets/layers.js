@@ -1,6 +1,6 @@
 // The operations of a step, summed by layer: what the graph draws.
 
-import { taken } from "./schedule.js";
+import { evaluates, taken } from "./schedule.js";
 
 const NO_LAYER = /^net: ([^,(]*)/;
 
@@ -33,10 +33,9 @@ export function layerRows(ops, depth) {
   const arrows = { forward: new Map(), backward: new Map() };
   const kept = new Set();
   for (const op of ops) {
-    if (op.phase === "evaluation") continue; // no part of the step
     const side = sideOf(op);
     const name = layerOf(op, depth);
-    for (const part of op.phase === "forward" ? op.parts : []) {
+    for (const part of op.phase === "forward" || evaluates(op) ? op.parts : []) {
       const inside = layerOf({ ...op, layer: part }, depth);
       const row = rowNamed(inside);
       if (inside !== name) row.inside ??= name;
@@ -71,7 +70,7 @@ function add(sum, op) {
 
 function sideOf(op) {
   if (op.phase === "backward") return "backward";
-  return op.phase === "forward" || op.phase === "loss" ? "forward" : "update";
+  return ["forward", "loss", "evaluation"].includes(op.phase) ? "forward" : "update";
 }
 
 /** Lanes for arrows that pass other rows, so that those of one lane do not overlap. */
