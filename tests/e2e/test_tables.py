@@ -5,12 +5,14 @@ from __future__ import annotations
 import copy
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from tests.suites import tables
-from tests.suites.subjects import Branch, side_by_side
-from tests.suites.trial import VERIFIED, against_eager, attempt, deployed, draws_numbers
+from tests.suites.subjects import Branch, Subject, side_by_side
+from tests.suites.trial import VERIFIED, against_eager, attempt, deployed, draws_numbers, eager
 from trainlib_deployer.errors import VerificationFailed
 
 torch.set_num_threads(1)
@@ -44,3 +46,27 @@ def test_a_golden_model_that_lacks_a_part_is_noticed(tmp_path: Path) -> None:
         next(untouched.parameters()).mul_(1.01)
     with pytest.raises(VerificationFailed, match="off from eager"):
         against_eager(untouched, subject, found)
+
+
+class OddStrides(nn.Module):
+    """In its second form, the norm's gradient lies as some transposes leave it, and PyTorch makes a wrong one of it."""
+
+    def __init__(self, odd: bool) -> None:
+        super().__init__()
+        self.norm, self.fc, self.odd = nn.BatchNorm2d(5), nn.Conv2d(5, 3, 1), odd
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        h = self.norm(x)
+        if self.odd:
+            h.register_hook(lambda g: torch.empty_strided(g.shape, (5, 1, 15, 5)).copy_(g))
+        return self.fc(h)  # type: ignore[no-any-return]
+
+
+def test_a_gradient_that_pytorch_has_wrong_is_held_against_nobody() -> None:
+    torch.manual_seed(3)
+    x, y = torch.randn(1, 5, 7, 3), torch.randn(1, 3, 7, 3)
+    models = OddStrides(False), OddStrides(True)
+    models[1].load_state_dict(models[0].state_dict())
+    both = [eager(m, Subject("norm", m, [((x,), y)], nn.MSELoss())) for m in models]
+    for key, value in both[0].items():
+        assert np.allclose(both[1][key], value, atol=1e-6), key

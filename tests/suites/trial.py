@@ -17,7 +17,7 @@ from torch.nn.parameter import is_lazy
 from torch.utils import _pytree as pytree
 
 from golden.drawing import Drawing
-from golden.precision import new_tensors_in
+from golden.precision import InOrder, new_tensors_in
 from golden.random_numbers import Numbers
 from tests.suites.subjects import LEARNING_RATE, Branch, DoesNotApply, Subject, side_by_side
 from trainlib_deployer.api import Deployment, deploy
@@ -169,12 +169,12 @@ def draws_numbers(module: torch.nn.Module, subject: Subject) -> bool:
 def eager(
     module: torch.nn.Module, subject: Subject, dtype: torch.dtype = torch.float32
 ) -> dict[tuple[int, str, str], Array]:
-    """Plain PyTorch, one step after the other."""
+    """PyTorch alone, one step after the other; its wrong gradients of batch norm, of a batch of one, put right."""
     found: dict[tuple[int, str, str], Array] = {}
     module.to(dtype)
     parameters = {n: p for n, p in module.named_parameters() if p.requires_grad and p.numel()}
     optimizer = torch.optim.SGD(module.parameters(), lr=LEARNING_RATE)
-    with new_tensors_in(dtype):
+    with new_tensors_in(dtype), InOrder():
         for step, sample in enumerate(subject.data):
             optimizer.zero_grad()
             inputs, target = pytree.tree_map_only(torch.Tensor, lambda t: copied(t, dtype), sample)
