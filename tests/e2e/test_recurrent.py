@@ -220,6 +220,7 @@ class Packed(nn.Module):
                 "lstm": nn.LSTM(5, 7, bidirectional=True),
                 "gru": nn.GRU(5, 3, bidirectional=True),
                 "rnn": nn.RNN(5, 2, 2),
+                "proj": nn.LSTM(5, 4, bidirectional=True, proj_size=2),
             }
         )
         self.register_buffer("lengths", torch.tensor([3, 1, 5, 3]))
@@ -228,6 +229,7 @@ class Packed(nn.Module):
     def forward(self, x: torch.Tensor) -> list[torch.Tensor]:
         given: dict[str, Any] = {"lstm": tuple(self.states)}
         lengths = {"lstm": self.lengths, "gru": [2, 6, 2, 6], "rnn": torch.tensor([6, 4, 4, 4])}
+        lengths["proj"] = [1, 3, 6, 2]
         found: list[torch.Tensor] = []
         for kind, layer in self.net.items():
             packed = rnn.pack_padded_sequence(x, lengths[kind], enforce_sorted=kind == "rnn")

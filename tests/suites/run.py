@@ -58,7 +58,8 @@ def main() -> int:
     parser.add_argument("--suites", default=",".join(ALL), help="which, with commas")
     parser.add_argument("--only", default="", help="items whose name contains one of these, also if done already")
     parser.add_argument("--again", action="store_true", help="do again what failed")
-    parser.add_argument("--fresh", action="store_true", help="forget what is known")
+    parser.add_argument("--fresh", action="store_true", help="do everything again, whatever is known")
+    parser.add_argument("--part", default="1/1", help="of all items the K-th of N shares, such as 2/8")
     parser.add_argument("--seconds", type=int, default=300, help="the time limit of one")
     parser.add_argument("--work", type=Path, default=Path("build/suites"), help="results and projects that failed")
     parser.add_argument("--write", type=Path, help="the document to write")
@@ -67,14 +68,14 @@ def main() -> int:
     warnings.simplefilter("ignore")
     given.work.mkdir(parents=True, exist_ok=True)
     store = given.work / "results.jsonl"
-    if given.fresh:
-        store.unlink(missing_ok=True)
-    known = {} if not store.exists() else read_known(store)
     todo = list(items(set(given.suites.split(","))))
+    every = {item.name for item in items(set(ALL))}
+    known = {} if not store.exists() else {k: v for k, v in read_known(store).items() if k in every}
+    share, shares = map(int, given.part.split("/"))
     if {"networks", "emulated"} & set(given.suites.split(",")):
         networks.preload()
-    for item in todo:
-        before = known.get(item.name)
+    for item in todo[share - 1 :: shares]:
+        before = None if given.fresh else known.get(item.name)
         if given.only and not any(word in item.name for word in given.only.split(",")):
             continue
         failed = before is not None and any(o["kind"] in FAILURES for o in before["outcomes"])

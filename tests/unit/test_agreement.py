@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from torch.nn import functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from tests.unit.test_model_state import user_of
+from trainlib_deployer.api import deploy
 from trainlib_deployer.capture.agreement import captured_and_checked
 from trainlib_deployer.errors import Unsupported
 
@@ -93,6 +95,14 @@ def test_hooks_of_parameters_change_their_gradients() -> None:
     net.fc.weight.register_hook(lambda g: g.clamp(-0.01, 0.01))
     net.fc.bias.register_hook(lambda g: g * torch.arange(6))
     captured_and_checked(user_of(net, torch.randn(4, 6), torch.randn(4, 6), loss=nn.MSELoss()))
+
+
+def test_a_hook_that_bounds_gradients_of_several_passes_is_refused_in_its_own_words(tmp_path: Path) -> None:
+    model = nn.Linear(3, 5)
+    model.weight.register_hook(lambda g: g.clamp(-0.1, 0.1))
+    with pytest.raises(Unsupported, match=r"of 2 backward passes .* a hook that bounds") as found:
+        deploy(model, torch.randn(2, 3), 9 * torch.randn(2, 5), loss=nn.MSELoss(), accumulate=2, out=tmp_path / "p")
+    assert "clip_grad_value" in found.value.remedy
 
 
 def test_parts_of_parameters_are_written_through_data() -> None:

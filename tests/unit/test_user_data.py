@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import torch
 
 from tests.unit.user_file import GOOD, HEAD, MODEL, mistake, user
 
@@ -35,3 +36,13 @@ def test_a_metric_whose_name_no_line_can_show(tmp_path: Path, name: str) -> None
         "has a name that no line can show"
         in mistake(tmp_path, f"{GOOD}metrics = {{{name!r}: lambda o, t: o.mean()}}\n").message
     )
+
+
+def test_targets_that_are_numbers_of_python(tmp_path: Path) -> None:
+    """Single items with a float each become a batch of ours, which PyTorch's collation would make float64."""
+    text = (
+        f"{HEAD}{MODEL}data = [(torch.randn(3, 6, 5), 0.25 * k) for k in range(4)]\nexample_input = data[0][0][None]\n"
+    )
+    text += "loss = lambda output, target: (output.mean(1) - target).square().mean()\n"
+    got = user(tmp_path, text, steps=2)
+    assert [(s[1].dtype, s[1].tolist()) for s in got.samples] == [(torch.float32, [0.0]), (torch.float32, [0.25])]

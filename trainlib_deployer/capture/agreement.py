@@ -215,8 +215,9 @@ def check_golden_model(task: Task, steps: Sequence[EagerStep]) -> None:
     for number, comparison in enumerate(record.steps):
         if comparison.fault is not None:
             raise Unsupported(
-                f"the golden model and eager PyTorch disagree on {comparison.fault} in step {number + 1}",
-                remedy=remedies.STATE,
+                f"the golden model and eager PyTorch disagree on {comparison.fault} in step {number + 1}"
+                + (remedies.SHARE.format(count=task.accumulate) if task.accumulate > 1 else ""),
+                remedy=remedies.AFTER_SUM if task.accumulate > 1 else remedies.STATE,
             )
 
 

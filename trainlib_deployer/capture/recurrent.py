@@ -193,6 +193,8 @@ def direction(
     kind: str, x: Tensor, h0: Tensor, c0: Tensor | None, weights: list[Tensor], reverse: bool
 ) -> tuple[Tensor, Tensor, Tensor | None]:
     """One layer in one direction of time; x [time, batch, features]."""
+    if len(weights) % 2:
+        return projected(kind, x, h0, c0, weights, reverse)
     wi, wh, *biases = weights
     hidden_bias = biases[1] if kind == "gru" and biases else None
     # r * (Wh h + bias): only the GRU keeps the hidden side's bias apart
@@ -200,6 +202,19 @@ def direction(
     results: tuple[Tensor, Tensor, Tensor | None]
     results = apply(Scan, kind, reverse, F.linear(x, wi, bias), h0, c0, wh, hidden_bias)
     return results
+
+
+def projected(
+    kind: str, x: Tensor, h0: Tensor, c0: Tensor | None, weights: list[Tensor], reverse: bool
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """With the last weight between a cell and its h, which no scan has: step by step."""
+    wi, wh, *biases, wr = weights
+    gates, h, c, hs = F.linear(x, wi, biases[0] + biases[1] if biases else None), h0, c0, []
+    for t in times(len(x), reverse):
+        h, c, _ = cell(kind, gates[t], h, c, F.linear(h, wh))
+        h = F.linear(h, wr)
+        hs.append(h)
+    return in_time(hs, reverse), h, c
 
 
 def together(values: list[Tensor]) -> Tensor:
@@ -226,9 +241,7 @@ def recurrent(kind: str) -> Callable[..., Any]:
         found = stacked(
             direction, kind, in_time, state, weights, has_biases, num_layers, dropout, training, bidirectional
         )
-        if found is NotImplemented or not batch_first:
-            return found
-        return found[0].transpose(0, 1), *found[1:]
+        return (found[0].transpose(0, 1), *found[1:]) if batch_first else found
 
     return layers
 
@@ -239,17 +252,15 @@ def stacked(
     x: Tensor,
     state: Any,
     weights: Any,
-    has_biases: bool,
+    _: bool,
     num_layers: int,
     dropout: float,
     training: bool,
     bidirectional: bool,
 ) -> Any:
     """All layers, of which `run` computes one in one direction."""
-    per = 4 if has_biases else 2
     directions = 2 if bidirectional else 1
-    if len(weights) != per * num_layers * directions:
-        return NotImplemented  # projections
+    per = len(weights) // (num_layers * directions)
     h0, c0 = state if kind == "lstm" else (state, None)
     out, last = x, []
     for layer in range(num_layers):

@@ -31,6 +31,11 @@ REPLACED = "change it in place, self.weight.data.copy_(...): an optimizer goes o
 STATE = "forward may depend on its inputs, parameters and buffers only: keep counters and state in register_buffer"
 OUTSIDE = "make it the model's: self.register_buffer('state', ...), and write to self.state"
 COUNTED = "keep it as a tensor, self.register_buffer('n', torch.zeros(())), and choose by torch.where(self.n > 5, a, b)"
+SHARE = (
+    ": of {count} backward passes that make a step, each goes through 1/{count} of the loss, and a hook that bounds or "
+    "normalises gradients makes others of these than of the whole"
+)
+AFTER_SUM = "bound what is summed up (clip_grad_value = 0.1 or clip_grad_norm = 1.0), or leave out --accumulate"
 OURS = "leave out layers until it agrees, and report the one that does not: the mistake is not in your file"
 NARROW = "convert first: .float() or .int()"
 LARGE = "use numbers of 32 bits, or floats"

@@ -91,9 +91,11 @@ def batches(data: Any, wanted: tuple[Any, ...] | None, notes: list[str]) -> Iter
 
 
 def gathered(values: Sequence[Any]) -> Any:
-    """Examples as a batch of them; a text or None stays."""
+    """Examples as a batch of them; a text or None stays. Python's floats have no width of their own: they get ours."""
 
     def one(*given: Any) -> Any:
+        if isinstance(given[0], float):
+            return torch.tensor(given, dtype=torch.float32)
         return given[0] if isinstance(given[0], str | None) else default_collate(list(given))
 
     return pytree.tree_map(one, *values)
