@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch.optim.lr_scheduler import OneCycleLR
 
+from golden import dither
 from golden.drawing import Drawing
 from golden.examples import Examples
 from golden.metrics import default_metrics, measured
@@ -124,6 +125,7 @@ class Run:
             last = (step + 1) // every == self.updates  # with which a scheduler may end
             schedule = None if last else self.scheduler
             update(self.task, self.parameters, self.optimizer, schedule, float(loss.detach()), self.scaler)
+            dither.by_chance(self.parameters, self.task.halves, step)
         return float(loss.detach())
 
     def evaluated(self, examples: Examples) -> tuple[float, dict[str, float]]:

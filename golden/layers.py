@@ -17,6 +17,11 @@ def named(module: nn.Module, patterns: Sequence[str]) -> dict[str, list[str]]:
     return {p: [n for n in layers if fnmatchcase(n, p) or fnmatchcase(n, f"*.{p}")] for p in patterns}
 
 
+def outside(module: nn.Module, layers: Sequence[str]) -> list[str]:
+    """The parameters that do not lie in these."""
+    return [n for n, _ in module.named_parameters() if not any(n.startswith(f"{layer}.") for layer in layers)]
+
+
 class Inside:
     """Tells for the operation that runs now, forward or backward, whether it is one of the chosen layers."""
 

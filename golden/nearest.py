@@ -25,6 +25,7 @@ Key = tuple[int, str, str]  # step, kind, name
 Run = Mapping[Key, Array]
 
 LEAST = 2.0**-8  # relative: eight times the unit roundoff of a half
+ULP = 2.0**-10  # relative: from one half to the next
 LASTING = ("parameter", "state")
 GENTLE = (torch.optim.SGD, torch.optim.ASGD)  # a small gradient is a small step; others divide it by its own size
 
@@ -74,12 +75,16 @@ def finite_alike(one: Array, other: Array) -> bool:
     return np.array_equal(np.isfinite(one).reshape(-1), np.isfinite(other).reshape(-1))
 
 
-def floors(module: nn.Module, exact: Run, resumed: Run | None = None, gentle: bool = True) -> dict[Key, float]:
+def floors(
+    module: nn.Module, exact: Run, resumed: Run | None = None, gentle: bool = True, halves: Sequence[str] = ()
+) -> dict[Key, float]:
     """The least relative tolerance that is granted to each tensor: eight unit roundoffs. Of what lasts from step to
     step, of what has been added to it since `resumed`, or else to what `module` holds now. A resumed run updates by
     the program's own gradients: parameters and states of optimizers then do not hang on halves. Any other run has
     gradients next to zero that rounding turns round, and unless the optimizer is `gentle` it makes a whole step of
-    each: one element of a parameter may go the other way, and one in as many as eight unit roundoffs are of one."""
+    each: one element of a parameter may go the other way, and one in as many as eight unit roundoffs are of one. Of
+    parameters that are `halves`, and are rounded up or down by chance, one element and one in 2^10 may differ by that:
+    a float next to it decides."""
     start = {("parameter", n): array(p) for n, p in module.named_parameters()}
     start |= (buffers := {("state", n): array(b) for n, b in module.named_buffers()})
     found = {}
@@ -94,6 +99,9 @@ def floors(module: nn.Module, exact: Run, resumed: Run | None = None, gentle: bo
             if kind == "parameter" and not gentle:
                 moved += 2 * float(np.abs(added).max()) * (1 + LEAST * value.size) ** 0.5
             found[step, kind, name] = moved / size
+        if kind == "parameter" and name in halves and size and np.isfinite(size):
+            apart = ULP * float(np.abs(value).max()) * (1 + ULP * value.size) ** 0.5
+            found[step, kind, name] = found.get((step, kind, name), 0.0) + apart / size
     return found
 
 

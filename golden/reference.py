@@ -21,6 +21,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 from torch.utils import _pytree as pytree
 
+from golden import dither
 from golden.borrow import borrowed, uncompiled
 from golden.drawing import Drawing
 from golden.halves import Halves
@@ -79,7 +80,9 @@ def prepared(task: Task, dtype: torch.dtype, noise: int = 0) -> Iterator[None]:
     modes = (new_tensors_in(dtype), *exact, InOrder())
     with one_thread(), uncompiled(), contextlib.ExitStack() as stack:
         stack.enter_context(borrowed(task.start or Snapshot(task.module, task.loss), dtype))
-        if task.dtype == "mixed":
+        if task.halves:
+            dither.nearest(dict(task.module.named_parameters()), task.halves)
+        if task.dtype != "fp32":
             stack.enter_context(sdpa_kernel(SDPBackend.MATH))
         if noise:
             stack.enter_context(otherwise(noise, dtype, task.winograd))
@@ -137,7 +140,7 @@ def first_examples(task: Task, sample: tuple[Any, Any]) -> tuple[Any, Any]:
 @contextlib.contextmanager
 def halving(task: Task, sample: Any, dtype: torch.dtype, noise: int = 0) -> Iterator[None]:
     """Around forward and backward: what a program of mixed precision rounds, with odd noise as little as it may."""
-    if task.dtype != "mixed":
+    if task.dtype == "fp32":
         yield
         return
     floats = (*task.module.parameters(), *task.module.buffers(), *pytree.tree_leaves(sample))
@@ -189,11 +192,12 @@ def training(
         for name, p in parameters.items():
             if p.grad is not None and p.numel():
                 record[step, "gradient", name] = array(p.grad)
-        if resume is not None and task.dtype == "mixed":
+        if resume is not None and task.dtype != "fp32":
             take_gradients(parameters, resume, step)
         if last:
             more = step + task.accumulate < steps  # a scheduler may end with the last update
             update(task, parameters, optimizer, scheduler if more else None, loss.item(), scaler)
+            dither.by_chance(parameters, task.halves, step)
         record_state(record, step, module, optimizer, before, by_value=dtype is torch.float64 and not noise)
         for name, value in ({} if scaler is None else scaler.state()).items():
             record[step, "state", name] = value

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from golden.examples import Layout
+from golden.layers import outside
 from golden.loss_scale import LossScale
 from golden.metrics import Metrics
 from golden.snapshot import Snapshot
@@ -33,13 +34,18 @@ class Task:
     state: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # of the optimizer, from earlier updates
     metrics: Metrics = field(default_factory=dict)  # of output and target, beside the loss
     saved: str = "fp32"  # how the program stores what its forward leaves for its backward
-    dtype: str = "fp32"  # what the program calculates with; "mixed": golden.halves
+    dtype: str = "fp32"  # what the program calculates with; "mixed", "fp16": golden.halves
     loss_scale: LossScale | None = None
     winograd: bool = False  # 3 x 3 convolutions may be computed by Winograd's algorithm
     inference: bool = False  # nothing is trained; samples without a loss have no targets
     by_row: bool = True  # the rows of a sample are its examples
     evaluation: int | None = None  # examples of an evaluation as after model.eval(); None: as it trains
     keep: Sequence[str] = ()  # of mixed precision: layers that stay fp32
+
+    @property
+    def halves(self) -> Sequence[str]:
+        """Parameters that are."""
+        return outside(self.module, self.keep) if self.dtype == "fp16" else ()
 
     @property
     def layout(self) -> Layout:

@@ -36,6 +36,11 @@ class DType(Enum):
         self.conversion = conversion
 
     @property
+    def stored(self) -> str:
+        """Its C name where no kernel's header is known."""
+        return self.c_name if self.conversion is None else f"uint{8 * self.size}_t"
+
+    @property
     def calculated(self) -> DType:
         """What arithmetic sees of it."""
         return self if self.conversion is None else DType[self.conversion.calculated]

@@ -9,8 +9,8 @@ from golden.loss_scale import LEAST, MOST, LossScale
 from trainlib_deployer.errors import UsageError
 from trainlib_deployer.machine.machine import Machine
 
-DTYPES = ("fp32", "mixed")
-OTHER_DTYPES = ("fp16", "bf16")  # refused in words of their own
+DTYPES = ("fp32", "mixed", "fp16")
+OTHER_DTYPES = ("bf16",)  # refused in words of their own
 SAVED = ("fp32", "fp16")
 ARITHMETICS = ("fastest", "direct")
 
@@ -21,7 +21,7 @@ class Options:
     out: Path
     steps: int = 5  # training steps of a verification run
     accumulate: int = 1  # samples an update: their gradients are averaged
-    dtype: str = "fp32"  # mixed: activations, their gradients and what products multiply are halves
+    dtype: str = "fp32"  # mixed: activations, their gradients and what products multiply are halves; fp16: weights, too
     saved: str = "fp32"  # how tensors lie in memory that the forward pass keeps for the backward pass
     arithmetic: str = "fastest"  # direct: no convolution by Winograd's algorithm
     loss_scale: LossScale | None = None  # of mixed precision
@@ -35,7 +35,7 @@ def loss_scale_of(text: str | None, dtype: str, inference: bool = False) -> Loss
         return None
     if inference:
         raise UsageError("inference has no gradients to scale", remedy="leave out the loss scale")
-    if dtype != "mixed":
+    if dtype == "fp32":
         raise UsageError(
             "a loss scale goes with mixed precision", remedy="add --dtype mixed, or leave out the loss scale"
         )
@@ -58,7 +58,7 @@ def kept_of(text: str | None, dtype: str) -> tuple[str, ...]:
     """The names in `fp32=head,norm*`; the type may be left out."""
     if not text:
         return ()
-    if dtype != "mixed":
+    if dtype == "fp32":
         raise UsageError("what stays fp32 goes with mixed precision", remedy="add --dtype mixed, or leave out keep")
     kind, _, names = text.rpartition("=")
     found = tuple(n.strip() for n in names.split(","))
@@ -69,8 +69,8 @@ def kept_of(text: str | None, dtype: str) -> tuple[str, ...]:
 
 def check_types(dtype: str, saved: str) -> None:
     if dtype in OTHER_DTYPES:
-        remedy = "use mixed: activations and their gradients in half precision, weights in fp32"
-        raise UsageError(f"weights are not kept in {dtype}", remedy=remedy)
+        remedy = "use mixed, with weights in fp32, or fp16"
+        raise UsageError(f"no machine here adds up products of {dtype} (pulp-open drops the sum)", remedy=remedy)
     if dtype not in DTYPES:
         raise UsageError(f"dtype is {dtype!r}; it must be one of {', '.join(DTYPES)}")
     if saved not in SAVED:

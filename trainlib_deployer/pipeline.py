@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from golden.layers import outside
 from golden.snapshot import Snapshot
 from golden.task import Task
 from trainlib_deployer import passes
@@ -39,6 +40,7 @@ from trainlib_deployer.plan.strategies import best_layout
 from trainlib_deployer.plan.tiled import cycles
 from trainlib_deployer.program.ir import Program
 from trainlib_deployer.program.join import joined
+from trainlib_deployer.program.precision import Precision
 from trainlib_deployer.user.code import user_code
 from trainlib_deployer.user.kept import kept_layers
 from trainlib_deployer.user.model import UserModel
@@ -86,17 +88,15 @@ def deploy_user_model(user: UserModel, options: Options, say: Say = lambda line:
 
 
 def deployed(user: UserModel, options: Options, say: Say) -> Deployed:
-    keep = kept_layers(user.module, options.keep)
+    precision = precision_of(user, options)
     step = "the training step" if user.trains else "the forward pass"
     say(f"capturing {step}")
     captured, eager = captured_and_checked(user)
     say("lowering")
-    shared = options.dtype == "mixed"
-    lowered = lower(user, captured, options.accumulate, loss_scale=options.loss_scale, shared=shared)
-    program = program_of(lowered, options, keep)
+    program = program_of(lower(user, captured, options.accumulate, precision=precision), options, precision)
     if user.evaluation is not None:
         say("capturing the evaluation")
-        program = joined(program, evaluation_of(user.evaluation, captured.written, options, keep))
+        program = joined(program, evaluation_of(user.evaluation, captured.written, options, precision))
     say("planning memory")
     project, image = beside_build(program, user, options, say)
     planned = project.plan.beside(image)
@@ -106,7 +106,7 @@ def deployed(user: UserModel, options: Options, say: Say) -> Deployed:
     del eager  # as large as the network, several times
     winograd = any(isinstance(op.kind, Conv) and op.kind.winograd for op in program.ops)
     task = task_of(user, options.accumulate, planned.saved.used, winograd, options.dtype, options.loss_scale)
-    task = replace(task, keep=keep)
+    task = replace(task, keep=precision.keep)
     with user_code(f"{step} in PyTorch fails", REMEDY):
         references = reference_sketches(task, options.steps * options.accumulate)
     say("writing the project")
@@ -118,17 +118,23 @@ def deployed(user: UserModel, options: Options, say: Say) -> Deployed:
     return Deployed(planned, options.out, task)
 
 
-def program_of(lowered: Program, options: Options, keep: tuple[str, ...] = ()) -> Program:
-    if options.dtype == "mixed":
-        return passes.run(lowered, passes.in_halves(keep))
+def precision_of(user: UserModel, options: Options) -> Precision:
+    keep = kept_layers(user.module, options.keep)
+    weights = outside(user.module, keep) if options.dtype == "fp16" else ()
+    return Precision(options.dtype != "fp32", keep, frozenset(weights), options.loss_scale)
+
+
+def program_of(lowered: Program, options: Options, precision: Precision) -> Program:
+    if precision.halves:
+        return passes.run(lowered, passes.in_halves(precision))
     return passes.run(lowered, passes.DIRECT) if options.arithmetic == "direct" else passes.run(lowered)
 
 
-def evaluation_of(user: UserModel, written: frozenset[str], options: Options, keep: tuple[str, ...]) -> Program:
+def evaluation_of(user: UserModel, written: frozenset[str], options: Options, precision: Precision) -> Program:
     """What runs beside the training, which writes these."""
     with at_start(user):
         captured, _ = captured_and_checked(user)
-        return program_of(lower(user, captured, beside=written), options, keep)
+        return program_of(lower(user, captured, beside=written), options, precision)
 
 
 def least(planned: Plan, user: UserModel, options: Options) -> dict[str, object] | None:

@@ -31,6 +31,29 @@ static inline tl_half tl_to_half(float value)
 #endif
 }
 
+/* One of the two halves next to a float, by a random word: as often one as the float is near to it, so that its mean is the
+ * float. A half stays as it is, and so does what is no number. */
+static inline float tl_nearby_half(float value, uint32_t word)
+{
+    union {
+        float f;
+        uint32_t u;
+    } x = {value};
+    const uint32_t sign = x.u & 0x80000000u, size = x.u & 0x7fffffffu;
+    if (size >= 0x7f800000u) /* infinity, NaN */
+        return value;
+    if (size >= 0x38800000u) /* 2^-14, the least normal half; a carry out of the mantissa raises the exponent */
+        x.u = (size + (word >> 19)) & ~0x1fffu;
+    else {
+        x.u = size;
+        const float steps = x.f * 0x1p24f;
+        const int32_t whole = (int32_t)steps;
+        x.f = (float)(whole + (steps - (float)whole > (float)(word >> 8) * 0x1p-24f)) * 0x1p-24f;
+    }
+    x.u |= sign;
+    return x.f;
+}
+
 /* Exact. */
 static inline float tl_from_half(tl_half half)
 {

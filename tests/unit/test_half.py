@@ -10,12 +10,20 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import pytest
+import torch
+
+from golden.dither import nearby
 
 pytestmark = pytest.mark.compiler
 LIBRARY = Path(__file__).parents[2] / "c_lib"
 SOURCE = """
 #include "tl_half.h"
 void narrow(int n, tl_half *out, const float *x) { for (int i = 0; i < n; i++) out[i] = tl_to_half(x[i]); }
+void choose(int n, float *out, const float *x, const uint32_t *words)
+{
+    for (int i = 0; i < n; i++)
+        out[i] = tl_nearby_half(x[i], words[i]);
+}
 void widen(int n, float *out, const tl_half *x) { for (int i = 0; i < n; i++) out[i] = tl_from_half(x[i]); }
 """
 HALVES = np.arange(1 << 16, dtype=np.uint32).astype(np.uint16)
@@ -79,3 +87,27 @@ def test_floats_round_to_the_nearest_half(library: ctypes.CDLL) -> None:
     assert nan.any() and np.isnan(got.view(np.float16)[nan]).all()
     wrong = np.flatnonzero((got != want.view(np.uint16)) & ~nan)
     assert not wrong.size, f"{values[wrong[0]].hex()}: {got[wrong[0]]:#06x}"
+
+
+def test_words_choose_one_of_the_two_halves_beside(library: ctypes.CDLL) -> None:
+    """As golden/dither.py does, which the reference of fp16 runs; halves stay what they are."""
+    values = floats()
+    words = np.random.default_rng(17).integers(0, 1 << 32, values.size, dtype=np.uint32)
+    got = np.empty(values.size, np.float32)
+    library.choose(values.size, *(ctypes.c_void_p(a.ctypes.data) for a in (got, values, words)))
+    want = nearby(torch.from_numpy(values), torch.from_numpy(words.astype(np.int64))).numpy()
+    assert np.array_equal(got.view(np.uint32), want.view(np.uint32))
+    inside = np.abs(values) < 65504  # above it, infinity is the next one
+    given, found = values[inside], got[inside]
+    assert np.array_equal(found.astype(np.float16).astype(np.float32), found)
+    same = given.astype(np.float16).astype(np.float32) == given
+    assert same.any() and np.array_equal(found[same], given[same])
+
+
+@pytest.mark.parametrize("value", [0.1234567, -3.3, 1.00001, 3e-6, -2e-8, 6.1e-5])
+def test_the_mean_of_what_words_choose_is_the_float(value: float) -> None:
+    words = torch.from_numpy(np.random.default_rng(18).integers(0, 1 << 32, 1 << 18))
+    found = nearby(torch.full((1 << 18,), value), words).double()
+    low, high = found.min().item(), found.max().item()
+    assert low < value < high and len(found.unique()) == 2
+    assert abs(found.mean().item() - value) < 4 * (high - low) / 2**9 / 2

@@ -226,7 +226,7 @@ def reference_sketches(task: Task, steps: int) -> dict[Key, sketch.Sketch]:
     for seed, other in enumerate(others):
         reference.train(task, steps, torch.float32, other, noise=seed)
     gentle = nearest.is_gentle(task.optimizer)
-    least = nearest.floors(task.module, exact, gentle=gentle) if task.dtype == "mixed" else {}
+    least = nearest.floors(task.module, exact, gentle=gentle, halves=task.halves) if task.dtype != "fp32" else {}
     return sketch.sketches_within(exact, others, least)
 
 
@@ -250,8 +250,8 @@ def judge(
 ) -> Judged:
     """The whole run against float64 and float32; failing that, step by step (docs/decisions/tolerance.md)."""
     layers = {(t["kind"], t["name"]): t["layer"] for t in trace}
-    if task.dtype == "mixed":
-        say("running the golden model in mixed precision")
+    if task.dtype != "fp32":
+        say("running the golden model in half precision")
         return judged_in_halves(task, computed, steps, layers)
     may_diverge = task.saved == "fp32"  # what overflows because it is kept in half precision is no fault of PyTorch's
     exact = reference.run(task, steps, torch.float64)
@@ -275,7 +275,7 @@ def judged_in_halves(task: Task, computed: dict[Key, Array], steps: int, layers:
     the program fails or they could not tell a gradient from one that is a few percent larger; in the end, one without
     halves: a sum that cancels is made of them alone."""
     runs = [reference.run(task, steps, torch.float64, resume=computed)]
-    floors = nearest.floors(task.module, runs[0], computed)
+    floors = nearest.floors(task.module, runs[0], computed, halves=task.halves)
 
     def judged(widest: bool = False) -> Judged:
         family = nearest.Family(runs)

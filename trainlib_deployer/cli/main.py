@@ -165,7 +165,10 @@ Options may also stand in [tool.trainlib-deploy] of pyproject.toml."""
 )
 @click.option("--updates", metavar="N", type=COUNT, help="Updates that a schedule covers.  [as many as steps]")
 @click.option(
-    "--dtype", type=click.Choice((*DTYPES, *OTHER_DTYPES)), default="fp32", help="Mixed: activations in halves.  [fp32]"
+    "--dtype",
+    type=click.Choice((*DTYPES, *OTHER_DTYPES)),
+    default="fp32",
+    help="Mixed: activations in halves; fp16: weights, too.  [fp32]",
 )
 @click.option("--keep", metavar="fp32=LAYER,...", help="Of mixed: layers that stay fp32, as head,norm*.  [none]")
 @click.option("--loss-scale", metavar="N", help="Of mixed: a factor, or dynamic[:START:UPDATES].  [none]")

@@ -38,7 +38,7 @@ def member(at: Addresses, t: Tensor, b: Buffer, end: int) -> dict[str, Any]:
     return {
         "gap": end - b.offset - b.size if end > -(-(b.offset + b.size) // step) * step else 0,
         "name": at.names[t.name],
-        "c_type": t.dtype.c_name,
+        "c_type": t.dtype.stored,
         "extent": f"[{t.numel}]" if t.shape else "",
         "comment": f"/* {comment(t.name)} {'x'.join(map(str, t.shape))} */",
     }

@@ -377,7 +377,7 @@ class Project:
 
 
 def described(t: Tensor) -> dict[str, Any]:
-    return {"c_type": t.dtype.c_name, "numel": t.numel, "shape": "x".join(map(str, t.shape))}
+    return {"c_type": t.dtype.stored, "numel": t.numel, "shape": "x".join(map(str, t.shape))}
 
 
 def loop_entry(name: str, text: str) -> dict[str, str]:

@@ -11,7 +11,6 @@ from zlib import crc32
 import numpy as np
 from torch import fx
 
-from golden.loss_scale import LossScale
 from trainlib_deployer import ops
 from trainlib_deployer.capture.refuse import unsupported
 from trainlib_deployer.capture.slots import WRITTEN, Captured, Out, Slot
@@ -27,6 +26,7 @@ from trainlib_deployer.ops.registry import RULES
 from trainlib_deployer.ops.update import Group, Parameter, entitle
 from trainlib_deployer.program.expr import apply
 from trainlib_deployer.program.ir import LEARNING_RATE, MOMENTUM, STEP, DType, Mentions, Program, Role, Tensor, View
+from trainlib_deployer.program.precision import FP32, Precision
 from trainlib_deployer.torch_types import CALCULATED, NARROWEST, value_fault
 from trainlib_deployer.user.model import Group as Settings
 from trainlib_deployer.user.model import UserModel
@@ -49,15 +49,14 @@ def lower(
     captured: Captured,
     accumulate: int = 1,
     beside: frozenset[str] | None = None,
-    loss_scale: LossScale | None = None,
-    shared: bool = False,
+    precision: Precision = FP32,
 ) -> Program:
     """The whole step as a Program. With `accumulate`, each such number of steps is one update. `beside` a training that
-    writes these tensors, an evaluation writes none. The backward pass begins with the loss scale or, if it is `shared`,
-    with its share of that: not all numbers are halves."""
+    writes these tensors, an evaluation writes none. The backward pass begins with the loss scale or, for halves, with
+    its share of that: not all numbers are halves."""
     b = Builder(Program(user.name, learns=user.trains))
-    if loss_scale is not None:
-        scaling.declare(b, loss_scale)
+    if precision.loss_scale is not None:
+        scaling.declare(b, precision.loss_scale)
     env: dict[fx.Node, Any] = {}
     slots = iter(captured.inputs)
     written = captured.written if beside is None else beside
@@ -69,8 +68,8 @@ def lower(
             value = getattr(captured.graph, node.target)
             env[node] = persistent(b, Slot("constant", str(node.target), False, value), still=True)
         elif node.op == "call_function":
-            seeded = shared and is_seed(node)
-            env[node] = scaling.seed(b, loss_scale, accumulate) if seeded else lower_node(b, node, env)
+            seeded = precision.halves and is_seed(node)
+            env[node] = scaling.seed(b, precision.loss_scale, accumulate) if seeded else lower_node(b, node, env)
         elif node.op == "output":
             results = fx.node.map_arg(node.args[0], lambda n: env[n])
             kept = [
@@ -78,8 +77,7 @@ def lower(
                 for out, view in zip(captured.outputs, flatten(results), strict=True)
                 if beside is None or out.kind not in WRITTEN
             ]
-            share = 1.0 if shared else 1.0 / accumulate
-            finish(b, user, kept, accumulate, share, loss_scale)
+            finish(b, user, kept, accumulate, precision)
     b.program.fixed = {n: crc32(np.asarray(b.program.values[n]).tobytes()) for n in captured.decided}
     return b.program
 
@@ -133,8 +131,7 @@ def finish(
     user: UserModel,
     results: Sequence[tuple[Out, View]],
     accumulate: int,
-    share: float,
-    loss_scale: LossScale | None,
+    precision: Precision,
 ) -> None:
     """Name the results, then append the updates of buffers and parameters."""
     p = b.program
@@ -162,13 +159,13 @@ def finish(
             buffers[out.name] = view
     before_backward(b, traced)
     for name, view in buffers.items():
-        always = accumulate > 1 or loss_scale is not None  # whether or not the update runs
+        always = accumulate > 1 or precision.loss_scale is not None  # whether or not the update runs
         b.where = Where("accumulate" if always else "update", name.rpartition(".")[0], "buffer")
         target = View.whole(p.tensors[name])
         if view.tensor != name:
             b.copy_into(b.reshape(view, target.shape), target, name)
     if user.trains:
-        updates(b, user, gradients, accumulate, share, loss_scale)
+        updates(b, user, gradients, accumulate, precision)
 
 
 def before_backward(b: Builder, traced: int) -> None:
@@ -253,12 +250,12 @@ def updates(
     user: UserModel,
     gradients: dict[str, View],
     accumulate: int,
-    share: float,
-    loss_scale: LossScale | None,
+    precision: Precision,
 ) -> None:
     spec, schedule = user.optimizer, user.schedule
     lr, step = scalar(b, LEARNING_RATE, DType.F32), scalar(b, STEP, DType.I32)
-    gradients, step = for_update(b, user, gradients, step, accumulate, share, loss_scale)
+    drawn = step
+    gradients, step = for_update(b, user, gradients, step, accumulate, precision)
     if spec.updates:
         step = b.map(lambda s: s + spec.updates, step, shape=(), suffix="updates_before")
     if user.clip_norm is not None:
@@ -277,12 +274,12 @@ def updates(
             continue
         b.where = Where("update", "", spec.kind.lower())
         hyper = {**group.hyper, "kind": spec.kind, "defaults": spec.defaults}
-        settings = Group(hyper, rates[index], step, index, momentum)
+        settings = Group(hyper, rates[index], step, index, momentum, drawn, precision.weights)
         if spec.own is not None:
             own_optimizer(b, spec, settings, parameters)
         else:
             OPTIMIZERS[spec.kind](b, settings, parameters)
-    if loss_scale is not None:
+    if precision.loss_scale is not None:
         scaling.counted(b)
     take_state(b.program, spec)
 
@@ -293,20 +290,20 @@ def for_update(
     gradients: dict[str, View],
     step: View,
     accumulate: int,
-    share: float,
-    loss_scale: LossScale | None,
+    precision: Precision,
 ) -> tuple[dict[str, View], View]:
     """The gradients of all samples of an update, and how many updates there were."""
     if accumulate > 1:
+        share = 1.0 if precision.halves else 1.0 / accumulate
         gradients = accumulated(b, gradients, step, accumulate, share)
         b.program.gradients = tuple((name, sums.tensor) for name, sums in gradients.items())
-    if loss_scale is not None:
+    if precision.loss_scale is not None:
         if user.schedule.plateau is not None:
             raise Unsupported(
                 "ReduceLROnPlateau watches the losses of updates that are skipped, too",
                 remedy="leave out the loss scale, or take another scheduler",
             )
-        return scaling.unscaled(b, gradients, loss_scale, step, accumulate), scaling.kept(b, scaling.UPDATES)
+        return scaling.unscaled(b, gradients, precision.loss_scale, step, accumulate), scaling.kept(b, scaling.UPDATES)
     if accumulate > 1:
         b.where = Where("update", "", "accumulate")
         step = b.map(lambda s: apply("idiv", [s, accumulate]), step, shape=(), suffix="updates")

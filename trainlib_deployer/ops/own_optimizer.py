@@ -12,7 +12,7 @@ from trainlib_deployer.capture.optimizer import Update, capture_update, check_in
 from trainlib_deployer.errors import Unsupported
 from trainlib_deployer.ops.build import Builder, Where
 from trainlib_deployer.ops.registry import RULES
-from trainlib_deployer.ops.update import Group, Parameter, entitle, state
+from trainlib_deployer.ops.update import Group, Parameter, entitle, state, write
 from trainlib_deployer.program.ir import View
 from trainlib_deployer.user.model import OptimizerSpec
 
@@ -60,7 +60,10 @@ def lower_update(b: Builder, q: Parameter, update: Update, rates: list[View], gr
             results = list(fx.node.map_arg(node.args[0], lambda n: env[n]))
     for result, target in zip(results, [q.value, *states], strict=True):
         if result.tensor != target.tensor:
-            b.copy_into(b.reshape(result, target.shape), target)
+            if target is q.value:
+                write(b, group, q, result)
+            else:
+                b.copy_into(b.reshape(result, target.shape), target)
             entitle(b, q.name if target is q.value else target.tensor, group.function)
 
 

@@ -98,7 +98,24 @@ def lower_integers(b: Builder, step: View, shape: list[int], call: int) -> View:
 
 
 def hashed(b: Builder, step: View, shape: list[int], call: int, result: Callable[[Expr], Expr], dtype: DType) -> View:
-    """What becomes of the words of golden.random_numbers.Numbers: the same instructions on 32 bits."""
+    """What becomes of the words of golden.random_numbers.Numbers."""
+    found = words(b, step, shape, call)
+    body = lambda *values: result(found.word(*values))  # noqa: E731
+    made = b.map(body, *found.reads, dtype=dtype, shape=found.shape, suffix="random")
+    return b.reshape(made, shape)
+
+
+@dataclass(frozen=True)
+class Words:
+    """What a loop of this shape computes them from, and how."""
+
+    shape: Shape
+    reads: tuple[View, ...]
+    word: Callable[..., Expr]
+
+
+def words(b: Builder, step: View, shape: Sequence[int], call: int) -> Words:
+    """Those of golden.random_numbers.Numbers: the same instructions on 32 bits."""
     fine = tuple(f for e in shape for f in factors(e))
     stream = mixed(call + 1 & random_numbers.WORD)  # negative after a seed of the user's
     steps = [s for s, e in zip(row_major(fine), fine, strict=True) if e > 1]
@@ -110,10 +127,9 @@ def hashed(b: Builder, step: View, shape: list[int], call: int, result: Callable
             term = word("umul", part.cast(DType.I32), stride) if stride > 1 else part.cast(DType.I32)
             element = term if element is None else word("uadd", element, term)
         start = word("uadd", key, stream)
-        return result(mix(start if element is None else apply("xor", [element, start])))
+        return mix(start if element is None else apply("xor", [element, start]))
 
-    made = b.map(body, step_key(b, step), *tables, dtype=dtype, shape=fine, suffix="random")
-    return b.reshape(made, shape)
+    return Words(fine, (step_key(b, step), *tables), body)
 
 
 def factors(extent: int) -> Shape:

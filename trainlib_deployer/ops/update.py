@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 
 from trainlib_deployer.ops.build import Builder, Where
+from trainlib_deployer.ops.random import Words, words
 from trainlib_deployer.program.expr import Expr, Operand
 from trainlib_deployer.program.ir import DType, Role, Tensor, View
 
@@ -38,6 +40,8 @@ class Group:
     step: View  # updates so far
     index: int
     scheduled: View | None = None  # the momentum that the caller gives to each update
+    drawn: View | None = None  # the number of samples so far, which random numbers are drawn by
+    halves: frozenset[str] = frozenset()  # parameters that are rounded up or down by chance
 
     @property
     def momentum(self) -> View | float:
@@ -82,9 +86,48 @@ def update(
     states = [state(b, f"{q.name}.{label}", q.value.shape, (initial or {}).get(label, 0.0)) for label in labels]
     into = [q.value, *states]
     given = [q.value, q.gradient, group.lr, *extra, *states]
-    reads = [v for v in given if isinstance(v, View)]
-    b.maps(with_numbers(formula, given), *reads, dtypes=(None,) * len(into), shape=q.value.shape, into=into)
+    formula = with_numbers(formula, given)
+    reads, shape = [v for v in given if isinstance(v, View)], q.value.shape
+    if q.name in group.halves:
+        numbers = numbers_of(b, group, q)
+        fine, count = numbers.shape, len(reads)
+        reads = [b.reshape(v, fine) if v.shape == shape else v for v in reads]
+        into, shape, formula = [b.reshape(v, fine) for v in into], fine, by_chance(formula, numbers, count)
+        reads += numbers.reads
+    b.maps(formula, *reads, dtypes=(None,) * len(into), shape=shape, into=into)
     entitle(b, q.name, group.function)
+
+
+def numbers_of(b: Builder, group: Group, q: Parameter) -> Words:
+    """The random numbers by which a parameter is rounded in this update."""
+    assert group.drawn is not None
+    return words(b, group.drawn, q.value.shape, crc32(q.name.encode()))
+
+
+def by_chance(formula: Formula, numbers: Words, count: int) -> Formula:
+    """The first result becomes a half, as often the one above as it is near to it. The formula takes so many values."""
+
+    def rounded(*values: Expr) -> Sequence[Operand]:
+        first, *others = formula(*values[:count])
+        return values[0].body.add("nearby_half", DType.F32, first, numbers.word(*values[count:])), *others
+
+    return rounded
+
+
+def write(b: Builder, group: Group, q: Parameter, made: View) -> None:
+    """The new parameter as it is kept."""
+    if q.name not in group.halves:
+        b.copy_into(b.reshape(made, q.value.shape), q.value)
+        return
+    numbers = numbers_of(b, group, q)
+    formula = by_chance(lambda v: (v,), numbers, 1)
+    b.maps(
+        formula,
+        b.reshape(made, numbers.shape),
+        *numbers.reads,
+        shape=numbers.shape,
+        into=(b.reshape(q.value, numbers.shape),),
+    )
 
 
 def with_numbers(formula: Formula, given: Sequence[View | float]) -> Formula:

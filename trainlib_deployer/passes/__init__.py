@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 
 from trainlib_deployer.passes.choose_winograd import choose_winograd
@@ -17,6 +17,7 @@ from trainlib_deployer.passes.prune_loops import prune_loops
 from trainlib_deployer.passes.reorder import reorder
 from trainlib_deployer.passes.split_reductions import split_reductions
 from trainlib_deployer.program.ir import Program
+from trainlib_deployer.program.precision import Precision
 
 Pass = Callable[[Program], Program]
 
@@ -38,9 +39,9 @@ DIRECT = tuple(step for step in DEFAULT if step is not choose_winograd)  # every
 AT = DIRECT.index(reorder)
 
 
-def in_halves(keep: Sequence[str] = ()) -> tuple[Pass, ...]:
-    """The passes of mixed precision, before sizes decide on an order. Layers in `keep` stay float."""
-    return (*DIRECT[:AT], partial(mixed, keep=keep), *DIRECT[AT:])
+def in_halves(precision: Precision) -> tuple[Pass, ...]:
+    """The passes of half precision, before sizes decide on an order."""
+    return (*DIRECT[:AT], partial(mixed, keep=precision.keep, weights=precision.weights), *DIRECT[AT:])
 
 
 def run(program: Program, passes: tuple[Pass, ...] = DEFAULT) -> Program:

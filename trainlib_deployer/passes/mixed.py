@@ -8,7 +8,7 @@ kernel that reads floats alone, they are made just before it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
@@ -26,10 +26,10 @@ LOSS = "loss"  # the layer of what the loss function does
 PASSES = {"forward", "backward"}  # updates are float throughout
 
 
-def mixed(program: Program, keep: Sequence[str] = ()) -> Program:
-    """All but these layers, and what lies in them."""
+def mixed(program: Program, keep: Sequence[str] = (), weights: Collection[str] = ()) -> Program:
+    """All but the layers in `keep`, and what lies in them; of parameters, these."""
     kept = {layer for layer in layers_of(program) if any(f"{layer}.".startswith(f"{k}.") for k in keep)}
-    halves, passed = halves_of(program) - floats_of(program, kept), passed_on(program)
+    halves, passed = (halves_of(program) - floats_of(program, kept)).union(weights), passed_on(program)
     tensors = {n: replace(t, dtype=HALF) if n in halves - passed else t for n, t in program.tensors.items()}
     made = Made(tensors, halves & passed, kept)
     for op in program.ops:
@@ -150,7 +150,7 @@ class Made:
 
     def of_kernel(self, op: Op) -> None:
         """By a kernel that multiplies halves, if there is a good one; else between conversions."""
-        kind, multiplied = op.kind, 2 if is_product(op.kind) and op.layer not in self.kept else 0
+        kind, multiplied = op.kind, 2 if self.multiplies(op) else 0
         if multiplied and isinstance(kind, MatMul | Conv) and gains(kind):
             kind = replace(kind, storage=HALF)
         reads = tuple(self.operand(v, op, at < multiplied, kind.storage) for at, v in enumerate(op.reads))
@@ -158,10 +158,17 @@ class Made:
         self.ops.append(replace(op, kind=kind, reads=reads, writes=tuple(halves.get(v, v) for v in op.writes)))
         self.ops += [converted(op, made, half, STORE) for half, made in halves.items()]
 
+    def multiplies(self, op: Op) -> bool:
+        """As halves. A matrix of halves is used as it is, also with one vector."""
+        there = isinstance(op.kind, MatMul) and any(
+            self.tensors[v.tensor].role is Role.PARAMETER and self.is_half(v.tensor) for v in op.reads[:2]
+        )
+        return (is_product(op.kind) or there) and op.layer not in self.kept
+
     def operand(self, view: View, op: Op, multiplied: bool, storage: DType) -> View:
         """What is multiplied as halves or, for a kernel that multiplies floats, as what halves keep of it; all else as
-        floats. Weights are rounded anew for each product: kept from the forward pass to the backward pass, copies would
-        take what halves of activations save."""
+        floats. Weights that are floats are rounded anew for each product: kept from the forward pass to the backward
+        pass, copies would take what halves of activations save."""
         dtype, steps = self.tensors[view.tensor].dtype, tuple[str, ...]()
         if dtype is HALF:
             steps = () if multiplied and storage is HALF else (LOAD,)

@@ -32,6 +32,7 @@ class Instr:
 C_FORM: dict[str, str] = {
     "copy": "{0}",
     **CONVERSIONS,
+    "nearby_half": "tl_nearby_half({0}, (uint32_t){1})",
     "add": "{0} + {1}",
     "sub": "{0} - {1}",
     "mul": "{0} * {1}",
