@@ -55,7 +55,8 @@ typedef struct {
     float (*train)(float learning_rate, float momentum); /* the sample in place */
     float (*evaluate)(void);
     int (*steps)(void);
-    uint32_t accumulate; /* samples an update */
+    void (*on_core)(void (*fn)(void *arg), void *arg); /* of the cluster: a controller may have no float unit */
+    uint32_t accumulate;                               /* samples an update */
     int metrics;
     const tl_metric *metric;
     float *values; /* of the metrics */

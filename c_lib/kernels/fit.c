@@ -1,5 +1,37 @@
-/* Epochs, evaluation, early end: on the controller, in float and in a fixed order, so that every machine gets the same. */
+/* Epochs, evaluation, early end: on the controller, but for its floats, in a fixed order, so that every machine gets the
+ * same. */
 #include "tl_fit.h"
+
+/* Samples so far, on a core of the cluster. */
+typedef struct {
+    const tl_network *net;
+    int metrics;  /* are counted, too */
+    float loss;   /* of the sample */
+    float sum;    /* then the mean */
+    float lowest; /* mean so far */
+    int lower;    /* is this one */
+    int nan;
+    uint32_t samples;
+} tally;
+
+static void add(void *arg)
+{
+    tally *t = arg;
+    t->nan = t->loss != t->loss;
+    t->sum += t->loss;
+    for (int m = 0; m < t->metrics; m++)
+        t->net->values[m] += t->net->metric[m].value();
+    t->samples++;
+}
+
+static void divide(void *arg)
+{
+    tally *t = arg;
+    t->sum /= (float)t->samples;
+    for (int m = 0; m < t->metrics; m++)
+        t->net->values[m] /= (float)t->samples;
+    t->lower = t->sum < t->lowest;
+}
 
 /* A sample: the examples at these places of an order, or as they come. */
 static int take(const tl_sample *sample, const tl_examples *from, const tl_shuffle *order, uint32_t first)
@@ -18,30 +50,35 @@ static const tl_sample *evaluated(const tl_network *net)
     return net->evaluated ? net->evaluated : net->sample;
 }
 
-int tl_evaluate(const tl_network *net, const tl_examples *from, float *loss)
+static int evaluate(const tl_network *net, const tl_examples *from, tally *t)
 {
     const uint32_t batch = evaluated(net)->examples, samples = from->count / batch;
-    float sum = 0.0f;
     for (int m = 0; m < net->metrics; m++)
         net->values[m] = 0.0f;
     for (uint32_t s = 0; s < samples; s++) {
         const int fault = take(evaluated(net), from, 0, s * batch);
         if (fault)
             return fault;
-        sum += net->evaluate();
-        for (int m = 0; m < net->metrics; m++)
-            net->values[m] += net->metric[m].value();
+        t->loss = net->evaluate();
+        net->on_core(add, t);
     }
-    for (int m = 0; m < net->metrics; m++)
-        net->values[m] /= (float)samples;
-    *loss = sum / (float)samples;
+    net->on_core(divide, t);
     return TL_DATA_FINE;
+}
+
+int tl_evaluate(const tl_network *net, const tl_examples *from, float *loss)
+{
+    tally t = {.net = net, .metrics = net->metrics};
+    const int fault = evaluate(net, from, &t);
+    if (!fault)
+        *loss = t.sum;
+    return fault;
 }
 
 static int train(const tl_network *net, const tl_fit *how, uint32_t samples, tl_epoch *now)
 {
     tl_shuffle order;
-    float sum = 0.0f;
+    tally t = {.net = net};
     tl_shuffle_begin(&order, how->train->count, how->seed, now->epoch - 1);
     for (uint32_t at = (uint32_t)net->steps() % samples; at < samples; at++) {
         const uint32_t step = (uint32_t)net->steps(), update = step / net->accumulate;
@@ -50,14 +87,15 @@ static int train(const tl_network *net, const tl_fit *how, uint32_t samples, tl_
         const int fault = take(net->sample, how->train, how->in_order ? 0 : &order, at * net->sample->examples);
         if (fault)
             return fault;
-        const float loss = net->train(how->rates ? how->rates[update] : how->learning_rate,
-                                      how->momenta ? how->momenta[update] : how->momentum);
-        if (loss != loss)
+        t.loss = net->train(how->rates ? how->rates[update] : how->learning_rate,
+                            how->momenta ? how->momenta[update] : how->momentum);
+        net->on_core(add, &t);
+        if (t.nan)
             return TL_DATA_NAN;
-        sum += loss;
-        now->steps++;
     }
-    now->loss = sum / (float)now->steps;
+    net->on_core(divide, &t);
+    now->steps = t.samples;
+    now->loss = t.sum;
     return TL_DATA_FINE;
 }
 
@@ -83,13 +121,15 @@ int tl_fit_network(const tl_network *net, const tl_fit *how)
         if (epoch >= how->epochs || (how->steps && step >= how->steps) || (how->patience && waited >= how->patience))
             return TL_DATA_FINE;
         tl_epoch now = {.epoch = epoch + 1, .evaluated = how->held_out != 0, .metrics = net->values};
+        tally t = {.net = net, .metrics = net->metrics, .lowest = best};
         int fault = train(net, how, samples, &now);
         if (!fault && how->held_out)
-            fault = tl_evaluate(net, how->held_out, &now.held_out_loss);
+            fault = evaluate(net, how->held_out, &t);
         if (fault)
             return fault;
-        now.best = now.evaluated && now.held_out_loss < best;
-        best = now.best ? now.held_out_loss : best;
+        now.held_out_loss = t.sum;
+        now.best = t.lower;
+        best = now.best ? t.sum : best;
         waited = now.best || !now.evaluated ? 0 : waited + 1;
         if (how->report)
             how->report(&now);

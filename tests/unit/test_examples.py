@@ -319,6 +319,7 @@ EPOCHS = """\
 static int now;
 static float train(float rate, float momentum) { (void)rate, (void)momentum, now++; return 1.0f; }
 static int steps(void) { return now; }
+static void on_core(void (*fn)(void *), void *arg) { fn(arg); }
 static int nothing(const tl_examples *from, uint32_t at, void *data, uint32_t bytes)
 {
     (void)from, (void)at, (void)data, (void)bytes;
@@ -328,7 +329,8 @@ int learned(uint32_t epochs, uint32_t most, uint32_t patience, uint32_t updates,
 {
     static const float rates[9];
     const tl_sample sample = {.examples = 2};
-    const tl_network net = {.sample = &sample, .train = train, .steps = steps, .accumulate = 3};
+    const tl_network net = {.sample = &sample, .train = train, .steps = steps, .on_core = on_core,
+                            .accumulate = 3};
     const tl_examples data = {.read = nothing, .count = 11};
     const tl_fit how = {.train = &data, .epochs = epochs, .steps = most, .patience = patience,
                         .rates = updates ? rates : 0, .updates = updates};
