@@ -26,7 +26,9 @@ class DeployError(Exception):
         return [f"{type(self).__name__}: {self.render()}"]
 
     def render(self) -> str:
-        """The message, the user's own line, what to do."""
+        """The message, the user's own line, what to do; without such a line, in one."""
+        if self.remedy and self.source is None and "\n" not in self.message + self.remedy:
+            return f"{self.message}; {self.remedy}"
         parts = [self.message]
         if self.source is not None:
             parts.append(f"  at {self.source}:  {self.source.text}")

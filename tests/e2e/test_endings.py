@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import resource
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -42,20 +43,24 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return deployed(tmp_path_factory.mktemp("endings") / "p")
 
 
-def ended(code: int, words: str, *command: object) -> None:
+def ended(code: int, words: str, *command: object, lines: int = 1) -> None:
+    """In one line; with the user's own line, in three."""
     done = CliRunner().invoke(cli, [str(c) for c in command])
     messages = [line for line in done.stderr.splitlines() if not line.startswith(("note: ", "["))]
     assert done.exit_code == code and messages[0].startswith("error: ") and words in "\n".join(messages), done.output
-    assert len(messages) <= 3 and isinstance(done.exception, SystemExit)
+    assert len(messages) == lines and isinstance(done.exception, SystemExit)
 
 
 def test_too_many_cores(project: Path) -> None:
     ended(2, "stacks for 1 to 8", "verify", project, "--cores", 99)
 
 
-def test_no_compiler(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_compiler(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CC", "nocc -O3")
     ended(6, "no C compiler: 'nocc' is not installed", "verify", project)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    (tmp_path / "make").symlink_to("/usr/bin/make")  # nm is missing, too, and no news
+    ended(6, "no C compiler: 'nocc' is not installed; install one", "verify", project)
     monkeypatch.delenv("CC")
     monkeypatch.setenv("PATH", "nowhere")
     for where in ("host", "qemu", "spike", "gvsoc"):
@@ -168,9 +173,20 @@ def test_weights_on_a_full_disk(ending: str, project: Path, tmp_path: Path) -> N
     ended(2, "cannot write", "weights", project, tmp_path / "saved", "--out", tmp_path / f"x{ending}")
 
 
+@pytest.mark.parametrize("name", ["model/samples.pt", "model/weights.pt", "model/spec.json"])
+def test_new_weights_for_a_damaged_project(name: str, project: Path, tmp_path: Path) -> None:
+    """They went into it, with a note that quoted PyTorch's inside on several lines."""
+    folder, path = tmp_path / "p", project / "model/weights.pt"
+    shutil.copytree(project, folder)
+    (folder / name).write_bytes((folder / name).read_bytes()[:80])
+    ended(2, f"{name} is damaged: it is not what trainlib-deploy wrote; ", "weights", folder, "--in", path)
+    (folder / name).unlink()
+    ended(2, f"{folder} lacks {name}; deploy the model again", "weights", folder, "--in", path)
+
+
 def test_a_function_without_a_gradient(tmp_path: Path) -> None:
     (tmp_path / "net.py").write_text(HEAVISIDE)
     words = ["no gradient for 'heaviside'", "net.py:11:  return torch.heaviside(y, torch.ones(1)) * y", "x.detach()"]
     for w in words:
-        ended(2, w, "--model", f"{tmp_path / 'net.py'}:Net", "--input", "2x3", "--out", tmp_path / "p")
+        ended(2, w, "--model", f"{tmp_path / 'net.py'}:Net", "--input", "2x3", "--out", tmp_path / "p", lines=3)
     assert not (tmp_path / "p").exists() and torch.is_grad_enabled()

@@ -234,7 +234,7 @@ def test_what_has_decided_cannot_be_replaced(tmp_path: Path) -> None:
     wrong = {"mask": [0, 1, 0, 1], "flag": -1, "twice": [0, 2]}
     for name, values in wrong.items():
         torch.save({**state, name: torch.tensor(values)}, tmp_path / "new.pt")
-        with pytest.raises(UsageError, match=f"^'{name}' decides about shapes or branches\n  deploy anew"):
+        with pytest.raises(UsageError, match=f"^'{name}' decides about shapes or branches; deploy anew"):
             made.load_state_dict(torch.load(tmp_path / "new.pt"))
         with pytest.raises(UsageError, match=f"^'{name}' decides"):
             put_weights(made.folder, tmp_path / "new.pt")

@@ -85,7 +85,7 @@ def test_failed_verification(calls: Calls, error: float) -> None:
         (
             DoesNotFit("100 bytes over in L1", remedy="a smaller batch"),
             3,
-            "error: 100 bytes over in L1\n  a smaller batch",
+            "error: 100 bytes over in L1; a smaller batch\n",
         ),
         (
             Unsupported("no aten.fft", source=Source("net.py", 7, "y = fft(x)")),

@@ -278,7 +278,7 @@ def test_odd_values_and_files_of_others(tmp_path: Path, capsys: pytest.CaptureFi
     with pytest.raises(UsageError, match=r"net\.py exists and is no file of examples: it stays as it is"):
         made.write_examples(list(zip(x, y, strict=True)), tmp_path / "net.py")
     assert (tmp_path / "net.py").read_text() == "model = 1\n"
-    with pytest.raises(UsageError, match=r"float64, .*\n  convert it: \.to\(torch\.float32\)"):
+    with pytest.raises(UsageError, match=r"float64, .*; convert it: \.to\(torch\.float32\)"):
         made.write_examples(list(zip(x.double(), y, strict=True)), tmp_path / "out.bin")
 
 

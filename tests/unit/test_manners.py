@@ -39,7 +39,7 @@ def test_explain_a_layer(calls: Calls) -> None:
         "net.py:4: model = x[0]\n" in result.stdout and "layer" not in result.stdout and "source" not in result.stdout
     )
     result = call("explain", "out", "fx")
-    assert result.exit_code == 2 and "there is no layer 'fx'\n  did you mean: fc" in result.stderr
+    assert result.exit_code == 2 and "there is no layer 'fx'; did you mean: fc" in result.stderr
 
 
 def test_prose_breaks_between_words_where_somebody_looks(

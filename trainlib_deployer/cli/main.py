@@ -86,8 +86,8 @@ def fail(message: str, code: int) -> NoReturn:
 
 def usage_message(err: click.ClickException) -> str:
     ctx = getattr(err, "ctx", None)
-    hint = f"\n  see {ctx.command_path} --help" if ctx is not None else ""
-    return err.format_message() + hint
+    hint = f"; see {ctx.command_path} --help" if ctx is not None else ""
+    return err.format_message().removesuffix(".") + hint
 
 
 def files(ctx: click.Context, option: click.Parameter, begun: str) -> list[CompletionItem]:

@@ -23,12 +23,12 @@ class Host:
 
     def check_tools(self) -> None:
         require("make", "apt-get install make")
-        require("nm", "apt-get install binutils")
         compiler = os.environ.get("CC", "cc").split()[0]
         if shutil.which(compiler) is None:
             raise ToolMissing(
                 f"no C compiler: '{compiler}' is not installed", remedy="install one: apt-get install gcc"
             )
+        require("nm", "apt-get install binutils")
 
     def run(self, folder: Path, steps: int, cores: int | None, record: Path) -> RunResult:
         variables: dict[str, object] = {"TRACE": 1, "STEPS": steps}

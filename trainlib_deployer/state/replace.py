@@ -19,7 +19,7 @@ from trainlib_deployer.check.verify import model_of, reference_sketches
 from trainlib_deployer.emit.initial import REFERENCE, SKETCH, Binary, Kept, contents, references
 from trainlib_deployer.emit.render import rendered
 from trainlib_deployer.errors import UsageError
-from trainlib_deployer.folder import PLAN, edited_files, note_written
+from trainlib_deployer.folder import PLAN, check_whole, edited_files, note_written
 from trainlib_deployer.program.ir import DType
 from trainlib_deployer.state.dumps import is_dump, read_dump
 from trainlib_deployer.state.image import Values
@@ -47,6 +47,7 @@ def put_weights(folder: Path, path: Path, may_miss: tuple[str, ...] = ()) -> lis
         raise UsageError(
             f"{folder / edited[0]} changed since trainlib-deploy wrote it", remedy="deploy the model again"
         )
+    check_whole(folder)
     state, notes = given_state(known, path, may_miss)
     values = initial_values(known) | values_of(known, state)
     text, binary = weights_files(known.plan, values)
