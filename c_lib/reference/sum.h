@@ -1,5 +1,5 @@
 /* The order of summation that docs/kernels.md prescribes: chains of 64 fused multiply-adds from zero, added up block by
- * block; of halves, chains of 32 pairs (tl_pair.h). A source is compiled for halves by one that defines REFERENCE_F16. */
+ * block; of halves, one chain of pairs (tl_pair.h). A source is compiled for halves by one that defines REFERENCE_F16. */
 #ifndef SUM_H
 #define SUM_H
 #include "tl_pair.h"
@@ -14,33 +14,40 @@ typedef tl_half element;
 typedef float element;
 #endif
 
-typedef struct {
-    float total, chain;
-    int terms;
 #ifdef REFERENCE_F16
+typedef struct {
+    float total;
+    int terms;
     element a, b; /* the first ones of a pair */
-#endif
 } sum;
 
 static inline void add(sum *s, element a, element b)
 {
-#ifdef REFERENCE_F16
-    if (s->terms % 2)
-        s->chain = tl_pair_add(s->chain, tl_pair_of(s->a, a), tl_pair_of(s->b, b));
+    if (s->terms++ % 2)
+        s->total = tl_pair_add(s->total, tl_pair_of(s->a, a), tl_pair_of(s->b, b));
     s->a = a, s->b = b;
+}
+
+static inline float end(const sum *s)
+{
+    return s->terms % 2 ? tl_pair_add(s->total, s->a, s->b) : s->total;
+}
 #else
+typedef struct {
+    float total, chain;
+    int terms;
+} sum;
+
+static inline void add(sum *s, element a, element b)
+{
     s->chain = __builtin_fmaf(a, b, s->chain);
-#endif
     if (++s->terms % 64 == 0)
         s->total += s->chain, s->chain = 0;
 }
 
 static inline float end(const sum *s)
 {
-#ifdef REFERENCE_F16
-    if (s->terms % 2)
-        return s->total + tl_pair_add(s->chain, s->a, s->b);
-#endif
     return s->total + s->chain;
 }
+#endif
 #endif

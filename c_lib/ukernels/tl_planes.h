@@ -4,6 +4,7 @@
 #define TL_PLANES_H
 #include "tl_gather.h"
 #include "tl_pair.h"
+#include "tl_xpulp.h"
 
 /* 4 channels x 4 neighbouring outputs, and the planes from their first input on. */
 typedef struct {

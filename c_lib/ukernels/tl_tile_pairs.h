@@ -3,6 +3,7 @@
 #define TL_TILE_PAIRS_H
 #include "tl_tile.h" /* first: it sets how the whole file is compiled */
 #include "tl_pair.h"
+#include "tl_xpulp.h"
 
 #define TL_PAIRS (TL_KC / 2)
 #define TL_PAIRS_PANEL (TL_PAIRS * 4) /* words of a packed operand panel [TL_PAIRS][4] */
@@ -13,9 +14,7 @@ void tl_pairs_pack(tl_pair *dst, const tl_half *src, int s_j, int s_k, int cols,
 /* Makes such a panel, in place, of one as tl_tile_pack has it for floats: [kc][4]. */
 void tl_pairs_of_terms(tl_half *panel, int kc);
 
-/* As tl_tile_panel does it: tiles of rows out->row .. out->row_end - 1 over one block, whose panels follow each other. */
+/* Tiles of rows out->row .. out->row_end - 1, whose panels follow each other: further with the sums that the output, or
+ * init, has. */
 void tl_tile_pairs(const tl_panel_out *out, const tl_pair *a, const tl_pair *b, int pairs);
-
-/* The same where a sum is one chain, which goes on from what the output, or init, has. */
-void tl_tile_chain(const tl_panel_out *out, const tl_pair *a, const tl_pair *b, int pairs);
 #endif

@@ -32,7 +32,18 @@ def figures() -> set[float]:
     scans = (costs.scan, costs.scan_back)
     records = [
         astuple(r)
-        for r in (*panels, costs.planes, costs.product, costs.conv, costs.loop, costs.pool, *scans, costs.tile, link)
+        for r in (
+            *panels,
+            costs.planes,
+            costs.strips,
+            costs.product,
+            costs.conv,
+            costs.loop,
+            costs.pool,
+            *scans,
+            costs.tile,
+            link,
+        )
     ]
     found = {float(v) for r in records for v in r if not isinstance(v, Mapping)} | {
         float(PULP_OPEN.outer.load),

@@ -17,7 +17,7 @@ from trainlib_deployer.kernels.conv import (
     weight_cycles,
 )
 from trainlib_deployer.kernels.panels import BLOCK, FLOAT, PAIRS_PANEL
-from trainlib_deployer.kernels.row import CHANNELS, PAIRS, Row
+from trainlib_deployer.kernels.row import CHANNELS, PAIRS, Grain, Row
 from trainlib_deployer.machine.costs import Costs
 from trainlib_deployer.program.cuts import working
 
@@ -28,6 +28,7 @@ TAPS = 3 * 3
 PLANES = 2720  # words of all planes at a time
 MOST_PAIRS = 8  # planes at a time
 MOST_TILES = 8  # of channels whose gradients the team packs at a time
+INPUTS, GRADIENTS = 3072, 1600  # words that a weight gradient by kernel rows packs at a time
 
 
 def gathered(kind: Conv, cores: int) -> int:
@@ -43,13 +44,49 @@ def packed_tiles(kind: Conv) -> int:
     return packed_rows(channels, 2 * kind.most_rows) // 4
 
 
+# ---- weight gradients by kernel rows: conv2d_bw_w_3_f16.c
+
+
+def strip(kind: Conv) -> tuple[int, int, int, int]:
+    """What is packed at a time: rows of outputs, rows of an input channel, input channels, tiles of output channels."""
+    s = kind.shape
+    beyond = (s.kh - 1) * s.dilation[0] // s.stride[0]
+    tiles = min(-(-s.co // 4), MOST_TILES, GRADIENTS // (2 * s.wo))
+    most = min(GRADIENTS // (2 * s.wo * tiles), 2 * INPUTS // (3 * s.wo * s.stride[0]) - beyond) if tiles else 0
+    if most < 1:
+        return 0, 0, 0, 0
+    rows = -(-s.ho // -(-s.ho // most))
+    packed = s.stride[0] * (rows + beyond)
+    fit = 2 * INPUTS // (3 * s.wo * packed)
+    return rows, packed, -(-s.ci // -(-s.ci // fit)), tiles
+
+
+def by_kernel_rows(kind: Conv, _cores: int) -> bool:
+    s = kind.shape
+    return kind.winograd is None and s.kw == 3 and s.wo % 2 == 0 < s.wo and s.co * s.ci > 0 and strip(kind)[2] > 0
+
+
+def strip_words(kind: Conv, _cores: int) -> int:
+    rows, packed, inputs, tiles = strip(kind)
+    return FLOAT * kind.shape.wo * (inputs * packed * 3 + tiles * rows * 4) // 2
+
+
+def strip_cycles(kind: Conv, cores: int, costs: Costs) -> float:
+    s, (rows, packed, inputs, tiles), c = kind.shape, strip(kind), costs.strips
+    strips, passes, all_tiles = s.n * s.groups * -(-s.ho // rows), -(-s.ci // inputs), -(-s.co // 4)
+    units = -(-all_tiles * s.ci * s.kh // working(kind.team, cores))
+    packing = c.inputs * s.ci * packed * -(-all_tiles // tiles) + c.gradients * all_tiles * rows
+    work = units * (c.tile + c.pair * rows * s.wo / 2) + packing * s.wo / 2 / cores
+    return strips * (work + c.step * passes * -(-all_tiles // tiles))
+
+
 # ---- 3 x 3 kernels over planes of pairs of channels: conv_planes.c
 
 
 def planes(kind: Conv) -> tuple[int, int, int]:
     """Words of a row; pairs of channels at a time; rows of the planes."""
     s = kind.shape
-    channels, high, wide = (s.ci, s.ho, s.wo) if kind.direction == "fw" else (s.co, s.h, s.w)
+    channels, high, wide = (s.ci, max(s.ho, 1), s.wo) if kind.direction == "fw" else (s.co, max(s.h, 1), s.w)
     (down, step) = s.stride if kind.direction == "fw" else (1, 1)
     pitch = (-(-wide // 4) * 4 - 1) * step + 3
     pairs = min(PLANES // (3 * pitch), -(-channels // 2), MOST_PAIRS)
@@ -98,17 +135,26 @@ row = partial(Row, struct="tl_conv2d", header="tl_conv.h", fields=fields, takes=
 gathering = partial(row, scratch=gathered, split="tiles of channels x pixels", arithmetic=CHANNELS)
 near = partial(gathering, takes=three_by_three, scratch=planes_and_weights, cycles=plane_cycles)
 
+weight_gradient = partial(row, "conv2d_bw_w", arithmetic=PAIRS)
+
 CONV_F16 = (
     near("conv2d_fw", "tl_conv2d_fw_3x3_f16", "conv/conv2d_fw_3x3_f16.c"),
     gathering("conv2d_fw", "tl_conv2d_fw_f16", "conv/conv2d_fw_f16.c", cycles=forward_cycles),
-    row(
-        "conv2d_bw_w",
+    weight_gradient(
+        "tl_conv2d_bw_w_3_f16",
+        "conv/conv2d_bw_w_3_f16.c",
+        takes=by_kernel_rows,
+        scratch=strip_words,
+        cycles=strip_cycles,
+        split="tiles of channels x kernel rows",
+        grain=Grain(4, 3, 2),
+    ),
+    weight_gradient(
         "tl_conv2d_bw_w_f16",
         "conv/conv2d_bw_w_f16.c",
         scratch=columns,
         cycles=weight_cycles,
         split="tiles of channels x taps",
-        arithmetic=PAIRS,
     ),
     near("conv2d_bw_x", "tl_conv2d_bw_x_3x3_f16", "conv/conv2d_bw_x_3x3_f16.c"),
     gathering("conv2d_bw_x", "tl_conv2d_bw_x_f16", "conv/conv2d_bw_x_f16.c", cycles=input_cycles),

@@ -14,7 +14,7 @@ from trainlib_deployer.program.ir import Kind, View
 
 Fields = Sequence[tuple[str, str | int]]
 BLOCKS = "fused chains of 64 terms, added up block by block"
-PAIRS = "chains of 32 sums of two products, added up block by block"  # tl_pair.h
+PAIRS = "one chain of sums of two products"  # tl_pair.h
 CHANNELS = "one chain of sums of two products, those of neighbouring channels"  # tl_conv_pairs.h
 
 

@@ -45,6 +45,17 @@ class PlanesCosts:
 
 
 @dataclass(frozen=True)
+class StripCosts:
+    """Weight gradients of halves by kernel rows of three taps."""
+
+    step: float  # what is packed at a time: barriers, code fetched anew
+    tile: float  # of 4 channels x a kernel row
+    pair: float  # ... of outputs
+    inputs: float  # to pack what a pair of outputs meets
+    gradients: float  # ... a pair of four channels
+
+
+@dataclass(frozen=True)
 class ProductCosts:
     """Products without panels: of columns with rows, and of a matrix with a vector."""
 
@@ -171,6 +182,7 @@ class Costs:
     weight_gradient: PanelCosts
     kernel_rows: PanelCosts  # weight gradients by kernel rows of three taps
     planes: PlanesCosts
+    strips: StripCosts
     product: ProductCosts
     conv: ConvCosts
     winograd: WinogradCosts

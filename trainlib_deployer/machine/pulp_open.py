@@ -24,6 +24,7 @@ from trainlib_deployer.machine.costs import (
     PoolCosts,
     ProductCosts,
     ScanCosts,
+    StripCosts,
     TileCosts,
     UnpricedCosts,
     WinogradCosts,
@@ -95,6 +96,7 @@ COSTS = Costs(
         edge_term=0,
     ),
     PlanesCosts(step=1400, tile=385, pair=306, weights=8, pixels=5.1),
+    StripCosts(step=2050, tile=252, pair=25.5, inputs=16, gradients=14),
     ProductCosts(
         outer=300,
         outer_mac=3.0,

@@ -115,14 +115,14 @@ static void share(const tl_gather *g, const part *p)
     tl_planes_tile t = {.pairs = p->pairs, .row = p->pitch, .plane = p->plane, .out_m = g->out_p.c};
     int lo, hi;
     tl_split_among(g->team, p->rows * p->panels * p->tiles, 1, &lo, &hi);
-    for (; lo < hi;) {
-        const int panel = lo / p->tiles, y = panel / p->panels, x = 4 * (panel - y * p->panels);
-        const int cols = tl_min(4, g->x.count - x), end = tl_min(hi, (panel + 1) * p->tiles);
+    int panel = lo / p->tiles, tile = lo - panel * p->tiles, y = panel / p->panels, at = panel - y * p->panels;
+    for (int left = hi - lo; left > 0; tile = 0) {
+        const int x = 4 * at, cols = tl_min(4, g->x.count - x);
         t.in = p->planes + y * g->y.in_step * p->pitch + x * step;
-        for (int tile = lo - panel * p->tiles; lo < end; ++lo, ++tile) {
+        t.weights = p->weights + tile * WEIGHTS;
+        t.out = out + 4 * tile * g->out_p.c + y * g->out_p.h + x;
+        for (; tile < p->tiles && left > 0; ++tile, --left, t.weights += WEIGHTS, t.out += 4 * g->out_p.c) {
             const int rows = tl_min(4, g->rows - p->channel - 4 * tile);
-            t.weights = p->weights + tile * WEIGHTS;
-            t.out = out + 4 * tile * g->out_p.c + y * g->out_p.h + x;
             if (afresh)
                 begin(t.out, t.out_m, g->bias ? g->bias + channel + 4 * tile : NULL, rows, cols);
             if (rows < 4 || cols < 4)
@@ -132,6 +132,8 @@ static void share(const tl_gather *g, const part *p)
             else
                 tl_planes_tile_2(&t);
         }
+        if (++at == p->panels)
+            at = 0, ++y;
     }
 }
 

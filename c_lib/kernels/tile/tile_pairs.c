@@ -19,7 +19,7 @@ static inline __attribute__((always_inline)) void block(const tl_pair *a, const 
     }
 }
 
-/* q[i*q_m + j] = the sum of one block. */
+/* q[i*q_m + j] = new sums. */
 static void multiply(const tl_pair *a, const tl_pair *b, int pairs, float *q, int q_m)
 {
     float t[16] = {0.0f};
@@ -28,16 +28,7 @@ static void multiply(const tl_pair *a, const tl_pair *b, int pairs, float *q, in
         q[i / 4 * q_m + i % 4] = t[i];
 }
 
-/* The same, added to what is there. */
-static void multiply_add(const tl_pair *a, const tl_pair *b, int pairs, float *q, int q_m)
-{
-    float t[16] = {0.0f};
-    block(a, b, pairs, t);
-    for (int i = 0; i < 16; ++i)
-        q[i / 4 * q_m + i % 4] += t[i];
-}
-
-/* The chains that are there go on. */
+/* Further with those that are there. */
 static void multiply_on(const tl_pair *a, const tl_pair *b, int pairs, float *q, int q_m)
 {
     float t[16];
@@ -48,24 +39,6 @@ static void multiply_on(const tl_pair *a, const tl_pair *b, int pairs, float *q,
         q[i / 4 * q_m + i % 4] = t[i];
 }
 #endif
-
-void tl_tile_pairs(const tl_panel_out *out, const tl_pair *a, const tl_pair *b, int pairs)
-{
-    const int dense = out->dense && out->cols == 4 && !(out->first && out->init), c_m = out->c_m;
-    float *q = out->c + out->row * c_m + out->c_n[0];
-    for (int row = out->row; row < out->row_end; row += 4, a += TL_PAIRS_PANEL, q += 4 * c_m) {
-        const int there = dense && row + 4 <= out->row_end;
-        if (there && !out->first) {
-            multiply_add(a, b, pairs, q, c_m);
-            continue;
-        }
-        int aside = !there;
-        TL_ONE_POINTER(aside) /* not two copies of the loop */
-        multiply(a, b, pairs, there ? q : out->tile, there ? c_m : 4);
-        if (aside)
-            tl_tile_store(out, row);
-    }
-}
 
 /* Copies the part of a tile that is there; what begins anew is init, or zero. */
 static void begin(const tl_panel_out *out, int row, float *q, int q_m)
@@ -86,16 +59,20 @@ static void end(const tl_panel_out *out, int row)
             out->c[(row + i) * out->c_m + out->c_n[j]] = out->tile[4 * i + j];
 }
 
-void tl_tile_chain(const tl_panel_out *out, const tl_pair *a, const tl_pair *b, int pairs)
+void tl_tile_pairs(const tl_panel_out *out, const tl_pair *a, const tl_pair *b, int pairs)
 {
     for (int row = out->row; row < out->row_end; row += 4, a += TL_PAIRS_PANEL) {
         int aside = !(out->dense && out->cols == 4 && row + 4 <= out->row_end);
-        TL_ONE_POINTER(aside) /* not two copies of the loop */
+        TL_ONE_POINTER(aside) /* not two copies of the loops */
         float *q = aside ? out->tile : out->c + row * out->c_m + out->c_n[0];
         const int q_m = aside ? 4 : out->c_m;
-        if (aside || out->first)
-            begin(out, row, q, q_m);
-        multiply_on(a, b, pairs, q, q_m);
+        if (out->first && !out->init) {
+            multiply(a, b, pairs, q, q_m);
+        } else {
+            if (aside || out->first)
+                begin(out, row, q, q_m);
+            multiply_on(a, b, pairs, q, q_m);
+        }
         if (aside)
             end(out, row);
     }

@@ -22,6 +22,7 @@ void tl_conv2d_fw_3x3_f16(const tl_conv2d *a);
 void tl_conv2d_bw_x_f16(const tl_conv2d *a);
 void tl_conv2d_bw_x_3x3_f16(const tl_conv2d *a);
 void tl_conv2d_bw_w_f16(const tl_conv2d *a);
+void tl_conv2d_bw_w_3_f16(const tl_conv2d *a);
 
 /* Finite halves, subnormal ones among them. */
 static tl_half next_half(uint32_t *state)
@@ -76,6 +77,8 @@ static void convolution(int groups, int ci, int co, int size, int kernel, int st
         run((tl_fn)tl_conv2d_bw_x_3x3_f16, &p);
     p.x_f16 = l1.b, p.w = l1.c, p.accumulate = 1;
     run((tl_fn)tl_conv2d_bw_w_f16, &p);
+    if (kernel == 3 && out % 2 == 0)
+        run((tl_fn)tl_conv2d_bw_w_3_f16, &p);
 }
 
 /* All halves become floats, and floats of all sizes halves, every other one of them in the middle between two. A NaN may
@@ -112,6 +115,7 @@ int main(void)
     product((tl_fn)tl_matmul_vectors_f16, 2, 11, 1, 77, 0, 0);
     convolution(1, 5, 7, 6, 3, 1, 1);
     convolution(1, 3, 5, 9, 3, 2, 1);
+    convolution(1, 3, 5, 8, 3, 2, 1);
     convolution(2, 4, 6, 5, 1, 1, 0);
     convolution(1, 18, 8, 8, 3, 1, 1);
     tl_puts("DONE\n");

@@ -1,0 +1,23 @@
+/* PULP's own instructions in assembler, spelled as .insn, so that any compiler for RISC-V takes them; internal to
+ * c_lib/kernels. Nothing inside a hardware loop may be compressed; its end is its last instruction. */
+#ifndef TL_XPULP_H
+#define TL_XPULP_H
+#define TL_LOAD(to, from) ".insn i 0x0b, 2, " to ", 4(" from ")\n"                  /* p.lw to, 4(from!) */
+#define TL_DOT(to, a, b) ".insn r 0x33, 0, 0x4b, " to ", " a ", " b "\n"            /* vfdotpex.s.h */
+#define TL_LOOP(count, halfwords) ".insn i 0x7b, 4, x0, " count ", " halfwords "\n" /* lp.setup */
+#define TL_EACH(what, ...) what(__VA_ARGS__)
+
+/* Four sums and the output that a4 points at; ra: bytes to its next row. */
+#define TL_START(s0, s1, s2, s3)                                                                                       \
+    "lw " s0 ", 0(a4)\nlw " s1 ", 4(a4)\nlw " s2 ", 8(a4)\nlw " s3 ", 12(a4)\nadd a4, a4, ra\n"
+#define TL_SAVE(s0, s1, s2, s3)                                                                                        \
+    "sw " s0 ", 0(a4)\nsw " s1 ", 4(a4)\nsw " s2 ", 8(a4)\nsw " s3 ", 12(a4)\nadd a4, a4, ra\n"
+#define TL_ROW0 "t0", "t1", "t2", "t3"
+#define TL_ROW1 "t4", "t5", "t6", "s2"
+#define TL_ROW2 "s3", "s4", "s5", "s6"
+#define TL_ROW3 "s7", "s8", "s9", "s10"
+#define TL_ROWS(what) TL_EACH(what, TL_ROW0) TL_EACH(what, TL_ROW1) TL_EACH(what, TL_ROW2) TL_EACH(what, TL_ROW3)
+#define TL_USED                                                                                                        \
+    "memory", "ra", "t0", "t1", "t2", "t3", "t4", "t5", "t6", "s1", "s2", "s3", "s4", "s5", "s6", "s7", "s8", "s9",    \
+        "s10", "s11", "a4", "a5", "a6", "a7"
+#endif
