@@ -209,11 +209,13 @@ def sweep(
     time: str | None = None,
     energy: str | None = None,
     memory: str | int | None = None,
+    dtype: str = "fp32",
     say: Say | None = None,
 ) -> Points:
     """Ways to train `model`, all of it or parts, from the least memory to the most: those that no other one beats, or
-    `every` one; `within` are those that keep within a budget."""
+    `every` one; `within` are those that keep within a budget. `dtype` as deploy has it."""
     check_arguments(model, target, name, say, accumulate=accumulate)
+    check_types(dtype, "fp32")
     machine = resolve(target, cores, l1, l2)
     parts = Parts(
         name=identifier(name or type(unwrapped(model)).__name__),
@@ -233,7 +235,7 @@ def sweep(
     user = assemble(parts)
     say_notes(user, say or aloud)
     budget = Budget.parse(time, energy, None if memory is None else str(memory))
-    return sweep_user_model(user, machine, accumulate, every, say or quiet, budget)
+    return sweep_user_model(user, machine, accumulate, every, say or quiet, budget, dtype)
 
 
 def check_arguments(model: Any, target: Any, name: Any, say: Any, **counts: Any) -> None:

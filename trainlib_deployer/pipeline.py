@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from golden.layers import outside
 from golden.snapshot import Snapshot
 from golden.task import Task
 from trainlib_deployer import passes
@@ -42,7 +41,7 @@ from trainlib_deployer.program.ir import Program
 from trainlib_deployer.program.join import joined
 from trainlib_deployer.program.precision import Precision
 from trainlib_deployer.user.code import user_code
-from trainlib_deployer.user.kept import kept_layers
+from trainlib_deployer.user.kept import precision_of
 from trainlib_deployer.user.model import UserModel
 
 Say = Callable[[str], None]
@@ -88,7 +87,7 @@ def deploy_user_model(user: UserModel, options: Options, say: Say = lambda line:
 
 
 def deployed(user: UserModel, options: Options, say: Say) -> Deployed:
-    precision = precision_of(user, options)
+    precision = precision_of(user.module, options.dtype, options.keep, options.loss_scale)
     step = "the training step" if user.trains else "the forward pass"
     say(f"capturing {step}")
     captured, eager = captured_and_checked(user)
@@ -116,12 +115,6 @@ def deployed(user: UserModel, options: Options, say: Say) -> Deployed:
         write_model_files(user, folder / "model", task, batches, tuple(planned.program.fixed))
         write_golden_model(folder / "golden")
     return Deployed(planned, options.out, task)
-
-
-def precision_of(user: UserModel, options: Options) -> Precision:
-    keep = kept_layers(user.module, options.keep)
-    weights = outside(user.module, keep) if options.dtype == "fp16" else ()
-    return Precision(options.dtype != "fp32", keep, frozenset(weights), options.loss_scale)
 
 
 def program_of(lowered: Program, options: Options, precision: Precision) -> Program:

@@ -353,3 +353,16 @@ def test_a_chip_counts_what_its_build_brings() -> None:
     """Tensors alone would fit 60 kB; with code and the SDK nothing does."""
     points = trainlib_deployer.sweep(**example(), target="pulp-open", l1="12k", l2="60k")
     assert all(p.over and p.plan.outer.used < 60 << 10 for p in points)
+
+
+def test_points_in_half_precision(tmp_path: Path) -> None:
+    """Each is what deploying with its options takes."""
+    torch.manual_seed(3)
+    net = nn.Sequential(nn.Linear(23, 41), nn.Tanh(), nn.Linear(41, 7))
+    given = {"example_input": torch.randn(5, 23), "example_target": torch.randn(5, 7), **ROOM}
+    plain, halves = (trainlib_deployer.sweep(net, **given, dtype=d) for d in ("fp32", "fp16"))
+    most, other = (max((p for p in points if p.batch == 5), key=lambda p: p.trained) for points in (halves, plain))
+    assert most.trained == other.trained and most.options == "--dtype fp16" and other.options == ""
+    deployed = trainlib_deployer.deploy(net, **given, dtype="fp16", out=tmp_path / "net")
+    assert most.plan.outer.used + most.plan.inner.used == deployed.plan.outer.used + deployed.plan.inner.used
+    assert most.plan.outer.used + most.plan.inner.used < other.plan.outer.used + other.plan.inner.used

@@ -46,8 +46,10 @@ def test_what_does_not_fit_is_told(tmp_path: Path) -> None:
     with pytest.raises(DoesNotFit) as failure:
         squeezed(tmp_path / "net", "fp32", 2048)
     said = re.search("--dtype mixed: about ([0-9,]+) bytes less", failure.value.render())
-    assert said is not None
+    more = re.search("--dtype fp16: about ([0-9,]+) bytes less", failure.value.render())
+    assert said is not None and more is not None
     assert int(said[1].replace(",", "")) == pytest.approx(float_bytes - half_bytes, rel=0.1)
+    assert int(more[1].replace(",", "")) > int(said[1].replace(",", ""))
     with pytest.raises(DoesNotFit) as failure:
         squeezed(tmp_path / "net", "fp32", 2048, "mixed")
     assert "--dtype" not in failure.value.render()

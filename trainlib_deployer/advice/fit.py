@@ -164,10 +164,14 @@ def half_precision(plan: Plan, replan: Replan) -> Iterator[Remedy]:
 def mixed_precision(plan: Plan, replan: Replan) -> Iterator[Remedy]:
     if halves(plan.program):
         return
-    slim = replan(reorder(mixed(by_definition(plan.program))), plan.target)
-    if slim.peak < plan.peak:
-        cost = "products of halves, sums and weights in float"
-        yield Remedy("mixed precision: --dtype mixed", "", slim, exact=False, cost=cost)
+    weights = [t.name for t in plan.program.of_role(Role.PARAMETER)]
+    for what, names, cost in (
+        ("mixed precision: --dtype mixed", [], "products of halves, sums and weights in float"),
+        ("weights in half precision, too: --dtype fp16", weights, "weights of 11 bits, rounded by chance"),
+    ):
+        slim = replan(reorder(mixed(by_definition(plan.program), weights=names)), plan.target)
+        if slim.peak < plan.peak:
+            yield Remedy(what, "", slim, exact=False, cost=cost)
 
 
 def by_definition(program: Program) -> Program:

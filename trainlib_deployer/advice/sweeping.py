@@ -29,6 +29,8 @@ from trainlib_deployer.plan.plan import Plan
 from trainlib_deployer.plan.strategies import best_layout
 from trainlib_deployer.plan.tiled import least_l2
 from trainlib_deployer.program.ir import Program
+from trainlib_deployer.program.precision import Precision
+from trainlib_deployer.user.kept import precision_of
 from trainlib_deployer.user.model import UserModel, trainable
 from trainlib_deployer.user.samples import rebatch
 
@@ -101,6 +103,7 @@ class Variant:
     batch: Batch
     selection: Selection
     program: Program
+    option: str = ""  # that gives it its element types
 
 
 def sweep_user_model(
@@ -110,11 +113,12 @@ def sweep_user_model(
     every: bool = False,
     say: Say = lambda line: None,
     budget: Budget = FREE,
+    dtype: str = "fp32",
 ) -> Points:
     """The points that no other one beats, or `every` one. What is refused for the model as it is, is refused; a
     variant that cannot be deployed is left out, said aloud."""
     budget.demand_known(target)
-    return points_on(target, list(variants(user, accumulate, say)), user, accumulate, every, say, budget)
+    return points_on(target, list(variants(user, accumulate, say, dtype)), user, accumulate, every, say, budget)
 
 
 def points_on(
@@ -128,7 +132,7 @@ def points_on(
 ) -> Points:
     """Of the same variants, whatever they are planned for."""
     machine = with_build(found[0].program, user, target, accumulate)
-    drafts = [Draft.of(v.batch, v.selection, level, machine) for v in found for level in levels(v.program, machine)]
+    drafts = [Draft.of(v.batch, v.selection, level, machine) for v in found for level in ways(v, machine)]
     wanted = drafts if every else promising(drafts)
     points = []
     for number, draft in enumerate(wanted, 1):
@@ -144,8 +148,9 @@ def promising(drafts: list[Draft]) -> list[Draft]:
     return [d for d in drafts if not any(dominates(c, d.costs(d.least)) for c in most)]
 
 
-def variants(user: UserModel, accumulate: int, say: Say) -> Iterator[Variant]:
+def variants(user: UserModel, accumulate: int, say: Say, dtype: str = "fp32") -> Iterator[Variant]:
     """For each batch, each choice of parameters that makes a difference."""
+    precision = precision_of(user.module, dtype)
     selections = list(parameters_of(user.module).selections())
     sizes: dict[int, list[Batch]] = {}
     for batch in batches(Batch(batch_of(user), accumulate)):
@@ -156,7 +161,7 @@ def variants(user: UserModel, accumulate: int, say: Say) -> Iterator[Variant]:
         what = f"batch {same_size[0].size}, {selection.what}"
         say(f"capturing {number} of {len(choices)}: {what}")
         try:
-            programs = captured_programs(user, same_size, selection)
+            programs = captured_programs(user, same_size, selection, precision)
         except DeployError as err:
             if number == 1:
                 raise
@@ -166,7 +171,7 @@ def variants(user: UserModel, accumulate: int, say: Say) -> Iterator[Variant]:
             trained = batch, frozenset(name for name, _ in program.gradients)
             if trained not in seen:
                 seen.add(trained)
-                yield Variant(batch, selection, program)
+                yield Variant(batch, selection, program, f"--dtype {dtype}" if precision.halves else "")
 
 
 def batches(given: Batch) -> list[Batch]:
@@ -205,7 +210,9 @@ def training_only(module: nn.Module, keep: frozenset[str]) -> Iterator[None]:
             p.requires_grad_(True)
 
 
-def captured_programs(user: UserModel, batches: list[Batch], selection: Selection) -> list[Program]:
+def captured_programs(
+    user: UserModel, batches: list[Batch], selection: Selection, precision: Precision
+) -> list[Program]:
     """The steps that deploying the model with these batches of one size and the selection's line has."""
     size = batches[0].size
     variant = user if size == batch_of(user) else with_batch(user, size)
@@ -213,7 +220,13 @@ def captured_programs(user: UserModel, batches: list[Batch], selection: Selectio
         start = Snapshot(user.module, user.loss, like=user.start)  # with what is frozen for now
         variant = replace(variant, start=start)
         captured, _ = captured_and_checked(variant)
-        return [passes.run(lower(variant, captured, batch.accumulate)) for batch in batches]
+        lowered = (lower(variant, captured, batch.accumulate, precision=precision) for batch in batches)
+        return [passes.run(p, passes.in_halves(precision) if precision.halves else passes.DEFAULT) for p in lowered]
+
+
+def ways(variant: Variant, target: Machine) -> Iterator[Level]:
+    for level in levels(variant.program, target):
+        yield replace(level, option=" ".join(o for o in (variant.option, level.option) if o))
 
 
 def levels(program: Program, target: Machine) -> Iterator[Level]:

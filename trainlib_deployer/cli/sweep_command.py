@@ -20,6 +20,7 @@ from trainlib_deployer.cli.output_files import STDOUT, check_output_file, write_
 from trainlib_deployer.cli.spoken import Progress, examples, note, spoken
 from trainlib_deployer.errors import DoesNotFit, UsageError
 from trainlib_deployer.machine.targets import DEFAULT, MOST_CORES, TARGETS, resolve
+from trainlib_deployer.options import DTYPES
 from trainlib_deployer.version import __version__
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ FILE = click.Path(path_type=Path, allow_dash=True)
 @click.option("--target", metavar="NAME", help=f"Preset cores and sizes: {', '.join(TARGETS)}.  [{DEFAULT}]")
 @click.option("--input", "input_shape", metavar="SHAPE", help="Shape of the input, batch first: 1x3x32x32.")
 @click.option("--accumulate", metavar="N", type=COUNT, default=1, help="Samples an update.  [1]")
+@click.option("--dtype", type=click.Choice(DTYPES), default="fp32", help="As of a deployment.  [fp32]")
 @click.option("--all", "every", is_flag=True, help="The points that others beat, too.")
 @budget_options
 @click.option("--json", "json_file", metavar="FILE", type=FILE, help="Write the points; - is stdout.")
@@ -57,6 +59,7 @@ def sweep_command(
     target: str | None,
     input_shape: str | None,
     accumulate: int,
+    dtype: str,
     every: bool,
     time: str | None,
     energy: str | None,
@@ -81,7 +84,7 @@ def sweep_command(
     for line in user.notes:
         note(line)
     with contextlib.redirect_stdout(sys.stderr):  # what the user's forward prints is not a result
-        points = sweeping.sweep_user_model(user, machine, accumulate, every, say, budget)
+        points = sweeping.sweep_user_model(user, machine, accumulate, every, say, budget, dtype)
     if budget.given and not points.within:
         least = f"; {', '.join(points.excess(points[0]))} is what the least takes" if points else ""
         raise DoesNotFit(

@@ -6,8 +6,19 @@ import difflib
 
 from torch import nn
 
-from golden.layers import named
+from golden.layers import named, outside
+from golden.loss_scale import LossScale
 from trainlib_deployer.errors import UsageError
+from trainlib_deployer.program.precision import Precision
+
+
+def precision_of(
+    module: nn.Module, dtype: str, names: tuple[str, ...] = (), loss_scale: LossScale | None = None
+) -> Precision:
+    """What `--dtype` means for this module, with layers of these names kept."""
+    keep = kept_layers(module, names)
+    weights = frozenset(outside(module, keep) if dtype == "fp16" else ())
+    return Precision(dtype != "fp32", keep, weights, loss_scale)
 
 
 def kept_layers(module: nn.Module, names: tuple[str, ...]) -> tuple[str, ...]:
