@@ -30,6 +30,7 @@ from trainlib_deployer.options import ARITHMETICS, Options, check_inference, che
 from trainlib_deployer.pipeline import deploy_user_model
 from trainlib_deployer.plan.plan import Plan
 from trainlib_deployer.report.folder import note_verdict
+from trainlib_deployer.report.profile import Profile, profiled
 from trainlib_deployer.run.session import Session
 from trainlib_deployer.state.trained import State
 from trainlib_deployer.user.assemble import Evaluation, Inference, Parts, assemble
@@ -63,6 +64,11 @@ class Deployment:
         result = verify(self.folder, on=on, steps=steps, cores=cores, task=self.task)
         note_verdict(self.folder, result.as_json())
         return result
+
+    def profile(self, on: str = "host", cores: int | None = None) -> Profile:
+        """What each operation of a step takes there: nanoseconds on this machine, cycles under PULP-SDK, instructions
+        on simulators that count them."""
+        return profiled(self.folder, on, cores)
 
     def __repr__(self) -> str:
         return f"Deployment({self.folder}: {self.plan!r})"

@@ -145,12 +145,15 @@ def test_what_shows_itself(shell: Any) -> None:
     made, _, _ = run(shell, f"%%trainlib_deploy {OPTIONS}\n{CELL}")
     result = made.verify()
     points = trainlib_deployer.sweep(shell.user_ns["model"], *shell.user_ns["data"][0], cores=2, l1="64k", l2="1M")
-    for value in (made, made.plan, result, points):
+    profile = made.profile()
+    for value in (made, made.plan, result, points, profile):
         assert len(repr(value)) < 250 and "\n" not in repr(value)
         assert "<table>" in value._repr_html_()
     assert list(result.to_dataframe()["kind"]) == [t.kind for t in result.verdict.tensors]
     assert made.to_dataframe()["macs"].sum() == sum(op.kind.macs() for op in made.plan.program.ops)
     assert len(made.plan.to_dataframe()) == len(made.plan.buffers) and len(points.to_dataframe()) == len(points)
+    measured = profile.to_dataframe()
+    assert list(measured["name"]) == list(made.to_dataframe()["name"]) and measured["nanoseconds"].sum() > 0
     assert dir(trainlib_deployer) == sorted(trainlib_deployer.__all__)
 
 

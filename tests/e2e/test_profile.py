@@ -12,6 +12,7 @@ import pytest
 import torch
 from torch import nn
 
+from tests.e2e.simulators import SIMULATORS, needs
 from trainlib_deployer.api import deploy
 
 STUBS = Path(__file__).resolve().parents[1] / "stubs" / "pulp"
@@ -57,3 +58,18 @@ def test_one_line_an_operation_and_their_sum(on: str, tmp_path: Path) -> None:
     for row, spent in zip(rows, cycles, strict=True):
         assert float(row[1]) == pytest.approx(100 * spent / cycles[-1], abs=0.051)
         assert float(row[3]) == pytest.approx(int(row[2]) / spent if spent else 0, abs=0.00051)
+
+
+@pytest.mark.parametrize(
+    ("on", "unit"), [("host", "nanoseconds"), ("gvsoc", "cycles"), ("qemu", "instructions"), ("spike", "instructions")]
+)
+def test_from_python(on: str, unit: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RULES_DIR", str(STUBS))
+    if on in SIMULATORS:
+        needs(on)
+    made = deploy(nn.Linear(7, 3), torch.randn(5, 7), torch.randint(3, (5,)), cores=2, l1="64k", out=tmp_path / "p")
+    profile = made.profile(on, cores=2)
+    assert [row["name"] for row in profile.rows] == [op.name for op in made.plan.program.ops]
+    assert sum(row["macs"] or 0 for row in profile.rows) == sum(op.kind.macs() for op in made.plan.program.ops)
+    assert (profile.on, profile.unit) == (on, unit) and profile.total == sum(row[unit] for row in profile.rows) > 0
+    assert f"{profile.total:,} {unit} in {len(profile.rows)} operations, most in " in repr(profile)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
 from trainlib_deployer.errors import ToolMissing, VerificationFailed
@@ -31,17 +32,23 @@ class Gvsoc:
         variables: dict[str, object] = {"TRACE": 1, "STEPS": steps, "RECORD": RECORD}
         if cores is not None:
             variables["CORES"] = cores
-        command = ["make", "-C", str(folder), "clean", "all", "run", *(f"{k}={v}" for k, v in variables.items())]
-        try:
-            done = subprocess.run(
-                command, capture_output=True, text=True, errors="replace", timeout=TIMEOUT, check=False
-            )
-        except subprocess.TimeoutExpired as slow:
-            raise VerificationFailed(f"the simulation did not end within {TIMEOUT:.0f} s") from slow
-        words = (done.stdout + done.stderr).strip()
+        output = built_and_run(folder, variables)
         found = sorted(folder.rglob(RECORD), key=lambda p: p.stat().st_mtime)
-        if done.returncode or not found:
-            raise VerificationFailed(f"the project does not build or run under PULP-SDK:\n{words[-2000:]}")
+        if not found:
+            raise VerificationFailed(f"the simulation left no record:\n{output[-2000:]}")
         record.parent.mkdir(exist_ok=True)  # where it was before `make clean`
         shutil.move(found[-1], record)
-        return RunResult({}, done.stdout)
+        return RunResult({}, output)
+
+
+def built_and_run(folder: Path, variables: Mapping[str, object]) -> str:
+    """What it printed."""
+    command = ["make", "-C", str(folder), "clean", "all", "run", *(f"{k}={v}" for k, v in variables.items())]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=TIMEOUT, check=False)
+    except subprocess.TimeoutExpired as slow:
+        raise VerificationFailed(f"the simulation did not end within {TIMEOUT:.0f} s") from slow
+    if done.returncode:
+        words = (done.stdout + done.stderr).strip()
+        raise VerificationFailed(f"the project does not build or run under PULP-SDK:\n{words[-2000:]}")
+    return done.stdout
