@@ -10,6 +10,7 @@ import torch
 from torch import nn
 from torch.utils import _pytree as pytree
 
+from golden.experts import grouped_mm
 from golden.mode import Mode, leaves, mapped
 from golden.observers import observed_and_quantized
 
@@ -83,6 +84,8 @@ class Precise(Mode):
             kwargs = {k: mapped(self.cast, v) for k, v in kwargs.items()}
         if func is torch.ops.aten._fused_moving_avg_obs_fq_helper.default:
             return observed_and_quantized(*args)
+        if func is torch.ops.aten._grouped_mm.default:
+            return grouped_mm(*args, **kwargs)
         if func.overloadpacket in SCALED_BY_FLOATS:
             args = (args[0], args[1].float(), *args[2:])
         return func(*args, **kwargs)

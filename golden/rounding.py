@@ -29,6 +29,7 @@ from torch._decomp import get_decompositions
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import max_pool2d
 
+from golden.experts import grouped_mm
 from golden.mode import Mode, leaves, mapped
 
 Array = np.ndarray[Any, Any]
@@ -113,7 +114,7 @@ class Rounding(Mode):
         self.chance = torch.Generator().manual_seed(seed)
         self.drawn = torch.empty(0, dtype=dtype)
         names = [getattr(aten, n) for n in COMPOSED if hasattr(aten, n)]
-        self.steps = get_decompositions(names)
+        self.steps = {**get_decompositions(names), aten._grouped_mm.default: grouped_mm}
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}

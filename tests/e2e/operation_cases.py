@@ -295,3 +295,11 @@ case(
     (1, 3, 1, 1),
     fixed(torch.arange(-60, 66).reshape(2, 3, 7, 3) % 17 - 9),
 )
+
+
+# ---- mixtures of experts
+
+ENDS = torch.tensor([3, 3, 8, 9], dtype=torch.int32)
+case("experts", "rows in order", lambda x, w, ends: F.grouped_mm(x, w, offs=ends), (9, 4), (4, 4, 8), fixed(ENDS))
+case("experts", "how many", lambda x: x * torch.histc(x.detach(), 5, -1, 0.7), (7, 5))
+case("experts", "of which kind", lambda x, n: x * torch.histc(n.float(), 5, 0, 4), (7, 5), fixed(torch.arange(9) % 5))

@@ -13,6 +13,7 @@ from torch.nn import functional as F
 from trainlib_deployer.capture.assigned_data import REWRITES as ASSIGNED_DATA
 from trainlib_deployer.capture.batch_counts import Share
 from trainlib_deployer.capture.recurrent import REWRITES as RECURRENT
+from trainlib_deployer.capture.rewrites_experts import REWRITES as EXPERTS
 from trainlib_deployer.capture.rewrites_fractional import REWRITES as FRACTIONAL
 from trainlib_deployer.capture.rewrites_linalg import REWRITES as LINALG
 from trainlib_deployer.capture.rewrites_norm import REWRITES as NORM
@@ -284,6 +285,7 @@ REWRITES: dict[Any, Callable[..., Any]] = {
     F.multi_margin_loss: multi_margin_loss,
     F.multilabel_margin_loss: multilabel_margin_loss,
     **ASSIGNED_DATA,
+    **EXPERTS,
     **FRACTIONAL,
     **LINALG,
     **NORM,
