@@ -22,6 +22,7 @@ from torch.optim.lr_scheduler import ReduceLROnPlateau
 from torch.utils import _pytree as pytree
 
 from golden import dither
+from golden.autocast import without_autocast
 from golden.borrow import borrowed, uncompiled
 from golden.drawing import Drawing
 from golden.halves import Halves
@@ -78,7 +79,7 @@ def prepared(task: Task, dtype: torch.dtype, noise: int = 0) -> Iterator[None]:
     """The module as it was at the start and in this precision, computing in a fixed order."""
     exact: list[Any] = [Precise(dtype)] if dtype is not torch.float32 else []
     modes = (new_tensors_in(dtype), *exact, InOrder())
-    with one_thread(), uncompiled(), contextlib.ExitStack() as stack:
+    with one_thread(), uncompiled(), without_autocast(), contextlib.ExitStack() as stack:
         stack.enter_context(borrowed(task.start or Snapshot(task.module, task.loss), dtype))
         if task.halves:
             dither.nearest(dict(task.module.named_parameters()), task.halves)

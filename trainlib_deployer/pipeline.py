@@ -14,6 +14,7 @@ from trainlib_deployer import passes
 from trainlib_deployer.advice.what_if import at_peak, what_if
 from trainlib_deployer.capture.agreement import captured_and_checked, check_golden_model
 from trainlib_deployer.capture.eager import REMEDY, counters
+from trainlib_deployer.capture.slots import Captured
 from trainlib_deployer.capture.stored import stored
 from trainlib_deployer.check.certificate import check_folder
 from trainlib_deployer.check.verify import reference_sketches, task_of
@@ -29,7 +30,7 @@ from trainlib_deployer.machine.machine import Machine, Memory
 from trainlib_deployer.machine.sizes import ADDRESS_SPACE
 from trainlib_deployer.ops.conv import Conv
 from trainlib_deployer.ops.lower import lower
-from trainlib_deployer.options import Options
+from trainlib_deployer.options import Options, check_types
 from trainlib_deployer.passes.half_saved import half_saved, halves
 from trainlib_deployer.passes.within_budget import added_macs, within_budget
 from trainlib_deployer.plan.build import plan
@@ -87,10 +88,11 @@ def deploy_user_model(user: UserModel, options: Options, say: Say = lambda line:
 
 
 def deployed(user: UserModel, options: Options, say: Say) -> Deployed:
-    precision = precision_of(user.module, options.dtype, options.keep, options.loss_scale)
     step = "the training step" if user.trains else "the forward pass"
     say(f"capturing {step}")
     captured, eager = captured_and_checked(user)
+    options = as_asked(options, captured, say)
+    precision = precision_of(user.module, options.dtype, options.keep, options.loss_scale)
     say("lowering")
     program = program_of(lower(user, captured, options.accumulate, precision=precision), options, precision)
     if user.evaluation is not None:
@@ -115,6 +117,15 @@ def deployed(user: UserModel, options: Options, say: Say) -> Deployed:
         write_model_files(user, folder / "model", task, batches, tuple(planned.program.fixed))
         write_golden_model(folder / "golden")
     return Deployed(planned, options.out, task)
+
+
+def as_asked(options: Options, captured: Captured, say: Say) -> Options:
+    """Mixed precision, if the user's own code asks for it."""
+    if options.dtype != "fp32" or not captured.autocast:
+        return options
+    say("note: torch.autocast: all layers as with --dtype mixed; --keep fp32=LAYER leaves some out")
+    check_types("mixed", options.saved)
+    return replace(options, dtype="mixed")
 
 
 def program_of(lowered: Program, options: Options, precision: Precision) -> Program:

@@ -117,3 +117,35 @@ def test_rounding_towards_zero_is_caught(project: Deployment, tmp_path: Path) ->
     assert " + 0xfffu + (size >> 13 & 1u)" in text
     header.write_text(text.replace(" + 0xfffu + (size >> 13 & 1u)", ""))
     assert not verify(folder, task=project.task).passed
+
+
+class Cast(nn.Module):
+    """A decorator, and a region for a device that is not here."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b = nn.Linear(13, 9), nn.Linear(9, 4)
+
+    @torch.autocast("cpu", dtype=torch.bfloat16)
+    def inner(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.relu(self.a(x))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        h = self.inner(x)
+        with torch.autocast("cuda", dtype=torch.float16):
+            y: torch.Tensor = self.b(h)
+        return y
+
+
+def test_autocast_in_the_users_code_is_mixed_precision(tmp_path: Path) -> None:
+    torch.manual_seed(3)
+    data = [(torch.randn(5, 13), torch.randint(4, (5,))) for _ in range(2)]
+    said: list[str] = []
+    made = deploy(Cast(), *data[0], data=data, steps=2, out=tmp_path / "net", say=said.append)
+    plan = read_plan(made.folder)
+    assert plan["dtype"] == "mixed" and "F16" in {t["dtype"] for t in plan["tensors"].values()}
+    assert any("torch.autocast" in line and "--dtype mixed" in line for line in said)
+    verify(made.folder).raise_if_failed()
+    assert not torch.is_autocast_enabled("cpu")
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert torch.is_autocast_enabled("cpu")

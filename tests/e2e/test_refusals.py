@@ -119,6 +119,12 @@ CASES = {
     ),
     "double": Case("return h.double().sin().float()  # here", "float64", remedy="stay in float32"),
     "half": Case("return h.half().float()  # here", "float16", remedy="stay in float32"),
+    "autocast taken back": Case(
+        "with torch.autocast('cpu'):\n    with torch.autocast('cpu', enabled=False):  # here\n        return h * 2",
+        "enabled=False",
+        layer="",
+        remedy="--keep fp32=LAYER",
+    ),
     "poisson": Case("return h * torch.poisson(h.exp())  # here", "'poisson'", remedy="pass them in as another input"),
     "numpy": Case(
         "import numpy as np\nreturn h * torch.from_numpy(np.sin(h.detach().numpy()))  # here",

@@ -13,6 +13,7 @@ from torch import fx
 from torch.utils import _pytree as pytree
 
 from golden import reference
+from golden.autocast import without_autocast
 from golden.borrow import borrowed
 from golden.precision import InOrder, Precise, cast, in_precision, new_tensors_in, one_thread
 from golden.record import Array, Key
@@ -24,6 +25,7 @@ from trainlib_deployer.capture.refuse import check_deployable, check_optimizer
 from trainlib_deployer.capture.slots import Captured, Slot, tensors_in
 from trainlib_deployer.capture.step import capture, capture_second
 from trainlib_deployer.capture.trace import mkldnn_off
+from trainlib_deployer.capture.user_line import line_of
 from trainlib_deployer.errors import Unsupported
 from trainlib_deployer.user.model import UserModel
 
@@ -42,7 +44,20 @@ class Dense(fx.Interpreter):  # type: ignore[misc]
 
 
 def captured_and_checked(user: UserModel) -> tuple[Captured, tuple[EagerStep, ...]]:
-    """The step as a graph that does in the first steps what PyTorch does with the untouched model; and those steps."""
+    """The step as a graph that does in the first steps what PyTorch does with the untouched model; and those steps. All
+    of it in float32: what torch.autocast asks for is noted."""
+    with without_autocast() as regions:
+        graph, steps = captured_in_float32(user)
+    if regions.taken_back is not None:
+        raise Unsupported(
+            "torch.autocast with enabled=False inside of another region",
+            source=line_of(*regions.taken_back),
+            remedy="make it a layer, and leave that in fp32: --keep fp32=LAYER",
+        )
+    return replace(graph, autocast=regions.wanted), steps
+
+
+def captured_in_float32(user: UserModel) -> tuple[Captured, tuple[EagerStep, ...]]:
     check_optimizer(user)
     steps = first_steps(user)
     graph = capture(user, steps)

@@ -47,6 +47,7 @@ class Captured:
     inputs: tuple[Slot, ...]
     outputs: tuple[Out, ...]
     decided: tuple[str, ...] = ()  # buffers whose values have decided on branches, shapes or places
+    autocast: bool = False  # the user's code asks for mixed precision
 
     @property
     def written(self) -> frozenset[str]:

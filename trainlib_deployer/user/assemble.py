@@ -12,6 +12,7 @@ import torch
 from torch import nn
 from torch.utils import _pytree as pytree
 
+from golden.autocast import without_autocast
 from golden.borrow import uncompiled
 from golden.examples import Layout
 from golden.load import EachLoss, default_loss
@@ -82,7 +83,7 @@ class Parts:
 
 def assemble(parts: Parts) -> UserModel:
     """Check everything once by running it once. Neither the model nor the random generators notice."""
-    with Snapshot().undone(), uncompiled():
+    with Snapshot().undone(), uncompiled(), without_autocast():
         return checked_model(parts)
 
 
