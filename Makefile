@@ -36,7 +36,7 @@ test: lint
 
 # What needs neither a compiler nor seconds.
 unit: $(VENV)/ready
-	$(BIN)/pytest -x -q -n 2 -m "not compiler and not slow" tests/unit
+	$(BIN)/pytest -x -q -n 2 --dist loadfile -m "not compiler and not slow" tests/unit
 
 # Every kernel against its reference, and the rest of the C library.
 kernels: $(VENV)/ready

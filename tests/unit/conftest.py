@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import sys
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if COMPILED & {*getattr(item, "fixturenames", ())}:
             item.add_marker("compiler")
+
+
+@pytest.fixture(autouse=True)
+def _without_tools(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is not marked finds no compiler, so that `make unit` really needs none."""
+    if not {"compiler", "slow"} & {mark.name for mark in request.node.iter_markers()}:
+        monkeypatch.setenv("PATH", str(Path(sys.executable).parent))
 
 
 @pytest.fixture(scope="session")

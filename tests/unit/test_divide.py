@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -12,7 +11,7 @@ ROOT = Path(__file__).parents[2]
 FLAGS = "-std=gnu99 -O2 -ffp-contract=off -fno-math-errno -Wall -Wextra -Werror".split()
 EVERY = 127  # of the significands; every one of them is docs/math.md's proof
 
-pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
+pytestmark = pytest.mark.compiler
 
 
 def measured(folder: Path, source: str) -> dict[str, tuple[float, int]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import shutil
 import subprocess
 from math import prod
 from pathlib import Path
@@ -25,7 +24,7 @@ SHAPES += [(3, 5), (5, 3), (2, 16), (2, 17), (11, 13), (3, 100), (2, 3, 5), (5, 
 EMPTY: list[Shape] = [(0,), (3, 0), (0, 3)]
 BODIES = {"short": "copy", "long": "abs"}  # four at a time, one by one
 
-pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
+pytestmark = pytest.mark.compiler
 
 
 def loop(folded: Shape, op: str, turned: bool) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -26,7 +25,7 @@ FLAGS = [
 # Transfers carry 32-bit addresses: without position independence, static data of this machine has such addresses too.
 LOW_ADDRESSES = ["-fno-pie", "-no-pie"]
 
-pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
+pytestmark = pytest.mark.compiler
 
 
 def build(folder: Path, hal: Path = HAL) -> Path:

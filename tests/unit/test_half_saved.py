@@ -13,7 +13,8 @@ from torch import nn
 
 from golden import compare, load, reference, sketch
 from golden.task import Task
-from tests.unit.test_within_budget import captured, peak
+from tests.unit.small_programs import program_of
+from tests.unit.test_within_budget import peak
 from trainlib_deployer.api import deploy
 from trainlib_deployer.errors import DoesNotFit, UsageError
 from trainlib_deployer.folder import read_plan
@@ -34,9 +35,9 @@ def net() -> nn.Sequential:
     return nn.Sequential(*layers)
 
 
-@pytest.fixture
-def program(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Program:
-    return captured(net(), (3, 3, 13, 11), monkeypatch, tmp_path / "net")
+@pytest.fixture(scope="module")
+def program() -> Program:
+    return program_of(net(), (3, 3, 13, 11))
 
 
 def test_the_peak_falls(program: Program) -> None:

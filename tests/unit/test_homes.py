@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.unit.source_trees import PACKAGE, nodes, parsed
 from trainlib_deployer.formats import DType
 from trainlib_deployer.kernels.panels import BLOCK
 from trainlib_deployer.machine.targets import MOST_CORES
@@ -19,41 +20,41 @@ from trainlib_deployer.run import BACKENDS
 from trainlib_deployer.run.emulated import EMULATED_CORES
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGE, C_LIB = ROOT / "trainlib_deployer", ROOT / "c_lib"
+C_LIB = ROOT / "c_lib"
 PLANNED = ("program", "ops", "kernels", "passes", "plan", "emit", "check", "advice")  # rooms that handle kinds
 
 
 def names_back_ends(tree: ast.AST) -> bool:
-    return any(isinstance(n, ast.Constant) and n.value in BACKENDS and n.value != "host" for n in ast.walk(tree))
+    return any(isinstance(n, ast.Constant) and n.value in BACKENDS and n.value != "host" for n in nodes(tree))
 
 
 def names_plan_json(tree: ast.AST) -> bool:
-    return any(isinstance(n, ast.Constant) and n.value == "plan.json" for n in ast.walk(tree))
+    return any(isinstance(n, ast.Constant) and n.value == "plan.json" for n in nodes(tree))
 
 
 def rounds_up(tree: ast.AST) -> bool:
     """Divides by an alignment."""
-    divisions = (n for n in ast.walk(tree) if isinstance(n, ast.BinOp) and isinstance(n.op, ast.FloorDiv | ast.Mod))
+    divisions = (n for n in nodes(tree) if isinstance(n, ast.BinOp) and isinstance(n.op, ast.FloorDiv | ast.Mod))
     return any(re.search(r"\balignment$", ast.unparse(n.right)) for n in divisions)
 
 
 def says_most_cores(tree: ast.AST) -> bool:
     """A limit, as a number or in words."""
-    texts = [n.value for n in ast.walk(tree) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
-    named = [t.id for n in ast.walk(tree) if isinstance(n, ast.Assign) for t in n.targets if isinstance(t, ast.Name)]
+    texts = [n.value for n in nodes(tree) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
+    named = [t.id for n in nodes(tree) if isinstance(n, ast.Assign) for t in n.targets if isinstance(t, ast.Name)]
     return "MOST_CORES" in named or any(re.search(rf"cores.* to {MOST_CORES}\b", t, re.IGNORECASE) for t in texts)
 
 
 def sets_a_block(tree: ast.AST) -> bool:
     """The terms of a sum that are added up on their own; what else is called a block has another number."""
-    found = (n for n in ast.walk(tree) if isinstance(n, ast.Assign | ast.BinOp))
+    found = (n for n in nodes(tree) if isinstance(n, ast.Assign | ast.BinOp))
     return any(ast.unparse(n) == f"BLOCK = {BLOCK}" or ast.unparse(n).endswith(f"// {BLOCK}") for n in found)
 
 
 def names_types(tree: ast.AST) -> bool:
     """In NumPy's words or C's, but for those that Python has, too."""
     wanted = {d.numpy_name for d in DType} | {d.c_name for d in DType} - {"float"}
-    constants = {n.value for n in ast.walk(tree) if isinstance(n, ast.Constant) and isinstance(n.value, str)}
+    constants = {n.value for n in nodes(tree) if isinstance(n, ast.Constant) and isinstance(n.value, str)}
     return len(constants & wanted) > 1 or "tl_half" in constants
 
 
@@ -72,7 +73,7 @@ HOMES: dict[str, tuple[Callable[[ast.AST], bool], set[str]]] = {
 
 @cache
 def sources() -> dict[str, ast.AST]:
-    return {p.relative_to(PACKAGE).as_posix(): ast.parse(p.read_text()) for p in PACKAGE.rglob("*.py")}
+    return {p.relative_to(PACKAGE).as_posix(): parsed(p) for p in PACKAGE.rglob("*.py")}
 
 
 def found_in(rule: Callable[[ast.AST], bool]) -> set[str]:
@@ -132,7 +133,7 @@ def test_rows_of_element_types_agree(dtype: DType) -> None:
 
 def asked_by_name(tree: ast.AST) -> Iterator[str]:
     """Kinds that are asked what they are called, or which methods they have, instead of what they can do."""
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, ast.Call) and ast.unparse(node.func) in ("hasattr", "getattr"):
             yield ast.unparse(node)
         compared = isinstance(node, ast.Compare) and not isinstance(node.comparators[0], ast.Name)

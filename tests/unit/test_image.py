@@ -127,6 +127,7 @@ def test_a_machine_that_is_only_sizes_has_no_build() -> None:
     assert resolve("gap9", cores=3, l2="1M").build is not None
 
 
+@pytest.mark.compiler
 def test_a_project_of_all_kernels_can_be_measured(tmp_path: Path) -> None:
     project_of_all(tmp_path, TARGETS["cortex-m4f"])
     made = subprocess.run(

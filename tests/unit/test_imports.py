@@ -9,6 +9,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.unit.source_trees import parsed
+
 PACKAGE = "trainlib_deployer"
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -20,7 +22,7 @@ def module_of(path: Path, root: Path) -> str:
 
 def imported(path: Path) -> Iterator[tuple[str, bool]]:
     """Names that a file imports, of modules or in them, and whether a function does."""
-    tree = ast.parse(path.read_text())
+    tree = parsed(path)
     functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
     within = {id(node) for f in functions for node in ast.walk(f)}
     for node in ast.walk(tree):

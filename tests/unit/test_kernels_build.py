@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -16,7 +15,7 @@ FLAGS = "-std=gnu99 -O1 -Wall -Wextra -Werror -fsyntax-only".split()
 MISSING = re.compile(r"\b(?:memcmp|strlen|strcmp|strcpy)\(")  # of PULP-SDK's string.h
 
 
-@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
+@pytest.mark.compiler
 def test_without_warnings() -> None:
     folders = [f"-I{C_LIB / part}" for part in ("include", "ukernels")]
     command = ["cc", *FLAGS, *folders, *map(str, KERNELS)]

@@ -5,15 +5,14 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping
 from dataclasses import astuple, replace
-from pathlib import Path
 
 import pytest
 
+from tests.unit.source_trees import PACKAGE, nodes, parsed
 from trainlib_deployer.machine.machine import Link, Machine, Memory
 from trainlib_deployer.machine.pulp_open import PULP_OPEN
 from trainlib_deployer.machine.targets import TARGETS
 
-PACKAGE = Path(__file__).resolve().parents[2] / "trainlib_deployer"
 ROOMS = ("plan", "ops", "kernels", "program", "passes", "emit", "arena", "check")
 PLAIN = {0, 1, 1.2, 2, 3, 5, 7, 8, 12, 14, 15, 16, 24, 50, 60, 64, 90, 100, 200, 1000}  # that mean something else too
 NAMES = {"L1", "L2", "L3"}
@@ -22,7 +21,7 @@ PERSONS = {"advice/points.py"}  # a table's headings
 
 def sources(*rooms: str) -> Iterator[tuple[str, ast.Module]]:
     for path in sorted(p for room in rooms for p in (PACKAGE / room).rglob("*.py")):
-        yield path.relative_to(PACKAGE).as_posix(), ast.parse(path.read_text())
+        yield path.relative_to(PACKAGE).as_posix(), parsed(path)
 
 
 def figures() -> set[float]:
@@ -53,7 +52,7 @@ def figures() -> set[float]:
 
 
 def constants(tree: ast.Module) -> Iterator[object]:
-    yield from (node.value for node in ast.walk(tree) if isinstance(node, ast.Constant))
+    yield from (node.value for node in nodes(tree) if isinstance(node, ast.Constant))
 
 
 def given_away(tree: ast.Module) -> list[float]:
@@ -79,7 +78,7 @@ def test_memories_go_by_index() -> None:
 
 
 def sources_at_the_top() -> Iterator[tuple[str, ast.Module]]:
-    yield from ((p.name, ast.parse(p.read_text())) for p in PACKAGE.glob("*.py"))
+    yield from ((p.name, parsed(p)) for p in PACKAGE.glob("*.py"))
 
 
 def test_alignment_is_what_links_and_stacks_ask_for() -> None:

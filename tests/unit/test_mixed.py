@@ -17,8 +17,9 @@ from golden import compare, nearest, reference
 from golden.halves import Halves
 from golden.loss_scale import LossScale
 from golden.task import Task
+from tests.unit.small_programs import program_of
 from tests.unit.test_half_saved import net, squeezed, widens
-from tests.unit.test_within_budget import captured, peak
+from tests.unit.test_within_budget import peak
 from trainlib_deployer.errors import DoesNotFit, UsageError
 from trainlib_deployer.options import kept_of, loss_scale_of
 from trainlib_deployer.passes.mixed import PASSES, is_product, mixed
@@ -30,9 +31,9 @@ from trainlib_deployer.user.kept import kept_layers
 Array = np.ndarray[Any, Any]
 
 
-@pytest.fixture
-def program(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Program:
-    return captured(net(), (3, 3, 13, 11), monkeypatch, tmp_path / "net")
+@pytest.fixture(scope="module")
+def program() -> Program:
+    return program_of(net(), (3, 3, 13, 11))
 
 
 def test_the_peak_falls(program: Program) -> None:

@@ -117,6 +117,7 @@ def test_data_parallel_is_unwrapped_and_said() -> None:
     assert next(n for n, _ in user.module.named_parameters()) == "0.weight"
 
 
+@pytest.mark.compiler
 def test_compiled_modules_run_as_they_were_written() -> None:
     user = traced(torch.compile(net()))  # type: ignore[arg-type]
     assert "model: the Sequential inside of torch.compile is deployed" in user.notes

@@ -13,6 +13,7 @@ from trainlib_deployer.emit.initial import string_lines
 LONG = "net.model.1.submodule.adn.N.instance_norm.gradient.input of a layer far inside of others"
 
 
+@pytest.mark.compiler
 @pytest.mark.parametrize("compiler", ["gcc", "clang-19"])
 def test_long_names_are_one_element(compiler: str, tmp_path: Path) -> None:
     if shutil.which(compiler) is None:

@@ -2,43 +2,25 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 import torch
 from torch import nn
 
-from trainlib_deployer import passes, pipeline
-from trainlib_deployer.api import deploy
+from tests.unit.small_programs import program_of
 from trainlib_deployer.passes.reorder import Scale
 from trainlib_deployer.passes.within_budget import Uses, added_macs, again, within_budget
 from trainlib_deployer.program.ir import Program, readers, writers
 
 
-def captured(module: nn.Module, shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch, folder: Path) -> Program:
-    """The program of a training step of `module`."""
-    found: list[Program] = []
-    run = passes.run
-
-    def keep(program: Program, *chosen: tuple[passes.Pass, ...]) -> Program:
-        found.append(run(program, *chosen))
-        return found[0]
-
-    monkeypatch.setattr(pipeline.passes, "run", keep)
-    x = torch.randn(shape)
-    deploy(module, x, torch.randn_like(module(x)), loss=nn.MSELoss(), cores=1, l1="64M", steps=1, out=folder)
-    return found[0]
-
-
-@pytest.fixture
-def program(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Program:
+@pytest.fixture(scope="module")
+def program() -> Program:
     torch.manual_seed(1)
     layers: list[nn.Module] = []
     channels = 3
     for width in (6, 5, 7, 4):
         layers += [nn.Conv2d(channels, width, 3, padding=1), nn.BatchNorm2d(width), nn.ReLU()]
         channels = width
-    return captured(nn.Sequential(*layers), (2, 3, 11, 9), monkeypatch, tmp_path / "net")
+    return program_of(nn.Sequential(*layers), (2, 3, 11, 9))
 
 
 def peak(program: Program) -> int:

@@ -1,0 +1,20 @@
+"""Programs of small networks, for tests of what is done with programs: nothing is planned or written."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from trainlib_deployer import passes
+from trainlib_deployer.capture.step import capture
+from trainlib_deployer.ops.lower import lower
+from trainlib_deployer.program.ir import Program
+from trainlib_deployer.user.assemble import Parts, assemble
+
+
+def program_of(module: nn.Module, shape: tuple[int, ...]) -> Program:
+    """A training step of a module that is to give numbers."""
+    x = torch.randn(shape)
+    y = torch.randn_like(module(x))
+    user = assemble(Parts("net", module, x, y, nn.MSELoss(), None, None, None, 1, "the test"))
+    return passes.run(lower(user, capture(user)))
