@@ -35,34 +35,15 @@ typedef struct {
     int ignore, set;
 } tl_put;
 
-/* y[o][c][i] = x[o][0][i] + ... + x[o][c][i], or their product. */
+/* Something of every line of x: values [outer][count][inner], and where in their line they stand. */
 typedef struct {
     const float *x;
     float *y;
-    int outer, extent, inner;
-    int x_outer, x_row, y_outer, y_row;
-    int product;
-} tl_scan;
-
-/* The largest element (or smallest) of every line and its place, the first of equals. */
-typedef struct {
-    const float *x;
-    float *y;       /* [outer][inner] */
-    int32_t *index; /* [outer][inner] */
-    int outer, extent, inner;
-    int x_outer, x_row, y_outer, index_outer;
-    int smallest;
-} tl_extreme;
-
-/* The `count` first elements of every line in ascending or descending order, and their places. Equal ones keep theirs.
- */
-typedef struct {
-    const float *x; /* [outer][extent][inner] */
-    float *y;       /* [outer][count][inner] */
-    int32_t *index; /* [outer][count][inner] */
+    int32_t *index; /* places, where they are asked for */
     int outer, extent, count, inner;
     int x_outer, x_row, y_outer, y_row, index_outer, index_row;
-    int descending;
-} tl_order;
+    int product; /* of running sums: products instead */
+    int largest; /* the largest, or the largest first; else the smallest */
+} tl_lines;
 
 #endif

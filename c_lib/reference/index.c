@@ -37,7 +37,7 @@ void reference_put(const tl_put *a)
             }
 }
 
-void reference_scan(const tl_scan *a)
+void reference_scan(const tl_lines *a)
 {
     for (int o = 0; o < a->outer; o++)
         for (int c = 0; c < a->extent; c++)
@@ -57,7 +57,7 @@ static int before(float one, float other, int descending)
     return descending ? one > other : one < other;
 }
 
-void reference_extreme(const tl_extreme *a)
+void reference_extreme(const tl_lines *a)
 {
     for (int o = 0; o < a->outer; o++)
         for (int i = 0; i < a->inner; i++) {
@@ -65,7 +65,7 @@ void reference_extreme(const tl_extreme *a)
             int place = 0;
             for (int c = 1; c < a->extent; c++) {
                 const float best = x[place * a->x_row], value = x[c * a->x_row];
-                const int first = value != value || (a->smallest ? value < best : value > best);
+                const int first = value != value || (a->largest ? value > best : value < best);
                 if (best == best && first) /* what is no number stays */
                     place = c;
             }
@@ -75,7 +75,7 @@ void reference_extreme(const tl_extreme *a)
 }
 
 /* Back from each element to the first that is no number, or to the best of all. */
-void reference_running(const tl_order *a)
+void reference_running(const tl_lines *a)
 {
     for (int o = 0; o < a->outer; o++)
         for (int i = 0; i < a->inner; i++)
@@ -83,8 +83,7 @@ void reference_running(const tl_order *a)
                 const float *x = a->x + o * a->x_outer + i;
                 int place = c;
                 for (int d = c; d >= 0 && x[place * a->x_row] == x[place * a->x_row]; d--)
-                    if (x[d * a->x_row] != x[d * a->x_row] ||
-                        before(x[d * a->x_row], x[place * a->x_row], a->descending))
+                    if (x[d * a->x_row] != x[d * a->x_row] || before(x[d * a->x_row], x[place * a->x_row], a->largest))
                         place = d;
                 a->y[o * a->y_outer + c * a->y_row + i] = x[place * a->x_row];
                 a->index[o * a->index_outer + c * a->index_row + i] = place;
@@ -92,7 +91,7 @@ void reference_running(const tl_order *a)
 }
 
 /* By insertion. */
-void reference_order(const tl_order *a)
+void reference_order(const tl_lines *a)
 {
     for (int o = 0; o < a->outer; o++)
         for (int i = 0; i < a->inner; i++) {
@@ -101,7 +100,7 @@ void reference_order(const tl_order *a)
             int32_t *index = a->index + o * a->index_outer + i;
             for (int c = 0; c < a->extent; c++) {
                 int at = c < a->count ? c : a->count;
-                while (at && before(x[c * a->x_row], y[(at - 1) * a->y_row], a->descending))
+                while (at && before(x[c * a->x_row], y[(at - 1) * a->y_row], a->largest))
                     at--;
                 for (int k = a->count - 1; k > at; k--) {
                     y[k * a->y_row] = y[(k - 1) * a->y_row];

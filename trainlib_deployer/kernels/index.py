@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from trainlib_deployer.kernels.row import Fields, Row
@@ -12,7 +13,7 @@ from trainlib_deployer.program.ir import View
 
 if TYPE_CHECKING:
     from trainlib_deployer.ops.index import Put, Take
-    from trainlib_deployer.ops.order import Extreme, Order, Running, Scan
+    from trainlib_deployer.ops.order import Lines
 
 Found = list[tuple[str, str | int]]
 NOTHING = "INT32_MIN"  # an index that no tensor has
@@ -53,24 +54,12 @@ def pitches(name: str, operand: Operand) -> Found:
     return [*strides(name, ("outer", "row")[:rank], operand.view, rank)]
 
 
-def scan_fields(kind: Scan, reads: list[Operand], writes: list[Operand], _scratch: str) -> Fields:
-    out: Found = [("x", reads[0].pointer), ("y", writes[0].pointer)]
-    out += [("outer", kind.outer), ("extent", kind.extent), ("inner", kind.inner)]
-    return [*out, *pitches("x", reads[0]), *pitches("y", writes[0]), ("product", int(kind.product))]
-
-
-def extreme_fields(kind: Extreme, reads: list[Operand], writes: list[Operand], _scratch: str) -> Fields:
-    out: Found = [("x", reads[0].pointer), ("y", writes[0].pointer), ("index", writes[1].pointer)]
-    out += [("outer", kind.outer), ("extent", kind.extent), ("inner", kind.inner)]
-    out += [*pitches("x", reads[0]), *pitches("y", writes[0]), *pitches("index", writes[1])]
-    return [*out, ("smallest", int(kind.smallest))]
-
-
-def order_fields(kind: Order, reads: list[Operand], writes: list[Operand], _scratch: str) -> Fields:
-    out: Found = [("x", reads[0].pointer), ("y", writes[0].pointer), ("index", writes[1].pointer)]
-    out += [("outer", kind.outer), ("extent", kind.extent), ("count", kind.count), ("inner", kind.inner)]
-    out += [*pitches("x", reads[0]), *pitches("y", writes[0]), *pitches("index", writes[1])]
-    return [*out, ("descending", int(kind.descending))]
+def line_fields(kind: Lines, reads: list[Operand], writes: list[Operand], _scratch: str) -> Fields:
+    """What a kind says of itself has the names of the struct's members."""
+    operands = list(zip(("x", "y", "index"), (*reads, *writes), strict=False))
+    out: Found = [(name, operand.pointer) for name, operand in operands]
+    out += [(name, int(value)) for name, value in asdict(kind).items()]
+    return [*out, *(pitch for name, operand in operands for pitch in pitches(name, operand))]
 
 
 def by_rows(kind: Take | Put, reads: Sequence[View], _writes: Sequence[View]) -> bool:
@@ -79,23 +68,19 @@ def by_rows(kind: Take | Put, reads: Sequence[View], _writes: Sequence[View]) ->
     return kind.inner > 1 and index.strides[2] == 0 and values.strides[2] == 1
 
 
-def running_fields(kind: Running, reads: list[Operand], writes: list[Operand], _scratch: str) -> Fields:
-    out: Found = [("x", reads[0].pointer), ("y", writes[0].pointer), ("index", writes[1].pointer)]
-    out += [("outer", kind.outer), ("extent", kind.extent), ("inner", kind.inner)]
-    out += [*pitches("x", reads[0]), *pitches("y", writes[0]), *pitches("index", writes[1])]
-    return [*out, ("descending", int(kind.largest))]
-
-
 HEADER = "tl_index.h"
 ROWS = "rows of the result"
+
+
+def lines(name: str) -> Row:
+    """Of a kind that does something with each line."""
+    return Row(name, f"tl_{name}_f32", f"index/{name}.c", "tl_lines", HEADER, line_fields, split="lines")
+
 
 INDEX = (
     Row("take", "tl_take_rows_32", "index/take_rows.c", "tl_take", HEADER, take_fields, fits=by_rows, split=ROWS),
     Row("take", "tl_take_32", "index/take.c", "tl_take", HEADER, take_fields, split=ROWS),
     Row("put", "tl_put_rows_f32", "index/put_rows.c", "tl_put", HEADER, put_fields, fits=by_rows, split=ROWS),
     Row("put", "tl_put_f32", "index/put.c", "tl_put", HEADER, put_fields, split=ROWS),
-    Row("scan", "tl_scan_f32", "index/scan.c", "tl_scan", HEADER, scan_fields, split="lines"),
-    Row("extreme", "tl_extreme_f32", "index/extreme.c", "tl_extreme", HEADER, extreme_fields, split="lines"),
-    Row("running", "tl_running_f32", "index/running.c", "tl_order", HEADER, running_fields, split="lines"),
-    Row("order", "tl_order_f32", "index/order.c", "tl_order", HEADER, order_fields, split="lines"),
+    *(lines(name) for name in ("scan", "extreme", "running", "order")),
 )

@@ -14,7 +14,7 @@ from trainlib_deployer.ops.pointwise import result_dtype
 from trainlib_deployer.ops.registry import covers
 from trainlib_deployer.program.cuts import Cuttable, Range, grids, span
 from trainlib_deployer.program.expr import apply
-from trainlib_deployer.program.ir import DType, Part, View
+from trainlib_deployer.program.ir import DType, Part, Shape, View
 
 aten = torch.ops.aten
 HALF = 1 << 16
@@ -22,11 +22,18 @@ HALF = 1 << 16
 
 @dataclass(frozen=True)
 class Lines(Cuttable[tuple[Range, ...]]):
-    """Something done with each line of [outer, extent, inner]; results are [outer, ..., inner]."""
+    """Something done with each line of [outer, extent, inner]. Further fields are members of `tl_lines`."""
 
     outer: int
     extent: int
     inner: int
+
+    places = True  # it also tells where in their lines the values stand
+
+    @property
+    def result(self) -> Shape:
+        """[outer, ..., inner]: of the values, and of their places."""
+        return self.outer, self.extent, self.inner
 
     def cuts(self) -> Iterator[list[tuple[Range, ...]]]:
         return grids(self.outer, self.inner)
@@ -43,16 +50,17 @@ class Lines(Cuttable[tuple[Range, ...]]):
 
 @dataclass(frozen=True)
 class Scan(Lines):
-    """Reads and writes [outer, extent, inner]: sums or products of all elements up to here."""
+    """Sums or products of all elements up to here."""
 
     product: bool
 
     name = "scan"
+    places = False
 
 
 @dataclass(frozen=True)
 class Running(Lines):
-    """Writes the largest (smallest) elements up to here and their places, both [outer, extent, inner]."""
+    """The largest (smallest) elements up to here."""
 
     largest: bool
 
@@ -61,21 +69,29 @@ class Running(Lines):
 
 @dataclass(frozen=True)
 class Extreme(Lines):
-    """Writes the largest (smallest) elements [outer, inner] and their places."""
+    """The largest (smallest) element."""
 
-    smallest: bool
+    largest: bool
 
     name = "extreme"
+
+    @property
+    def result(self) -> Shape:
+        return self.outer, self.inner
 
 
 @dataclass(frozen=True)
 class Order(Lines):
-    """Writes the first `count` in order [outer, count, inner] and their places."""
+    """The first `count` in order, the largest (smallest) first."""
 
     count: int
-    descending: bool
+    largest: bool
 
     name = "order"
+
+    @property
+    def result(self) -> Shape:
+        return self.outer, self.count, self.inner
 
     def touched(self, operand: int, view: View) -> int:
         """Each element is compared with all of its line."""
@@ -86,6 +102,14 @@ def lines(b: Builder, x: View, dim: int) -> View:
     """Dense floats [outer, extent, inner]."""
     x = b.contiguous(as_floats(b, x))
     return b.reshape(x, around(x.shape, dim % len(x.shape)) if x.shape else (1, 1, 1))
+
+
+def made_of_lines(b: Builder, seen: View, kind: Lines) -> list[View]:
+    """Values and, of most kinds, their places."""
+    made = [b.tensor(kind.result, suffix="value" if kind.places else "")]
+    made += [b.tensor(kind.result, DType.I32, "place")] if kind.places else []
+    b.op(kind, [seen], made)
+    return made
 
 
 def as_floats(b: Builder, x: View) -> View:
@@ -103,9 +127,8 @@ def scan(b: Builder, x: View, dim: int, product: bool) -> View:
     if b.dtype(x) is not result_dtype(b):
         x = b.map(lambda v: v, x, dtype=result_dtype(b))
     seen = lines(b, x, dim)
-    out = b.tensor(seen.shape)
     outer, extent, inner = seen.shape
-    b.op(Scan(outer, extent, inner, product), [seen], [out])
+    (out,) = made_of_lines(b, seen, Scan(outer, extent, inner, product))
     return b.reshape(returned(b, x, out), x.shape)
 
 
@@ -121,9 +144,8 @@ def cumprod(b: Builder, x: View, dim: int, **_: Any) -> View:
 
 def running(b: Builder, x: View, dim: int, largest: bool) -> tuple[View, View]:
     seen = lines(b, x, dim)
-    values, places = b.tensor(seen.shape, suffix="value"), b.tensor(seen.shape, DType.I32, "place")
     outer, extent, inner = seen.shape
-    b.op(Running(outer, extent, inner, largest), [seen], [values, places])
+    values, places = made_of_lines(b, seen, Running(outer, extent, inner, largest))
     return b.reshape(returned(b, x, values), x.shape), b.reshape(places, x.shape)
 
 
@@ -137,44 +159,42 @@ def cummin(b: Builder, x: View, dim: int) -> tuple[View, View]:
     return running(b, x, dim, largest=False)
 
 
-def extreme(b: Builder, x: View, dim: int, smallest: bool) -> tuple[View, View]:
+def extreme(b: Builder, x: View, dim: int, largest: bool) -> tuple[View, View]:
     if b.dtype(x) is DType.I32:  # floats would take close ones for equal: where is the one that is the largest?
         whole = b.reshape(x, around(x.shape, dim % len(x.shape)) if x.shape else (1, 1, 1))
-        best = b.reduce("min" if smallest else "max", (1,), whole, keepdim=True, suffix="value")
+        best = b.reduce("max" if largest else "min", (1,), whole, keepdim=True, suffix="value")
         found = b.map(lambda v, most: apply("eq", [v, most]), whole, best, suffix="found")
-        return b.reshape(best, (whole.shape[0], whole.shape[2])), extreme(b, found, 1, smallest=False)[1]
+        return b.reshape(best, (whole.shape[0], whole.shape[2])), extreme(b, found, 1, largest=True)[1]
     seen = lines(b, x, dim)
     outer, extent, inner = seen.shape
-    values = b.tensor((outer, inner), suffix="value")
-    places = b.tensor((outer, inner), DType.I32, "place")
-    b.op(Extreme(outer, extent, inner, smallest), [seen], [values, places])
+    values, places = made_of_lines(b, seen, Extreme(outer, extent, inner, largest))
     return returned(b, x, values), places
 
 
 @covers(aten.max.dim)
 def max_dim(b: Builder, x: View, dim: int, _keepdim: bool = False) -> tuple[View, ...]:
-    return tuple(b.reshape(v, tuple(b.meta[0].shape)) for v in extreme(b, x, dim, smallest=False))
+    return tuple(b.reshape(v, tuple(b.meta[0].shape)) for v in extreme(b, x, dim, largest=True))
 
 
 @covers(aten.min.dim)
 def min_dim(b: Builder, x: View, dim: int, _keepdim: bool = False) -> tuple[View, ...]:
-    return tuple(b.reshape(v, tuple(b.meta[0].shape)) for v in extreme(b, x, dim, smallest=True))
+    return tuple(b.reshape(v, tuple(b.meta[0].shape)) for v in extreme(b, x, dim, largest=False))
 
 
-def place_of(b: Builder, x: View, dim: int | None, smallest: bool) -> View:
+def place_of(b: Builder, x: View, dim: int | None, largest: bool) -> View:
     if dim is None:
         x, dim = b.reshape(x, (x.numel,)), 0
-    return b.reshape(extreme(b, x, dim, smallest)[1], tuple(b.meta.shape))
+    return b.reshape(extreme(b, x, dim, largest)[1], tuple(b.meta.shape))
 
 
 @covers(aten.argmax.default)
 def argmax(b: Builder, x: View, dim: int | None = None, _keepdim: bool = False) -> View:
-    return place_of(b, x, dim, smallest=False)
+    return place_of(b, x, dim, largest=True)
 
 
 @covers(aten.argmin.default)
 def argmin(b: Builder, x: View, dim: int | None = None, _keepdim: bool = False) -> View:
-    return place_of(b, x, dim, smallest=True)
+    return place_of(b, x, dim, largest=False)
 
 
 def ordered(b: Builder, x: View, dim: int, descending: bool) -> tuple[View, ...]:
@@ -190,9 +210,7 @@ def ordered(b: Builder, x: View, dim: int, descending: bool) -> tuple[View, ...]
 def order(b: Builder, seen: View, count: int, descending: bool) -> tuple[View, View]:
     """Of equal elements, the first one comes first."""
     outer, extent, inner = seen.shape
-    values = b.tensor((outer, count, inner), suffix="value")
-    places = b.tensor((outer, count, inner), DType.I32, "place")
-    b.op(Order(outer, extent, inner, count, descending), [seen], [values, places])
+    values, places = made_of_lines(b, seen, Order(outer, extent, inner, count, descending))
     return values, places
 
 

@@ -1,7 +1,7 @@
 /* The largest or smallest element of each line, and its place; the first that is no number, if there is one. */
 #include "tl_index.h"
 
-void tl_extreme_f32(const tl_extreme *a)
+void tl_extreme_f32(const tl_lines *a)
 {
     int lo, hi;
     tl_split(a->outer * a->inner, 1, &lo, &hi);
@@ -12,7 +12,7 @@ void tl_extreme_f32(const tl_extreme *a)
         int place = 0;
         for (int c = 1; c < a->extent && best == best; c++) {
             const float value = x[c * a->x_row];
-            if (!(a->smallest ? value >= best : value <= best)) {
+            if (!(a->largest ? value <= best : value >= best)) {
                 best = value;
                 place = c;
             }

@@ -2,28 +2,28 @@
 #include "tl_index.h"
 
 /* How many elements come before x[c], a number: those beyond it, and equal ones on its left. */
-static int rank_of_number(const tl_order *a, const float *x, int c)
+static int rank_of_number(const tl_lines *a, const float *x, int c)
 {
     const float value = x[c * a->x_row];
     int rank = 0;
     for (int d = 0; d < a->extent; d++) {
         const float other = x[d * a->x_row];
-        rank += (a->descending ? !(other <= value) : other < value) || (other == value && d < c);
+        rank += (a->largest ? !(other <= value) : other < value) || (other == value && d < c);
     }
     return rank;
 }
 
-static int rank_of_none(const tl_order *a, const float *x, int c)
+static int rank_of_none(const tl_lines *a, const float *x, int c)
 {
     int rank = 0;
     for (int d = 0; d < a->extent; d++) {
         const float other = x[d * a->x_row];
-        rank += other == other ? !a->descending : d < c;
+        rank += other == other ? !a->largest : d < c;
     }
     return rank;
 }
 
-void tl_order_f32(const tl_order *a)
+void tl_order_f32(const tl_lines *a)
 {
     int lo, hi;
     tl_split(a->outer * a->inner, 1, &lo, &hi);

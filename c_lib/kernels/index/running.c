@@ -2,7 +2,7 @@
  * stays. */
 #include "tl_index.h"
 
-void tl_running_f32(const tl_order *a)
+void tl_running_f32(const tl_lines *a)
 {
     int lo, hi;
     tl_split(a->outer * a->inner, 1, &lo, &hi);
@@ -14,7 +14,7 @@ void tl_running_f32(const tl_order *a)
         int place = 0;
         for (int c = 0; c < a->extent; c++) {
             const float value = x[c * a->x_row];
-            if (value != value || (a->descending ? value >= best : value <= best)) {
+            if (value != value || (a->largest ? value >= best : value <= best)) {
                 best = value;
                 place = c;
             }

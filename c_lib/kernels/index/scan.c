@@ -1,7 +1,7 @@
 /* Running sums and products, each line by one core. */
 #include "tl_index.h"
 
-void tl_scan_f32(const tl_scan *a)
+void tl_scan_f32(const tl_lines *a)
 {
     int lo, hi;
     tl_split(a->outer * a->inner, 1, &lo, &hi);
