@@ -191,3 +191,4 @@ def ranks(x: torch.Tensor, numbers: torch.Tensor) -> torch.Tensor:
 
 large = torch.where(mask(5, 7), 2**29, -(2**29)) + (13 * torch.arange(35) % 35).reshape(5, 7)
 case("by rank", "integers beyond 2^24", ranks, (3,), fixed(large))
+case("rare", "most frequent", lambda x: torch.mode(torch.cat([x, x.flip(1), x[:, 3:5]], 1), 1), (7, 11))

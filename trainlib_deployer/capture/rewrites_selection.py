@@ -45,18 +45,6 @@ def kthvalue(x: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Any:
     return torch.return_types.kthvalue((value, place) if keepdim else (value.squeeze(dim), place.squeeze(dim)))
 
 
-def mode(x: Tensor, dim: int = -1, keepdim: bool = False) -> Any:
-    """The most frequent element, of several the smallest; its last place."""
-    if not x.dim():
-        return torch.return_types.mode((x.clone(), torch.zeros_like(x, dtype=torch.int64)))
-    line = x.movedim(dim, -1)
-    often = (line.unsqueeze(-1) == line.unsqueeze(-2)).sum(-1)
-    smallest = torch.where(often == often.amax(-1, keepdim=True), line, torch.inf).amin(-1, keepdim=True)
-    place = torch.where(line == smallest, torch.arange(line.shape[-1]), -1).amax(-1, keepdim=True)
-    value, place = (v.movedim(-1, dim) for v in (line.gather(-1, place), place))
-    return torch.return_types.mode((value, place) if keepdim else (value.squeeze(dim), place.squeeze(dim)))
-
-
 def index_fill(x: Tensor, dim: int, index: Tensor, value: Tensor | float) -> Any:
     """A value that is a tensor has a gradient."""
     if not isinstance(value, Tensor):
@@ -188,8 +176,6 @@ REWRITES: dict[Any, Callable[..., Any]] = {
     Tensor.nanmedian: nanmedian,
     torch.kthvalue: kthvalue,
     Tensor.kthvalue: kthvalue,
-    torch.mode: mode,
-    Tensor.mode: mode,
     torch.index_fill: index_fill,
     Tensor.index_fill: index_fill,
     torch.index_put: index_put,

@@ -82,5 +82,5 @@ INDEX = (
     Row("take", "tl_take_32", "index/take.c", "tl_take", HEADER, take_fields, split=ROWS),
     Row("put", "tl_put_rows_f32", "index/put_rows.c", "tl_put", HEADER, put_fields, fits=by_rows, split=ROWS),
     Row("put", "tl_put_f32", "index/put.c", "tl_put", HEADER, put_fields, split=ROWS),
-    *(lines(name) for name in ("scan", "extreme", "running", "order")),
+    *(lines(name) for name in ("scan", "extreme", "running", "order", "mode")),
 )

@@ -29,11 +29,15 @@ class Lines(Cuttable[tuple[Range, ...]]):
     inner: int
 
     places = True  # it also tells where in their lines the values stand
+    compares = False  # each element with all of its line
 
     @property
     def result(self) -> Shape:
         """[outer, ..., inner]: of the values, and of their places."""
         return self.outer, self.extent, self.inner
+
+    def touched(self, operand: int, view: View) -> int:
+        return view.numel * (self.extent if self.compares and operand == 0 else 1)
 
     def cuts(self) -> Iterator[list[tuple[Range, ...]]]:
         return grids(self.outer, self.inner)
@@ -88,14 +92,23 @@ class Order(Lines):
     largest: bool
 
     name = "order"
+    compares = True
 
     @property
     def result(self) -> Shape:
         return self.outer, self.count, self.inner
 
-    def touched(self, operand: int, view: View) -> int:
-        """Each element is compared with all of its line."""
-        return view.numel * self.extent if operand == 0 else view.numel
+
+@dataclass(frozen=True)
+class Mode(Lines):
+    """The most frequent element."""
+
+    name = "mode"
+    compares = True
+
+    @property
+    def result(self) -> Shape:
+        return self.outer, self.inner
 
 
 def lines(b: Builder, x: View, dim: int) -> View:
@@ -195,6 +208,14 @@ def argmax(b: Builder, x: View, dim: int | None = None, _keepdim: bool = False) 
 @covers(aten.argmin.default)
 def argmin(b: Builder, x: View, dim: int | None = None, _keepdim: bool = False) -> View:
     return place_of(b, x, dim, largest=False)
+
+
+@covers(aten.mode.default)
+def mode(b: Builder, x: View, dim: int = -1, _keepdim: bool = False) -> tuple[View, ...]:
+    seen = lines(b, x, dim)
+    outer, extent, inner = seen.shape
+    values, places = made_of_lines(b, seen, Mode(outer, extent, inner))
+    return tuple(b.reshape(v, tuple(b.meta[0].shape)) for v in (returned(b, x, values), places))
 
 
 def ordered(b: Builder, x: View, dim: int, descending: bool) -> tuple[View, ...]:
