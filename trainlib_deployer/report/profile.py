@@ -13,10 +13,7 @@ from trainlib_deployer.folder import read_plan
 from trainlib_deployer.frames import frame
 from trainlib_deployer.html import table
 from trainlib_deployer.report.runs import Measured, read_profile
-from trainlib_deployer.run import backend
-from trainlib_deployer.run.gvsoc import built_and_run
-from trainlib_deployer.run.host import TIMEOUT
-from trainlib_deployer.run.make import make, run_program
+from trainlib_deployer.run import Profiling, backend
 
 KEPT = ("index", "name", "kind", "phase", "layer", "macs", "source")
 SHOWN = 20  # operations in a notebook
@@ -68,15 +65,12 @@ def profiled(folder: Path, on: str = "host", cores: int | None = None) -> Profil
 
 def taken(folder: Path, on: str, cores: int | None, operations: int) -> Measured:
     variables = {"TRACE": 0, "PROFILE": 1, "STEPS": 1} | ({} if cores is None else {"CORES": cores})
-    if on == "host":
-        make(folder, "build/host/train", variables)
-        said = run_program([str((folder / "build" / "host" / "train").resolve())], {}, TIMEOUT)
-    elif on == "gvsoc":
-        said = built_and_run(folder, variables)
-    else:
+    chosen = backend(on)
+    if not isinstance(chosen, Profiling):
         with tempfile.TemporaryDirectory() as place:
-            counts: Any = backend(on).run(folder, 1, cores, Path(place, "record")).counts
+            counts: Any = chosen.run(folder, 1, cores, Path(place, "record")).counts
         return Measured(counts["unit"], {o["position"]: o["instructions"] for o in counts["operations"]})
+    said = chosen.profile(folder, variables)
     measured = read_profile(said, operations)
     if measured is None:
         raise VerificationFailed(f"the program printed no profile of {operations} operations:\n{said[-2000:]}")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
-from typing import Protocol, cast
+from typing import Protocol, cast, runtime_checkable
 
 from trainlib_deployer.errors import UsageError
 from trainlib_deployer.run.result import RunResult
@@ -19,6 +20,15 @@ class Backend(Protocol):
 
     def run(self, folder: Path, steps: int, cores: int | None, record: Path) -> RunResult:
         """Build the project, run `steps` training steps, leave every traced tensor in `record`."""
+        ...
+
+
+@runtime_checkable
+class Profiling(Protocol):
+    """One whose programs print what each operation took; the others count it."""
+
+    def profile(self, folder: Path, variables: Mapping[str, object]) -> str:
+        """What a program that is built with these prints."""
         ...
 
 

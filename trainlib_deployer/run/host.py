@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 
 from trainlib_deployer.errors import ToolMissing
@@ -38,9 +39,16 @@ class Host:
             variables["SANITIZE"] = self.sanitize
         if self.poison:
             variables["POISON"] = 1
-        make(folder, "build/host/train", variables)
-        program = (folder / "build" / "host" / "train").resolve()
+        program = built(folder, variables)
         if not self.sanitize:  # sanitizers bring variables of their own
             check_sections(program, folder)
         output = run_program([str(program)], {"TL_RECORD": str(record.resolve())}, TIMEOUT)
         return RunResult({}, output)
+
+    def profile(self, folder: Path, variables: Mapping[str, object]) -> str:
+        return run_program([str(built(folder, variables))], {}, TIMEOUT)
+
+
+def built(folder: Path, variables: Mapping[str, object]) -> Path:
+    make(folder, "build/host/train", variables)
+    return (folder / "build" / "host" / "train").resolve()
