@@ -303,3 +303,14 @@ ENDS = torch.tensor([3, 3, 8, 9], dtype=torch.int32)
 case("experts", "rows in order", lambda x, w, ends: F.grouped_mm(x, w, offs=ends), (9, 4), (4, 4, 8), fixed(ENDS))
 case("experts", "how many", lambda x: x * torch.histc(x.detach(), 5, -1, 0.7), (7, 5))
 case("experts", "of which kind", lambda x, n: x * torch.histc(n.float(), 5, 0, 4), (7, 5), fixed(torch.arange(9) % 5))
+
+
+def in_places(x: Leaf, n: Leaf, order: Leaf) -> Leaf:
+    """Whole numbers that no float holds, some of them replaced."""
+    there = torch.arange(-3, 6) * 16777217
+    there[order] = n
+    return x * (there % 1009)
+
+
+ORDER = torch.tensor([7, 2, 0, 5])
+case("experts", "written to places", in_places, (3, 9), fixed(torch.tensor([-16777219, 16777217, 3, -1])), fixed(ORDER))

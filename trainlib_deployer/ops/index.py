@@ -6,7 +6,7 @@ Tensors are seen as [outer, extent, inner]; an index selects along the middle.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -17,7 +17,7 @@ from trainlib_deployer.errors import Unsupported
 from trainlib_deployer.ops.build import Builder, broadcast
 from trainlib_deployer.ops.registry import covers
 from trainlib_deployer.program.cuts import Cuttable, Range, grids, span
-from trainlib_deployer.program.expr import Expr, select
+from trainlib_deployer.program.expr import Expr, apply, select
 from trainlib_deployer.program.expr import Operand as Value
 from trainlib_deployer.program.ir import DType, Part, Shape, View
 from trainlib_deployer.program.loop import Loop
@@ -130,13 +130,30 @@ def put(
         assert wide[0] is not None
         done = put(b, wide[0], index, extent, wide[1], ignore=ignore, replace=True, suffix=suffix)
         return b.map(lambda v: v, done, dtype=DType.U8)
+    if b.dtype(g) is DType.I32 and replace:
+        halves = [(cut(b, f, g), None if init is None else cut(b, f, init)) for f in (lower, upper)]
+        low, high = (put(b, v, index, extent, i, ignore=ignore, replace=True, suffix=suffix) for v, i in halves)
+        return b.map(lambda x, y: x.cast(DType.I32) + y.cast(DType.I32), low, high, dtype=DType.I32)
     if b.dtype(g) is not DType.F32:
-        raise Unsupported("integers cannot be written to places that an index names", source=b.where.source)
+        raise Unsupported("integers cannot be added up in places that an index names", source=b.where.source)
     index = whole_numbers(b, index).expanded(g.shape)
     base = [] if init is None or is_zero(b, init) else [b.contiguous(init)]
     out = b.tensor((outer, extent, inner), suffix=suffix)
     b.op(Put(outer, extent, count, inner, ignore, replace), [g, index, *base], [out], suffix)
     return out
+
+
+def cut(b: Builder, part: Callable[[Expr], Expr], x: View) -> View:
+    """Half of a whole number as a float, which holds it exactly."""
+    return b.map(part, x, dtype=DType.F32, suffix="half")
+
+
+def lower(x: Expr) -> Expr:
+    return apply("and", [x, 0xFFFF])
+
+
+def upper(x: Expr) -> Expr:
+    return x - lower(x)
 
 
 def is_zero(b: Builder, view: View) -> bool:
