@@ -206,6 +206,7 @@ def sweep(
     cores: int | None = None,
     l1: str | int | None = None,
     l2: str | int | None = None,
+    l3: str | int | None = None,
     target: str | None = None,
     accumulate: int = 1,
     clip_grad_norm: float | None = None,
@@ -222,7 +223,7 @@ def sweep(
     `every` one; `within` are those that keep within a budget. `dtype` as deploy has it."""
     check_arguments(model, target, name, say, accumulate=accumulate)
     check_types(dtype, "fp32")
-    machine = resolve(target, cores, l1, l2)
+    machine = resolve(target, cores, l1, l2, l3)
     parts = Parts(
         name=identifier(name or type(unwrapped(model)).__name__),
         module=model,

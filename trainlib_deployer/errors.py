@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from types import MappingProxyType
 
 from trainlib_deployer.program.ir import Source
+
+NOTHING: Mapping[str, int] = MappingProxyType({})
 
 
 class DeployError(Exception):
@@ -16,7 +21,11 @@ class DeployError(Exception):
         super().__init__(message)
         self.message = message
         self.source = source
-        self.remedy = remedy
+        self.known = remedy
+
+    @property
+    def remedy(self) -> str:
+        return self.known
 
     def __str__(self) -> str:
         return self.render()
@@ -43,12 +52,42 @@ class UsageError(DeployError):
     exit_code = 2
 
 
+@dataclass(frozen=True)
+class Advice:
+    """What to do, in words, and what `helps`, each by itself."""
+
+    words: str
+    helps: tuple[str, ...] = ()
+
+
 class DoesNotFit(DeployError):
-    """The plan needs more memory than the target has: so many bytes `over` by memory; what `helps`, each by itself."""
+    """The plan needs more memory than the target has: so many bytes `over` by memory. What would help takes long to
+    find out: nobody does before somebody asks."""
 
     exit_code = 3
-    over: Mapping[str, int] = {}
-    helps: tuple[str, ...] = ()
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        remedy: str = "",
+        over: Mapping[str, int] = NOTHING,
+        advise: Callable[[], Advice] | None = None,
+    ) -> None:
+        super().__init__(message, remedy=remedy)
+        self.over, self.advise = over, advise
+
+    @cached_property
+    def advice(self) -> Advice:
+        return self.advise() if self.advise is not None else Advice(self.known)
+
+    @property
+    def remedy(self) -> str:
+        return self.advice.words
+
+    @property
+    def helps(self) -> tuple[str, ...]:
+        return self.advice.helps
 
 
 class Unsupported(DeployError):

@@ -46,6 +46,7 @@ from trainlib_deployer.user.kept import precision_of
 from trainlib_deployer.user.model import UserModel
 
 Say = Callable[[str], None]
+MORE = 8  # one part in so many, for gaps
 
 
 @dataclass(frozen=True)
@@ -154,15 +155,19 @@ def least(planned: Plan, user: UserModel, options: Options) -> dict[str, object]
 
 
 def beside_build(program: Program, user: UserModel, options: Options, say: Say) -> tuple[Project, Image | None]:
-    """The plan, where there is room left for everything else that a build brings: known once there is a plan."""
+    """The plan, where there is room left for everything else that a build brings: known once there is a plan. Only what
+    is taken in the end is said."""
     build = options.target.build
     if build is None:
         return Project(user, with_saved(program, options, say), options.steps, options.accumulate), None
 
+    said: list[str] = []
+
     def planned(outer: Memory) -> tuple[Project, Image]:
+        said.clear()
         memories = (options.target.inner, outer, *options.target.memories[OUTER + 1 :])
         chosen = replace(options, target=replace(options.target, memories=memories))
-        project = Project(user, with_saved(program, chosen, say), options.steps, options.accumulate)
+        project = Project(user, with_saved(program, chosen, said.append), options.steps, options.accumulate)
         return project, brought(project, build)
 
     outer = replace(options.target.outer, reserved=Image(build, ()).beside(0))
@@ -170,7 +175,7 @@ def beside_build(program: Program, user: UserModel, options: Options, say: Say) 
         project, image = planned(outer)
     except DoesNotFit as refused:
         try:
-            _, image = planned(replace(outer, size=ADDRESS_SPACE))  # by how much, with its code
+            _, image = planned(replace(outer, size=roomy(outer, refused, options.target)))  # by how much, with its code
         except DoesNotFit:  # another memory is too small
             raise refused from None
         project, image = planned(replace(outer, reserved=image.beside(0)))
@@ -178,7 +183,16 @@ def beside_build(program: Program, user: UserModel, options: Options, say: Say) 
         outer = replace(outer, reserved=max(outer.reserved + 1, image.beside(project.plan.outer.used)))
         project, image = planned(outer)
     demand_flash(image, options.target)
+    for line in said:
+        say(line)
     return project, image
+
+
+def roomy(outer: Memory, refused: DoesNotFit, target: Machine) -> int:
+    """Bytes of the outer memory that a plan fits; beside a third memory not many more than it takes."""
+    if target.far is None:
+        return ADDRESS_SPACE
+    return outer.size + refused.over.get(outer.name, 0) * (1 + MORE) // MORE
 
 
 def with_build(program: Program, user: UserModel, target: Machine, accumulate: int) -> Machine:
@@ -196,13 +210,12 @@ def with_build(program: Program, user: UserModel, target: Machine, accumulate: i
 def demand_flash(image: Image, target: Machine) -> None:
     size = image.build.flash_size
     if size and image.flash > size:
-        refused = DoesNotFit(
+        raise DoesNotFit(
             f"code, constants and initial contents do not fit the flash of {target.name}: "
             f"{image.flash:,} bytes of {size:,}, {image.flash - size:,} over",
             remedy="train fewer layers, or give a chip with more flash",
+            over={"flash": image.flash - size},
         )
-        refused.over = {"flash": image.flash - size}
-        raise refused
 
 
 def with_saved(program: Program, options: Options, say: Say) -> Plan:

@@ -49,3 +49,21 @@ def test_what_does_not_fit_is_refused_by_as_many_bytes(chips: dict[str, Any], tm
     done = CliRunner().invoke(cli, ["--model", MODEL, "--target", "pulp-open", "--out", str(tmp_path / "p")])
     assert done.exit_code == 3 or done.exception is not None
     assert f"{chip['over']['L2']:,} bytes over" in (done.output + str(done.exception))
+
+
+def test_boards_put_a_memory_beside_a_chip(tmp_path: Path) -> None:
+    """What the table says of it is what a deployment with --l3 does."""
+    done = CliRunner().invoke(
+        cli, ["chips", "--model", MODEL, "--l3", "--json", str(tmp_path / "c.json"), "--csv", "-"]
+    )
+    assert done.exit_code == 0, done.output
+    found = {c["name"]: c for c in json.loads((tmp_path / "c.json").read_text())["chips"]}
+    assert found["pulp-open"]["fits"] and {n for n, c in found.items() if c["used"].get("L3")} == {"pulp-open"}
+    row = next(r for r in csv.DictReader(io.StringIO(done.stdout)) if r["name"] == "pulp-open")
+    assert int(row["L3"]) == found["pulp-open"]["used"]["L3"]
+    out = tmp_path / "p"
+    done = CliRunner().invoke(cli, ["--model", MODEL, "--target", "pulp-open", "--l3", "8M", "--out", str(out)])
+    assert done.exit_code == 0, done.output
+    levels = read_plan(out)["levels"]
+    assert found["pulp-open"]["used"] == {name: level["used"] + level["reserved"] for name, level in levels.items()}
+    assert (done.output + done.stderr).count("it fits with ") <= 1

@@ -16,6 +16,7 @@ from torch import nn
 from tests.e2e.simulators import needs
 from trainlib_deployer.api import Deployment, deploy
 from trainlib_deployer.check.certificate import CertificateError, Emitted, check
+from trainlib_deployer.check.verify import verify
 from trainlib_deployer.emit.addresses import Addresses
 from trainlib_deployer.emit.listed import listed
 from trainlib_deployer.emit.listing import ARRIVAL, CARRY, Call, Listing, Operation
@@ -121,13 +122,28 @@ def test_nothing_is_used_while_the_plan_says_it_is_not(pair: tuple[Deployment, D
 
 
 @in_pieces
-def test_new_weights_ask_for_a_deployment(pair: tuple[Deployment, Deployment], tmp_path: Path) -> None:
-    _, far = pair
+def test_new_weights(pair: tuple[Deployment, Deployment], tmp_path: Path) -> None:
+    """Of those that lie far away, too; the same bits as where they lie in L2."""
+    torch.manual_seed(5)
     torch.save(wide().state_dict(), tmp_path / "new.pt")
-    before = (far.folder / "weights.c").read_bytes()
-    with pytest.raises(UsageError, match="third memory"):
-        put_weights(far.folder, tmp_path / "new.pt")
-    assert (far.folder / "weights.c").read_bytes() == before
+    found = []
+    for number, made in enumerate(pair):
+        shutil.copytree(made.folder, tmp_path / str(number))
+        put_weights(tmp_path / str(number), tmp_path / "new.pt")
+        result = verify(tmp_path / str(number))
+        assert result.passed
+        found.append(result.computed)
+    assert same(*found) and not same(found[0], pair[0].verify().computed)
+
+
+@in_pieces
+def test_new_weights_that_are_the_old_ones(pair: tuple[Deployment, Deployment], tmp_path: Path) -> None:
+    """Change no byte."""
+    folder = tmp_path / "p"
+    shutil.copytree(pair[1].folder, folder)
+    put_weights(folder, folder / "model" / "weights.pt")
+    for name in ("far.c", "far.bin", "weights.c", "weights.bin", "plan.json"):
+        assert (folder / name).read_bytes() == (pair[1].folder / name).read_bytes(), name
 
 
 @in_pieces
@@ -153,7 +169,7 @@ def input_shape(made: Deployment) -> tuple[int, ...]:
 # ---- functions that need not follow the ones before them
 
 APART: dict[str, dict[str, Any]] = {
-    "evaluation": {"evaluate": True, "l2": "120k"},
+    "evaluation": {"evaluate": True, "l2": "148k"},
     "update of several steps": {"accumulate": 2, "l2": "120k"},
 }
 apart = pytest.mark.parametrize("asked", APART.values(), ids=list(APART))

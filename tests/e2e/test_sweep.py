@@ -366,3 +366,14 @@ def test_points_in_half_precision(tmp_path: Path) -> None:
     deployed = trainlib_deployer.deploy(net, **given, dtype="fp16", out=tmp_path / "net")
     assert most.plan.outer.used + most.plan.inner.used == deployed.plan.outer.used + deployed.plan.inner.used
     assert most.plan.outer.used + most.plan.inner.used < other.plan.outer.used + other.plan.inner.used
+
+
+def test_what_a_third_memory_makes_fit() -> None:
+    """Points that do not fit without it, as a deployment plans them."""
+    options = {"cores": 3, "l1": "12k", "l2": "40k"}
+    without = trainlib_deployer.sweep(**example(), **options, every=True)
+    found = trainlib_deployer.sweep(**example(), **options, l3="1M", every=True)
+    far = [p for p in found if p.recompute == "far"]
+    assert far and all(p.over == 0 and p.l2 <= 40 << 10 for p in far)
+    assert max(p.trained for p in found.within) > max((p.trained for p in without.within), default=0)
+    assert len(found) == len(without) + len(far)

@@ -197,6 +197,6 @@ def test_the_variables_of_the_sdk_take_their_part_of_l1(roomy: Deployment) -> No
     assert fits(layout(program, target.with_memory(INNER, tight + own), INNER))
     assert not fits(layout(program, target.with_memory(INNER, tight + own - 1), INNER))
     assert fits(layout(program, target.with_memory(INNER, tight, reserved=0), INNER))
-    chip = untiled(program, target.with_memory(INNER, tight + own - 1).with_memory(OUTER, 0))
-    text = does_not_fit(chip, untiled).render()
+    chip = target.with_memory(INNER, tight + own - 1).with_memory(OUTER, 0)
+    text = does_not_fit(program, chip, untiled).render()
     assert f"L1: needs {tight:,}, and the build {own:,}, of {tight + own - 1:,} bytes: 1 bytes over" in text

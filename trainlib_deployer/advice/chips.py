@@ -25,8 +25,15 @@ from trainlib_deployer.user.model import UserModel
 Say = Callable[[str], None]
 FEW = 2  # remedies in a table
 FLASH = "flash"
-MEMORIES = (*(m.name for m in TARGETS[DEFAULT].memories), FLASH)
-HEADINGS = ("chip", "fits", *MEMORIES, "cycles", "ms", "mJ", "what makes it fit")
+OUTSIDE = tuple(dict.fromkeys(m.outside.memory.name for m in TARGETS.values() if m.outside is not None))
+
+
+def memories(boards: bool) -> tuple[str, ...]:
+    return (*(m.name for m in TARGETS[DEFAULT].memories), *(OUTSIDE if boards else ()), FLASH)
+
+
+def headings(boards: bool) -> tuple[str, ...]:
+    return ("chip", "fits", *memories(boards), "cycles", "ms", "mJ", "what makes it fit")
 
 
 @dataclass(frozen=True)
@@ -61,11 +68,11 @@ class Chip:
             "within_budget": self.within.as_json() if self.within else None,
         }
 
-    def cells(self) -> tuple[str, ...]:
-        memories = tuple(f"{self.used[m]:,}" if m in self.used else more(self.over.get(m)) for m in MEMORIES)
+    def cells(self, boards: bool = False) -> tuple[str, ...]:
+        taken = tuple(f"{self.used[m]:,}" if m in self.used else more(self.over.get(m)) for m in memories(boards))
         known = self.forecast or Forecast(0)
         work = (f"{known.cycles:,}" if known.cycles else "-", *known.cells())
-        return (self.name, "yes" if self.fits else "no", *memories, *work, "; ".join(self.helps[:FEW]))
+        return (self.name, "yes" if self.fits else "no", *taken, *work, "; ".join(self.helps[:FEW]))
 
     def answer(self) -> tuple[str, ...]:
         """What can be trained within the budget, or what the least takes."""
@@ -93,12 +100,19 @@ def chips_of(
     accumulate: int,
     say: Say = lambda line: None,
     budget: Budget = FREE,
+    boards: bool = False,
 ) -> list[Chip]:
+    """`boards`: with the memories that these put beside the chips."""
     with at_start(user):
         captured, _ = captured_and_checked(user)
         program = passes.run(lower(user, captured, accumulate))
         ways = list(variants(user, accumulate, say)) if budget.given else []
-        return [planned(machine, program, user, accumulate, say, ways, budget) for machine in TARGETS.values()]
+        return [planned(machine, program, user, accumulate, say, ways, budget) for machine in machines(boards)]
+
+
+def machines(boards: bool) -> list[Machine]:
+    found = TARGETS.values()
+    return [m.with_outside(m.outside.memory.size) if boards and m.outside is not None else m for m in found]
 
 
 def planned(

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from trainlib_deployer.advice.variants import Parameters, Selection
-from trainlib_deployer.errors import DoesNotFit
+from trainlib_deployer.errors import Advice, DoesNotFit
 from trainlib_deployer.far.carried import planned_far
 from trainlib_deployer.far.words import Carried
 from trainlib_deployer.machine.machine import Machine
@@ -27,6 +27,7 @@ from trainlib_deployer.program.loop import Loop
 
 Replan = Callable[[Program, Machine], Plan]
 LARGEST = 5
+ATTEMPTS = 4  # a third memory may have more copies under way where there is more room for them
 BATCHED = {Role.ACTIVATION, Role.GRADIENT, Role.INPUT, Role.TARGET, Role.OUTPUT}
 
 
@@ -53,8 +54,9 @@ def over(level: LevelPlan) -> int:
     return -level.headroom
 
 
-def does_not_fit(plan: Plan, replan: Replan) -> DoesNotFit:
+def does_not_fit(program: Program, target: Machine, replan: Replan) -> DoesNotFit:
     """The message behind exit code 3; `replan` plans a variant of the program or of the target."""
+    plan = replan(program, target)
     worst = max(plan.levels.values(), key=over)
     alone = ", not even with one core at work" if worst is plan.inner and plan.target.cores == 1 else ""
     chip = "a chip of these sizes" if plan.target.name == CUSTOM else plan.target.name
@@ -68,11 +70,9 @@ def does_not_fit(plan: Plan, replan: Replan) -> DoesNotFit:
     always = f"{worst.persistent:,} of them always: weights, states, samples"
     lines.append(f"the largest of what is in use there ({worst.peak_live:,} bytes, {always}):")
     lines += [f"  {b.size:>12,}  {b.name}{line_of(origin(plan, b))}" for b in largest(plan, worst)]
-    found = list(remedies(plan, worst, replan))
-    refused = DoesNotFit("\n".join(lines), remedy=advice(plan, found))
-    refused.over = {level.name: over(level) for level in plan.levels.values() if over(level) > 0}
-    refused.helps = tuple(r.what for r in found if r.fits)
-    return refused
+    asked = replace(plan, program=program)  # without the copies and pieces that a third memory asks for
+    beyond = {level.name: over(level) for level in plan.levels.values() if over(level) > 0}
+    return DoesNotFit("\n".join(lines), over=beyond, advise=lambda: advice(asked, list(remedies(asked, worst, replan))))
 
 
 def state(level: LevelPlan) -> str:
@@ -99,7 +99,7 @@ def largest(plan: Plan, level: LevelPlan) -> list[Buffer]:
     return sorted(here, key=lambda b: (-b.size, b.offset))[:LARGEST]
 
 
-def advice(plan: Plan, found: list[Remedy]) -> str:
+def advice(plan: Plan, found: list[Remedy]) -> Advice:
     """What makes it fit first; then what helps, but not enough by itself."""
     lines = ["what makes it fit, each by itself:", *(entry(plan, r) for r in found if r.fits)]
     if len(lines) == 1:
@@ -107,13 +107,13 @@ def advice(plan: Plan, found: list[Remedy]) -> str:
     partly = [r for r in found if not r.fits and missing(r.plan) < missing(plan)]
     if partly:
         lines += ["what helps, but not enough by itself:", *(entry(plan, r) for r in partly)]
-    return "\n  ".join(lines)
+    return Advice("\n  ".join(lines), tuple(r.what for r in found if r.fits))
 
 
 def entry(plan: Plan, remedy: Remedy) -> str:
     about = "" if remedy.exact else "about "
     saved = plan.peak - remedy.plan.peak if remedy.plan.target.name == plan.target.name else 0
-    saved = 0 if remedy.plan.far else saved
+    saved = 0 if plan.far or remedy.plan.far else saved
     effects = [f"{about}{saved:,} bytes less" if saved else "", fewer_macs(plan, remedy.plan), remedy.cost]
     if not remedy.fits:
         effects.append(f"still {about}{missing(remedy.plan):,} over")
@@ -345,13 +345,17 @@ def third_memory(plan: Plan, replan: Replan) -> Iterator[Remedy]:
 
 
 def larger_memory(plan: Plan, worst: LevelPlan, replan: Replan) -> Iterator[Remedy]:
-    larger, options = plan.target, []
-    for at, level in enumerate(plan.levels.values()):
-        if over(level) > 0:
-            size = -(-(level.used + level.reserved) // 1024) * 1024
-            larger = larger.with_memory(at, size)
-            options.append(f"--{level.name.lower()} {show_size(size)}")
-    yield Remedy(" ".join(options), "", replan(plan.program, larger))
+    larger, slim = plan.target, plan
+    for _ in range(ATTEMPTS):
+        for at, level in enumerate(slim.levels.values()):
+            if over(level) > 0:
+                larger = larger.with_memory(at, -(-(level.used + level.reserved) // 1024) * 1024)
+        slim = replan(plan.program, larger)
+        if not missing(slim):
+            break
+    sizes = zip(larger.memories, plan.target.memories, strict=True)
+    options = (f"--{m.name.lower()} {show_size(m.size)}" for m, before in sizes if m.size > before.size)
+    yield Remedy(" ".join(options), "", slim)
     for preset in sorted(TARGETS.values(), key=bytes_of):
         if bytes_of(preset) > bytes_of(plan.target) and bool(preset.inner.size) == bool(plan.target.inner.size):
             outer = preset.outer.size, max(preset.outer.reserved, plan.target.outer.reserved)

@@ -30,7 +30,7 @@ class Point:
     total: int
     batch: int
     accumulate: int  # steps an update
-    recompute: str  # level: none, some, free, fitting
+    recompute: str  # level: none, some, free, fitting; far: in a third memory, if anything is
     repeated: int  # operations that run twice
     options: str  # of the deployment that gives this plan, beside those of the sweep
     plan: Plan = field(repr=False)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from torch import nn
 
@@ -18,12 +19,13 @@ from trainlib_deployer.advice.points import Costs, Memory, Point, Points, domina
 from trainlib_deployer.advice.variants import Parameters, Selection
 from trainlib_deployer.capture.agreement import captured_and_checked
 from trainlib_deployer.emit.plan_json import parameters
-from trainlib_deployer.errors import DeployError
+from trainlib_deployer.errors import DeployError, DoesNotFit
 from trainlib_deployer.machine.machine import Machine
 from trainlib_deployer.ops.lower import lower
+from trainlib_deployer.options import Options
 from trainlib_deployer.passes.reorder import reorder
 from trainlib_deployer.passes.within_budget import SUFFIX, descent
-from trainlib_deployer.pipeline import smaller_to_fit, with_build
+from trainlib_deployer.pipeline import beside_build, smaller_to_fit, with_build
 from trainlib_deployer.plan.layout import untiled
 from trainlib_deployer.plan.plan import Plan
 from trainlib_deployer.plan.strategies import best_layout
@@ -55,6 +57,7 @@ class Level:
     name: str
     program: Program
     option: str = ""
+    whole: Callable[[], Plan | None] | None = None  # plans it as a deployment does, beside the code of its copies
 
 
 @dataclass(frozen=True)
@@ -72,15 +75,19 @@ class Draft:
         direct = untiled(level.program, target)
         most = memory(direct)
         tiles = direct.outer.used and target.inner.size
-        return Draft(batch, selection, level, direct, (least_l2(level.program, target), 0) if tiles else most)
+        least = (least_l2(level.program, target), 0) if tiles else most
+        return Draft(batch, selection, level, direct, (0, 0) if level.whole else least)
 
     def costs(self, needed: Memory) -> Costs:
         trained = parameters(self.direct)["trained"]
         return needed, macs(self.direct) / self.batch.size, trained, self.batch.size * self.batch.accumulate
 
-    def point(self) -> Point:
-        counts = parameters(self.direct)
-        chosen = best_layout(self.level.program, self.direct.target)
+    def point(self) -> Point | None:
+        """None where it does not fit, of what nobody would want otherwise."""
+        counts, level = parameters(self.direct), self.level
+        chosen = level.whole() if level.whole else best_layout(level.program, self.direct.target)
+        if chosen is None:
+            return None
         return Point(
             what=self.selection.what,
             line=self.selection.line,
@@ -131,14 +138,14 @@ def points_on(
     budget: Budget,
 ) -> Points:
     """Of the same variants, whatever they are planned for."""
-    machine = with_build(found[0].program, user, target, accumulate)
-    drafts = [Draft.of(v.batch, v.selection, level, machine) for v in found for level in ways(v, machine)]
+    machine = with_build(found[0].program, user, target.near_only(), accumulate)
+    drafts = [Draft.of(v.batch, v.selection, level, machine) for v in found for level in ways(v, user, target, machine)]
     wanted = drafts if every else promising(drafts)
     points = []
     for number, draft in enumerate(wanted, 1):
         say(f"planning {number} of {len(wanted)} for {target.name}: {draft.batch}, {draft.selection.what}")
         points.append(draft.point())
-    ordered = Points.of(user.name, points, budget)
+    ordered = Points.of(user.name, [p for p in points if p is not None], budget)
     return ordered if every else ordered.front
 
 
@@ -224,8 +231,12 @@ def captured_programs(
         return [passes.run(p, passes.in_halves(precision) if precision.halves else passes.DEFAULT) for p in lowered]
 
 
-def ways(variant: Variant, target: Machine) -> Iterator[Level]:
-    for level in levels(variant.program, target):
+def ways(variant: Variant, user: UserModel, target: Machine, near: Machine) -> Iterator[Level]:
+    """`near`: without a third memory."""
+    found = list(levels(variant.program, near))
+    if target.far is not None and not untiled(variant.program, near).outer.fits:
+        found.append(far(variant, user, target))
+    for level in found:
         yield replace(level, option=" ".join(o for o in (variant.option, level.option) if o))
 
 
@@ -238,6 +249,20 @@ def levels(program: Program, target: Machine) -> Iterator[Level]:
     fitting = smaller_to_fit(program, target)
     if fitting is not None:
         yield Level("fitting", fitting)
+
+
+def far(variant: Variant, user: UserModel, target: Machine) -> Level:
+    """What does not fit otherwise, with tensors in the third memory."""
+
+    def planned() -> Plan | None:
+        options = Options(target, Path(), 1, variant.batch.accumulate)
+        try:
+            project, image = beside_build(variant.program, user, options, lambda line: None)
+        except DoesNotFit:
+            return None
+        return project.plan.beside(image)
+
+    return Level("far", variant.program, whole=planned)
 
 
 def free_levels(program: Program, taken: int) -> Iterator[Level]:

@@ -35,6 +35,7 @@ FILE = click.Path(path_type=Path, allow_dash=True)
 @click.option("--model", metavar="FILE[:NAME]", required=True, help="The Python file, as for a deployment.")
 @click.option("--input", "input_shape", metavar="SHAPE", help="Shape of the input, batch first: 1x3x32x32.")
 @click.option("--accumulate", metavar="N", type=COUNT, default=1, help="Samples an update.  [1]")
+@click.option("--l3", is_flag=True, help="With the memories that boards put beside the chips, where they do.")
 @budget_options
 @click.option("--json", "json_file", metavar="FILE", type=FILE, help="Write the rows; - is stdout.")
 @click.option("--csv", "csv_file", metavar="FILE", type=FILE, help="Write the rows, one a line; - is stdout.")
@@ -44,6 +45,7 @@ def chips_command(
     model: str,
     input_shape: str | None,
     accumulate: int,
+    l3: bool,
     time: str | None,
     energy: str | None,
     memory: str | None,
@@ -66,13 +68,14 @@ def chips_command(
     for line in user.notes:
         note(line)
     with contextlib.redirect_stdout(sys.stderr):  # what the user's forward prints is not a result
-        found = chips.chips_of(user, accumulate, say, budget)
+        found = chips.chips_of(user, accumulate, say, budget, l3)
     if json_file is not None:
         write_json(json_file, {"tool": tool(), "model": {"name": user.name}, "chips": [c.as_json() for c in found]})
     if csv_file is not None:
-        write_text(csv_file, chips_csv(found, chips.MEMORIES))
+        write_text(csv_file, chips_csv(found, chips.memories(l3)))
     if STDOUT not in (json_file, csv_file):
-        table(f"{user.name}: one step", chips.HEADINGS, (c.cells() for c in found), right=range(2, 8))
+        right = range(2, 5 + len(chips.memories(l3)))
+        table(f"{user.name}: one step", chips.headings(l3), (c.cells(l3) for c in found), right=right)
         if budget.given:
             print()
             table(f"within {budget}", chips.ANSWERS, (c.answer() for c in found), right=range(2, 5))

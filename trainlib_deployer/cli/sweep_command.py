@@ -41,6 +41,7 @@ FILE = click.Path(path_type=Path, allow_dash=True)
 @click.option("--cores", metavar="N", help=f"Cores of the cluster, 1 to {MOST_CORES}.  [the target's]")
 @click.option("--l1", metavar="SIZE", help="Bytes of L1.  [the target's]")
 @click.option("--l2", metavar="SIZE", help="Bytes of L2.  [the target's]")
+@click.option("--l3", metavar="SIZE", help="Bytes of a memory behind L2, for what does not fit there.  [none]")
 @click.option("--target", metavar="NAME", help=f"Preset cores and sizes: {', '.join(TARGETS)}.  [{DEFAULT}]")
 @click.option("--input", "input_shape", metavar="SHAPE", help="Shape of the input, batch first: 1x3x32x32.")
 @click.option("--accumulate", metavar="N", type=COUNT, default=1, help="Samples an update.  [1]")
@@ -56,6 +57,7 @@ def sweep_command(
     cores: str | None,
     l1: str | None,
     l2: str | None,
+    l3: str | None,
     target: str | None,
     input_shape: str | None,
     accumulate: int,
@@ -70,7 +72,7 @@ def sweep_command(
     """What training takes: all of it or parts, batch sizes, recomputation; the points that no other one beats. With a
     budget: those that keep within it, and the most that can be trained."""
     budget = Budget.parse(time, energy, memory)
-    machine = resolve(target, cores, l1, l2)
+    machine = resolve(target, cores, l1, l2, l3)
     check_output_file(json_file, "--json")
     check_output_file(csv_file, "--csv")
     if json_file == csv_file == STDOUT:

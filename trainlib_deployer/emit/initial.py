@@ -85,6 +85,11 @@ def kept_in(plan: Plan, level: str) -> list[Kept]:
     return [Kept(t.name, b.offset, initial_values(plan, t)) for b, t in found if t.role.persistent and t.numel]
 
 
+def contents_context(kept: Sequence[Kept], size: int, binary: Binary) -> dict[str, Any]:
+    """What the templates of initial contents say of a level."""
+    return {"contents": contents(kept, size, binary), "parts": stored_parts(kept, size)}
+
+
 def contents(kept: Sequence[Kept], size: int, binary: Binary) -> list[str]:
     """All persistent tensors of a level, each where it is planned."""
     lines: list[str] = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from trainlib_deployer.emit.addresses import Addresses
-from trainlib_deployer.emit.initial import Binary, contents, kept_in, stored_parts
+from trainlib_deployer.emit.initial import Binary, contents_context, kept_in
 from trainlib_deployer.emit.names import comment
 from trainlib_deployer.machine.machine import Machine
 from trainlib_deployer.plan.plan import Buffer, LevelPlan
@@ -27,8 +27,7 @@ def level_context(at: Addresses, level: LevelPlan, binary: Binary) -> dict[str, 
         "persistent": level.persistent,
         "arena": level.arena,
         "members": [member(at, tensors[b.name], b, end) for b, end in zip(kept, ends, strict=False)],
-        "contents": contents(found, level.persistent, binary),
-        "parts": stored_parts(found, level.persistent),
+        **contents_context(found, level.persistent, binary),
     }
 
 

@@ -7,45 +7,78 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from trainlib_deployer.far.choose import chosen
-from trainlib_deployer.far.pieces import Step, near_view, steps, whole
+from trainlib_deployer.far.pieces import Pieces, Step, near_view, whole
 from trainlib_deployer.far.timing import Timed, timed
 from trainlib_deployer.machine.machine import Machine
 from trainlib_deployer.ops.carry import Arrival, Carry
 from trainlib_deployer.plan.cycles import untiled_cycles
-from trainlib_deployer.plan.layout import fits
+from trainlib_deployer.plan.layout import far_items, fits, one_level
 from trainlib_deployer.plan.plan import Plan
+from trainlib_deployer.plan.tiled import least_l2
 from trainlib_deployer.program.ir import Op, Program, Role, Tensor, View
 
-SHARES = (2, 4, 8, 16, 32)  # parts of the budget, one of which operands of an operation take if they can
+LEAST_PART = 128  # of the room that one more attempt gives up
 
 
-def carried(program: Program, machine: Machine, budget: int) -> Program | None:
-    """The step with no more than `budget` bytes of tensors in use at once in the outer memory; None where that is not
-    to be had."""
-    for share in SHARES:
-        found = steps(program, budget // share)
-        cut = replace(program, ops=[s.op for s in found])
-        board = chosen(cut, found, machine, budget)
-        if board is not None:
-            cycles = [untiled_cycles(op, [], machine) for op in cut.ops]
-            return Writer(cut, found, timed(cut, cycles, board, budget)).program()
-    return None
+@dataclass(frozen=True)
+class WithCopies:
+    """A step with copies, and bytes of the outer memory that it has in use at once. Gaps between what is placed take
+    bytes, too: is it `placed` with them?"""
+
+    program: Program
+    most: int
+    placed: bool = False
+
+
+def carried(pieces: Pieces, budget: int) -> WithCopies:
+    """With no more than `budget` bytes of the outer memory in use at once, or as few as can be."""
+    found, machine = pieces.within(budget), pieces.machine
+    cut = replace(pieces.program, ops=[s.op for s in found])
+    board = chosen(cut, found, machine, budget)
+    most = board.most
+    cycles = [untiled_cycles(op, [], machine) for op in cut.ops]
+    return WithCopies(Writer(cut, found, timed(cut, cycles, board, budget)).program(), most)
+
+
+def nearest(pieces: Pieces, budget: int) -> WithCopies:
+    """Of what begins with such a budget, the first that is placed in the outer memory, or the one that needs the
+    least."""
+    while True:
+        step = carried(pieces, budget)
+        over = least_l2(step.program, pieces.machine) - pieces.room
+        if over <= 0 or step.most > budget:
+            return replace(step, placed=over <= 0)
+        budget = step.most - max(over, pieces.room // LEAST_PART)
 
 
 def planned_far(program: Program, machine: Machine, planned: Callable[[Program, Machine], Plan]) -> Plan | None:
-    """A plan that fits with tensors behind the outer memory. Gaps between what is placed take bytes, too: then with
-    fewer."""
+    """A plan that fits with tensors behind the outer memory, if there is one."""
     if machine.far is None:
         return None
-    budget = machine.outer.size - machine.outer.reserved
-    while budget > 0 and (step := carried(program, machine, budget)) is not None:
-        found = planned(step, machine)
+    pieces = Pieces(program, machine)
+    budget = pieces.room
+    while (step := nearest(pieces, budget)).placed and not beyond_far(step.program, machine):
+        found = planned(step.program, machine)
         if fits(found):
             return found
-        if found.outer.fits:
+        if found.outer.fits or step.most > budget:  # no more can leave
             return None
-        budget += found.outer.headroom
+        budget = step.most + found.outer.headroom
     return None
+
+
+def beyond_far(program: Program, machine: Machine) -> bool:
+    """Is there more than the third memory holds?"""
+    assert machine.far is not None
+    return any(
+        one_level(machine.far, machine.alignment, *items)[0].used > machine.far.size for items in far_items(program)
+    )
+
+
+def least_far(program: Program, machine: Machine) -> Program:
+    """The step with what leaves where the outer memory is too small: as much as can."""
+    pieces = Pieces(program, machine)
+    return nearest(pieces, pieces.room).program
 
 
 @dataclass(frozen=True)

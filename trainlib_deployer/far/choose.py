@@ -1,7 +1,7 @@
-"""Which tensors live far away, and when they have a copy nearby: as few bytes as possible move.
+"""Which tensors live far away, and when they have a copy nearby: copies take as few cycles as possible.
 
-Wherever more is alive than the outer memory holds, something that is not in use there leaves: what costs the fewest
-bytes of copies for those that it makes room for, and of equals what is longest without use.
+Wherever more is alive than the outer memory holds, something that is not in use there leaves: that whose copies take
+the fewest cycles for the bytes that it makes room for, and of equals what is longest without use.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import numpy as np
 from trainlib_deployer.far.pieces import Step, movable
 from trainlib_deployer.far.stays import Resident, uses_of
 from trainlib_deployer.machine.machine import Machine
+from trainlib_deployer.plan.layout import FAR
 from trainlib_deployer.program.ir import Program
 from trainlib_deployer.program.segments import entered_alone
 
@@ -28,6 +29,17 @@ class Board:
     machine: Machine
     used: Ints
 
+    @property
+    def most(self) -> int:
+        """Bytes in use at once."""
+        return int(self.used.max(initial=0))
+
+    def cycles(self, resident: Resident) -> float:
+        """That the link is busy with its copies."""
+        link = self.machine.links[FAR - 1]
+        copies, nbytes = resident.moved
+        return copies * link.issue + nbytes / link.bytes_per_cycle
+
     def count(self, resident: Resident, sign: int) -> None:
         for first, last, nbytes in resident.nearby(len(self.used)):
             self.used[first:last] += sign * self.machine.aligned(nbytes)
@@ -39,16 +51,16 @@ class Board:
         self.count(other, 1)
 
 
-def chosen(program: Program, steps: Sequence[Step], machine: Machine, budget: int) -> Board | None:
-    """None where what is in use at once takes more than `budget` bytes."""
+def chosen(program: Program, steps: Sequence[Step], machine: Machine, budget: int) -> Board:
+    """With no more than `budget` bytes in use at once, or as few as can be."""
     board = begun(program, steps, machine)
     free = movable(program)
-    while int(board.used.max(initial=0)) > budget:
+    while board.most > budget:
         at = int(board.used.argmax())
         options = candidates(board, free, at, int(board.used[at]) - budget)
         best = min(options, key=lambda found: found[0], default=None)
         if best is None:
-            return None
+            return board
         board.exchange(best[1])
     return board
 
@@ -83,4 +95,4 @@ def candidates(
         if found is not None:
             other = resident.without(found[1])
             relief = min(excess, resident.tensor.nbytes)
-            yield ((other.moved - resident.moved) / relief, -found[0], name), other
+            yield ((board.cycles(other) - board.cycles(resident)) / relief, -found[0], name), other

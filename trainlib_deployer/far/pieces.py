@@ -7,17 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from functools import cached_property
+from itertools import accumulate
 
+from trainlib_deployer.machine.machine import Machine
 from trainlib_deployer.machine.sizes import aligned
 from trainlib_deployer.plan.window import Window, window
 from trainlib_deployer.program.ir import Leading, Op, Part, Program, Role, Splittable, Tensor, View
+from trainlib_deployer.program.lifetimes import lifetimes
 
-MOVABLE = {Role.PARAMETER, Role.STATE, Role.CONSTANT, Role.ACTIVATION, Role.GRADIENT, Role.SCRATCH}
+MOVABLE = {Role.PARAMETER, Role.BUFFER, Role.STATE, Role.CONSTANT, Role.ACTIVATION, Role.GRADIENT, Role.SCRATCH}
 WORD = 4  # bytes that engines move at a time
-SMALLEST = 1024  # bytes of a tensor that is worth a copy
+SMALLEST = 256  # bytes of a tensor that is worth a copy
 MOST_PIECES = 96
-V = TypeVar("V")
 
 
 @dataclass(frozen=True)
@@ -62,33 +64,76 @@ def movable(program: Program) -> frozenset[str]:
     return frozenset(t.name for t in found if t.name not in shown and t.shape)
 
 
-def steps(program: Program, wanted: int) -> list[Step]:
-    """Every operation, cut where its operands take more than the `wanted` bytes."""
-    far = movable(program)
-    return [step for op in program.ops for step in pieces(program, op, far, wanted)]
+class Pieces:
+    """The operations of a program, and how each may be cut: found out as far as somebody asks."""
+
+    def __init__(self, program: Program, machine: Machine) -> None:
+        self.program, self.machine, self.far = program, machine, movable(program)
+        self.cuts = [Cuts(program, op, self.far, machine.alignment) for op in program.ops]
+        self.always = self.nearby()
+
+    @property
+    def room(self) -> int:
+        return self.machine.outer.size - self.machine.outer.reserved
+
+    def within(self, budget: int) -> list[Step]:
+        """Every operation, cut where its operands take more than half of so many bytes, or than what cannot leave
+        leaves of them."""
+        wanted = (min(budget // 2, budget - always) for always in self.always)
+        return [step for cuts, most in zip(self.cuts, wanted, strict=True) for step in cuts.within(most)]
+
+    def nearby(self) -> list[int]:
+        """Bytes beside the operands of each operation of what cannot leave."""
+        program, unit = self.program, self.machine.alignment
+        stay = {t.name: aligned(t.nbytes, unit) for t in program.tensors.values() if t.name not in self.far}
+        lives, begin, change = lifetimes(program), 0, [0] * (len(program.ops) + 1)
+        for name, size in stay.items():
+            if program.tensors[name].role.persistent:
+                begin += size
+            elif name in lives:
+                change[lives[name].birth] += size
+                change[lives[name].death] -= size
+        used = accumulate(change[:-1], initial=begin)
+        next(used)
+        operands = ({v.tensor for v in (*op.reads, *op.writes)} for op in program.ops)
+        kinds = program.tensors
+        own = (sum(stay.get(n, 0) for n in names if not kinds[n].role.passing) for names in operands)
+        return [u - o for u, o in zip(used, own, strict=True)]
 
 
-def pieces(program: Program, op: Op, far: frozenset[str], wanted: int) -> list[Step]:
-    """In as few pieces as will do, or in those that take the fewest bytes."""
-    best = operand_bytes(program, op), [Step(op, {})]
-    if best[0] <= wanted or not isinstance(op.kind, Splittable):
-        return best[1]
-    ways = (w for w in op.kind.ways(op.reads, op.writes) if 1 < len(w) <= MOST_PIECES)
-    for parts in sorted(ways, key=len):
-        found = [dict(used(program, part, far)) for part in parts]
-        most = max(piece_bytes(program, p, f) for p, f in zip(parts, found, strict=True))
-        made = list(numbered(program, op, parts, found))
-        if any(s.again for s in made) and not isinstance(op.kind, Leading):
-            continue  # what goes on with another tile's results finds them in L1 alone
-        best = min(best, (most, made), key=lambda b: b[0])
-        if most <= wanted:
-            break
-    return best[1]
+class Cuts:
+    """Ways to do one operation in pieces, from the fewest on, each with the most bytes that a piece takes."""
+
+    def __init__(self, program: Program, op: Op, far: frozenset[str], unit: int) -> None:
+        self.program, self.op, self.far, self.unit = program, op, far, unit
+        self.known = [(operand_bytes(program, op, unit), [Step(op, {})])]
+
+    def within(self, wanted: int) -> list[Step]:
+        """In as few pieces as will do, or in those that take the fewest bytes."""
+        found = next((made for most, made in self.known if most <= wanted), None)
+        while found is None and (way := next(self.rest, None)) is not None:
+            self.known.append(way)
+            found = way[1] if way[0] <= wanted else None
+        return min(self.known, key=lambda way: way[0])[1] if found is None else found
+
+    @cached_property
+    def rest(self) -> Iterator[tuple[int, list[Step]]]:
+        """Those that nobody has asked for yet."""
+        program, op = self.program, self.op
+        if not isinstance(op.kind, Splittable):
+            return
+        ways = (w for w in op.kind.ways(op.reads, op.writes) if 1 < len(w) <= MOST_PIECES)
+        for parts in sorted(ways, key=len):
+            found = [dict(used(program, part, self.far)) for part in parts]
+            made = list(numbered(program, op, parts, found))
+            if any(s.again for s in made) and not isinstance(op.kind, Leading):
+                continue  # what goes on with another tile's results finds them in L1 alone
+            yield max(piece_bytes(program, p, f, self.unit) for p, f in zip(parts, found, strict=True)), made
 
 
-def operand_bytes(program: Program, op: Op | Part) -> int:
-    names = {v.tensor for v in (*op.reads, *op.writes)}
-    return sum(program.tensors[n].nbytes for n in names if not program.tensors[n].role.passing)
+def operand_bytes(program: Program, op: Op | Part, unit: int) -> int:
+    tensors = (program.tensors[n] for n in {v.tensor for v in (*op.reads, *op.writes)})
+    return sum(aligned(t.nbytes, unit) for t in tensors if not t.role.passing)
 
 
 def used(program: Program, part: Part, far: frozenset[str]) -> Iterator[tuple[str, Piece]]:
@@ -112,9 +157,9 @@ def piece_of(w: Window | None) -> Piece | None:
     return Piece(w.offset, w.row_bytes, w.rows, w.pitch if w.rows > 1 else 0)
 
 
-def piece_bytes(program: Program, part: Part, pieces: Mapping[str, Piece]) -> int:
-    whole = operand_bytes(program, part)
-    return whole - sum(program.tensors[n].nbytes - p.nbytes for n, p in pieces.items())
+def piece_bytes(program: Program, part: Part, pieces: Mapping[str, Piece], unit: int) -> int:
+    left_out = ((program.tensors[n].nbytes, p.nbytes) for n, p in pieces.items())
+    return operand_bytes(program, part, unit) - sum(aligned(t, unit) - aligned(p, unit) for t, p in left_out)
 
 
 def numbered(program: Program, op: Op, parts: Sequence[Part], pieces: list[dict[str, Piece]]) -> Iterator[Step]:
@@ -124,11 +169,18 @@ def numbered(program: Program, op: Op, parts: Sequence[Part], pieces: list[dict[
         made = replace(made, reads=part.reads, writes=part.writes)
         again = set()
         for name in {v.tensor for v in part.writes}:
-            piece = own.get(name) or whole(program.tensors[name])
+            piece = own.get(name) or written_piece(part, program.tensors[name])
             if any(piece.overlaps(p) for p in written.get(name, [])):
                 again.add(name)
             written.setdefault(name, []).append(piece)
         yield Step(made, own, frozenset(again))
+
+
+def written_piece(part: Part, tensor: Tensor) -> Piece:
+    """Of what is nearby in any case, too; all of it where that is not one window."""
+    found = {piece_of(window(v, tensor.dtype.size)) for v in part.writes if v.tensor == tensor.name}
+    first = found.pop()
+    return whole(tensor) if found or first is None else first
 
 
 def whole(tensor: Tensor) -> Piece:

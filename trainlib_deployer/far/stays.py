@@ -34,8 +34,8 @@ class Stay:
     takes: bool
 
     @property
-    def moved(self) -> int:
-        return self.piece.nbytes * (self.brings + self.takes)
+    def copies(self) -> int:
+        return self.brings + self.takes
 
 
 class Resident:
@@ -96,8 +96,11 @@ class Resident:
         return Stay(self.tensor.name, piece, run[0].at, run[-1].at, brings, takes)
 
     @cached_property
-    def moved(self) -> int:
-        return sum(s.moved for s in self.stays) if self.far else 0
+    def moved(self) -> tuple[int, int]:
+        """Copies a step, and bytes of them."""
+        if not self.far:
+            return 0, 0
+        return sum(s.copies for s in self.stays), sum(s.copies * s.piece.nbytes for s in self.stays)
 
     def nearby(self, end: int) -> list[tuple[int, int, int]]:
         """Operations [first, last) and the bytes that it takes in them."""

@@ -147,6 +147,10 @@ class Machine:
         changed = replace(kept, size=size, reserved=kept.reserved if reserved is None else reserved)
         return replace(self, memories=(*self.memories[:level], changed, *self.memories[level + 1 :]))
 
+    def near_only(self) -> Machine:
+        """Without what lies behind the outer memory."""
+        return self if self.far is None else replace(self, memories=self.memories[:2], links=self.links[:1])
+
     def with_outside(self, size: int) -> Machine:
         """With so much of the memory that boards put beside it."""
         if self.outside is None:

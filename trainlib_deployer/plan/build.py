@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from trainlib_deployer.advice.fit import does_not_fit
+from trainlib_deployer.far.carried import least_far
 from trainlib_deployer.machine.machine import Machine
 from trainlib_deployer.plan.layout import fits
 from trainlib_deployer.plan.least import leanest
@@ -14,5 +15,13 @@ from trainlib_deployer.program.ir import Program
 def plan(program: Program, target: Machine) -> Plan:
     chosen = best_layout(program, target)
     if not fits(chosen):
-        raise does_not_fit(leanest(program, target), leanest)
+        raise does_not_fit(program, target, least_plan)
     return chosen
+
+
+def least_plan(program: Program, target: Machine) -> Plan:
+    """The one that needs the least, with a third memory if there is one."""
+    found = leanest(program, target)
+    if target.far is None or found.outer.fits:
+        return found
+    return leanest(least_far(program, target), target)

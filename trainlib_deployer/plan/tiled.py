@@ -17,7 +17,17 @@ from trainlib_deployer.ops.carry import Transfer
 from trainlib_deployer.plan.chains import chained
 from trainlib_deployer.plan.cycles import untiled_cycles
 from trainlib_deployer.plan.early import bring_early, first_bytes
-from trainlib_deployer.plan.layout import FAR, STACKS, Item, assembled, fits, one_level, persistent_items, tensor_items
+from trainlib_deployer.plan.layout import (
+    FAR,
+    STACKS,
+    Item,
+    assembled,
+    fits,
+    one_level,
+    persistent_items,
+    tensor_items,
+    under_way,
+)
 from trainlib_deployer.plan.plan import Plan
 from trainlib_deployer.plan.tiles import Room, Tiling
 from trainlib_deployer.plan.ways import Way, fastest, may_fit
@@ -169,8 +179,8 @@ def least_l2(program: Program, target: Machine) -> int:
     """Bytes that stay in the outer level with as much in the inner one as may live there, whether or not the tiles then
     fit beside it."""
     items = tensor_items(program)
-    here = residents(program, items, SMALL[0], target)
-    return outer_bytes(left_outside(program, items, here), target)
+    kept, transient = left_outside(program, items, residents(program, items, SMALL[0], target))
+    return outer_bytes((kept, [*transient, *under_way(program)]), target)
 
 
 def at_home(items: Sequence[Item], here: frozenset[str], inside: bool) -> list[Item]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +16,12 @@ from golden.sketch import UNCHECKED
 from golden.task import Task
 from trainlib_deployer.capture.batch_counts import batch_counts
 from trainlib_deployer.check.verify import model_of, reference_sketches
-from trainlib_deployer.emit.initial import REFERENCE, SKETCH, Binary, Kept, contents, references
+from trainlib_deployer.emit.files import OF_FAR
+from trainlib_deployer.emit.initial import REFERENCE, SKETCH, Binary, Kept, contents_context, references
 from trainlib_deployer.emit.render import rendered
 from trainlib_deployer.errors import UsageError
 from trainlib_deployer.folder import PLAN, check_whole, edited_files, note_written
+from trainlib_deployer.plan.layout import FAR
 from trainlib_deployer.program.ir import DType
 from trainlib_deployer.state.dumps import is_dump, read_dump
 from trainlib_deployer.state.image import Values
@@ -27,7 +29,7 @@ from trainlib_deployer.state.trained import Known, State, module_state, values_o
 from trainlib_deployer.user.code import user_code
 from trainlib_deployer.user.weights import matched
 
-WEIGHTS, DATA = "weights.bin", "data.bin"
+WEIGHTS, WEIGHTS_FAR, DATA = "weights.bin", "far.bin", "data.bin"
 
 
 def put_weights(folder: Path, path: Path, may_miss: tuple[str, ...] = ()) -> list[str]:
@@ -37,12 +39,7 @@ def put_weights(folder: Path, path: Path, may_miss: tuple[str, ...] = ()) -> lis
         raise UsageError(
             f"{folder} was written by an older version", remedy="deploy the model again with --weights FILE"
         )
-    if known.plan.get("carried"):
-        raise UsageError(
-            f"{folder} keeps tensors in a third memory, whose contents are not replaced",
-            remedy="deploy the model again with --weights FILE, or let its program load a saved state",
-        )
-    edited = [n for n in edited_files(folder) if n in (WEIGHTS, "weights.c", DATA)]
+    edited = [n for n in edited_files(folder) if n in (WEIGHTS, "weights.c", WEIGHTS_FAR, "far.c", DATA)]
     if edited:
         raise UsageError(
             f"{folder / edited[0]} changed since trainlib-deploy wrote it", remedy="deploy the model again"
@@ -50,12 +47,13 @@ def put_weights(folder: Path, path: Path, may_miss: tuple[str, ...] = ()) -> lis
     check_whole(folder)
     state, notes = given_state(known, path, may_miss)
     values = initial_values(known) | values_of(known, state)
-    text, binary = weights_files(known.plan, values)
-    files = {"weights.c": text.encode(), WEIGHTS: b"".join(part.tobytes() for part in binary.parts)}
+    sources, binaries = contents_files(known.plan, values)
+    files = {name: text.encode() for name, text in sources.items()}
+    files |= {binary.name: b"".join(part.tobytes() for part in binary.parts) for binary in binaries}
     files["model/weights.pt"] = saved(state)
     task = task_with(known, state, notes)
     files[DATA] = data_with(known, task)
-    stored = {**known.plan["stored"], WEIGHTS: binary.places}
+    stored = known.plan["stored"] | {binary.name: binary.places for binary in binaries}
     files[PLAN] = (json.dumps({**known.plan, "stored": stored}, indent=1) + "\n").encode()
     replace_files(folder, files)
     return notes
@@ -71,28 +69,47 @@ def given_state(known: Known, path: Path, may_miss: tuple[str, ...]) -> tuple[St
 
 def initial_values(known: Known) -> Values:
     """What every tensor that persists holds before the first step."""
-    data = (known.folder / WEIGHTS).read_bytes()
-    places = known.plan["stored"][WEIGHTS]
     values: Values = {}
+    given = dict(given_parts(known))
     for name, t in known.plan["tensors"].items():
         if t["persistent"]:
             dtype = np.dtype(DType[t["dtype"]].numpy_name)
             count = t["bytes"] // dtype.itemsize
-            given = name in places
-            flat = np.frombuffer(data, dtype, count, places[name]) if given else np.zeros(count, dtype)
+            flat = np.frombuffer(given[name], dtype, count) if name in given else np.zeros(count, dtype)
             values[name] = flat.reshape(t["shape"])
     return values
 
 
-def weights_files(plan: Mapping[str, Any], values: Values) -> tuple[str, Binary]:
-    """weights.c and weights.bin."""
-    binary, levels = Binary(WEIGHTS), []
-    for name, level in plan["levels"].items():
-        homes = [b for b in plan["buffers"] if b["level"] == name and b["name"] in values]
-        kept = [Kept(b["name"], b["offset"], values[b["name"]]) for b in homes if values[b["name"]].size]
-        lines = contents(kept, level["persistent"], binary)
-        levels.append({"name": name, "members": kept, "contents": lines})
-    return rendered("weights.c.j2", {"levels": levels}), binary
+def given_parts(known: Known) -> Iterator[tuple[str, bytes]]:
+    """Of each tensor that does not begin as zeros: its file, from where it begins there."""
+    for file in (WEIGHTS, WEIGHTS_FAR):
+        places = known.plan["stored"].get(file, {})
+        data = (known.folder / file).read_bytes() if places else b""
+        yield from ((name, data[at:]) for name, at in places.items())
+
+
+def contents_files(plan: Mapping[str, Any], values: Values) -> tuple[dict[str, str], list[Binary]]:
+    """weights.c and weights.bin; of a third memory its own two."""
+    weights, far = Binary(WEIGHTS), Binary(WEIGHTS_FAR)
+    levels = [
+        level_context(plan, name, values, far if at == FAR else weights) for at, name in enumerate(plan["levels"])
+    ]
+    sources = {"weights.c": rendered("weights.c.j2", {"levels": levels[:FAR]})}
+    if levels[FAR:]:
+        sources |= {name: rendered(template, {"far": levels[FAR]}) for name, template in OF_FAR.items()}
+    return sources, [weights, far][: len(sources)]
+
+
+def level_context(plan: Mapping[str, Any], name: str, values: Values, binary: Binary) -> dict[str, Any]:
+    level = plan["levels"][name]
+    homes = [b for b in plan["buffers"] if b["level"] == name and b["name"] in values]
+    kept = [Kept(b["name"], b["offset"], values[b["name"]]) for b in homes if values[b["name"]].size]
+    return {
+        "name": name,
+        "members": kept,
+        "arena": level["arena"],
+        **contents_context(kept, level["persistent"], binary),
+    }
 
 
 def task_with(known: Known, state: State, notes: list[str]) -> Task | None:
