@@ -165,6 +165,52 @@ def test_new_weights_where_the_class_is_gone(tmp_path: Path, monkeypatch: pytest
     assert torch.equal(made.state_dict()["norm.bias"], net.norm.bias)
 
 
+SENDING = """\
+#include "net.h"
+#include <stdio.h>
+
+static int send(const tl_store *line, int slot, uint32_t at, const void *page)
+{
+    (void)slot;
+    (void)at;
+    return fwrite(page, line->page, 1, stdout) != 1;
+}
+
+static int erase(const tl_store *line, int slot)
+{
+    (void)line;
+    return slot;
+}
+
+int main(void)
+{
+    static uint32_t page[16];
+    const tl_store line = {.erase = erase, .write = send, .page = sizeof page, .buffer = page};
+    net_init();
+    puts("boot");
+    tl_state_send(&net_state, &line); /* what it began with */
+    puts("learned");
+    if (tl_state_from_file(&net_state, TL_LOAD_FILE) || tl_state_send(&net_state, &line))
+        return 1;
+    puts("ready");
+    return 0;
+}
+"""
+
+
+def test_a_state_in_binary_over_a_serial_line(project: tuple[Path, Path], tmp_path: Path) -> None:
+    folder, saved = project
+    (tmp_path / "sending.c").write_text(SENDING)
+    command = ["make", "-s", "-C", str(folder), "host", f"MAIN={tmp_path / 'sending.c'}", f"LOAD={saved}"]
+    said = subprocess.run(command, capture_output=True, check=True).stdout
+    assert said.count(b"TLST") == said.count(b"TEND") == 2 and said.endswith(b"ready\n")
+    (tmp_path / "capture").write_bytes(said)
+    for dump, out in ((tmp_path / "capture", "a.pt"), (saved, "b.pt")):
+        weights(folder, dump, "--out", tmp_path / out)
+    found, wanted = (torch.load(tmp_path / out, weights_only=True) for out in ("a.pt", "b.pt"))
+    assert found.keys() == wanted.keys() and all(torch.equal(found[n], v) for n, v in wanted.items())
+
+
 def test_every_dump_gives_the_same_weights(project: tuple[Path, Path], tmp_path: Path) -> None:
     """A file, a log with other lines between, a flash with two slots, the images of the memories."""
     folder, saved = project
