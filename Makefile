@@ -14,7 +14,7 @@ PACKAGES := transformers timm braindecode snntorch rotary-embedding-torch x-tran
 	torch-geometric monai
 C_FILES := $(shell find c_lib tests -name '*.c' -o -name '*.h' | sort)
 
-.PHONY: pictures site wheel bench-cycles bench-least bench-linker bench-loops bench-rows bench-tiles code-sizes demo test lint unit kernels fuzz suites bench-memory format clean
+.PHONY: pictures site wheel bench-cycles bench-least bench-linker bench-loops bench-rows bench-tiles code-sizes demo test lint unit kernels fuzz mixed-examples suites bench-memory format clean
 
 $(VENV)/installed: constraints.txt setup.cfg pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -50,6 +50,9 @@ lint: $(VENV)/ready
 
 fuzz: $(VENV)/ready
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz.run --seeds $(SEEDS)
+
+mixed-examples: $(VENV)/ready
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.mixed_examples
 
 # torchaudio's compiled parts want a GPU's libraries; without them it is imported all the same.
 $(SUITES)/ready: constraints-suites.txt setup.cfg pyproject.toml

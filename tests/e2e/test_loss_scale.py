@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import math
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -83,3 +84,22 @@ def test_it_is_saved_with_what_is_learned(project: Deployment, tmp_path: Path) -
         for _ in range(2 * ACCUMULATE):
             session.step(x, y)
     assert one.image() == other.image()
+
+
+def test_what_underflows_is_kept_by_a_scale(tmp_path: Path) -> None:
+    """Gradients of 1e-9 are zero as halves; by 65536 they are none."""
+    torch.manual_seed(2)
+    net = nn.Sequential(nn.Linear(5, 7), nn.Tanh(), nn.Linear(7, 3))
+    data = [(torch.randn(4, 5), torch.randn(4, 3))]
+    largest = []
+    for scale in (None, 65536):
+        given: dict[str, Any] = {"loss": faint, "loss_scale": scale, "out": tmp_path / str(scale)}
+        run = deploy(net, *data[0], data=data, steps=1, dtype="mixed", **given).verify()
+        run.raise_if_failed()
+        largest.append(abs(run.computed[0, "gradient", "0.weight"]).max() / (scale or 1))
+    assert largest[0] == 0.0
+    assert 1e-11 < largest[1] < 1e-7
+
+
+def faint(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+    return ((output - target) ** 2).mean() * 1e-8

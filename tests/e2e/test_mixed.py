@@ -13,6 +13,8 @@ import torch
 from torch import nn
 
 from golden import compare
+from tests.e2e.conftest import deploy_example
+from tests.mixed_examples import blunt
 from trainlib_deployer.api import Deployment, deploy
 from trainlib_deployer.check.verify import judge, verify
 from trainlib_deployer.folder import read_plan
@@ -149,3 +151,11 @@ def test_autocast_in_the_users_code_is_mixed_precision(tmp_path: Path) -> None:
     assert not torch.is_autocast_enabled("cpu")
     with torch.autocast("cpu", dtype=torch.bfloat16):
         assert torch.is_autocast_enabled("cpu")
+
+
+@pytest.mark.parametrize("name", ["trainlib_default", "tcn"])
+def test_mistakes_of_a_twentieth_show_in_every_gradient_of_an_example(name: str, tmp_path: Path) -> None:
+    """All of them: make mixed-examples."""
+    run = deploy_example(name, tmp_path / name, steps=2, l1="64k", l2="64M", dtype="mixed").verify()
+    run.raise_if_failed()
+    assert not blunt(run)
