@@ -11,6 +11,7 @@ from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).resolve().parents[1]
 INCLUDE = re.compile(r"<!-- include (\S+): (\w+) -->")
+IN_TABLE = re.compile(r"^\|.*$", re.MULTILINE)
 OUTSIDE = re.compile(r"\]\(((?:\.\./)+)((?:examples|CONTRIBUTING|CHANGELOG)[^)#]*)\)")
 
 
@@ -24,14 +25,16 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: Any, files: Files) -> str:
-    """Links out of docs/ become links to the copies; folders, which have no page, become words."""
+    """Links out of docs/ become links to the copies; folders, which have no page, become words. A bar in code within a
+    table needs no backslash here, as it does elsewhere."""
 
     def moved(match: re.Match[str]) -> str:
         up, name = match.groups()
         inside = up.removeprefix("../") + name
         return f"]({inside})" if (ROOT / name).is_file() else "]"
 
-    return OUTSIDE.sub(moved, INCLUDE.sub(included, markdown))
+    whole = OUTSIDE.sub(moved, INCLUDE.sub(included, markdown))
+    return IN_TABLE.sub(lambda row: row[0].replace("\\|", "|"), whole)
 
 
 def included(match: re.Match[str]) -> str:
@@ -46,7 +49,6 @@ def on_config(config: Any) -> Any:
     [decisions] = [entry["Decisions"] for entry in config.nav if "Decisions" in entry]
     for path in sorted((ROOT / "docs" / "decisions").glob("*.md")):
         if f"decisions/{path.name}" not in decisions:
-            decisions.append(
-                {path.read_text(encoding="utf-8").splitlines()[0].removeprefix("# "): f"decisions/{path.name}"}
-            )
+            title = path.read_text(encoding="utf-8").splitlines()[0].removeprefix("# ")
+            decisions.append({title.replace("`", ""): f"decisions/{path.name}"})
     return config

@@ -25,6 +25,8 @@ def test_it_builds_strictly_and_needs_no_network(tmp_path: Path) -> None:
     for page in pages:
         text = page.read_text(encoding="utf-8")
         assert "<!-- include" not in text, page
+        assert not re.search(r"<code>[^<]*\\\|", text), f"{page}: a bar with the backslash that other readers need"
+        assert not re.search(r'md-ellipsis">[^<]*`', text), f"{page}: a title with its marks"
         fetched = re.findall(r'<(?:script|img|iframe)[^>]* src="(https?:[^"]+)"|<link[^>]* href="(https?:[^"]+)"', text)
         assert not fetched, page
     assert (tmp_path / "examples/firmware/firmware.c").is_file()
