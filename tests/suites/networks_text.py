@@ -201,6 +201,7 @@ NETWORKS: dict[str, Make] = {
     "transformers Llama": decoder("Llama"),
     "transformers Qwen2": decoder("Qwen2"),
     "transformers Mistral": decoder("Mistral"),
+    "transformers Mixtral": decoder("Mixtral", intermediate_size=36, num_local_experts=4, num_experts_per_tok=2),
     "transformers Gemma": decoder("Gemma", head_dim=6),
     "transformers Phi": decoder("Phi", hidden_size=32),
     "transformers BLOOM": decoder("Bloom", n_layer=2, n_head=4),
