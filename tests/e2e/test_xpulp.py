@@ -97,13 +97,14 @@ def test_encodings_of_weight_gradients(tmp_path: Path) -> None:
 
 
 def test_encodings_of_kernel_rows(tmp_path: Path) -> None:
-    """12 weights and three times 16 vfdotpex.s.h, the last instruction among them; inputs by common loads: 6 of
-    neighbours, 12 of every other one."""
-    for body, inputs in zip(loops(tmp_path, "tile_planes"), (6, 12), strict=True):
-        assert len(body) == 12 + 48 + inputs + 1  # and on to the next row
-        assert sum(map(is_load, body)) == 12
+    """Four weights and 16 vfdotpex.s.h a tap, the last instruction among them; inputs by common loads: one more for
+    each tap of neighbours, four for each of every other one."""
+    shapes = ((3, 6), (3, 12), (2, 5), (1, 4))
+    for body, (taps, inputs) in zip(loops(tmp_path, "tile_planes"), shapes, strict=True):
+        assert len(body) == 20 * taps + inputs + 1  # and on to the next row
+        assert sum(map(is_load, body)) == 4 * taps
         assert sum(word & 0x707F == 0x2003 for word in body) == inputs
         dots = [word for word in body if is_dot(word)]
-        assert is_dot(body[-1]) and len(dots) == 48
-        for tap in range(3):
+        assert is_dot(body[-1]) and len(dots) == 16 * taps
+        for tap in range(taps):
             assert len({word >> 7 & 31 for word in dots[16 * tap : 16 * tap + 16]}) == 16

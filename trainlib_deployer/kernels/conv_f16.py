@@ -1,8 +1,9 @@
 """Convolutions of operands in half precision, packed by pairs of terms: weights by the team; pixels by each core or,
-for 3 x 3 kernels, by the team as well."""
+where a row of the kernel has few taps, by the team as well."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -11,12 +12,9 @@ from trainlib_deployer.kernels.conv import (
     TILE,
     directly,
     fields,
-    forward_cycles,
-    input_cycles,
     packed_rows,
-    weight_cycles,
 )
-from trainlib_deployer.kernels.panels import BLOCK, FLOAT, PAIRS_PANEL
+from trainlib_deployer.kernels.panels import BLOCK, FLOAT, PAIRS_PANEL, pair_cycles
 from trainlib_deployer.kernels.row import CHANNELS, PAIRS, Grain, Row
 from trainlib_deployer.machine.costs import Costs
 from trainlib_deployer.program.cuts import working
@@ -24,9 +22,9 @@ from trainlib_deployer.program.cuts import working
 if TYPE_CHECKING:
     from trainlib_deployer.ops.conv import Conv
 
-TAPS = 3 * 3
+MADE = {(3, 1), (2, 2), (1, 2)}  # taps of a row, and how far apart outputs are
 PLANES = 2720  # words of all planes at a time
-MOST_PAIRS = 8  # planes at a time
+MOST_TAPS = 72  # of the kernel, times planes at a time
 MOST_TILES = 8  # of channels whose gradients the team packs at a time
 INPUTS, GRADIENTS = 3072, 1600  # words that a weight gradient by kernel rows packs at a time
 
@@ -36,6 +34,24 @@ def gathered(kind: Conv, cores: int) -> int:
     s = kind.shape
     own = 2 * PAIRS_PANEL + FLOAT * min(s.kh * s.kw, BLOCK)
     return working(kind.team, cores) * own + packed_tiles(kind) * PAIRS_PANEL
+
+
+def forward_cycles(kind: Conv, cores: int, costs: Costs) -> float:
+    s, team, most = kind.shape, working(kind.team, cores), 2 * kind.most_rows
+    return pair_cycles(s.groups, s.co, s.n * s.ho * s.wo, s.ci * s.kh * s.kw, team, most, costs.pixels)
+
+
+def input_cycles(kind: Conv, cores: int, costs: Costs) -> float:
+    """Classes of the outputs modulo the stride, alike."""
+    s, team, most = kind.shape, working(kind.team, cores), 2 * kind.most_rows
+    classes_of = s.stride[0] * s.stride[1]
+    pixels, terms = -(-s.n * s.h * s.w // classes_of), -(-s.co * s.kh * s.kw // classes_of)
+    return classes_of * pair_cycles(s.groups, s.ci, pixels, terms, team, most, costs.pixels)
+
+
+def weight_cycles(kind: Conv, cores: int, costs: Costs) -> float:
+    s, team, most = kind.shape, working(kind.team, cores), 4 * MOST_TILES
+    return pair_cycles(s.groups, s.co, s.ci * s.kh * s.kw, s.n * s.ho * s.wo, team, most, costs.columns)
 
 
 def packed_tiles(kind: Conv) -> int:
@@ -80,50 +96,85 @@ def strip_cycles(kind: Conv, cores: int, costs: Costs) -> float:
     return strips * (work + c.step * passes * -(-all_tiles // tiles))
 
 
-# ---- 3 x 3 kernels over planes of pairs of channels: conv_planes.c
+# ---- few taps, over planes of pairs of channels: conv_planes.c
 
 
-def planes(kind: Conv) -> tuple[int, int, int]:
-    """Words of a row; pairs of channels at a time; rows of the planes."""
+@dataclass(frozen=True)
+class Axis:
+    """One dimension of a class of outputs: how many, of how many taps, elements between what neighbours meet."""
+
+    count: int
+    taps: int
+    step: int
+
+
+@dataclass(frozen=True)
+class Planes:
+    """Of one class: words of a row, pairs of channels at a time, rows of the planes, strips of rows."""
+
+    pitch: int
+    pairs: int
+    rows: int
+    strips: int
+
+    @property
+    def words(self) -> int:
+        return self.pitch * self.pairs * self.rows
+
+
+def axes(kind: Conv, at: int) -> list[Axis]:
+    """Of an input gradient, those of each residue of the output position modulo the stride."""
     s = kind.shape
-    channels, high, wide = (s.ci, max(s.ho, 1), s.wo) if kind.direction == "fw" else (s.co, max(s.h, 1), s.w)
-    (down, step) = s.stride if kind.direction == "fw" else (1, 1)
-    pitch = (-(-wide // 4) * 4 - 1) * step + 3
-    pairs = min(PLANES // (3 * pitch), -(-channels // 2), MOST_PAIRS)
+    kernel, stride = (s.kh, s.kw)[at], s.stride[at]
+    if kind.direction == "fw":
+        return [Axis((s.ho, s.wo)[at], kernel, stride)]
+    met = [sum((r + s.pad[at] - tap) % stride == 0 for tap in range(kernel)) for r in range(stride)]
+    return [Axis(-(-((s.h, s.w)[at] - r) // stride), taps, 1) for r, taps in enumerate(met)]
+
+
+def classes(kind: Conv) -> list[tuple[Axis, Axis]]:
+    """Those that have outputs and taps."""
+    return [(y, x) for y in axes(kind, 0) for x in axes(kind, 1) if y.count > 0 < x.count and y.taps > 0 < x.taps]
+
+
+def planes(kind: Conv, y: Axis, x: Axis) -> Planes:
+    channels = kind.shape.ci if kind.direction == "fw" else kind.shape.co
+    pitch = (-(-x.count // 4) * 4 - 1) * x.step + x.taps
+    pairs = min(PLANES // (y.taps * pitch), -(-channels // 2), MOST_TAPS // (y.taps * x.taps))
     if pairs == 0:
-        return pitch, 0, 0
-    strips = -(-high // ((PLANES // (pairs * pitch) - 3) // down + 1))
-    return pitch, pairs, (-(-high // strips) - 1) * down + 3
+        return Planes(pitch, 0, 0, 0)
+    strips = -(-y.count // ((PLANES // (pairs * pitch) - y.taps) // y.step + 1))
+    return Planes(pitch, pairs, (-(-y.count // strips) - 1) * y.step + y.taps, strips)
 
 
-def three_by_three(kind: Conv, _cores: int) -> bool:
-    """Rows of outputs fill their fours to more than a half, and three of them fit."""
-    s = kind.shape
-    near = (
-        kind.winograd is None
-        and (s.kh, s.kw, s.dilation) == (3, 3, (1, 1))
-        and s.stride[1] <= (2 if kind.direction == "fw" else 1)
-    )
-    wide = s.wo if kind.direction == "fw" else s.w
-    full = 2 * wide > -(-wide // 4) * 4
-    return near and full and (kind.direction == "fw" or s.stride[0] == 1) and planes(kind)[1] > 0
+def few_taps(kind: Conv, _cores: int) -> bool:
+    """Rows of outputs fill their fours to more than a half. A pointwise convolution's pixels are better packed where
+    they are."""
+    s, apart = kind.shape, 1 if kind.direction == "fw" else kind.shape.stride[1]
+    if kind.winograd or s.dilation != (1, 1) or s.kh * s.kw == 1:
+        return False
+    known = all((x.taps, apart) in MADE and x.step <= 2 for _, x in classes(kind))
+    full = all(2 * x.count > -(-x.count // 4) * 4 for _, x in classes(kind))
+    return known and full and bool(classes(kind)) and all(planes(kind, *c).pairs for c in classes(kind))
 
 
 def plane_cycles(kind: Conv, cores: int, costs: Costs) -> float:
-    s, (pitch, pairs, rows), c = kind.shape, planes(kind), costs.planes
-    forward = kind.direction == "fw"
-    channels, made, high, wide = (s.ci, s.co, s.ho, s.wo) if forward else (s.co, s.ci, s.h, s.w)
-    steps = -(-high // ((rows - 3) // (s.stride[0] if forward else 1) + 1)) * s.n * s.groups
-    blocks, passes, words = -(-channels // (2 * pairs)), -(-made // (4 * packed_tiles(kind))), -(-channels // 2)
-    tiles = -(-high * s.n * s.groups * -(-wide // 4) * -(-made // 4) // working(kind.team, cores))
-    packing = c.weights * -(-made // 4) * words * TAPS * 4 + c.pixels * words * rows * pitch
-    work = tiles * (c.tile * blocks + c.pair * words)
-    return work + steps * (c.step * blocks * passes + packing / cores)
+    s, c, total = kind.shape, costs.planes, 0.0
+    channels, made = (s.ci, s.co) if kind.direction == "fw" else (s.co, s.ci)
+    pairs, tiles, passes = -(-channels // 2), -(-made // 4), -(-made // (4 * packed_tiles(kind)))
+    for y, x in classes(kind):
+        p, taps = planes(kind, y, x), x.taps * y.taps
+        blocks = -(-pairs // p.pairs)
+        share = -(-y.count * s.n * s.groups * -(-x.count // 4) * tiles // working(kind.team, cores))
+        packing = pairs * (c.weights * tiles * taps * 4 + c.pixels * p.rows * p.pitch) / cores
+        total += share * (c.tile * blocks + c.tap * taps * pairs)
+        total += p.strips * s.n * s.groups * (c.step * blocks * passes + packing)
+    return total
 
 
 def planes_and_weights(kind: Conv, _cores: int) -> int:
-    pitch, pairs, rows = planes(kind)
-    return FLOAT * (pitch * pairs * rows + packed_tiles(kind) * MOST_PAIRS * TAPS * 4)
+    found = [(planes(kind, y, x), x.taps * y.taps) for y, x in classes(kind)]
+    return FLOAT * max(p.words + packed_tiles(kind) * p.pairs * taps * 4 for p, taps in found)
 
 
 def columns(kind: Conv, cores: int) -> int:
@@ -133,12 +184,12 @@ def columns(kind: Conv, cores: int) -> int:
 
 row = partial(Row, struct="tl_conv2d", header="tl_conv.h", fields=fields, takes=directly, grain=TILE, storage=DType.F16)
 gathering = partial(row, scratch=gathered, split="tiles of channels x pixels", arithmetic=CHANNELS)
-near = partial(gathering, takes=three_by_three, scratch=planes_and_weights, cycles=plane_cycles)
+over_planes = partial(gathering, takes=few_taps, scratch=planes_and_weights, cycles=plane_cycles)
 
 weight_gradient = partial(row, "conv2d_bw_w", arithmetic=PAIRS)
 
 CONV_F16 = (
-    near("conv2d_fw", "tl_conv2d_fw_3x3_f16", "conv/conv2d_fw_3x3_f16.c"),
+    over_planes("conv2d_fw", "tl_conv2d_fw_planes_f16", "conv/conv2d_fw_planes_f16.c"),
     gathering("conv2d_fw", "tl_conv2d_fw_f16", "conv/conv2d_fw_f16.c", cycles=forward_cycles),
     weight_gradient(
         "tl_conv2d_bw_w_3_f16",
@@ -156,6 +207,6 @@ CONV_F16 = (
         cycles=weight_cycles,
         split="tiles of channels x taps",
     ),
-    near("conv2d_bw_x", "tl_conv2d_bw_x_3x3_f16", "conv/conv2d_bw_x_3x3_f16.c"),
+    over_planes("conv2d_bw_x", "tl_conv2d_bw_x_planes_f16", "conv/conv2d_bw_x_planes_f16.c"),
     gathering("conv2d_bw_x", "tl_conv2d_bw_x_f16", "conv/conv2d_bw_x_f16.c", cycles=input_cycles),
 )

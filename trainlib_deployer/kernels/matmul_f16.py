@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from trainlib_deployer.formats import DType
 from trainlib_deployer.kernels.matmul import FOUR, TILE, fields, vector, vector_cycles
-from trainlib_deployer.kernels.panels import PAIRS_PANEL, panel_cycles
+from trainlib_deployer.kernels.panels import PAIRS_PANEL, pair_cycles
 from trainlib_deployer.kernels.row import PAIRS, Row
 from trainlib_deployer.machine.costs import Costs
 from trainlib_deployer.program.cuts import working
@@ -25,7 +25,8 @@ def panels(kind: MatMul, cores: int) -> int:
 
 
 def cycles(kind: MatMul, cores: int, costs: Costs) -> float:
-    return panel_cycles(kind.batch, kind.m, kind.n, kind.k, working(kind.team, cores), costs.panel)
+    team, most = working(kind.team, cores), 2 * MOST_TILES  # as if packed apart for each item and 32 rows
+    return pair_cycles(kind.batch, kind.m, kind.n, kind.k, team, most, costs.pairs)
 
 
 row = partial(

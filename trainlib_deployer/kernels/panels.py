@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trainlib_deployer.formats import DType
-from trainlib_deployer.machine.costs import PanelCosts
+from trainlib_deployer.machine.costs import PairCosts, PanelCosts
 
 BLOCK = 64  # terms of a sum that are added up on their own: TL_KC of tl_block.h
 FLOAT = DType.F32.size
@@ -21,3 +21,15 @@ def panel_cycles(batch: int, rows: int, columns: int, terms: int, cores: int, co
     visit = costs.visit_term * terms + costs.visit_block * blocks + costs.visit
     edge = costs.edge_term * terms + min(share, tiles) * costs.edge_block * blocks if columns % 4 else 0
     return share * tile + visits * visit + edge
+
+
+def pair_cycles(
+    batch: int, rows: int, columns: int, terms: int, cores: int, packed_rows: int, costs: PairCosts
+) -> float:
+    """The same for halves, where the team packs so many rows at a time."""
+    tiles, blocks = -(-rows // 4), -(-terms // BLOCK)
+    share = -(-batch * -(-columns // 4) * tiles // cores)
+    visits = -(-share // tiles) + 1 if tiles else 0
+    tile = costs.tile_term * terms + costs.tile_block * blocks
+    team = batch * -(-rows // packed_rows) * costs.block * blocks + costs.packed * batch * rows * terms / cores
+    return share * tile + visits * costs.visit_block * blocks + team

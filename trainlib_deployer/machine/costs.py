@@ -34,12 +34,23 @@ class PanelCosts:
 
 
 @dataclass(frozen=True)
+class PairCosts:
+    """Products of halves by tiles of 4 x 4 results: the team packs one operand, a core the columns that it visits."""
+
+    tile_block: float  # of results: each block of terms
+    tile_term: float  # ... and each term
+    visit_block: float
+    block: float  # what the team packs at a time: barriers, code fetched anew
+    packed: float  # an element of it
+
+
+@dataclass(frozen=True)
 class PlanesCosts:
-    """3 x 3 convolutions of halves over planes, a word for each pixel of two channels."""
+    """Convolutions of halves over planes, a word for each pixel of two channels."""
 
     step: float  # what is packed at a time: barriers, code fetched anew
     tile: float  # of 4 channels x 4 outputs
-    pair: float  # ... of summed channels
+    tap: float  # ... of a pair of summed channels
     weights: float  # to pack a word of two weights
     pixels: float  # ... of two pixels
 
@@ -181,6 +192,9 @@ class Costs:
     input_gradient: PanelCosts
     weight_gradient: PanelCosts
     kernel_rows: PanelCosts  # weight gradients by kernel rows of three taps
+    pairs: PairCosts  # of matrix products
+    pixels: PairCosts  # of convolutions
+    columns: PairCosts  # of weight gradients
     planes: PlanesCosts
     strips: StripCosts
     product: ProductCosts

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from trainlib_deployer.formats import DType
 from trainlib_deployer.machine.machine import Link, Machine
 from trainlib_deployer.plan.loop_cycles import loop_cycles
 from trainlib_deployer.plan.window import Window
@@ -39,7 +40,8 @@ def work_cycles(part: Part, machine: Machine) -> float:
         links = [Part(*link) for link in part.kind.links(part.reads, part.writes)]
         return sum(work_cycles(link, machine) for link in links) + costs.tile.link * (len(links) - 1)
     if isinstance(part.kind, Priced):
-        return max(part.kind.cycles(cores, costs), part.kind.multiplied() / machine.float_units())
+        at_once = DType.F32.size // part.kind.storage.size
+        return max(part.kind.cycles(cores, costs), part.kind.multiplied() / (machine.float_units() * at_once))
     if isinstance(part.kind, Loop):
         return loop_cycles(part.kind, part.reads, part.writes, cores, costs.loop)
     elements, c = max(v.numel for v in (*part.reads, *part.writes)), costs.unpriced

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
+from trainlib_deployer.formats import CONVERSIONS
 from trainlib_deployer.program.cuts import Cuttable, Range, outer_cuts
 from trainlib_deployer.program.expr import Instr, Reduction
 from trainlib_deployer.program.ir import DType, Part, Shape, View
@@ -22,8 +23,9 @@ LONG_ROW = 32  # elements; shorter rows are not cut
 
 
 def cheap(body: Sequence[Instr]) -> bool:
-    """Short enough for several elements at a time."""
-    return len(body) <= MOST_UNROLLED and all(s.op in CHEAP for s in body)
+    """Short enough for several elements at a time, beside what is converted on the way in and out."""
+    calculated = [s for s in body if s.op not in CONVERSIONS]
+    return len(calculated) <= MOST_UNROLLED and all(s.op in CHEAP for s in calculated)
 
 
 def middle_of_rows(rows: int, inner: int) -> bool:

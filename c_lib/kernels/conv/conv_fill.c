@@ -11,7 +11,11 @@ void tl_conv_fill(const tl_gather *g)
         const int row = g->y.out0 + (lo - plane * height) * g->y.out_step;
         const float start = (g->bias ? g->bias[o] : 0.0f) + 0.0f;
         float *to = g->out + n * g->out_p.n + o * g->out_p.c + row * g->out_p.h + g->x.out0;
-        for (int left = g->x.count; left > 0; --left, to += g->x.out_step)
-            *to = g->accumulate ? *to + 0.0f : start;
+        if (g->accumulate)
+            for (int left = g->x.count; left > 0; --left, to += g->x.out_step)
+                *to += 0.0f;
+        else
+            for (int left = g->x.count; left > 0; --left, to += g->x.out_step)
+                *to = start;
     }
 }

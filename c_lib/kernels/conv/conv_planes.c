@@ -1,14 +1,15 @@
-/* 3 x 3 convolutions over planes of halves. The team packs planes of up to 16 channels and a strip of rows, with zeros for
+/* Convolutions over planes of halves. The team packs planes of up to 16 channels and a strip of rows, with zeros for
  * what is outside, and the weights of up to 32 channels; tiles of 4 channels x 4 neighbouring outputs are shared out. */
 #define TL_HALVES
 #include "tl_planes.h"
 
-enum { WORDS = 2720, MOST_PAIRS = 8, TAPS = 9, WEIGHTS = MOST_PAIRS * TAPS * 4 }; /* of all planes; a tile's weights */
+enum { WORDS = 2720, MOST_TAPS = 9 * 8 }; /* of all planes at a time; taps of the kernel times pairs of channels */
 
 /* What is done at a time: of a group and an image, some pairs of channels and rows of outputs, and channels of outputs. */
 typedef struct {
     int group, n, pair, pairs, y, rows, channel, tiles;
     int panels, pitch, plane; /* fours of outputs in a row; words of a row, of a plane */
+    int taps, size;           /* of the kernel; words of a tile's weights */
     tl_pair *planes, *weights;
 } part;
 
@@ -31,8 +32,8 @@ static void pack_row(tl_pair *dst, const tl_half *first, const tl_half *second, 
         *dst++ = 0;
 }
 
-/* A last channel without a partner. */
-static void pack_single(tl_pair *dst, const tl_half *first, int at, int extent, int count)
+/* The same of a last channel without a partner. */
+static void pack_lone(tl_pair *dst, const tl_half *first, int at, int extent, int count)
 {
     for (int i = 0; i < count; ++i, ++at)
         dst[i] = (unsigned)at < (unsigned)extent ? first[at] : 0;
@@ -53,84 +54,98 @@ static void pack_planes(const tl_gather *g, const part *p)
         if (channel + 1 < g->chans)
             pack_row(dst, first, first + g->in_p.c, g->x.in0, extent, p->pitch);
         else
-            pack_single(dst, first, g->x.in0, extent, p->pitch);
+            pack_lone(dst, first, g->x.in0, extent, p->pitch);
     }
 }
 
 static void pack_weights(const tl_gather *g, const part *p)
 {
-    const int step = g->x.tap_step, first = g->y.tap0 * g->kw + g->x.tap0; /* backwards in an input gradient */
+    const int step = g->x.tap_step,
+              down = g->y.tap_step * g->kw - g->x.taps * step; /* backwards in an input gradient */
     int lo, hi;
     tl_split(p->tiles * p->pairs, 1, &lo, &hi);
     for (int i = lo; i < hi; ++i) {
         const int tile = i / p->pairs, pair = i - tile * p->pairs, c = 2 * (p->pair + pair), m = p->channel + 4 * tile;
         const int rows = tl_min(4, g->rows - m), s = g->w_row, lone = c + 1 == g->chans, other = lone ? 0 : g->w_chan;
-        const tl_half *w0 = g->w + p->group * g->w_group + m * s + c * g->w_chan + first;
+        const tl_half *w0 = g->w + p->group * g->w_group + m * s + c * g->w_chan + g->y.tap0 * g->kw + g->x.tap0;
         const tl_half *w1 = rows > 1 ? w0 + s : w0, *w2 = rows > 2 ? w1 + s : w1, *w3 = rows > 3 ? w2 + s : w2;
         const tl_pair mask = lone ? 0xffff : 0xffffffff;
-        tl_pair *dst = p->weights + tile * WEIGHTS + pair * (TAPS * 4);
-        for (int tap = 0; tap < TAPS; ++tap, dst += 4, w0 += step, w1 += step, w2 += step, w3 += step) {
-            dst[0] = tl_pair_of(w0[0], w0[other]) & mask, dst[1] = tl_pair_of(w1[0], w1[other]) & mask;
-            dst[2] = tl_pair_of(w2[0], w2[other]) & mask, dst[3] = tl_pair_of(w3[0], w3[other]) & mask;
-        }
+        tl_pair *dst = p->weights + tile * p->size + pair * (p->taps * 4);
+        for (int ty = 0; ty < g->y.taps; ++ty, w0 += down, w1 += down, w2 += down, w3 += down)
+            for (int tx = 0; tx < g->x.taps; ++tx, dst += 4, w0 += step, w1 += step, w2 += step, w3 += step) {
+                dst[0] = tl_pair_of(w0[0], w0[other]) & mask, dst[1] = tl_pair_of(w1[0], w1[other]) & mask;
+                dst[2] = tl_pair_of(w2[0], w2[other]) & mask, dst[3] = tl_pair_of(w3[0], w3[other]) & mask;
+            }
     }
 }
 
-/* A tile of which a part is outside, aside; and back. */
-static void partly(const tl_planes_tile *t, int rows, int cols, int step)
+/* The micro-kernel of a class. */
+static void whole(const tl_gather *g, const tl_planes_tile *t)
 {
-    float aside[16];
-    tl_planes_tile whole = *t;
-    whole.out = aside, whole.out_m = 4;
-    for (int i = 0; i < 16; ++i)
-        aside[i] = i / 4 < rows && i % 4 < cols ? t->out[i / 4 * t->out_m + i % 4] : 0.0f;
-    if (step == 1)
-        tl_planes_tile_1(&whole);
+    if (g->x.taps == 2)
+        tl_planes_2_to_twos(t);
+    else if (g->x.taps == 1)
+        tl_planes_1_to_twos(t);
+    else if (g->x.in_step == 1)
+        tl_planes_3(t);
     else
-        tl_planes_tile_2(&whole);
+        tl_planes_3_from_twos(t);
+}
+
+/* A tile of which a part is outside, aside; and back. */
+static __attribute__((noinline)) void partly(const tl_gather *g, const tl_planes_tile *t, int rows, int cols)
+{
+    const int apart = g->x.out_step;
+    float aside[32];
+    tl_planes_tile all = *t;
+    all.out = aside, all.out_m = 4 * apart;
+    for (int i = 0; i < 16; ++i)
+        aside[i * apart] = i / 4 < rows && i % 4 < cols ? t->out[i / 4 * t->out_m + i % 4 * apart] : 0.0f;
+    whole(g, &all);
     for (int i = 0; i < rows; ++i)
         for (int j = 0; j < cols; ++j)
-            t->out[i * t->out_m + j] = aside[4 * i + j];
+            t->out[i * t->out_m + j * apart] = aside[(4 * i + j) * apart];
 }
 
 /* What sums begin with. */
-static void begin(float *out, int out_m, const float *bias, int rows, int cols)
+static void begin(float *out, int out_m, int apart, const float *bias, int rows, int cols)
 {
     for (int i = 0; i < rows; ++i, out += out_m) {
         const float start = bias ? bias[i] : 0.0f;
         if (cols == 4)
-            out[0] = start, out[1] = start, out[2] = start, out[3] = start;
+            out[0] = start, out[apart] = start, out[2 * apart] = start, out[3 * apart] = start;
         else
             for (int j = 0; j < cols; ++j)
-                out[j] = start;
+                out[j * apart] = start;
     }
 }
 
 /* This core's tiles: panel by panel of outputs, channel by channel of these. */
 static void share(const tl_gather *g, const part *p)
 {
-    const int step = g->x.in_step, afresh = p->pair == 0 && !g->accumulate;
+    const int apart = g->x.out_step, afresh = p->pair == 0 && !g->accumulate;
     const int channel = p->group * g->rows + p->channel;
-    float *const out = g->out + p->n * g->out_p.n + channel * g->out_p.c + p->y * g->out_p.h;
-    tl_planes_tile t = {.pairs = p->pairs, .row = p->pitch, .plane = p->plane, .out_m = g->out_p.c};
+    float *const out =
+        g->out + p->n * g->out_p.n + channel * g->out_p.c + (g->y.out0 + p->y * g->y.out_step) * g->out_p.h + g->x.out0;
+    tl_planes_tile t = {.pairs = p->pairs, .rows = g->y.taps, .row = p->pitch, .plane = p->plane, .out_m = g->out_p.c};
+    if (t.rows == 1) /* the hardware loop goes over the planes */
+        t.rows = t.pairs, t.row = t.plane, t.pairs = 1;
     int lo, hi;
     tl_split_among(g->team, p->rows * p->panels * p->tiles, 1, &lo, &hi);
     int panel = lo / p->tiles, tile = lo - panel * p->tiles, y = panel / p->panels, at = panel - y * p->panels;
     for (int left = hi - lo; left > 0; tile = 0) {
         const int x = 4 * at, cols = tl_min(4, g->x.count - x);
-        t.in = p->planes + y * g->y.in_step * p->pitch + x * step;
-        t.weights = p->weights + tile * WEIGHTS;
-        t.out = out + 4 * tile * g->out_p.c + y * g->out_p.h + x;
-        for (; tile < p->tiles && left > 0; ++tile, --left, t.weights += WEIGHTS, t.out += 4 * g->out_p.c) {
+        t.in = p->planes + y * g->y.in_step * p->pitch + x * g->x.in_step;
+        t.weights = p->weights + tile * p->size;
+        t.out = out + 4 * tile * g->out_p.c + y * g->y.out_step * g->out_p.h + x * apart;
+        for (; tile < p->tiles && left > 0; ++tile, --left, t.weights += p->size, t.out += 4 * g->out_p.c) {
             const int rows = tl_min(4, g->rows - p->channel - 4 * tile);
             if (afresh)
-                begin(t.out, t.out_m, g->bias ? g->bias + channel + 4 * tile : NULL, rows, cols);
+                begin(t.out, t.out_m, apart, g->bias ? g->bias + channel + 4 * tile : NULL, rows, cols);
             if (rows < 4 || cols < 4)
-                partly(&t, rows, cols, step);
-            else if (step == 1)
-                tl_planes_tile_1(&t);
+                partly(g, &t, rows, cols);
             else
-                tl_planes_tile_2(&t);
+                whole(g, &t);
         }
         if (++at == p->panels)
             at = 0, ++y;
@@ -139,19 +154,26 @@ static void share(const tl_gather *g, const part *p)
 
 void tl_conv_planes(const tl_gather *g, int packed_rows)
 {
-    const int pairs = (g->chans + 1) / 2, panels = (g->x.count + 3) / 4;
-    const int pitch = (4 * panels - 1) * g->x.in_step + 3, down = g->y.in_step;
-    const int most = 2 * (packed_rows ? packed_rows : 16), fit = WORDS / (3 * pitch);
-    const int at_a_time = tl_min(fit, tl_min(pairs, MOST_PAIRS)), high = WORDS / (at_a_time * pitch);
-    const int fits = (high - 3) / down + 1, strips = (g->y.count + fits - 1) / fits;
+    const int pairs = (g->chans + 1) / 2, panels = (g->x.count + 3) / 4, high = g->y.taps, wide = g->x.taps;
+    const int pitch = (4 * panels - 1) * g->x.in_step + wide, by = g->y.in_step,
+              most = 2 * (packed_rows ? packed_rows : 16);
+    if (g->n * g->y.count * g->x.count == 0)
+        return;
+    if (high * wide == 0) {
+        tl_conv_fill(g);
+        return;
+    }
+    const int at_a_time = tl_min(WORDS / (high * pitch), tl_min(pairs, MOST_TAPS / (high * wide)));
+    const int fits = (WORDS / (at_a_time * pitch) - high) / by + 1, strips = (g->y.count + fits - 1) / fits;
     const int strip = (g->y.count + strips - 1) / strips; /* of rows, all alike */
-    part p = {.panels = panels, .pitch = pitch, .planes = g->scratch};
-    p.weights = p.planes + at_a_time * ((strip - 1) * down + 3) * pitch;
+    part p = {.panels = panels, .pitch = pitch, .taps = high * wide, .planes = g->scratch};
+    p.size = at_a_time * p.taps * 4;
+    p.weights = p.planes + at_a_time * ((strip - 1) * by + high) * pitch;
     for (p.group = 0; p.group < g->groups; ++p.group)
         for (p.n = 0; p.n < g->n; ++p.n)
             for (p.y = 0; p.y < g->y.count; p.y += p.rows) {
                 p.rows = tl_min(strip, g->y.count - p.y);
-                p.plane = ((p.rows - 1) * down + 3) * pitch;
+                p.plane = ((p.rows - 1) * by + high) * pitch;
                 for (p.pair = 0; p.pair < pairs; p.pair += at_a_time) {
                     p.pairs = tl_min(at_a_time, pairs - p.pair);
                     pack_planes(g, &p);

@@ -1,22 +1,23 @@
-/* The micro-kernel of 3 x 3 kernels over planes of halves. */
+/* The micro-kernels of convolutions over planes of halves. */
 #define TL_HALVES
 #include "tl_planes.h"
 
 #ifdef TL_XF16AUXVEC
 #include "tl_planes_xpulp.inc"
 #else
-static inline __attribute__((always_inline)) void tile(const tl_planes_tile *t, int step)
+/* `from` and `to`: elements between neighbouring outputs' inputs, and between these outputs. */
+static inline __attribute__((always_inline)) void tile(const tl_planes_tile *t, int taps, int from, int to)
 {
-    const tl_pair *w = t->weights, *plane = t->in;
+    const tl_pair *w = t->weights;
     float sums[16];
     for (int i = 0; i < 16; ++i)
-        sums[i] = t->out[i / 4 * t->out_m + i % 4];
-    for (int pair = 0; pair < t->pairs; ++pair, plane += t->plane) {
-        for (int tap = 0; tap < 9; ++tap, w += 4) {
-            const tl_pair *in = plane + tap / 3 * t->row + tap % 3;
+        sums[i] = t->out[i / 4 * t->out_m + i % 4 * to];
+    for (int pair = 0; pair < t->pairs; ++pair) {
+        for (int tap = 0; tap < t->rows * taps; ++tap, w += 4) {
+            const tl_pair *in = t->in + pair * t->plane + tap / taps * t->row + tap % taps;
             float x0[4], x1[4];
             for (int j = 0; j < 4; ++j)
-                x0[j] = tl_from_half((tl_half)in[step * j]), x1[j] = tl_from_half((tl_half)(in[step * j] >> 16));
+                x0[j] = tl_from_half((tl_half)in[from * j]), x1[j] = tl_from_half((tl_half)(in[from * j] >> 16));
             for (int i = 0; i < 4; ++i) {
                 const float w0 = tl_from_half((tl_half)w[i]), w1 = tl_from_half((tl_half)(w[i] >> 16));
                 for (int j = 0; j < 4; ++j)
@@ -25,16 +26,46 @@ static inline __attribute__((always_inline)) void tile(const tl_planes_tile *t, 
         }
     }
     for (int i = 0; i < 16; ++i)
-        t->out[i / 4 * t->out_m + i % 4] = sums[i];
+        t->out[i / 4 * t->out_m + i % 4 * to] = sums[i];
 }
 
-void tl_planes_tile_1(const tl_planes_tile *t)
+static void three(const tl_planes_tile *t)
 {
-    tile(t, 1);
+    tile(t, 3, 1, 1);
 }
 
-void tl_planes_tile_2(const tl_planes_tile *t)
+static void three_from_twos(const tl_planes_tile *t)
 {
-    tile(t, 2);
+    tile(t, 3, 2, 1);
+}
+
+static void two_to_twos(const tl_planes_tile *t)
+{
+    tile(t, 2, 1, 2);
+}
+
+static void one_to_twos(const tl_planes_tile *t)
+{
+    tile(t, 1, 1, 2);
 }
 #endif
+
+void tl_planes_3(const tl_planes_tile *t)
+{
+    three(t);
+}
+
+void tl_planes_3_from_twos(const tl_planes_tile *t)
+{
+    three_from_twos(t);
+}
+
+void tl_planes_2_to_twos(const tl_planes_tile *t)
+{
+    two_to_twos(t);
+}
+
+void tl_planes_1_to_twos(const tl_planes_tile *t)
+{
+    one_to_twos(t);
+}

@@ -18,9 +18,9 @@ volatile int net_position;
 void tl_matmul_f16(const tl_matmul *a);
 void tl_matmul_vectors_f16(const tl_matmul *a);
 void tl_conv2d_fw_f16(const tl_conv2d *a);
-void tl_conv2d_fw_3x3_f16(const tl_conv2d *a);
+void tl_conv2d_fw_planes_f16(const tl_conv2d *a);
 void tl_conv2d_bw_x_f16(const tl_conv2d *a);
-void tl_conv2d_bw_x_3x3_f16(const tl_conv2d *a);
+void tl_conv2d_bw_x_planes_f16(const tl_conv2d *a);
 void tl_conv2d_bw_w_f16(const tl_conv2d *a);
 void tl_conv2d_bw_w_3_f16(const tl_conv2d *a);
 
@@ -70,11 +70,11 @@ static void convolution(int groups, int ci, int co, int size, int kernel, int st
     p.x_f16 = l1.a, p.w_f16 = l1.b, p.y = l1.c, p.bias = l1.init;
     run((tl_fn)tl_conv2d_fw_f16, &p);
     if (kernel == 3)
-        run((tl_fn)tl_conv2d_fw_3x3_f16, &p);
+        run((tl_fn)tl_conv2d_fw_planes_f16, &p);
     p.y_f16 = l1.a, p.x = l1.c, p.bias = NULL;
     run((tl_fn)tl_conv2d_bw_x_f16, &p);
-    if (kernel == 3 && stride == 1)
-        run((tl_fn)tl_conv2d_bw_x_3x3_f16, &p);
+    if (kernel == 3)
+        run((tl_fn)tl_conv2d_bw_x_planes_f16, &p);
     p.x_f16 = l1.b, p.w = l1.c, p.accumulate = 1;
     run((tl_fn)tl_conv2d_bw_w_f16, &p);
     if (kernel == 3 && out % 2 == 0)
