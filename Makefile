@@ -14,7 +14,7 @@ PACKAGES := transformers timm braindecode snntorch rotary-embedding-torch x-tran
 	torch-geometric monai
 C_FILES := $(shell find c_lib tests -name '*.c' -o -name '*.h' | sort)
 
-.PHONY: pictures site wheel bench-cycles bench-least bench-linker bench-loops bench-rows bench-tiles code-sizes demo test lint unit kernels fuzz mixed-examples suites bench-memory format clean
+.PHONY: pictures site wheel bench-chip bench-cycles bench-least bench-linker bench-loops bench-rows bench-tiles code-sizes demo test lint unit kernels fuzz mixed-examples suites bench-memory format clean
 
 $(VENV)/installed: constraints.txt setup.cfg pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -82,6 +82,11 @@ code-sizes: $(VENV)/ready
 
 bench-linker: $(VENV)/ready
 	$(BIN)/python -m benchmarks.bench_linker $(EXAMPLES)
+
+# Every example on pulp-open's 512 kB, with --l3 8M where that is too little; with the SDK sourced on GVSoC, too: make bench-chip ON=host
+bench-chip: ON ?= host,qemu,gvsoc
+bench-chip: $(VENV)/ready
+	$(BIN)/python -m benchmarks.bench_chip --on $(ON) $(EXAMPLES)
 
 # Tensors of a plan against what must be stored: make bench-least SEEDS=0:150 takes random networks in place of the examples
 bench-least: $(VENV)/ready

@@ -21,18 +21,19 @@ import torch
 from benchmarks.bench_linker import EXAMPLES
 from tests.fuzz.modules import Recipe, source
 from trainlib_deployer import passes
+from trainlib_deployer.advice.beyond import MOST, reasons
 from trainlib_deployer.capture.agreement import captured_and_checked
 from trainlib_deployer.capture.stored import Stored, stored
 from trainlib_deployer.errors import DeployError
 from trainlib_deployer.machine.machine import GROUND
 from trainlib_deployer.machine.sizes import aligned
+from trainlib_deployer.machine.targets import DEFAULT, TARGETS
 from trainlib_deployer.ops.lower import lower
 from trainlib_deployer.pipeline import at_start
 from trainlib_deployer.plan.layout import persistent_items, tensor_items
 from trainlib_deployer.program.ir import Program
 from trainlib_deployer.user import load_model
 
-MOST = 1.10
 SHOWN = 8
 
 
@@ -58,8 +59,9 @@ def live(program: Program, unit: int) -> list[int]:
     return list(accumulate(change))
 
 
-def lines(program: Program) -> Iterator[str]:
-    """The fullest operation, and the largest of what is alive there."""
+def lines(program: Program, least: Stored) -> Iterator[str]:
+    """Why, as `explain` says it; the fullest operation, and the largest of what is alive there."""
+    yield from (f"  {r.bytes:,} bytes: {r.words}" for r in reasons(program, TARGETS[DEFAULT], least))
     found = live(program, GROUND)
     at = found.index(max(found))
     op = program.ops[at]
@@ -91,7 +93,7 @@ def main() -> int:
             if not given.seeds or found[-1][1] > MOST:
                 print(
                     f"{name}: {taken:,} for {least.total:,}, {found[-1][0]:.3f}; unrounded {found[-1][1]:.3f}",
-                    *(lines(program) if found[-1][1] > MOST else ()),
+                    *(lines(program, least) if found[-1][1] > MOST else ()),
                     sep="\n",
                     flush=True,
                 )

@@ -11,6 +11,7 @@ from pathlib import Path
 from golden.snapshot import Snapshot
 from golden.task import Task
 from trainlib_deployer import passes
+from trainlib_deployer.advice.beyond import reasons
 from trainlib_deployer.advice.what_if import at_peak, what_if
 from trainlib_deployer.capture.agreement import captured_and_checked, check_golden_model
 from trainlib_deployer.capture.eager import REMEDY, counters
@@ -150,8 +151,11 @@ def least(planned: Plan, user: UserModel, options: Options) -> dict[str, object]
         found = stored(user, options.accumulate)
     except RuntimeError:  # torch.func's transforms do not let anybody see what is kept
         return None
-    tensors = at_peak(planned.program, planned.target)
-    return {**asdict(found), "total": found.total, "tensors": tensors, "ratio": round(tensors / found.total, 4)}
+    program, target = planned.program, planned.target
+    tensors = at_peak(program, target)
+    why = [asdict(reason) for reason in reasons(program, target, found)]
+    ratio = round(tensors / found.total, 4)
+    return {**asdict(found), "total": found.total, "tensors": tensors, "ratio": ratio, "why": why}
 
 
 def beside_build(program: Program, user: UserModel, options: Options, say: Say) -> tuple[Project, Image | None]:

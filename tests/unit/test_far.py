@@ -181,3 +181,12 @@ def test_what_does_not_fit_names_the_need_with_a_third_memory() -> None:
     assert 24 * KB < refused.value.over["L2"] < 28 * KB
     (enough,) = (what for what in refused.value.helps if what.startswith("--l2"))
     assert planned_far(p, machine(parse_size(enough.removeprefix("--l2 "))), best_layout) is not None
+
+
+def test_a_build_that_fills_the_outer_memory_alone() -> None:
+    """No copy helps, and nobody looks for one."""
+    full = machine(80 * KB).with_memory(1, 80 * KB, reserved=80 * KB)
+    assert planned_far(CHAIN, full, best_layout) is None
+    with pytest.raises(DoesNotFit, match=r"L2: needs [0-9,]+, and the build 81,920, of 81,920 bytes") as refused:
+        plan(program("A+A>b", A=64, b=64), full)
+    assert "L3:" not in refused.value.message

@@ -102,6 +102,8 @@ def print_least(least: Json | None) -> None:
     parts = ", ".join(f"{least[key]:,} of {words}" for key, words in LEAST.items() if least[key])
     prose(f"PyTorch stores {least['total']:,} bytes for a step: {parts}")
     print(f"the plan's tensors are {least['tensors']:,} at their fullest moment, {least['ratio']:.2f} times as many")
+    for reason in least.get("why", ()):
+        prose(f"  {reason['bytes']:,} bytes: {reason['words']}")
 
 
 def roles_at_peak(name: str, plan: Json) -> None:

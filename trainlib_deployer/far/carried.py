@@ -53,7 +53,7 @@ def nearest(pieces: Pieces, budget: int) -> WithCopies:
 
 def planned_far(program: Program, machine: Machine, planned: Callable[[Program, Machine], Plan]) -> Plan | None:
     """A plan that fits with tensors behind the outer memory, if there is one."""
-    if machine.far is None:
+    if machine.far is None or machine.outer.reserved >= machine.outer.size:
         return None
     pieces = Pieces(program, machine)
     budget = pieces.room

@@ -22,6 +22,6 @@ def plan(program: Program, target: Machine) -> Plan:
 def least_plan(program: Program, target: Machine) -> Plan:
     """The one that needs the least, with a third memory if there is one."""
     found = leanest(program, target)
-    if target.far is None or found.outer.fits:
+    if target.far is None or found.outer.fits or target.outer.reserved >= target.outer.size:
         return found
     return leanest(least_far(program, target), target)
