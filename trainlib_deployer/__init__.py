@@ -10,9 +10,10 @@ from trainlib_deployer.version import __version__
 if TYPE_CHECKING:
     from trainlib_deployer.api import Deployment, deploy, sweep
     from trainlib_deployer.run.session import Session
+    from trainlib_deployer.tune.asked import Tune
 
-__all__ = ["Deployment", "Session", "__version__", "deploy", "sweep"]
-PLACES = {"Deployment": "api", "Session": "run.session", "deploy": "api", "sweep": "api"}
+__all__ = ["Deployment", "Session", "Tune", "__version__", "deploy", "sweep"]
+PLACES = {"Deployment": "api", "Session": "run.session", "Tune": "tune.asked", "deploy": "api", "sweep": "api"}
 
 
 def __getattr__(name: str) -> Any:

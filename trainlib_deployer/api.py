@@ -33,6 +33,7 @@ from trainlib_deployer.report.folder import note_verdict
 from trainlib_deployer.report.profile import Profile, profiled
 from trainlib_deployer.run.session import Session
 from trainlib_deployer.state.trained import State
+from trainlib_deployer.tune.asked import Tune
 from trainlib_deployer.user.assemble import Evaluation, Inference, Parts, assemble
 from trainlib_deployer.user.examples import write_examples
 from trainlib_deployer.user.load_model import identifier
@@ -149,6 +150,7 @@ def deploy(
     evaluate: bool = False,
     batch: int | None = None,
     name: str | None = None,
+    tune: str | Tune | None = None,
     say: Say | None = None,
 ) -> Deployment:
     """Write the C project that trains `model`. Without a target: 8 cores, 64 kB of L1, 512 kB of L2; `l3` is memory
@@ -158,7 +160,8 @@ def deploy(
     `scheduler` is followed for so many `updates`. net_evaluate also tells what `metrics`, functions of output and
     target, measure. With inference=True the project runs the forward pass alone, as after model.eval(), in a `batch` of
     its own if one is given; target, loss and optimizer are not needed. With evaluate=True net_evaluate and net_forward,
-    which else run the network as it trains, run it as after model.eval(), in a `batch` of their own."""
+    which else run the network as it trains, run it as after model.eval(), in a `batch` of their own. `tune` measures
+    tiles at a place, "host", "qemu" or "gvsoc", or as a Tune says, and keeps the fastest."""
     counts = {"steps": steps, "accumulate": accumulate, "samples": samples, "updates": updates, "batch": batch}
     check_arguments(model, target, name, say, **counts)
     check_types(dtype, saved)
@@ -166,11 +169,13 @@ def deploy(
     if arithmetic not in ARITHMETICS:
         raise UsageError(f"arithmetic is {arithmetic!r}; it must be one of {', '.join(ARITHMETICS)}")
     check_inference(inference, evaluate, batch, accumulate, saved)
+    one_of_type(tune, (str, Tune), "tune", "a place, or a Tune")
     one_of_type(metrics, Mapping, "metrics", "a dictionary of functions of output and target")
     clean = identifier(name or type(unwrapped(model)).__name__)
     folder = default_folder(clean, inference) if out is None else path_of(out, "out")
     machine = resolve(target, cores, l1, l2, l3)
-    options = Options(machine, folder, steps, accumulate, dtype, saved, arithmetic, scale, keep=kept_of(keep, dtype))
+    kept, measured = kept_of(keep, dtype), tune if isinstance(tune, Tune) else Tune.parse(tune)
+    options = Options(machine, folder, steps, accumulate, dtype, saved, arithmetic, scale, keep=kept, tune=measured)
     check_writable(folder)
     parts = Parts(
         name=clean,

@@ -8,6 +8,7 @@ from pathlib import Path
 from golden.loss_scale import LEAST, MOST, LossScale
 from trainlib_deployer.errors import UsageError
 from trainlib_deployer.machine.machine import Machine
+from trainlib_deployer.tune.asked import Tune
 
 DTYPES = ("fp32", "mixed", "fp16")
 OTHER_DTYPES = ("bf16",)  # refused in words of their own
@@ -27,6 +28,8 @@ class Options:
     loss_scale: LossScale | None = None  # of mixed precision
     force: bool = False  # write even where the graph and eager PyTorch disagree
     keep: tuple[str, ...] = ()  # of mixed precision: layers that stay fp32, as the user names them
+    tune: Tune | None = None  # measure tiles
+    command: tuple[str, ...] = ()  # the words on the command line that deploy this again
 
 
 def loss_scale_of(text: str | None, dtype: str, inference: bool = False) -> LossScale | None:

@@ -6,6 +6,7 @@ import contextlib
 import gc
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from golden.snapshot import Snapshot
@@ -42,6 +43,7 @@ from trainlib_deployer.plan.tiled import cycles
 from trainlib_deployer.program.ir import Program
 from trainlib_deployer.program.join import joined
 from trainlib_deployer.program.precision import Precision
+from trainlib_deployer.tune.tuning import Tuner
 from trainlib_deployer.user.code import user_code
 from trainlib_deployer.user.kept import precision_of
 from trainlib_deployer.user.model import UserModel
@@ -112,11 +114,15 @@ def deployed(user: UserModel, options: Options, say: Say) -> Deployed:
     task = replace(task, keep=precision.keep)
     with user_code(f"{step} in PyTorch fails", REMEDY):
         references = reference_sketches(task, options.steps * options.accumulate)
+    if options.tune is not None:
+        again = partial(beside_build_for, program, user, options)
+        project, image = Tuner(again, options.target, references, options.tune, say).best()
+        planned = project.plan.beside(image)
     say("writing the project")
     with replaced_folder(options.out, force=options.force) as folder:
         project.write(folder, references, image, what_if(program, options.target), least(planned, user, options))
         check_folder(folder, project.listing)
-        write_model_files(user, folder / "model", task, batches, tuple(planned.program.fixed))
+        write_model_files(user, folder / "model", task, batches, tuple(planned.program.fixed), options.command)
         write_golden_model(folder / "golden")
     return Deployed(planned, options.out, task)
 
@@ -197,6 +203,13 @@ def roomy(outer: Memory, refused: DoesNotFit, target: Machine) -> int:
     if target.far is None:
         return ADDRESS_SPACE
     return outer.size + refused.over.get(outer.name, 0) * (1 + MORE) // MORE
+
+
+def beside_build_for(
+    program: Program, user: UserModel, options: Options, target: Machine
+) -> tuple[Project, Image | None]:
+    """The same for another machine, without a word."""
+    return beside_build(program, user, replace(options, target=target), lambda line: None)
 
 
 def with_build(program: Program, user: UserModel, target: Machine, accumulate: int) -> Machine:

@@ -23,7 +23,7 @@ torch.set_num_threads(1)
 # Pages that a person reads one after the other, in one folder.
 JOURNEYS = [
     ["README.md", "docs/start.md", "docs/weights.md", "docs/state.md"],
-    ["docs/options.md", "docs/memory.md", "docs/speed.md"],
+    ["docs/options.md", "docs/memory.md", "docs/speed.md", "docs/tuning.md"],
     ["docs/trainlib.md", "docs/notebook.md"],
     ["docs/one_operation.md"],
 ]
@@ -66,6 +66,7 @@ def typed(commands: str, folder: Path, exits: int = 0) -> str:
         tool.chmod(0o755)
     path = f"{tools}{os.pathsep}{os.environ['PATH']}"
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "160", "PATH": path}
+    environment["XDG_CACHE_HOME"] = str(folder / ".cache")
     done = subprocess.run(
         ["bash", "-ec", commands], cwd=folder, env=environment, capture_output=True, text=True, check=False
     )

@@ -15,7 +15,7 @@ from click.shell_completion import CompletionItem
 
 from trainlib_deployer.cli import configured
 from trainlib_deployer.cli.chips_command import chips_command
-from trainlib_deployer.cli.console import bytes_text, print_summary, print_verification, table
+from trainlib_deployer.cli.console import print_summary, print_verification
 from trainlib_deployer.cli.convert_command import convert_command
 from trainlib_deployer.cli.count import COUNT
 from trainlib_deployer.cli.data_command import data_command
@@ -25,6 +25,8 @@ from trainlib_deployer.cli.output_files import check_output_file, write_file, wr
 from trainlib_deployer.cli.report_command import report_command
 from trainlib_deployer.cli.spoken import Progress, examples, note, spoken
 from trainlib_deployer.cli.sweep_command import sweep_command
+from trainlib_deployer.cli.targets_command import targets_command
+from trainlib_deployer.cli.tune_command import tune_command, words
 from trainlib_deployer.cli.weights_command import weights_command
 from trainlib_deployer.errors import DeployError, UsageError
 from trainlib_deployer.folder import check_cores, check_writable, default_folder, perhaps_another_version, read_plan
@@ -42,6 +44,7 @@ from trainlib_deployer.options import (
 )
 from trainlib_deployer.report.folder import note_verdict
 from trainlib_deployer.run import BACKENDS
+from trainlib_deployer.tune.asked import Tune
 from trainlib_deployer.version import __version__
 
 USAGE, INTERRUPTED = 2, 130
@@ -177,6 +180,7 @@ Options may also stand in [tool.trainlib-deploy] of pyproject.toml."""
 @click.option("--inference", is_flag=True, help="The forward pass alone, as after model.eval().")
 @click.option("--evaluate", is_flag=True, help="Loss and metrics as after model.eval(), too.")
 @click.option("--batch", metavar="N", type=COUNT, help="Batch of --inference or --evaluate.  [the example's]")
+@click.option("--tune", metavar="PLACE", help=f"Measure tiles there, keep the fastest: {', '.join(BACKENDS)}.")
 @click.option("--run", "run_on", type=click.Choice(tuple(BACKENDS)), help="Then build, run and verify there.")
 @click.option(
     "--json", "json_file", metavar="FILE", type=click.Path(path_type=Path), help="Write the verdict (or the plan)."
@@ -195,7 +199,7 @@ def cli(ctx: click.Context, /, **given: Any) -> None:
     configured.note_used(ctx)
     if given["model"] is None:
         raise click.UsageError("--model FILE[:NAME] is missing", ctx)
-    deploy_command(**given)
+    deploy_command(**given, command=words(ctx))
 
 
 def deploy_command(
@@ -222,9 +226,11 @@ def deploy_command(
     inference: bool,
     evaluate: bool,
     batch: int | None,
+    tune: str | None,
     run_on: str | None,
     json_file: Path | None,
     force: bool,
+    command: tuple[str, ...],
 ) -> None:
     """Everything that can be refused is refused before the work begins."""
     machine = resolve(target, cores, l1, l2, l3)
@@ -236,8 +242,10 @@ def deploy_command(
     check_output_file(json_file, "--json")
     if out is not None:
         check_writable(out)
-    if run_on is not None:
-        check_backend(run_on)
+    measured = Tune.parse(tune)
+    for place in (run_on, measured.on if measured else None):
+        if place is not None:
+            check_backend(place)
     say = Progress()
     say("loading the model")
     from trainlib_deployer import pipeline  # PyTorch takes seconds to import
@@ -252,7 +260,8 @@ def deploy_command(
         note(line)
     folder = out if out is not None else default_folder(user.name, inference)
     check_writable(folder)
-    options = Options(machine, folder, steps, accumulate, dtype, saved, arithmetic, scale, force, kept)
+    kinds = (dtype, saved, arithmetic, scale)
+    options = Options(machine, folder, steps, accumulate, *kinds, force, kept, measured, command)
     with contextlib.redirect_stdout(sys.stderr):  # what the user's forward prints is not a result
         pipeline.deploy_user_model(user, options, say)
     print_summary(folder, read_plan(folder))
@@ -358,27 +367,13 @@ def explain_command(directory: Path, layer: str | None, tensor: str | None, ever
             explain(directory, plan, everything)
 
 
-@cli.command("targets")
-def targets_command() -> None:
-    """The presets: cores, L1, L2."""
-    rows = [
-        (
-            t.name + (" (default)" if t.name == DEFAULT else ""),
-            str(t.cores),
-            bytes_text(t.inner.size),
-            bytes_text(t.outer.size),
-            t.about,
-        )
-        for t in TARGETS.values()
-    ]
-    table("", ("target", "cores", "L1", "L2", ""), rows, right=(1, 2, 3))
-
-
 cli.add_command(chips_command)
 cli.add_command(convert_command)
 cli.add_command(report_command)
 cli.add_command(data_command)
 cli.add_command(sweep_command)
+cli.add_command(targets_command)
+cli.add_command(tune_command)
 cli.add_command(weights_command)
 
 

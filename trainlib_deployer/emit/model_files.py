@@ -23,6 +23,7 @@ def write_model_files(
     task: Task,
     counters: Mapping[str, int] | None = None,
     decided: Sequence[str] = (),
+    command: Sequence[str] = (),
 ) -> None:
     folder.mkdir()
     if user.source is not None:
@@ -42,7 +43,7 @@ def write_model_files(
             | {"loss_scale": task.loss_scale and astuple(task.loss_scale)}
             | {"accumulate": task.accumulate, "saved": task.saved, "winograd": task.winograd}
             | {"dtype": task.dtype, "keep": list(task.keep)}
-            | {"counters": counters or {}, "decided": decided},
+            | {"counters": counters or {}, "decided": decided, "command": command},
             indent=1,
             default=str,
         )

@@ -19,6 +19,7 @@ from trainlib_deployer.plan.plan import Buffer, Plan
 from trainlib_deployer.plan.rows import rows_of
 from trainlib_deployer.plan.tiled import op_cycles, traffic
 from trainlib_deployer.plan.tiles import Tiling
+from trainlib_deployer.plan.tuning import Tuning
 from trainlib_deployer.program.ir import EVALUATION, Op, Source
 from trainlib_deployer.user.model import UserModel
 from trainlib_deployer.version import __version__
@@ -79,7 +80,26 @@ def plan_json(user: UserModel, plan: Plan, traces: list[Trace], steps: int, accu
         "traffic": traffic_json(plan),
         "carried": asdict(Carried.of(plan)) if plan.program.far else None,
         "trace": [trace_json(t, plan) for t in traces],
+        "tuned": None if plan.tuned is None else tuned_json(plan.tuned, plan),
     }
+
+
+def tuned_json(tuning: Tuning, plan: Plan) -> dict[str, Any]:
+    """What measurements have changed, and what they have left as it was."""
+    operations = [
+        {
+            "name": plan.program.ops[c.position].name,
+            "chosen": c.chosen,
+            "taken": c.taken[c.chosen],
+            "default": c.default,
+            "of_default": c.taken[c.default],
+            "runner_up": c.runner_up,
+            "of_runner_up": c.taken[c.runner_up] if c.runner_up else None,
+        }
+        for c in tuning.choices
+    ]
+    whole = {"on": tuning.on, "unit": tuning.unit, "before": tuning.before, "after": tuning.after}
+    return {**whole, "operations": operations}
 
 
 def image_json(plan: Plan, image: Image | None) -> dict[str, Any] | None:

@@ -10,6 +10,7 @@ from trainlib_deployer.machine.build import Build
 from trainlib_deployer.machine.costs import Costs
 from trainlib_deployer.machine.energy import Power
 from trainlib_deployer.machine.sizes import aligned
+from trainlib_deployer.machine.tuned import Tuned
 
 LEAN_STACK = 1280  # bytes that the deepest calls of the kernels take, and some to spare: a test adds them up
 GROUND = 16  # what C's own objects and the stacks of RISC-V ask for, on any machine
@@ -83,6 +84,7 @@ class Machine:
     power: Power | None = None  # None: nobody has published it
     build: Build | None = None  # None: where code lies is not known, and takes none of these memories
     outside: Outside | None = None  # what --l3 adds
+    tuned: Tuned | None = None  # what tiles took on it
 
     def __post_init__(self) -> None:
         wanted = [(i, i + 1) for i in range(len(self.memories) - 1)]

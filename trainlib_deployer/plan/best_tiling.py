@@ -7,12 +7,12 @@ and those of variants of a network.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 from trainlib_deployer.ops.carry import Transfer
 from trainlib_deployer.plan.cycles import direct_cycles
-from trainlib_deployer.plan.tiles import Glance, Room, Tiles, Tiling, glance, least_bytes, tiled
+from trainlib_deployer.plan.tiles import Glance, Room, Tiles, Tiling, digest, glance, least_bytes, tiled
 from trainlib_deployer.program.chain import Chain
 from trainlib_deployer.program.cuts import MOST_TILES
 from trainlib_deployer.program.ir import Kind, Leading, Op, Part, Program, Splittable, Tensor, View, renamed
@@ -112,8 +112,22 @@ class Prospects:
         """Of all ways that fit."""
         if capacity not in self.chosen:
             found = [t for i in self.candidates(capacity) if (t := self.fitting(i, capacity)) is not None]
-            self.chosen[capacity] = min(found, key=lambda t: t.cycles, default=None)
+            self.chosen[capacity] = self.best(sorted(found, key=lambda t: t.cycles))
         return self.chosen[capacity]
+
+    def best(self, found: Sequence[Tiling]) -> Tiling | None:
+        """Of the most promising first: that one, or what measurements say."""
+        tuned = self.job.room.machine.tuned
+        if not found or tuned is None:
+            return found[0] if found else None
+        at, share = tuned.chosen(self.digest, [t.way for t in found])
+        cost = replace(found[at].cost, cycles=share * found[0].cycles)
+        return replace(found[at], cost=cost, measured_as=(self.digest, found[at].way))
+
+    @cached_property
+    def digest(self) -> str:
+        """Of what is cut, on whatever machine."""
+        return digest((self.job.work, sorted(self.job.room.resident)))
 
     def fitting(self, index: int, capacity: int) -> Tiling | None:
         """With two buffers a stream if there is room for them."""

@@ -13,6 +13,7 @@ from trainlib_deployer.image.image import Image
 from trainlib_deployer.machine.machine import Machine
 from trainlib_deployer.plan.links import Link, links
 from trainlib_deployer.plan.tiles import Tiling
+from trainlib_deployer.plan.tuning import Tuning
 from trainlib_deployer.program.ir import Program, Source
 
 
@@ -105,6 +106,7 @@ class Plan:
     recomputed: Recomputed = Recomputed(0, 0, 0)
     saved: Saved = Saved()
     dtype: str = "fp32"  # mixed: activations and their gradients are halves
+    tuned: Tuning | None = None  # what its tiles were measured to take
 
     def beside(self, image: Image | None) -> Plan:
         """With everything else that a build puts into the outer memory."""

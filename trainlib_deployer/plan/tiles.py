@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from hashlib import sha256
 from itertools import pairwise
 from math import prod
 
@@ -119,6 +120,9 @@ class Tiling:
     alignment: int  # of what lies in L1
     host: int | None = None  # the operation before this one that starts the early streams
     names: tuple[str, ...] = ()
+    measured_as: tuple[str, str] | None = (
+        None  # what is cut, and how, where measurements choose: not the tensors' names
+    )
 
     def named(self, names: tuple[str, ...]) -> Tiling:
         """Of an operation whose tensors had been numbered; the parts are shared with all that are like it."""
@@ -141,6 +145,14 @@ class Tiling:
     @property
     def cycles(self) -> float:
         return self.cost.cycles
+
+    @cached_property
+    def way(self) -> str:
+        """The tiles in few words, others for each way to cut an operation."""
+        shapes = (v.shape for v in (*self.tiles.parts[0].reads, *self.tiles.parts[0].writes))
+        order = digest(self.tiles.parts[:2])[:4]
+        ahead = "" if self.ahead else " one by one"
+        return f"{self.count} x {' '.join('x'.join(map(str, shape)) for shape in shapes)} {order}{ahead}"
 
     @property
     def quiet(self) -> float:
@@ -189,6 +201,11 @@ class Glance:
 
     def times(self, tiles: float) -> Glance:
         return Glance(self.bare * tiles, self.hidden * tiles, self.second)
+
+
+def digest(value: object) -> str:
+    """Of nested records, the same on every machine."""
+    return sha256(repr(value).encode()).hexdigest()[:24]
 
 
 def glance(program: Program, first: Part, second: Part, room: Room) -> Glance:

@@ -11,6 +11,7 @@ from trainlib_deployer.errors import UsageError
 from trainlib_deployer.run.result import RunResult
 
 BACKENDS = {"host": "Host", "qemu": "Qemu", "spike": "Spike", "gvsoc": "Gvsoc", "qemu-arm": "QemuArm"}
+EMULATED = "qemu"  # the cluster without PULP's tools
 
 
 class Backend(Protocol):

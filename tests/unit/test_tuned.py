@@ -1,0 +1,96 @@
+"""Measurements of tiles: what is chosen by them, and how they are kept."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.unit.test_ways import MACHINE, SHAPE, operation
+from trainlib_deployer.errors import UsageError
+from trainlib_deployer.machine.tuned import Tuned
+from trainlib_deployer.ops.conv import Conv
+from trainlib_deployer.plan.best_tiling import best_tiling
+from trainlib_deployer.plan.tiles import Room, Tiling
+from trainlib_deployer.tune.asked import ROUNDS, Tune
+from trainlib_deployer.tune.table import Table
+
+KIND = Conv("bw_w", SHAPE)
+
+
+def cut(tuned: Tuned | None, capacity: int = 40_000) -> Tiling:
+    program, op = operation(KIND)
+    found = best_tiling(program, op, Room(frozenset(), capacity, replace(MACHINE, tuned=tuned)))
+    assert found is not None
+    return found
+
+
+def measured(*took: int) -> tuple[str, list[Tiling], Tuned]:
+    """What is cut, its first ways, and a table in which they took so much."""
+    ways = [cut(Tuned(rank=rank)) for rank in range(len(took))]
+    assert len({t.way for t in ways}) == len(ways)
+    (work,) = {t.measured_as[0] for t in ways if t.measured_as}
+    return work, ways, Tuned({work: {t.way: n for t, n in zip(ways, took, strict=True)}})
+
+
+def test_ranks_go_from_the_best_estimate_on() -> None:
+    _, ways, _ = measured(0, 0, 0, 0)
+    assert ways[0].way == cut(None).way and cut(None).measured_as is None
+    assert cut(Tuned(rank=99)).way not in {t.way for t in ways[:3]}
+    assert {t.cycles for t in ways} == {ways[0].cycles}, "a network is arranged as if nothing had changed"
+
+
+@pytest.mark.parametrize("took", [(70, 60, 50), (50, 60, 70), (60, 50, 70), (60, 60, 60)])
+def test_the_least_measured_is_taken(took: tuple[int, int, int]) -> None:
+    _, ways, table = measured(*took)
+    best = ways[took.index(min(took))]
+    found = cut(table)
+    assert found.way == best.way and found.tiles.parts == best.tiles.parts
+    assert found.cycles == pytest.approx(cut(None).cycles * min(took) / took[0])
+
+
+def test_what_was_not_measured_stays_as_estimated() -> None:
+    work, ways, table = measured(70, 60, 50)
+    rest = {way: n for way, n in table.taken[work].items() if way != ways[0].way}
+    assert cut(Tuned({work: rest})).way == ways[0].way, "nothing is known of what it would replace"
+    assert cut(Tuned({"another": table.taken[work]})).way == ways[0].way
+    assert cut(table, capacity=24_000).way not in {t.way for t in ways}, "a smaller room, other tiles"
+
+
+TELL = """
+from tests.unit.test_tuned import KIND, cut
+from trainlib_deployer.machine.tuned import Tuned
+print(cut(Tuned()).measured_as)
+"""
+
+
+@pytest.mark.slow
+def test_names_are_the_same_in_every_process() -> None:
+    root = Path(__file__).parents[2]
+    seed = {"PYTHONHASHSEED": "12345", "PYTHONPATH": str(root)}
+    told = subprocess.run([sys.executable, "-c", TELL], cwd=root, env=seed, check=True, capture_output=True, text=True)
+    assert told.stdout == f"{cut(Tuned()).measured_as}\n"
+
+
+def test_a_table_is_kept_and_a_damaged_one_begun_anew(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "table.json"
+    Table.at(path).add("cycles", {("work", "3 x 5"): 17, ("work", "5 x 3"): 19})
+    Table.at(path).add("cycles", {("other", "1"): 7, ("work", "5 x 3"): 18})
+    found = Table.at(path)
+    assert found.taken == {"work": {"3 x 5": 17, "5 x 3": 18}, "other": {"1": 7}} and found.unit == "cycles"
+    assert found.knows("work", "3 x 5") and not found.knows("other", "3 x 5")
+    for damaged in ("", "[]", "{", json.dumps({"unit": "cycles", "taken": {"work": 3}}), "[" * 100_000):
+        path.write_text(damaged)
+        assert Table.at(path).taken == {}
+
+
+def test_where_to_measure() -> None:
+    assert Tune.parse(None) is None
+    assert Tune.parse("qemu") == Tune("qemu", ROUNDS) and Tune.parse("gvsoc:7") == Tune("gvsoc", 7)
+    for wrong in ("moon", "qemu:", "qemu:x", "qemu:0", "qemu:-1", ""):
+        with pytest.raises(UsageError):
+            Tune.parse(wrong)

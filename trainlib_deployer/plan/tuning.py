@@ -1,0 +1,32 @@
+"""What was measured of the operations of a plan, and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The tiles of an operation beside those that estimates put first, and the best of the others."""
+
+    position: int
+    chosen: str
+    default: str
+    taken: Mapping[str, int]
+
+    @property
+    def runner_up(self) -> str | None:
+        others = [way for way in self.taken if way != self.chosen]
+        return min(others, key=lambda way: self.taken[way], default=None)
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """A step before and after, on what it was measured, and in what unit."""
+
+    on: str
+    unit: str
+    before: int
+    after: int
+    choices: tuple[Choice, ...]

@@ -1,0 +1,1 @@
+"""The tuner: tiles that estimates put first, measured where they will run."""

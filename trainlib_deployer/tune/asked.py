@@ -1,0 +1,36 @@
+"""What a person asks the tuner for."""
+
+from __future__ import annotations
+
+from concurrent.futures import Executor
+from dataclasses import dataclass
+
+from trainlib_deployer.arguments import natural
+from trainlib_deployer.errors import UsageError
+from trainlib_deployer.run import backend
+
+ROUNDS = 4
+
+
+@dataclass(frozen=True)
+class Tune:
+    """Where tiles are measured, how many ways to cut each operation, and who runs the projects, if not this computer:
+    any executor of concurrent.futures."""
+
+    on: str
+    rounds: int = ROUNDS
+    executor: Executor | None = None
+
+    def __post_init__(self) -> None:
+        backend(self.on)
+        natural(self.rounds, "rounds")
+
+    @staticmethod
+    def parse(text: str | None) -> Tune | None:
+        """PLACE or PLACE:ROUNDS."""
+        if text is None:
+            return None
+        on, given, rounds = text.partition(":")
+        if given and not rounds.isdecimal():
+            raise UsageError(f"'{text}' does not say where to measure", remedy="for instance host, or host:6")
+        return Tune(on, int(rounds) if given else ROUNDS)
