@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import configparser
 import json
 import os
 import signal
@@ -254,6 +255,17 @@ def process(*args: str, **more: Any) -> subprocess.Popen[str]:
 def test_help_does_not_import_torch() -> None:
     code = "import sys, trainlib_deployer.cli.main; print('torch' in sys.modules, 'numpy' in sys.modules)"
     assert process("-c", code).communicate()[0].split() == ["False", "False"]
+
+
+def test_ctrl_c_while_the_package_is_read() -> None:
+    """It was a traceback: seconds pass there on a slow disk."""
+    setup = configparser.ConfigParser()
+    setup.read(ROOT / "setup.cfg")
+    module, _, function = setup["options.entry_points"]["console_scripts"].partition("= ")[2].strip().partition(":")
+    reader = "class Reader:\n def find_spec(self, name, *more):\n  if name == 'click': raise KeyboardInterrupt"
+    code = f"import sys, {module} as program\n{reader}\nsys.meta_path.insert(0, Reader())\nprogram.{function}()"
+    tool = process("-c", code)
+    assert (*tool.communicate(), tool.returncode) == ("", "error: interrupted; nothing was changed\n", 130)
 
 
 @pytest.mark.slow

@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 import click
 from click.shell_completion import CompletionItem
 
+from trainlib_deployer import interrupted
 from trainlib_deployer.cli import configured
 from trainlib_deployer.cli.chips_command import chips_command
 from trainlib_deployer.cli.console import print_summary, print_verification
@@ -47,13 +48,13 @@ from trainlib_deployer.run import BACKENDS
 from trainlib_deployer.tune.asked import Tune
 from trainlib_deployer.version import __version__
 
-USAGE, INTERRUPTED = 2, 130
+USAGE = 2
 
 
 class Interrupted(DeployError):
     """Ctrl-C at a moment when something had been written."""
 
-    exit_code = INTERRUPTED
+    exit_code = interrupted.CODE
 
 
 class Tool(click.Group):
@@ -70,7 +71,7 @@ class Tool(click.Group):
         except DeployError as err:
             fail(err.render(), err.exit_code)
         except (KeyboardInterrupt, click.Abort):
-            fail("interrupted; nothing was changed", INTERRUPTED)
+            fail(interrupted.WORDS, interrupted.CODE)
         sys.exit(code if isinstance(code, int) else 0)
 
     def resolve_command(
