@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from tests.fuzz.modules import Recipe, source
-from tests.fuzz.run import REGRESSIONS, setting_of
+from tests.fuzz.run import REGRESSIONS, fields, setting_of
 from tests.fuzz.trial import MISMATCH, PASSED, ROUNDING, Setting, attempt
 from trainlib_deployer.program.expr import C_FORM
 
@@ -20,6 +20,14 @@ GOOD = (PASSED, ROUNDING)
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("objects")
+
+
+def test_a_kept_file_tells_all_of_its_setting(tmp_path: Path) -> None:
+    """Fault: its type was forgotten, and what had failed in halves ran in floats."""
+    where = Setting(3, "24k", "64k", "gap9", 2, True, "address", "mixed")
+    assert all(getattr(where, name) != value for name, value in vars(Setting()).items())
+    (tmp_path / "net.py").write_text(f"# {fields(where)}\n")
+    assert setting_of(tmp_path / "net.py") == where
 
 
 @pytest.mark.parametrize("net", FILES, ids=lambda p: p.stem)

@@ -128,6 +128,7 @@ def setting_of(net: Path) -> Setting:
         int(words.get("accumulate", 1)),
         words.get("poison") == "True",
         words.get("sanitize", ""),
+        words.get("dtype", plain.dtype),
     )
 
 
