@@ -36,7 +36,8 @@ def of_step(project: Project, known: Measured) -> Iterator[Share]:
     yield Share(UNMEASURED, CODE, new * known.largest)
     calls = {"argument": len(project.given), "output": len(project.plan.program.outputs)}
     yield Share("the step", CODE, known.estimated("step", step_texts(project)))
-    yield Share("generated loops", CODE, known.estimated("loop", loop_texts(project)))
+    sets = project.plan.target.team.instruction_sets
+    yield Share("generated loops", CODE, known.estimated("loop", loop_texts(project), sets))
     yield Share("the interface", CODE, known.counted("interface", calls))
     yield Share("tables of tiles", TABLES, table_bytes(project))
     yield Share("initial contents", CONTENTS, copied(project))

@@ -69,9 +69,11 @@ class Measured:
         words = self.words[where]
         return round(words["function"] + sum(words.get(what, 0) * n for what, n in counts.items()))
 
-    def estimated(self, where: str, texts: Iterable[str]) -> int:
-        """Bytes of functions, each of one text."""
-        words = self.words[where]
+    def estimated(self, where: str, texts: Iterable[str], sets: Iterable[str] = ()) -> int:
+        """Bytes of functions, each of one text; some words are shorter where there are such instruction sets."""
+        words = dict(self.words[where])
+        for name in sets:
+            words |= self.words.get(f"{where}.{name}", {})
         unknown, unrolled = words["unknown"], int(words["unrolled"])
         total = sum(
             words["function"] + sum(n * words.get(word, unknown if word.startswith("tl_") else 0) for word, n in found)
