@@ -48,6 +48,25 @@ class ClassData:
             setattr(self.kind, name, value)
 
 
+class Slots:
+    """Attributes of an object that lie in no dict."""
+
+    def __init__(self, thing: Any) -> None:
+        kinds = (vars(kind).get("__slots__", ()) for kind in type(thing).__mro__)
+        self.thing = thing
+        self.names = [n for names in kinds for n in ([names] if isinstance(names, str) else names)]
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name in self.names if hasattr(self.thing, name) and not name.startswith("__"))
+
+    def __getitem__(self, name: str) -> Any:
+        return getattr(self.thing, name)
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        if getattr(self.thing, name, self) is not value:
+            setattr(self.thing, name, value)
+
+
 class Cells:
     """Variables around a function that it reads or writes."""
 

@@ -24,7 +24,7 @@ import torch
 from torch import nn
 from torch._C._functorch import is_functorch_wrapped_tensor
 
-from golden.containers import LENGTH, Cells, ClassData, Count, count_of, is_iterator, names_of
+from golden.containers import LENGTH, Cells, ClassData, Count, Slots, count_of, is_iterator, names_of
 
 Undo = Callable[[], object]
 LIBRARIES = frozenset({*sys.stdlib_module_names, "torch", "numpy"})  # of these, modules and containers alone are walked
@@ -157,6 +157,7 @@ class Snapshot:
         for kind in kinds:
             yield from self.read(ClassData(kind), kind.__name__)
             yield from (("", f) for f in vars(kind).values() if isinstance(f, types.FunctionType))
+        yield from ((name.removeprefix(f"{path}."), held) for name, held in self.read(Slots(thing), path))
         space = getattr(thing, "__dict__", {})
         tables = [space[name] for name in TABLES] if isinstance(thing, nn.Module) else []
         for table in (*tables, space):

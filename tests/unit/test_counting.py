@@ -172,6 +172,13 @@ def numbers() -> Iterator[int]:
     yield from itertools.count()
 
 
+class Slotted:
+    __slots__ = ("n",)
+
+    def __init__(self) -> None:
+        self.n = 0
+
+
 class Elsewhere(nn.Module):
     """What goes on is no number in an attribute of the model; it decides in step 78 or so."""
 
@@ -182,6 +189,7 @@ class Elsewhere(nn.Module):
         super().__init__()
         self.fc, self.way = nn.Linear(3, 5), way
         self.grown: dict[str, Any] = {"list": [], "deque": deque(), "set": set(), "dict": {}}
+        self.slotted = Slotted()
         self.count, self.cycle, self.numbers = itertools.count(), itertools.cycle([0, 0, 0, 77]), numbers()
 
     def number(self) -> Any:
@@ -204,6 +212,9 @@ class Elsewhere(nn.Module):
                 return defaulted()
             case "nonlocal":
                 return tick()
+            case "slots":
+                self.slotted.n += 1
+                return self.slotted.n
             case "class":
                 Elsewhere.shared += 1
                 return Elsewhere.shared
@@ -223,6 +234,7 @@ WAYS = {
     "global dict": "globals.said.calls",
     "default": "defaulted.0.n",
     "nonlocal": "tick.n",
+    "slots": "slotted.n",
     "class": "Elsewhere.shared",
     "class list": "len(Elsewhere.of_all)",
 }
