@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -38,6 +39,13 @@ def test_regression(net: Path, tmp_path: Path, store: Path) -> None:
 
 def test_a_seed_is_always_the_same_network() -> None:
     assert source(Recipe(11)) == source(Recipe(11)) != source(Recipe(12))
+
+
+def test_something_is_trained() -> None:
+    """Fault: of a layer and a buffer the buffer was to be trained, and the layer frozen."""
+    names: dict[str, Any] = {}
+    exec(source(Recipe(396)), names)
+    assert any(p.requires_grad for p in names["model"].parameters())
 
 
 NET = """

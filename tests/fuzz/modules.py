@@ -140,7 +140,8 @@ def written(recipe: Recipe, text: Text, sample: str) -> str:
         text.make.append("self.side = nn.Linear(3, 1)")
         text.call.append(f"x = x * (1 + torch.tanh(self.side(z)).reshape{rows})")
         sample = f"({sample}, torch.randn({text.shape()[0]}, 3))"
-    names = sorted({line.split("=")[0].strip().split(".")[1] for line in (*text.make, *end.make) if " = nn." in line})
+    made = (line for line in (*text.make, *end.make) if " = nn." in line and " = nn.Buffer(" not in line)
+    names = sorted({line.split("=")[0].strip().split(".")[1] for line in made})
     empty = {n for n, m in text.holder.named_children() if not any(p.numel() for p in m.parameters())}
     frozen = (
         [] if "frozen" in recipe.plain else endings.frozen(recipe.rng("frozen"), [n for n in names if n not in empty])
