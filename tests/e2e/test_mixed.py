@@ -89,6 +89,13 @@ def test_the_project_agrees_by_its_own_check(project: Deployment) -> None:
     assert found and int(found[1]) > 100, said
 
 
+def test_a_deep_network_agrees_by_its_own_check(tmp_path: Path) -> None:
+    """Fault: three runs of PyTorch took one branch each time, and the program the other."""
+    made = deploy_example("resnet8", tmp_path / "net", steps=2, l1="64k", l2="64M", dtype="mixed")
+    said = subprocess.run(["make", "-s", "-C", made.folder, "host"], check=False, capture_output=True, text=True).stdout
+    assert re.search(r"PASS: (\d+) of \1 tensors", said), said
+
+
 def test_layers_that_stay_float(tmp_path: Path) -> None:
     kept = deployed(tmp_path / "net", "1M", keep="fp32=attention,head")
     plan = read_plan(kept.folder)

@@ -86,7 +86,7 @@ def masks(rng: random.Random, shape: Shape) -> Step:
         f"x = x.index_fill({d}, torch.tensor({some}), 0.25)",
         f"x = x.index_reduce({d}, torch.tensor({some}), x.narrow({d}, 0, {len(some)}), 'amax')",
         f"x = x.scatter_reduce({d}, torch.zeros({shape}, dtype=torch.long), x, 'mean', include_self={flag(rng)})",
-        "x = torch.copysign(x.abs() + 0.1, x) + torch.nansum(x.new_tensor([1.0, float('nan')]))",
+        "x = torch.copysign(x.abs() + 0.1, x + 1e-3) + torch.nansum(x.new_tensor([1.0, float('nan')]))",
         f"x = x.repeat_interleave(torch.tensor({[rng.randint(1, 2) for _ in range(shape[d])]}), {d})",
     )
     return Step((), (rng.choice(lines),))

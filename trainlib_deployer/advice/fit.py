@@ -114,7 +114,7 @@ def entry(plan: Plan, remedy: Remedy) -> str:
     about = "" if remedy.exact else "about "
     saved = plan.peak - remedy.plan.peak if remedy.plan.target.name == plan.target.name else 0
     saved = 0 if plan.far or remedy.plan.far else saved
-    effects = [f"{about}{saved:,} bytes less" if saved else "", fewer_macs(plan, remedy.plan), remedy.cost]
+    effects = [f"{about}{saved:,} bytes less" if saved > 0 else "", fewer_macs(plan, remedy.plan), remedy.cost]
     if not remedy.fits:
         effects.append(f"still {about}{missing(remedy.plan):,} over")
     effect = ", ".join(e for e in effects if e)
