@@ -129,11 +129,15 @@ def deployed(user: UserModel, options: Options, say: Say) -> Deployed:
 
 def as_asked(options: Options, captured: Captured, say: Say) -> Options:
     """Mixed precision, if the user's own code asks for it."""
-    if options.dtype != "fp32" or not captured.autocast:
-        return options
-    say("note: torch.autocast: all layers as with --dtype mixed; --keep fp32=LAYER leaves some out")
-    check_types("mixed", options.saved)
-    return replace(options, dtype="mixed")
+    dtype = dtype_of(options.dtype, captured)
+    if dtype != options.dtype:
+        say(f"note: torch.autocast: all layers as with --dtype {dtype}; with that, --keep fp32=LAYER leaves some out")
+        check_types(dtype, options.saved)
+    return replace(options, dtype=dtype)
+
+
+def dtype_of(given: str, captured: Captured) -> str:
+    return "mixed" if given == "fp32" and captured.autocast else given
 
 
 def program_of(lowered: Program, options: Options, precision: Precision) -> Program:

@@ -12,6 +12,7 @@ from torch import nn
 from tests.e2e.test_mixed import STEPS, Mixed, bits, results
 from trainlib_deployer.api import Deployment, deploy
 from trainlib_deployer.check.verify import verify
+from trainlib_deployer.errors import Unsupported, UsageError
 from trainlib_deployer.folder import read_plan
 from trainlib_deployer.run.session import Session
 
@@ -28,13 +29,24 @@ class WithTable(Mixed):
 
 
 class Own(torch.optim.SGD):
-    """An optimizer of the user's, which is traced."""
+    """An optimizer of the user's, which is traced, with a mean that begins with the weights."""
 
     def step(self, closure: object = None) -> None:  # type: ignore[override]
         with torch.no_grad():
             for group in self.param_groups:
                 for p in group["params"]:
-                    p.sub_(group["lr"] * (p.grad + 0.01 * p))
+                    mean = self.state[p].setdefault("mean", p.clone())
+                    p.sub_(group["lr"] * (p.grad + 0.01 * mean))
+                    mean.lerp_(p, 0.5)
+
+
+class Bounded(nn.Sequential):
+    """Its forward writes weights."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        with torch.no_grad():
+            self[0].weight.mul_(0.97).clamp_(-0.2, 0.2)
+        return super().forward(x)  # type: ignore[no-any-return]
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +80,7 @@ def test_agrees_with_pytorch_and_the_same_bits_everywhere(project: Deployment) -
 
 
 def test_the_users_own_optimizer_leaves_halves(tmp_path: Path) -> None:
-    """A linear layer of one example, by a matrix of halves; accumulated gradients."""
+    """A linear layer of one example, by a matrix of halves; accumulated gradients; a mean of halves."""
     torch.manual_seed(8)
     net = nn.Sequential(nn.Linear(13, 67), nn.Tanh(), nn.Linear(67, 3))
     data = [(torch.randn(1, 13), torch.randn(1, 3)) for _ in range(4)]
@@ -93,6 +105,18 @@ def test_what_is_learned_is_told_saved_and_given_back(project: Deployment, tmp_p
     assert one.image() == other.image() and one.step(x, y) == other.step(x, y)
     other.load_state_dict({n: v * 1.5 if v.is_floating_point() else v for n, v in learned.items()})
     assert torch.allclose(other.state_dict()["table.weight"], table * 1.5, rtol=2**-10)
+    with pytest.raises(UsageError, match=r"'table.weight' has values that do not fit the program's float16"):
+        other.load_state_dict(learned | {"table.weight": table + 7e4})
+
+
+def test_weights_that_are_no_halves_are_refused(tmp_path: Path) -> None:
+    net = Bounded(nn.Linear(5, 3))
+    given = torch.randn(2, 5), torch.randn(2, 3)
+    with pytest.raises(Unsupported, match=r"forward writes the parameter '0.weight'.*--keep fp32=0"):
+        deploy(net, *given, dtype="fp16", out=tmp_path / "net")
+    net[0].weight.data[1, 2] = -70000
+    with pytest.raises(Unsupported, match=r"'0.weight' goes up to 70,000, beyond half precision's 65,504.*fp32=0"):
+        deploy(net, *given, dtype="fp16", out=tmp_path / "net")
 
 
 def test_other_random_numbers_are_caught(project: Deployment, tmp_path: Path) -> None:

@@ -368,6 +368,22 @@ def test_points_in_half_precision(tmp_path: Path) -> None:
     assert most.plan.outer.used + most.plan.inner.used < other.plan.outer.used + other.plan.inner.used
 
 
+class Autocast(nn.Sequential):
+    @torch.autocast("cpu", dtype=torch.bfloat16)
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return super().forward(x)  # type: ignore[no-any-return]
+
+
+def test_points_of_autocast_are_what_is_deployed() -> None:
+    torch.manual_seed(3)
+    layers = nn.Linear(23, 41), nn.Tanh(), nn.Linear(41, 7)
+    given = {"example_input": torch.randn(5, 23), "example_target": torch.randn(5, 7), **ROOM}
+    found = trainlib_deployer.sweep(Autocast(*layers), **given)
+    mixed = trainlib_deployer.sweep(nn.Sequential(*layers), **given, dtype="mixed")
+    used = [[p.plan.outer.used + p.plan.inner.used for p in points] for points in (found, mixed)]
+    assert used[0] == used[1] and not any("--dtype" in p.options for p in found)
+
+
 def test_what_a_third_memory_makes_fit() -> None:
     """Points that do not fit without it, as a deployment plans them."""
     options = {"cores": 3, "l1": "12k", "l2": "40k"}

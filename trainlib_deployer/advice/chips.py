@@ -7,16 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from trainlib_deployer import passes
 from trainlib_deployer.advice.budget import FREE, Budget
 from trainlib_deployer.advice.forecast import Forecast
 from trainlib_deployer.advice.points import Point, Points
-from trainlib_deployer.advice.sweeping import Variant, points_on, variants
+from trainlib_deployer.advice.sweeping import Variant, points_on, step_of, variants
 from trainlib_deployer.capture.agreement import captured_and_checked
 from trainlib_deployer.errors import DoesNotFit
 from trainlib_deployer.machine.machine import Machine
 from trainlib_deployer.machine.targets import DEFAULT, TARGETS
-from trainlib_deployer.ops.lower import lower
 from trainlib_deployer.options import Options
 from trainlib_deployer.pipeline import at_start, beside_build
 from trainlib_deployer.program.ir import Program
@@ -105,7 +103,7 @@ def chips_of(
     """`boards`: with the memories that these put beside the chips."""
     with at_start(user):
         captured, _ = captured_and_checked(user)
-        program = passes.run(lower(user, captured, accumulate))
+        program = step_of(user, captured, accumulate)
         ways = list(variants(user, accumulate, say)) if budget.given else []
         return [planned(machine, program, user, accumulate, say, ways, budget) for machine in machines(boards)]
 

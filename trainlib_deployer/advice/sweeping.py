@@ -18,6 +18,7 @@ from trainlib_deployer.advice.forecast import Forecast
 from trainlib_deployer.advice.points import Costs, Memory, Point, Points, dominates, macs, memory
 from trainlib_deployer.advice.variants import Parameters, Selection
 from trainlib_deployer.capture.agreement import captured_and_checked
+from trainlib_deployer.capture.slots import Captured
 from trainlib_deployer.emit.plan_json import parameters
 from trainlib_deployer.errors import DeployError, DoesNotFit
 from trainlib_deployer.machine.machine import Machine
@@ -25,13 +26,12 @@ from trainlib_deployer.ops.lower import lower
 from trainlib_deployer.options import Options
 from trainlib_deployer.passes.reorder import reorder
 from trainlib_deployer.passes.within_budget import SUFFIX, descent
-from trainlib_deployer.pipeline import beside_build, smaller_to_fit, with_build
+from trainlib_deployer.pipeline import beside_build, dtype_of, smaller_to_fit, with_build
 from trainlib_deployer.plan.layout import untiled
 from trainlib_deployer.plan.plan import Plan
 from trainlib_deployer.plan.strategies import best_layout
 from trainlib_deployer.plan.tiled import least_l2
 from trainlib_deployer.program.ir import Program
-from trainlib_deployer.program.precision import Precision
 from trainlib_deployer.user.kept import precision_of
 from trainlib_deployer.user.model import UserModel, trainable
 from trainlib_deployer.user.samples import rebatch
@@ -157,7 +157,6 @@ def promising(drafts: list[Draft]) -> list[Draft]:
 
 def variants(user: UserModel, accumulate: int, say: Say, dtype: str = "fp32") -> Iterator[Variant]:
     """For each batch, each choice of parameters that makes a difference."""
-    precision = precision_of(user.module, dtype)
     selections = list(parameters_of(user.module).selections())
     sizes: dict[int, list[Batch]] = {}
     for batch in batches(Batch(batch_of(user), accumulate)):
@@ -168,7 +167,7 @@ def variants(user: UserModel, accumulate: int, say: Say, dtype: str = "fp32") ->
         what = f"batch {same_size[0].size}, {selection.what}"
         say(f"capturing {number} of {len(choices)}: {what}")
         try:
-            programs = captured_programs(user, same_size, selection, precision)
+            programs = captured_programs(user, same_size, selection, dtype)
         except DeployError as err:
             if number == 1:
                 raise
@@ -178,7 +177,7 @@ def variants(user: UserModel, accumulate: int, say: Say, dtype: str = "fp32") ->
             trained = batch, frozenset(name for name, _ in program.gradients)
             if trained not in seen:
                 seen.add(trained)
-                yield Variant(batch, selection, program, f"--dtype {dtype}" if precision.halves else "")
+                yield Variant(batch, selection, program, f"--dtype {dtype}" if dtype != "fp32" else "")
 
 
 def batches(given: Batch) -> list[Batch]:
@@ -217,9 +216,7 @@ def training_only(module: nn.Module, keep: frozenset[str]) -> Iterator[None]:
             p.requires_grad_(True)
 
 
-def captured_programs(
-    user: UserModel, batches: list[Batch], selection: Selection, precision: Precision
-) -> list[Program]:
+def captured_programs(user: UserModel, batches: list[Batch], selection: Selection, dtype: str) -> list[Program]:
     """The steps that deploying the model with these batches of one size and the selection's line has."""
     size = batches[0].size
     variant = user if size == batch_of(user) else with_batch(user, size)
@@ -227,8 +224,14 @@ def captured_programs(
         start = Snapshot(user.module, user.loss, like=user.start)  # with what is frozen for now
         variant = replace(variant, start=start)
         captured, _ = captured_and_checked(variant)
-        lowered = (lower(variant, captured, batch.accumulate, precision=precision) for batch in batches)
-        return [passes.run(p, passes.in_halves(precision) if precision.halves else passes.DEFAULT) for p in lowered]
+        return [step_of(variant, captured, batch.accumulate, dtype) for batch in batches]
+
+
+def step_of(user: UserModel, captured: Captured, accumulate: int, dtype: str = "fp32") -> Program:
+    """As it is planned, in the types that a deployment would have."""
+    precision = precision_of(user.module, dtype_of(dtype, captured))
+    lowered = lower(user, captured, accumulate, precision=precision)
+    return passes.run(lowered, passes.in_halves(precision) if precision.halves else passes.DEFAULT)
 
 
 def ways(variant: Variant, user: UserModel, target: Machine, near: Machine) -> Iterator[Level]:

@@ -9,6 +9,7 @@ from typing import Any
 from zlib import crc32
 
 import numpy as np
+import torch
 from torch import fx
 
 from trainlib_deployer import ops
@@ -63,7 +64,7 @@ def lower(
     for node in captured.graph.graph.nodes:
         if node.op == "placeholder":
             slot = next(slots)
-            env[node] = persistent(b, slot, slot.name not in written)
+            env[node] = persistent(b, slot, slot.name not in written, slot.name in precision.weights)
         elif node.op == "get_attr":
             value = getattr(captured.graph, node.target)
             env[node] = persistent(b, Slot("constant", str(node.target), False, value), still=True)
@@ -90,12 +91,14 @@ def flatten(value: Any) -> Any:
         yield value
 
 
-def persistent(b: Builder, slot: Slot, still: bool) -> View:
-    """A tensor that has contents before the step begins; `still`: it has the same after it."""
+def persistent(b: Builder, slot: Slot, still: bool, half: bool = False) -> View:
+    """A tensor that has contents before the step begins; `still`: it has the same after it; `half`: it will be one."""
     value = slot.value.detach()
     fault = value_fault(value)
     if fault is not None:
         raise Unsupported(f"{slot.kind} '{slot.name}' {fault[0]}", remedy=fault[1])
+    if half:
+        value = as_halves(slot.name, value)
     role, wide = ROLES[slot.kind], CALCULATED[value.dtype]
     dtype = NARROWEST.get(value.dtype, wide) if still else wide
     tensor = Tensor(b.fresh(slot.name, exact=True), tuple(value.shape), dtype, role, slot.name.rpartition(".")[0])
@@ -103,6 +106,20 @@ def persistent(b: Builder, slot: Slot, still: bool) -> View:
     b.program.values[tensor.name] = value.contiguous().numpy().astype(dtype.numpy_name, copy=False)
     view = View.whole(tensor)
     return view if dtype is wide else b.map(lambda v: v, view, dtype=wide, suffix=f"{tensor.name}.wide")
+
+
+def as_halves(name: str, value: torch.Tensor) -> torch.Tensor:
+    """The nearest ones, as floats."""
+    found = value.half().to(value.dtype)
+    if not found.isfinite().equal(value.isfinite()):
+        words = f"parameter '{name}' goes up to {float(value.abs().max()):,.0f}, beyond half precision's 65,504"
+        raise Unsupported(words, remedy=keep_float(name))
+    return found
+
+
+def keep_float(name: str) -> str:
+    layer = name.rpartition(".")[0]
+    return (f"keep its layer in fp32: --keep fp32={layer}; or give " if layer else "give ") + "--dtype mixed"
 
 
 def is_seed(node: fx.Node) -> bool:
@@ -159,6 +176,9 @@ def finish(
             buffers[out.name] = view
     before_backward(b, traced)
     for name, view in buffers.items():
+        if name in precision.weights:
+            remedy = keep_float(name)
+            raise Unsupported(f"forward writes the parameter '{name}', which only updates may round", remedy=remedy)
         always = accumulate > 1 or precision.loss_scale is not None  # whether or not the update runs
         b.where = Where("accumulate" if always else "update", name.rpartition(".")[0], "buffer")
         target = View.whole(p.tensors[name])

@@ -23,6 +23,7 @@ from trainlib_deployer.user import safetensors
 from trainlib_deployer.user.optimizer_state import after_a_step
 
 State = dict[str, torch.Tensor]
+Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)
@@ -112,10 +113,18 @@ def values_of(known: Known, state: Mapping[str, torch.Tensor], steps: int = 0) -
         if name in sizes:
             counted = value - known.spec["counters"][key] * steps if key in known.spec["counters"] else value
             given = as_real(counted.float() if counted.dtype is torch.bfloat16 else counted).numpy()
-            found[name] = given.astype(sizes[name].numpy).reshape(sizes[name].shape)
-            if given.dtype.kind in "iu" and not np.array_equal(found[name].reshape(given.shape), given):
+            with np.errstate(over="ignore"):
+                found[name] = given.astype(sizes[name].numpy).reshape(sizes[name].shape)
+            if not fits(found[name].reshape(given.shape), given):
                 raise UsageError(f"'{key}' has values that do not fit the program's {sizes[name].numpy}")
     return found
+
+
+def fits(found: Array, given: Array) -> bool:
+    """Whole numbers stay as they are; of floats, none becomes infinite."""
+    if given.dtype.kind in "iu":
+        return np.array_equal(found, given)
+    return given.dtype.kind != "f" or np.array_equal(np.isfinite(found), np.isfinite(given))
 
 
 def tensors(state: Mapping[str, Any]) -> State:
