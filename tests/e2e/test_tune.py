@@ -130,6 +130,10 @@ def test_on_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
     said("--model", "net.py", "--cores", "3", "--l1", "12k", "--out", "p", "--arithmetic", "direct", "-q")
     assert "never tuned" in said("tune", "p", "--report", code=2)
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert "call it in the folder from which ../p was deployed" in said("tune", "../p", code=2)
+    monkeypatch.chdir(tmp_path)
     table = said("tune", "p", "--on", "host", "--rounds", "2")
     assert "nanoseconds on host" in table and "operations cut otherwise" in table
     assert read_plan(Path("p"))["target"]["l1"] == 12 << 10, "with all that was said"

@@ -88,6 +88,13 @@ def test_a_table_is_kept_and_a_damaged_one_begun_anew(tmp_path: Path) -> None:
         assert Table.at(path).taken == {}
 
 
+def test_a_cache_that_cannot_be_written_is_in_nobodys_way(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    table = Table.at(tmp_path / "file" / "tuned" / "table.json")
+    assert not table.add("cycles", {("work", "3 x 5"): 17}) and table.knows("work", "3 x 5")
+    assert Table.at(tmp_path / "deep" / "table.json").add("cycles", {("work", "3 x 5"): 17})
+
+
 def test_where_to_measure() -> None:
     assert Tune.parse(None) is None
     assert Tune.parse("qemu") == Tune("qemu", ROUNDS) and Tune.parse("gvsoc:7") == Tune("gvsoc", 7)

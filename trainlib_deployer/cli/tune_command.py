@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from trainlib_deployer.errors import UsageError
 from trainlib_deployer.folder import perhaps_another_version, read_plan
 from trainlib_deployer.run import BACKENDS, EMULATED
 from trainlib_deployer.tune.asked import ROUNDS
+from trainlib_deployer.user.load_model import split_spec
 
 NOT_SAID_AGAIN = ("out", "run_on", "json_file", "force", "tune")
 
@@ -42,7 +44,9 @@ def tune_command(ctx: click.Context, *, directory: Path, on: str, rounds: int, o
     plan = read_plan(directory)
     if not only_report:
         group = ctx.find_root().command
-        again = [*deployed_by(directory), "--tune", f"{on}:{rounds}", "--out", str(directory)]
+        said_before = deployed_by(directory)
+        check_folder_of(said_before, directory)
+        again = [*said_before, "--tune", f"{on}:{rounds}", "--out", str(directory)]
         with group.make_context(ctx.find_root().info_name, again, obj=ctx.obj) as deployment:
             group.invoke(deployment)
         plan = read_plan(directory)
@@ -62,6 +66,17 @@ def deployed_by(directory: Path) -> list[str]:
             remedy=f"give deploy() tune='{EMULATED}'",
         )
     return [str(word) for word in found]
+
+
+def check_folder_of(again: Sequence[str], directory: Path) -> None:
+    """A path among these words leads where it led from the folder in which they were said."""
+    for option, value in pairwise(again):
+        if option == "--model":
+            try:
+                split_spec(value)
+            except UsageError as err:
+                remedy = f"call it in the folder from which {directory} was deployed"
+                raise UsageError(err.message, remedy=remedy) from None
 
 
 def words(ctx: click.Context) -> tuple[str, ...]:

@@ -47,13 +47,18 @@ class Table:
     def knows(self, work: str, way: str) -> bool:
         return way in self.taken.get(work, {})
 
-    def add(self, unit: str, found: Mapping[tuple[str, str], int]) -> None:
-        """At once also in the file: what was measured before somebody loses patience stays known."""
+    def add(self, unit: str, found: Mapping[tuple[str, str], int]) -> bool:
+        """At once also in the file: what was measured before somebody loses patience stays known. False where nothing
+        can be written."""
         self.unit = unit
         for (work, way), took in found.items():
             self.taken.setdefault(work, {})[way] = took
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(self.path, json.dumps({"unit": self.unit, "taken": self.taken}, indent=1, sort_keys=True))
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            write_whole(self.path, json.dumps({"unit": self.unit, "taken": self.taken}, indent=1, sort_keys=True))
+        except OSError:
+            return False
+        return True
 
 
 def cache() -> Path:

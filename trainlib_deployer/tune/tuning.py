@@ -65,9 +65,12 @@ class Tuner:
         rounds = [self.planned(Tuned(rank=rank)) for rank in range(self.asked.rounds)]
         new = [r for at, r in enumerate(rounds) if self.news(r, rounds[:at], table)]
         started = {self.started(written, executor): written for written in new}
+        kept = True
         for at, done in enumerate(as_completed(started)):
             self.say(f"measuring tiles on {self.asked.on}: {at + 1} of {len(new)}")
-            table.add(done.result().unit, averaged(ways(started[done][0]), done.result()))
+            kept &= table.add(done.result().unit, averaged(ways(started[done][0]), done.result()))
+        if not kept:
+            self.say(f"note: {table.path.parent} cannot be written: what was measured is used now, and not kept")
 
     def news(self, written: Written, before: list[Written], table: Table) -> bool:
         """Would it tell anything that is not known, nor will be?"""
