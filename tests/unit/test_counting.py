@@ -87,6 +87,7 @@ class Telling(Counting):
             print("step", self.n)
             self.alpha = self.n / 7
         self.text = f"{self.n} {min(self.n, 5)} {self.alpha:.3f}"
+        assert self.n > 0
         return h
 
 
