@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from trainlib_deployer.errors import UsageError
-from trainlib_deployer.folder import MANIFEST, check_writable, read_plan, replaced_folder
+from trainlib_deployer.folder import MANIFEST, check_cores, check_writable, read_plan, replaced_folder
 
 OURS = {"plan.json": json.dumps({"tool": {"name": "trainlib-deploy"}}), "net.c": "int x;\n", "kernels/mm.c": "int y;\n"}
 
@@ -202,3 +202,9 @@ def test_read_plan(tmp_path: Path) -> None:
     (tmp_path / "out" / "plan.json").write_text('{"tool": ')
     with pytest.raises(UsageError, match="damaged"):
         read_plan(tmp_path / "out")
+
+
+@pytest.mark.parametrize(("cores", "words"), [(8, "deploy with more --l1"), (9, "deploy with more --cores")])
+def test_more_cores_than_there_are_stacks_for(cores: int, words: str) -> None:
+    with pytest.raises(UsageError, match=f"cores is {cores}; the project has stacks for 1 to 3; {words}"):
+        check_cores(cores, {"target": {"cores": 8, "working": 3}})
