@@ -52,6 +52,15 @@ class Frozen(Counting):
         return h
 
 
+class Unmade(Counting):
+    """What a later step would make is not there yet."""
+
+    def rest(self, h: torch.Tensor) -> torch.Tensor:
+        if self.n > 1000:
+            h = h * self.scale
+        return h
+
+
 class Deciding(Counting):
     """By a condition on the count of steps, in which one way or other of writing numbers stands."""
 
@@ -88,6 +97,8 @@ class Telling(Counting):
             self.alpha = self.n / 7
         self.text = f"{self.n} {min(self.n, 5)} {self.alpha:.3f}"
         assert self.n > 0
+        if self.n < 0:
+            raise ValueError(self.n)
         return h
 
 
@@ -103,7 +114,7 @@ def captured(model: nn.Module, **more: Any) -> None:
     captured_and_checked(user_of(model, torch.randn(2, 3), torch.randn(2, 5), **more))
 
 
-@pytest.mark.parametrize("kind", [Late, Annealed, Frozen, Hundreds, Slow, Indexing])
+@pytest.mark.parametrize("kind", [Late, Annealed, Frozen, Hundreds, Slow, Indexing, Unmade])
 def test_what_a_later_step_depends_on_is_refused(kind: type[Counting]) -> None:
     with pytest.raises(Unsupported, match="from step to step, and results depend on it") as found:
         captured(kind())

@@ -5,6 +5,8 @@ comparison with them the other way round."""
 from __future__ import annotations
 
 import contextlib
+import dis
+import traceback
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import isnan
@@ -25,6 +27,7 @@ from trainlib_deployer.program.ir import Source
 from trainlib_deployer.user.model import UserModel, trainable
 from trainlib_deployer.user.trial import quiet
 
+RAISE = dis.opmap["RAISE_VARARGS"]
 LOSS = "(1)."  # what the paths of its attributes begin with
 
 
@@ -133,8 +136,8 @@ class Third:
             try:
                 run = self.run(variant.values, variant.turned, variant.way)
             except Exception as err:  # what does not work with another value depends on it
-                if variant.turned is not None and isinstance(err, AssertionError):
-                    continue  # it only holds that this never happens
+                if variant.turned is not None and raised_in(variant.turned[0][0], err):
+                    continue  # where the user's code ends, no results are other ones
                 raise variant.refusal() from None
             if not run.agrees(usual):
                 raise variant.refusal()
@@ -172,6 +175,12 @@ def turned(lines: Mapping[Line, Decided], names: Iterable[str], way: Way = WATCH
         for line, decided in lines.items()
         for which in decided.others
     ]
+
+
+def raised_in(file: str, err: Exception) -> bool:
+    """By a statement there, `raise` or `assert`; what else fails may lack what an earlier step would have made."""
+    *_, (frame, _) = traceback.walk_tb(err.__traceback__)
+    return frame.f_code.co_filename == file and frame.f_code.co_code[frame.f_lasti] == RAISE
 
 
 def apart(a: Any, b: Any) -> bool:
