@@ -14,6 +14,7 @@ from torch import nn
 
 from tests.e2e.simulators import SIMULATORS, needs
 from trainlib_deployer.api import deploy
+from trainlib_deployer.errors import UsageError
 
 STUBS = Path(__file__).resolve().parents[1] / "stubs" / "pulp"
 GOALS = {"host": ["host"], "gvsoc": ["clean", "all", "run"]}
@@ -73,3 +74,6 @@ def test_from_python(on: str, unit: str, tmp_path: Path, monkeypatch: pytest.Mon
     assert sum(row["macs"] or 0 for row in profile.rows) == sum(op.kind.macs() for op in made.plan.program.ops)
     assert (profile.on, profile.unit) == (on, unit) and profile.total == sum(row[unit] for row in profile.rows) > 0
     assert f"{profile.total:,} {unit} in {len(profile.rows)} operations, most in " in repr(profile)
+    for cores in (0, 3):
+        with pytest.raises(UsageError, match=f"cores is {cores}"):
+            made.profile(on, cores=cores)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from trainlib_deployer.errors import VerificationFailed
-from trainlib_deployer.folder import read_plan
+from trainlib_deployer.folder import check_cores, read_plan
 from trainlib_deployer.frames import frame
 from trainlib_deployer.html import table
 from trainlib_deployer.report.runs import Measured, read_profile
@@ -57,6 +57,7 @@ class Profile:
 def profiled(folder: Path, on: str = "host", cores: int | None = None) -> Profile:
     """One step, on this machine, on a simulator or under PULP-SDK."""
     plan = read_plan(folder)
+    check_cores(cores, plan)
     backend(on).check_tools()
     measured = taken(folder, on, cores, len(plan["ops"]))
     rows = tuple({k: op[k] for k in KEPT} | {measured.unit: measured.taken[op["index"]]} for op in plan["ops"])
