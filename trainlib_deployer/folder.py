@@ -147,9 +147,9 @@ def check_whole(folder: Path) -> None:
 
 
 def check_cores(cores: int | None, plan: Mapping[str, Any]) -> None:
-    most, asked = int(plan["target"]["working"]), int(plan["target"]["cores"])
+    most = int(plan["target"]["working"])
     if cores is not None and natural(cores, "cores") > most:
-        more = "--cores" if cores > asked else "--l1, which has no room for those of more cores"
+        more = "--cores" if cores > int(plan["target"]["cores"]) else "--l1, which has no room for those of more cores"
         raise UsageError(f"cores is {cores}; the project has stacks for 1 to {most}", remedy=f"deploy with more {more}")
 
 

@@ -18,7 +18,6 @@ from trainlib_deployer.errors import UsageError
 from trainlib_deployer.folder import perhaps_another_version, read_plan
 from trainlib_deployer.run import BACKENDS, EMULATED
 from trainlib_deployer.tune.asked import ROUNDS
-from trainlib_deployer.user.load_model import split_spec
 
 NOT_SAID_AGAIN = ("out", "run_on", "json_file", "force", "tune")
 
@@ -70,6 +69,8 @@ def deployed_by(directory: Path) -> list[str]:
 
 def check_folder_of(again: Sequence[str], directory: Path) -> None:
     """A path among these words leads where it led from the folder in which they were said."""
+    from trainlib_deployer.user.load_model import split_spec  # PyTorch takes seconds to import
+
     for option, value in pairwise(again):
         if option == "--model":
             try:
