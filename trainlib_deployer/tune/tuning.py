@@ -51,7 +51,8 @@ class Tuner:
             estimated, measured = self.planned(Tuned()), self.planned(Tuned(table.taken))
             before, after = (self.started(written, executor) for written in (estimated, measured))
             old, new = before.result(), after.result()
-        first, better = ways(estimated[0]), new.total < old.total
+        first = ways(estimated[0])
+        better = new.total < old.total and ways(measured[0]) != first
         (project, image), shown = (measured, new) if better else (estimated, old)
         choices = tuple(self.choices(project, first, table))
         found = Tuning(self.asked.on, old.unit, old.total, shown.total, choices)
