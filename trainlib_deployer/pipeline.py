@@ -6,7 +6,6 @@ import contextlib
 import gc
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from pathlib import Path
 
 from golden.snapshot import Snapshot
@@ -42,7 +41,6 @@ from trainlib_deployer.plan.strategies import best_layout
 from trainlib_deployer.plan.tiled import cycles
 from trainlib_deployer.program.ir import Program
 from trainlib_deployer.program.join import joined
-from trainlib_deployer.program.precision import Precision
 from trainlib_deployer.tune.tuning import Tuner
 from trainlib_deployer.user.code import user_code
 from trainlib_deployer.user.kept import precision_of
@@ -98,10 +96,12 @@ def deployed(user: UserModel, options: Options, say: Say) -> Deployed:
     options = as_asked(options, captured, say)
     precision = precision_of(user.module, options.dtype, options.keep, options.loss_scale)
     say("lowering")
-    program = program_of(lower(user, captured, options.accumulate, precision=precision), options, precision)
+    pipeline = passes.chosen(precision, options.arithmetic)
+    program = passes.run(lower(user, captured, options.accumulate, precision=precision), pipeline)
     if user.evaluation is not None:
         say("capturing the evaluation")
-        program = joined(program, evaluation_of(user.evaluation, captured.written, options, precision))
+        beside = evaluation_of(user.evaluation, captured.written)
+        program = joined(program, passes.run(beside, pipeline))
     say("planning memory")
     project, image = beside_build(program, user, options, say)
     planned = project.plan.beside(image)
@@ -115,8 +115,11 @@ def deployed(user: UserModel, options: Options, say: Say) -> Deployed:
     with user_code(f"{step} in PyTorch fails", REMEDY):
         references = reference_sketches(task, options.steps * options.accumulate)
     if options.tune is not None:
-        again = partial(beside_build_for, program, user, options)
-        project, image = Tuner(again, options.target, references, options.tune, say).best()
+
+        def written(target: Machine) -> tuple[Project, Image | None]:
+            return beside_build(program, user, replace(options, target=target), lambda line: None)
+
+        project, image = Tuner(written, options.target, references, options.tune, say).best()
         planned = project.plan.beside(image)
     say("writing the project")
     with replaced_folder(options.out, force=options.force) as folder:
@@ -140,17 +143,11 @@ def dtype_of(given: str, captured: Captured) -> str:
     return "mixed" if given == "fp32" and captured.autocast else given
 
 
-def program_of(lowered: Program, options: Options, precision: Precision) -> Program:
-    if precision.halves:
-        return passes.run(lowered, passes.in_halves(precision))
-    return passes.run(lowered, passes.DIRECT) if options.arithmetic == "direct" else passes.run(lowered)
-
-
-def evaluation_of(user: UserModel, written: frozenset[str], options: Options, precision: Precision) -> Program:
+def evaluation_of(user: UserModel, written: frozenset[str]) -> Program:
     """What runs beside the training, which writes these."""
     with at_start(user):
         captured, _ = captured_and_checked(user)
-        return program_of(lower(user, captured, beside=written), options, precision)
+        return lower(user, captured, beside=written)
 
 
 def least(planned: Plan, user: UserModel, options: Options) -> dict[str, object] | None:
@@ -207,13 +204,6 @@ def roomy(outer: Memory, refused: DoesNotFit, target: Machine) -> int:
     if target.far is None:
         return ADDRESS_SPACE
     return outer.size + refused.over.get(outer.name, 0) * (1 + MORE) // MORE
-
-
-def beside_build_for(
-    program: Program, user: UserModel, options: Options, target: Machine
-) -> tuple[Project, Image | None]:
-    """The same for another machine, without a word."""
-    return beside_build(program, user, replace(options, target=target), lambda line: None)
 
 
 def with_build(program: Program, user: UserModel, target: Machine, accumulate: int) -> Machine:

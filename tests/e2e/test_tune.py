@@ -17,9 +17,9 @@ from torch import nn
 from trainlib_deployer.api import Deployment, deploy
 from trainlib_deployer.cli.main import cli
 from trainlib_deployer.folder import read_plan
+from trainlib_deployer.report.runs import Measured
 from trainlib_deployer.tune import measure
 from trainlib_deployer.tune.asked import Tune
-from trainlib_deployer.tune.measure import Taken
 
 NET = """
 import torch
@@ -85,10 +85,10 @@ def test_what_is_slower_as_a_whole_is_dropped(tmp_path: Path, monkeypatch: pytes
     """Measurements that say the opposite of the truth, and a whole step that says so."""
     calls: list[int] = []
 
-    def lies(project: bytes, on: str) -> Taken:
+    def lies(project: bytes, on: str) -> Measured:
         """The second round is the faster one, the last step the slowest."""
         calls.append((90, 80, 90, 100)[len(calls)])
-        return Taken("cycles", (calls[-1],) * MANY)
+        return Measured("cycles", dict.fromkeys(range(MANY), calls[-1]))
 
     monkeypatch.setattr("trainlib_deployer.tune.tuning.taken", lies)
     monkeypatch.setattr("trainlib_deployer.tune.tuning.ThreadPoolExecutor", lambda n: Now())
@@ -109,7 +109,7 @@ class Now(Executor):
 
 
 def test_an_interrupted_search_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(measure, "once", lambda folder, on: Taken("cycles", tuple(range(1, MANY))))
+    monkeypatch.setattr(measure, "once", lambda folder, on: Measured("cycles", dict(enumerate(range(1, MANY)))))
     stopped = Counting(Now(), most=4)
     with pytest.raises(KeyboardInterrupt):
         deployed(tmp_path / "out", Tune("host", 3, stopped))

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 
 from trainlib_deployer.capture.stored import Stored
 from trainlib_deployer.machine.machine import Machine
 from trainlib_deployer.plan.layout import Item, persistent_items, tensor_items
+from trainlib_deployer.plan.tiled import occupied
 from trainlib_deployer.program.ir import Op, Program, writers
 
 MOST = 1.10  # times what PyTorch stores; a plan that takes more says why
@@ -44,11 +44,7 @@ def reasons(program: Program, target: Machine, least: Stored) -> list[Reason]:
 
 def fullest(program: Program, moving: list[Item], target: Machine) -> tuple[int, int]:
     """The operation at which what comes and goes takes the most bytes."""
-    change = [0] * (max(len(program.ops), 1) + 1)
-    for i in moving:
-        change[i.life.birth] += target.aligned(i.size)
-        change[i.life.death] -= target.aligned(i.size)
-    used = list(accumulate(change[:-1]))
+    used = occupied(moving, frozenset(i.name for i in moving), max(len(program.ops), 1), target)
     return used.index(max(used)), max(used)
 
 

@@ -230,8 +230,7 @@ def captured_programs(user: UserModel, batches: list[Batch], selection: Selectio
 def step_of(user: UserModel, captured: Captured, accumulate: int, dtype: str = "fp32") -> Program:
     """As it is planned, in the types that a deployment would have."""
     precision = precision_of(user.module, dtype_of(dtype, captured))
-    lowered = lower(user, captured, accumulate, precision=precision)
-    return passes.run(lowered, passes.in_halves(precision) if precision.halves else passes.DEFAULT)
+    return passes.run(lower(user, captured, accumulate, precision=precision), passes.chosen(precision))
 
 
 def ways(variant: Variant, user: UserModel, target: Machine, near: Machine) -> Iterator[Level]:

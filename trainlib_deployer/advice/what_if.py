@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from trainlib_deployer.advice.beyond import fullest
 from trainlib_deployer.advice.fit import batch_of, dropped, frozen, with_batch
 from trainlib_deployer.advice.variants import Parameters, Selection
 from trainlib_deployer.machine.machine import Machine
 from trainlib_deployer.plan.layout import persistent_items, tensor_items
-from trainlib_deployer.plan.tiled import occupied
 from trainlib_deployer.program.ir import Program, Role
 
 NO_STATE = "optimizer = torch.optim.SGD(model.parameters(), lr=...)"
@@ -61,9 +61,8 @@ def selections(parameters: Parameters) -> Iterator[Selection]:
 def at_peak(program: Program, target: Machine) -> int:
     """Bytes of tensors that are alive together at the most; no placement takes less."""
     items = [*tensor_items(program), *tensor_items(program, far=True)]
-    everywhere = frozenset(i.name for i in items)
-    live = occupied(items, everywhere, max(len(program.ops), 1), target)
-    return max(live) + sum(target.aligned(i.size) for far in (False, True) for i in persistent_items(program, far))
+    _, most = fullest(program, items, target)
+    return most + sum(target.aligned(i.size) for far in (False, True) for i in persistent_items(program, far))
 
 
 def macs(program: Program) -> int:

@@ -34,14 +34,14 @@ DEFAULT: tuple[Pass, ...] = (
     choose_winograd,  # convolutions with fewer multiplications
 )
 DIRECT = tuple(step for step in DEFAULT if step is not choose_winograd)  # every multiplication of the definition
-
-
 AT = DIRECT.index(reorder)
 
 
-def in_halves(precision: Precision) -> tuple[Pass, ...]:
-    """The passes of half precision, before sizes decide on an order."""
-    return (*DIRECT[:AT], partial(mixed, keep=precision.keep, weights=precision.weights), *DIRECT[AT:])
+def chosen(precision: Precision, arithmetic: str = "fastest") -> tuple[Pass, ...]:
+    """Of half precision, types change before sizes decide on an order."""
+    if precision.halves:
+        return (*DIRECT[:AT], partial(mixed, keep=precision.keep, weights=precision.weights), *DIRECT[AT:])
+    return DIRECT if arithmetic == "direct" else DEFAULT
 
 
 def run(program: Program, passes: tuple[Pass, ...] = DEFAULT) -> Program:

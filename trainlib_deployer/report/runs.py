@@ -63,6 +63,10 @@ class Measured:
     unit: str
     taken: Mapping[int, int]
 
+    @property
+    def total(self) -> int:
+        return sum(self.taken.values())
+
     def of(self, index: int) -> int | None:
         return self.taken.get(index)
 

@@ -6,25 +6,13 @@ from __future__ import annotations
 import io
 import tarfile
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 
 from trainlib_deployer.folder import stored_plan
 from trainlib_deployer.report import profile as report
+from trainlib_deployer.report.runs import Measured
 
 RUNS = {"nanoseconds": 5}  # of which the least counts: other programs run beside it
-
-
-@dataclass(frozen=True)
-class Taken:
-    """By each operation of a step, and in what unit."""
-
-    unit: str
-    each: tuple[int, ...]
-
-    @property
-    def total(self) -> int:
-        return sum(self.each)
 
 
 def packed(folder: Path) -> bytes:
@@ -35,16 +23,15 @@ def packed(folder: Path) -> bytes:
     return made.getvalue()
 
 
-def taken(project: bytes, on: str) -> Taken:
+def taken(project: bytes, on: str) -> Measured:
     """What a packed project's operations take there."""
     with tempfile.TemporaryDirectory(prefix="trainlib-deploy-") as scratch:
         with tarfile.open(fileobj=io.BytesIO(project)) as archive:
             archive.extractall(scratch, filter="data")
         found = [once(Path(scratch), on)]
         found += [once(Path(scratch), on) for _ in range(1, RUNS.get(found[0].unit, 1))]
-    return Taken(found[0].unit, tuple(map(min, zip(*(f.each for f in found), strict=True))))
+    return Measured(found[0].unit, {at: min(f.taken[at] for f in found) for at in found[0].taken})
 
 
-def once(folder: Path, on: str) -> Taken:
-    found = report.taken(folder, on, None, len(stored_plan(folder)["ops"]))
-    return Taken(found.unit, tuple(found.taken[at] for at in sorted(found.taken)))
+def once(folder: Path, on: str) -> Measured:
+    return report.taken(folder, on, None, len(stored_plan(folder)["ops"]))

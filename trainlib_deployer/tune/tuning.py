@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -21,9 +21,10 @@ from trainlib_deployer.image.image import Image
 from trainlib_deployer.machine.machine import Machine
 from trainlib_deployer.machine.tuned import Tuned
 from trainlib_deployer.plan.tuning import Choice, Tuning
+from trainlib_deployer.report.runs import Measured
 from trainlib_deployer.run import backend
 from trainlib_deployer.tune.asked import Tune
-from trainlib_deployer.tune.measure import Taken, packed, taken
+from trainlib_deployer.tune.measure import packed, taken
 from trainlib_deployer.tune.table import Table
 
 TIMED = "host"  # where programs that run at once would slow each other down
@@ -46,9 +47,10 @@ class Tuner:
         backend(self.asked.on).check_tools()
         table = Table.of(self.target, self.asked.on)
         with pool(self.asked) as executor:
-            self.measure(table, executor)
+            rounds = [self.planned(Tuned(rank=rank)) for rank in range(self.asked.rounds)]
+            self.measure(rounds, table, executor)
             self.say(f"measuring the step as a whole on {self.asked.on}")
-            estimated, measured = self.planned(Tuned()), self.planned(Tuned(table.taken))
+            estimated, measured = rounds[0], self.planned(Tuned(table.taken))
             before, after = (self.started(written, executor) for written in (estimated, measured))
             old, new = before.result(), after.result()
         first = ways(estimated[0])
@@ -61,9 +63,8 @@ class Tuner:
     def planned(self, tuned: Tuned) -> Written:
         return self.write(replace(self.target, tuned=tuned))
 
-    def measure(self, table: Table, executor: Executor) -> None:
+    def measure(self, rounds: Sequence[Written], table: Table, executor: Executor) -> None:
         """All rounds, but for what is known already."""
-        rounds = [self.planned(Tuned(rank=rank)) for rank in range(self.asked.rounds)]
         new = [r for at, r in enumerate(rounds) if self.news(r, rounds[:at], table)]
         started = {self.started(written, executor): written for written in new}
         kept = True
@@ -73,12 +74,12 @@ class Tuner:
         if not kept:
             self.say(f"note: {table.path.parent} cannot be written: what was measured is used now, and not kept")
 
-    def news(self, written: Written, before: list[Written], table: Table) -> bool:
+    def news(self, written: Written, before: Sequence[Written], table: Table) -> bool:
         """Would it tell anything that is not known, nor will be?"""
         coming = {way for other, _ in before for way in ways(other).values()}
         return any(way not in coming and not table.knows(*way) for way in ways(written[0]).values())
 
-    def started(self, written: Written, executor: Executor) -> Future[Taken]:
+    def started(self, written: Written, executor: Executor) -> Future[Measured]:
         project, image = written
         with tempfile.TemporaryDirectory(prefix="trainlib-deploy-") as scratch:
             project.write(Path(scratch), self.references, image)
@@ -101,11 +102,11 @@ def ways(project: Project) -> Ways:
     return {at: tiling.measured_as for at, tiling in sorted(found) if tiling.measured_as is not None}
 
 
-def averaged(cut: Ways, found: Taken) -> dict[tuple[str, str], int]:
+def averaged(cut: Ways, found: Measured) -> dict[tuple[str, str], int]:
     """Layers that are alike are one."""
     each: dict[tuple[str, str], list[int]] = {}
     for at, way in cut.items():
-        each.setdefault(way, []).append(found.each[at])
+        each.setdefault(way, []).append(found.taken[at])
     return {way: round(sum(took) / len(took)) for way, took in each.items()}
 
 
