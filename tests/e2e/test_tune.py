@@ -121,6 +121,7 @@ def test_an_interrupted_search_goes_on_where_it_was(tmp_path: Path, monkeypatch:
 
 def test_on_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "net.py").write_text(NET)
+    (tmp_path / "pyproject.toml").write_text("[tool.trainlib-deploy]\ncores = 3\nevaluate = false\n")
     monkeypatch.chdir(tmp_path)
 
     def said(*words: str, code: int = 0) -> str:
@@ -128,7 +129,7 @@ def test_on_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         assert found.exit_code == code, found.output
         return found.output if code else found.stdout  # without notes, which come when they may
 
-    said("--model", "net.py", "--cores", "3", "--l1", "12k", "--out", "p", "--arithmetic", "direct", "-q")
+    said("--model", "net.py", "--l1", "12k", "--out", "p", "--arithmetic", "direct", "-q")
     assert "never tuned" in said("tune", "p", "--report", code=2)
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
@@ -136,7 +137,8 @@ def test_on_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.chdir(tmp_path)
     table = said("tune", "p", "--on", "host", "--rounds", "2")
     assert "nanoseconds on host" in table and "operations cut otherwise" in table
-    assert read_plan(Path("p"))["target"]["l1"] == 12 << 10, "with all that was said"
+    target = read_plan(Path("p"))["target"]
+    assert (target["cores"], target["l1"]) == (3, 12 << 10), "with all that was said, in the file too"
     assert said("tune", "p", "--report").splitlines()[-1] == table.splitlines()[-1]
 
 

@@ -81,14 +81,14 @@ def check_folder_of(again: Sequence[str], directory: Path) -> None:
 
 
 def words(ctx: click.Context) -> tuple[str, ...]:
-    """What was said of a deployment, but for where it goes and what is done with it."""
+    """What was said of a deployment, here or in pyproject.toml, but for where it goes and what is done with it."""
     return tuple(word for option in ctx.command.params for word in said(ctx, option))
 
 
 def said(ctx: click.Context, option: click.Parameter) -> Iterator[str]:
     name = str(option.name)
     value = ctx.params.get(name)  # -v and -q leave none
-    if name in NOT_SAID_AGAIN or value is None or ctx.get_parameter_source(name) is not ParameterSource.COMMANDLINE:
+    if name in NOT_SAID_AGAIN or value in (None, False) or ctx.get_parameter_source(name) is ParameterSource.DEFAULT:
         return
     for one in value if isinstance(value, tuple) else (value,):
         yield option.opts[0]
