@@ -34,6 +34,7 @@ from trainlib_deployer.ops.lower import lower
 from trainlib_deployer.options import Options, check_types
 from trainlib_deployer.passes.half_saved import half_saved, halves
 from trainlib_deployer.passes.within_budget import added_macs, within_budget
+from trainlib_deployer.plan.account import accounted
 from trainlib_deployer.plan.build import plan
 from trainlib_deployer.plan.layout import INNER, OUTER, fits, layout, untiled
 from trainlib_deployer.plan.plan import Plan, Recomputed, Saved
@@ -253,7 +254,7 @@ def fitted(program: Program, target: Machine, say: Say) -> Plan:
     say(f"it fits with {best[1]}; about {cycles(best[0]):,.0f} cycles a step")
     for plan_, words in others:
         say(f"so it does with {words}; about {cycles(plan_):,.0f} cycles a step")
-    return best[0]
+    return accounted(best[0])
 
 
 Fitting = tuple[Plan, str]  # and how, in words

@@ -14,7 +14,7 @@ from trainlib_deployer.api import deploy
 from trainlib_deployer.machine.machine import Machine
 from trainlib_deployer.machine.targets import resolve
 from trainlib_deployer.plan import tiled
-from trainlib_deployer.plan.early import bring_early, early_bytes, early_moved, in_flight, moved_at
+from trainlib_deployer.plan.early import bring_early, early_bytes, in_flight
 from trainlib_deployer.plan.layout import tensor_items
 from trainlib_deployer.plan.plan import Plan
 from trainlib_deployer.plan.tiles import Room, Tiling
@@ -77,10 +77,10 @@ def test_what_comes_early_is_not_written_meanwhile(plan: Plan) -> None:
 
 
 def test_bytes_are_counted_where_they_are_started(plan: Plan) -> None:
-    moved = [moved_at(plan, at) for at in range(len(plan.program.ops))]
+    moved = [f.moved for f in plan.account.figures]
     assert sum(moved) == sum(t.moved for t in plan.tilings.values())
     at, tiling = next((k, t) for k, t in early(plan.tilings).items() if k not in plan.guests)
-    assert moved[at] == tiling.moved - early_moved(tiling) < tiling.moved
+    assert moved[at] == tiling.moved - tiling.early_moved < tiling.moved
 
 
 @dataclass

@@ -18,7 +18,7 @@ from trainlib_deployer.cli.main import cli
 from trainlib_deployer.cli.report_command import report_command
 from trainlib_deployer.errors import UsageError
 from trainlib_deployer.folder import edited_files, foreign_files, note_written
-from trainlib_deployer.plan.direct import FASTER, INDIVISIBLE, NO_ROOM, direct_operations
+from trainlib_deployer.plan.direct import FASTER, INDIVISIBLE, NO_ROOM
 from trainlib_deployer.report.folder import compared, note_verdict, refreshed
 from trainlib_deployer.run.host import Host
 from trainlib_deployer.version import __version__
@@ -69,7 +69,7 @@ def test_what_reads_the_outer_memory_says_why(project: Deployment) -> None:
         for at, op in enumerate(plan.program.ops)
         if at not in plan.tilings and any(v.tensor in outside for v in (*op.reads, *op.writes))
     }
-    found = direct_operations(plan)
+    found = {at: f.direct for at, f in enumerate(plan.account.figures) if f.direct is not None}
     assert set(found) == wanted and wanted
     for at, d in found.items():
         assert set(d.tensors) <= outside

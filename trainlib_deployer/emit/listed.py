@@ -24,7 +24,6 @@ from trainlib_deployer.emit.listing import (
 from trainlib_deployer.emit.loops import LoopLibrary, flat
 from trainlib_deployer.kernels.row import Row
 from trainlib_deployer.plan import tiles as planned
-from trainlib_deployer.plan.early import first_bytes
 from trainlib_deployer.plan.links import Link
 from trainlib_deployer.plan.plan import Plan
 from trainlib_deployer.plan.tiles import Tiling
@@ -105,9 +104,8 @@ class Lister:
         s = tiling.streams[number]
         place = number if s.shares is None else s.shares
         owner = tiling.streams[place]
-        apart = owner.early and first_bytes(owner) < owner.nbytes
         second: int | Home = s.size if s.buffers > 1 else 0
-        if apart:
+        if owner.apart:
             second = self.at.buffer(position, place, "second")
         home = self.at.home(s.tensor) if any(m.moves for m in s.moves) else None
         return Stream(home, self.at.buffer(position, place), second, s.writes, s.early, way(s))

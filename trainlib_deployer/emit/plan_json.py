@@ -13,20 +13,18 @@ from trainlib_deployer.far.words import Carried
 from trainlib_deployer.image.image import Image
 from trainlib_deployer.image.measured import Measured
 from trainlib_deployer.ops.carry import Carry
-from trainlib_deployer.plan.direct import Direct, direct_operations
-from trainlib_deployer.plan.early import early_moved, moved_at
+from trainlib_deployer.plan.figures import Figures, Traffic
 from trainlib_deployer.plan.plan import Buffer, Plan
-from trainlib_deployer.plan.rows import rows_of
-from trainlib_deployer.plan.tiled import op_cycles, traffic
 from trainlib_deployer.plan.tiles import Tiling
 from trainlib_deployer.plan.tuning import Tuning
-from trainlib_deployer.program.ir import EVALUATION, Op, Source
+from trainlib_deployer.program.ir import Source
 from trainlib_deployer.user.model import UserModel
 from trainlib_deployer.version import __version__
 
 
 def plan_json(user: UserModel, plan: Plan, traces: list[Trace], steps: int, accumulate: int = 1) -> dict[str, Any]:
-    target, direct = plan.target, direct_operations(plan)
+    target, account = plan.target, plan.account
+    assert len(account.figures) == len(plan.program.ops), "the account is of the plan that was taken"
     return {
         "tool": {"name": "trainlib-deploy", "version": __version__},
         "model": {
@@ -66,7 +64,7 @@ def plan_json(user: UserModel, plan: Plan, traces: list[Trace], steps: int, accu
         },
         "buffers": [buffer_json(b) for b in plan.buffers],
         "tensors": tensors_json(plan),
-        "ops": [op_json(i, op, plan, direct.get(i)) for i, op in enumerate(plan.program.ops)],
+        "ops": [op_json(plan, i, figures) for i, figures in enumerate(account.figures)],
         "certificate": {
             "peak": plan.peak,
             "lower_bound": plan.lower_bound,
@@ -77,7 +75,7 @@ def plan_json(user: UserModel, plan: Plan, traces: list[Trace], steps: int, accu
         "recomputed": asdict(plan.recomputed),
         "saved": asdict(plan.saved),
         "dtype": plan.dtype,
-        "traffic": traffic_json(plan),
+        "traffic": traffic_json(account.traffic),
         "carried": asdict(Carried.of(plan)) if plan.program.far else None,
         "trace": [trace_json(t, plan) for t in traces],
         "tuned": None if plan.tuned is None else tuned_json(plan.tuned, plan),
@@ -180,21 +178,13 @@ def copies_of(plan: Plan) -> dict[str, dict[str, Any]]:
     return found
 
 
-def traffic_json(plan: Plan) -> dict[str, float]:
-    """Bytes that cross between L2 and L1 in a step, the least possible, and the share of their time that work hides."""
-    ops = plan.program.ops
-    tilings = {at: tiling for at, tiling in plan.tilings.items() if ops[at].phase != EVALUATION}
-    moved, least = traffic(plan.program, tilings)
-    costs = [t.cost for t in tilings.values()]
-    transfer, exposed = sum(c.transfer for c in costs), sum(c.exposed for c in costs)
-    hidden = round(1 - exposed / transfer, 4) if transfer else 1.0
-    return {"bytes": moved, "lower_bound": least, "hidden_estimate": hidden}
+def traffic_json(traffic: Traffic) -> dict[str, float]:
+    return {"bytes": traffic.moved, "lower_bound": traffic.least, "hidden_estimate": traffic.hidden}
 
 
-def op_json(index: int, op: Op, plan: Plan, direct: Direct | None) -> dict[str, Any]:
-    tiling = plan.tilings.get(index)
-    rows = rows_of(plan, index)
-    kernels = [r.symbol for r in rows]
+def op_json(plan: Plan, index: int, figures: Figures) -> dict[str, Any]:
+    op, tiling = plan.program.ops[index], plan.tilings.get(index)
+    kernels = [r.symbol for r in figures.rows]
     return {
         "index": index,
         "name": op.name,
@@ -205,14 +195,14 @@ def op_json(index: int, op: Op, plan: Plan, direct: Direct | None) -> dict[str, 
         "source": source_text(op.source),
         "kernel": kernels[0] if kernels else "loop",
         "kernels": kernels,
-        "arithmetic": rows[0].arithmetic if rows else "",
-        "cycles": round(op_cycles(plan, index)),  # estimated, of the slowest core
+        "arithmetic": figures.rows[0].arithmetic if kernels else "",
+        "cycles": round(figures.cycles),
         "macs": op.kind.macs(),
         "tiles": tiling.count if tiling else 1,
-        "moved": moved_at(plan, index),
+        "moved": figures.moved,
         "early": early_json(tiling) if tiling and tiling.host is not None else None,
         "streams": [s.tensor for s in tiling.streams] if tiling else [],  # those of `tile INDEX.0`, `tile INDEX.1` ...
-        "direct": asdict(direct) if direct else None,
+        "direct": asdict(figures.direct) if figures.direct else None,
         "reads": [v.tensor for v in op.reads],
         "writes": [v.tensor for v in op.writes],
         "fused": list(op.fused),
@@ -224,7 +214,7 @@ def early_json(tiling: Tiling) -> dict[str, Any]:
     return {
         "host": tiling.host,
         "tensors": [s.tensor for s in tiling.streams if s.early],
-        "moved": early_moved(tiling),
+        "moved": tiling.early_moved,
     }
 
 

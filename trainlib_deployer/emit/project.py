@@ -53,7 +53,6 @@ from trainlib_deployer.ops.carry import JOB_BYTES
 from trainlib_deployer.ops.random import KEY
 from trainlib_deployer.ops.scaling import SCALE, SKIPPED
 from trainlib_deployer.plan.plan import Plan
-from trainlib_deployer.plan.rows import rows_called
 from trainlib_deployer.plan.tiles import LANE_BYTES
 from trainlib_deployer.program.ir import LEARNING_RATE, MOMENTUM, STEP, DType, Role, Tensor, View
 from trainlib_deployer.program.segments import segments
@@ -112,7 +111,7 @@ class Project:
 
     @cached_property
     def rows(self) -> list[Row]:
-        return rows_called(self.plan)
+        return self.plan.account.rows
 
     @cached_property
     def traces(self) -> list[Trace]:

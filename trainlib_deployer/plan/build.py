@@ -5,6 +5,7 @@ from __future__ import annotations
 from trainlib_deployer.advice.fit import does_not_fit
 from trainlib_deployer.far.carried import least_far
 from trainlib_deployer.machine.machine import Machine
+from trainlib_deployer.plan.account import accounted
 from trainlib_deployer.plan.layout import fits
 from trainlib_deployer.plan.least import leanest
 from trainlib_deployer.plan.plan import Plan
@@ -16,7 +17,7 @@ def plan(program: Program, target: Machine) -> Plan:
     chosen = best_layout(program, target)
     if not fits(chosen):
         raise does_not_fit(program, target, least_plan)
-    return chosen
+    return accounted(chosen)
 
 
 def least_plan(program: Program, target: Machine) -> Plan:

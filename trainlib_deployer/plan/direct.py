@@ -3,28 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import accumulate
 
 from trainlib_deployer.ops.carry import Transfer
 from trainlib_deployer.plan.best_tiling import Job, prospects
 from trainlib_deployer.plan.cycles import direct_cycles
+from trainlib_deployer.plan.figures import Direct
 from trainlib_deployer.plan.plan import Plan
 from trainlib_deployer.plan.tiles import Room
 
 INDIVISIBLE, NO_ROOM, FASTER = "indivisible", "no room", "faster"
-
-
-@dataclass(frozen=True)
-class Direct:
-    """Why tiles were not chosen: there are none, none fits the bytes that are free, or they would take longer."""
-
-    why: str
-    tensors: tuple[str, ...]  # that stay outside
-    free: int  # bytes of the inner level
-    least: int  # bytes of the smallest tiles
-    cycles: int  # estimated, as it is
-    tiled: int | None  # ... and with the best tiles that fit
 
 
 def direct_operations(plan: Plan) -> dict[int, Direct]:

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from trainlib_deployer.machine.machine import Link
 from trainlib_deployer.plan.best_tiling import best_tiling
 from trainlib_deployer.plan.cycles import transfer_cycles, untiled_cycles
-from trainlib_deployer.plan.plan import Plan
 from trainlib_deployer.plan.tiles import Room, Stream, Tiling
 from trainlib_deployer.program.ir import Program
 from trainlib_deployer.program.lifetimes import lifetimes, shared_storage
@@ -156,7 +155,7 @@ def may_come_early(s: Stream) -> bool:
 
 def subsets(tiling: Tiling, streams: list[int]) -> Iterator[list[int]]:
     """All of them; then without the one that takes the most bytes, and so on."""
-    left = sorted(streams, key=lambda k: first_bytes(tiling.streams[k]))
+    left = sorted(streams, key=lambda k: tiling.streams[k].first_bytes)
     while left:
         yield sorted(left)
         left.pop()
@@ -167,20 +166,10 @@ def marked(tiling: Tiling, host: int, streams: list[int]) -> Tiling:
     return replace(tiling, streams=chosen, host=host)
 
 
-def first_bytes(s: Stream) -> int:
-    """What lives from the host on: of two buffers one."""
-    return s.size if s.buffers <= 2 else s.size * s.buffers
-
-
 def early_bytes(tiling: Tiling) -> int:
     """What the tiles of an operation take before it begins."""
-    early = [first_bytes(s) for s in tiling.streams if s.early]
+    early = [s.first_bytes for s in tiling.streams if s.early]
     return sum(early) + tiling.lanes if early else 0
-
-
-def early_moved(tiling: Tiling) -> int:
-    """Bytes that are on their way before the operation begins."""
-    return sum(s.moves[0].window.nbytes for s in tiling.streams if s.early)
 
 
 def first_cycles(tiling: Tiling, streams: list[int], link: Link) -> float:
@@ -190,10 +179,3 @@ def first_cycles(tiling: Tiling, streams: list[int], link: Link) -> float:
 def in_flight(tiling: Tiling | None) -> int:
     """Transfers under way at once: one a stream."""
     return len(tiling.streams) if tiling else 0
-
-
-def moved_at(plan: Plan, at: int) -> int:
-    """Bytes whose transfer an operation starts: its own, and those of the tiles it brings early."""
-    tilings = plan.tilings
-    own = tilings[at].moved - early_moved(tilings[at]) if at in tilings else 0
-    return own + sum(early_moved(tilings[g]) for g in plan.guests.get(at, ()))

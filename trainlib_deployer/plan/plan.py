@@ -11,6 +11,7 @@ from trainlib_deployer.frames import frame
 from trainlib_deployer.html import table
 from trainlib_deployer.image.image import Image
 from trainlib_deployer.machine.machine import Machine
+from trainlib_deployer.plan.figures import NONE, Account
 from trainlib_deployer.plan.links import Link, links
 from trainlib_deployer.plan.tiles import Tiling
 from trainlib_deployer.plan.tuning import Tuning
@@ -107,6 +108,7 @@ class Plan:
     saved: Saved = Saved()
     dtype: str = "fp32"  # mixed: activations and their gradients are halves
     tuned: Tuning | None = None  # what its tiles were measured to take
+    account: Account = NONE  # of one that was taken
 
     def beside(self, image: Image | None) -> Plan:
         """With everything else that a build puts into the outer memory."""

@@ -6,7 +6,7 @@ share one arena a level.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
@@ -16,7 +16,7 @@ from trainlib_deployer.machine.machine import Machine
 from trainlib_deployer.ops.carry import Transfer
 from trainlib_deployer.plan.chains import chained
 from trainlib_deployer.plan.cycles import untiled_cycles
-from trainlib_deployer.plan.early import bring_early, first_bytes
+from trainlib_deployer.plan.early import bring_early
 from trainlib_deployer.plan.layout import (
     FAR,
     STACKS,
@@ -195,9 +195,9 @@ def stream_items(at: int, tiling: Tiling) -> list[Item]:
     for k, s in enumerate(tiling.streams):
         if s.shares is not None:
             continue
-        size = first_bytes(s) if s.early else s.nbytes
+        size = s.first_bytes if s.apart else s.nbytes
         out.append(Item(f"tile {at}.{k}", size, longer if s.early else life, "buffer"))
-        if size < s.nbytes:
+        if s.apart:
             out.append(Item(f"second {at}.{k}", s.size, life, "buffer"))
     return out
 
@@ -244,12 +244,3 @@ def settled(program: Program, here: frozenset[str], left: list[int], machine: Ma
             return None
         out.append(way)
     return out
-
-
-def traffic(program: Program, found: Mapping[int, Tiling]) -> tuple[int, int]:
-    """Bytes that cross between the memories in a step, and the least: each streamed tensor of each operation once."""
-    least = 0
-    for tiling in found.values():
-        once = {(s.tensor, s.writes) for s in tiling.streams if any(m.moves for m in s.moves)}
-        least += sum(program.tensors[name].nbytes for name, _ in once)
-    return sum(t.moved for t in found.values()), least

@@ -50,6 +50,16 @@ class Stream:
         """Of L1, beside what other streams take."""
         return self.size * self.buffers if self.shares is None else 0
 
+    @property
+    def first_bytes(self) -> int:
+        """What lives from the host on, if it comes early: of two buffers one."""
+        return self.size if self.buffers <= 2 else self.nbytes
+
+    @property
+    def apart(self) -> bool:
+        """Does the second buffer lie elsewhere than the first?"""
+        return self.early and self.first_bytes < self.nbytes
+
 
 class Tiles:
     """The parts of an operation, and what of them is the same wherever its operands live."""
@@ -172,6 +182,11 @@ class Tiling:
     @property
     def moved(self) -> int:
         return sum(m.window.nbytes for s in self.streams for m in s.moves if m.moves)
+
+    @property
+    def early_moved(self) -> int:
+        """Bytes that are on their way before the operation begins."""
+        return sum(s.moves[0].window.nbytes for s in self.streams if s.early)
 
 
 @dataclass(frozen=True)
