@@ -18,6 +18,7 @@ static struct {
     void *arg;
     int cores;
 } job;
+PI_L1 int tl_pulp_team;
 
 /* ---- console and end ---- */
 
@@ -113,6 +114,7 @@ static void on_master(void *unused)
 {
     (void)unused;
     start_cycles();
+    tl_pulp_team = job.cores;
     pi_cl_team_fork(job.cores, job.fn, job.arg);
 }
 

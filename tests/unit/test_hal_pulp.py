@@ -95,6 +95,7 @@ def test_arenas_have_no_contents_and_tables_lie_in_shared_l2(tmp_path: Path) -> 
         ("piece->merge = (uint8_t)merge", "piece->merge = (uint8_t)(merge & 2)"),
         ("bytes == 0 || bytes > LARGEST_TRANSFER", "bytes == 0"),
         ("at.l2 += (uint32_t)(some * pitch)", "at.l2 += (uint32_t)(some * row_bytes)"),
+        ("tl_pulp_team = job.cores", "tl_pulp_team = 8"),
         ("task.slave_stack_size = (uint32_t)stack_bytes", "task.slave_stack_size = 0"),
         ("pi_cl_dma_wait(&transfer->copy)", "(void)0"),
     ],

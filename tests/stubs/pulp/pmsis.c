@@ -13,7 +13,7 @@ typedef struct {
 
 __thread int stub_core;
 static __thread int current_counter = -1; /* later pieces of this core join it */
-int stub_team = 1, stub_opened, stub_counters, stub_transfers;
+int stub_opened, stub_counters, stub_transfers;
 pthread_barrier_t stub_barrier;
 struct pi_cluster_task stub_last_task;
 static piece pending[PIECES];
@@ -85,7 +85,6 @@ void pi_cl_team_fork(int cores, void (*entry)(void *), void *arg)
     pthread_t threads[8];
     member members[8];
     demand(cores >= 1 && cores <= 8, "team size");
-    stub_team = cores;
     pthread_barrier_init(&stub_barrier, 0, (unsigned)cores);
     for (int i = 0; i < cores; i++)
         members[i] = (member){i, entry, arg};

@@ -37,7 +37,6 @@ struct pi_cluster_task {
 };
 
 extern __thread int stub_core;
-extern int stub_team;
 extern pthread_barrier_t stub_barrier;
 extern struct pi_cluster_task stub_last_task;
 extern int stub_opened;    /* how often the cluster was */
@@ -67,11 +66,6 @@ static inline int pi_cl_cluster_nb_cores(void)
 static inline uint32_t pi_core_id(void)
 {
     return (uint32_t)stub_core;
-}
-
-static inline int pi_cl_team_nb_cores(void)
-{
-    return stub_team;
 }
 
 static inline void pi_cl_team_barrier(void)
