@@ -156,10 +156,20 @@ class Deciding(Lion):
                 p.sub_(p.grad)
 
 
+class Short(Lion):
+    """It calculates with eight bits after the point."""
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        for p in self.param_groups[0]["params"]:
+            p.add_(p.grad.bfloat16().mul(0.5), alpha=-self.param_groups[0]["lr"])
+
+
 REFUSED = {
     Counting: "counts its steps in a Python number",
     Joint: "the update of one parameter depends on the others",
     Deciding: "its step cannot be traced",
+    Short: "makes a tensor that is bfloat16",
     torch.optim.LBFGS: "a step runs the network several times",
 }
 

@@ -226,12 +226,12 @@ example_input, example_target = torch.randn(5, 6), torch.randn(5, 6)
     assert "keep the tensor dense" in message
 
 
-@pytest.mark.parametrize("name", ["LBFGS", "SparseAdam"])
+@pytest.mark.parametrize("name", ["Adafactor", "LBFGS", "Muon", "SparseAdam"])
 def test_optimizer_is_refused(name: str, tmp_path: Path) -> None:
     text = f"""\
 import torch
 from torch import nn
-model = nn.Linear(6, 5)
+model = nn.Linear(6, 5, bias=False)
 example_input, example_target = torch.randn(3, 6), torch.tensor([0, 2, 4])
 optimizer = torch.optim.{name}(list(model.parameters()))  # here
 """

@@ -34,6 +34,8 @@ WITH_INDICES = {
 IMPOSSIBLE = {
     "LBFGS": "a step runs the network several times, as often as the values ask for",
     "SparseAdam": "it takes sparse gradients only",
+    "Adafactor": "norms of weights and of updates decide in Python how far it steps",
+    "Muon": "it calculates in bfloat16",
 }
 INDICES = "the positions that max pooling returns stay inside it: only its gradient may use them"
 

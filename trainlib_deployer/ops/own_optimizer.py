@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import fx
+from torch.utils import _pytree as pytree
 
 from trainlib_deployer.capture.optimizer import Update, capture_update, check_independent
 from trainlib_deployer.errors import Unsupported
@@ -14,6 +15,7 @@ from trainlib_deployer.ops.build import Builder, Where
 from trainlib_deployer.ops.registry import RULES
 from trainlib_deployer.ops.update import Group, Parameter, entitle, state, write
 from trainlib_deployer.program.ir import View
+from trainlib_deployer.torch_types import type_fault
 from trainlib_deployer.user.model import OptimizerSpec
 
 
@@ -73,5 +75,9 @@ def lowered(b: Builder, node: fx.Node, env: dict[fx.Node, Any], group: Group) ->
         name = str(node.target).removeprefix("aten.").rpartition(".")[0]
         raise Unsupported(f"the optimizer {group.hyper['kind']} needs the operation '{name}', which cannot be deployed")
     b.meta = node.meta["val"]
+    for made in pytree.tree_leaves(b.meta):
+        fault = type_fault(made.dtype) if isinstance(made, torch.Tensor) else None
+        if fault is not None:
+            raise Unsupported(f"the optimizer {group.hyper['kind']} makes a tensor that {fault[0]}", remedy=fault[1])
     args, kwargs = fx.node.map_arg((node.args, node.kwargs), lambda n: env[n])
     return rule(b, *args, **kwargs)
