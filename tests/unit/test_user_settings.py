@@ -370,6 +370,12 @@ def test_wrong_data(tmp_path: Path, data: str, phrases: list[str]) -> None:
     assert all(p in rendered for p in phrases), rendered
 
 
+def test_another_batch_than_the_data_has(tmp_path: Path) -> None:
+    text = f"{GOOD}data = [(torch.randn(3, 3, 6, 5), torch.tensor([1, 2, 3]))]\n"
+    rendered = mistake(tmp_path, text, input_shape="5x3x6x5").render()
+    assert "where --input 5x3x6x5 is" in rendered and "leave it away" in rendered
+
+
 def test_dataset_that_raises(tmp_path: Path) -> None:
     text = GOOD + (
         "class Data(torch.utils.data.Dataset):\n"

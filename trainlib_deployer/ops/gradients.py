@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from trainlib_deployer.ops.build import Builder, Where
-from trainlib_deployer.ops.update import entitle, state
+from trainlib_deployer.ops.update import entitle, folded, state
 from trainlib_deployer.program.expr import Expr, Operand, apply, call, select
 from trainlib_deployer.program.ir import DType, View
 
 Gradients = dict[str, View]
-TERMS = 8  # norms that one operation adds up
 
 
 def accumulated(b: Builder, gradients: Gradients, step: View, count: int, share: float) -> Gradients:
@@ -46,10 +45,8 @@ def clipped_by_norm(b: Builder, gradients: Gradients, limit: float) -> Gradients
     """torch.nn.utils.clip_grad_norm_: one factor, min(1, limit / (norm of all gradients + 1e-6))."""
     squares = [square_sum(b, name, gradient) for name, gradient in gradients.items()]
     b.where = Where("update", "", "clip_grad_norm")
-    while len(squares) > 1:
-        groups = [squares[i : i + TERMS] for i in range(0, len(squares), TERMS)]
-        squares = [total(b, g) if len(g) > 1 else g[0] for g in groups]
-    factor = b.map(lambda t: call("min", limit / (call("sqrt", t) + 1e-6), 1.0), squares[0], shape=(), suffix="factor")
+    whole = folded(b, squares, lambda t, u: t + u, "square_sum", "clip_grad_norm, sum of squares")
+    factor = b.map(lambda t: call("min", limit / (call("sqrt", t) + 1e-6), 1.0), whole, shape=(), suffix="factor")
     entitle(b, "net", "clip_grad_norm, factor")
     out = {}
     for name, gradient in gradients.items():
@@ -66,16 +63,4 @@ def square_sum(b: Builder, name: str, gradient: View) -> View:
     else:
         made = b.map(lambda g: g * g, gradient, suffix="square_sum")
     entitle(b, name, "clip_grad_norm, sum of squares")
-    return made
-
-
-def total(b: Builder, parts: list[View]) -> View:
-    def body(*terms: Expr) -> Operand:
-        whole = terms[0]
-        for term in terms[1:]:
-            whole = whole + term
-        return whole
-
-    made = b.map(body, *parts, shape=(), suffix="square_sum")
-    entitle(b, "net", "clip_grad_norm, sum of squares")
     return made

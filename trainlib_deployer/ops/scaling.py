@@ -12,12 +12,11 @@ import numpy as np
 from golden.loss_scale import LEAST, MOST, SCALING, LossScale
 from trainlib_deployer.ops.build import Builder, Where
 from trainlib_deployer.ops.gradients import Gradients
-from trainlib_deployer.ops.update import entitle
+from trainlib_deployer.ops.update import entitle, folded
 from trainlib_deployer.program.expr import Expr, Operand, call, select
 from trainlib_deployer.program.ir import DType, Role, Tensor, View
 
 SCALE, GOOD, SKIPPED, UPDATES = (f"{SCALING}{label}" for label in ("scale", "good", "skipped", "updates"))
-TERMS = 8  # verdicts that one operation puts together
 
 
 def declare(b: Builder, how: LossScale) -> None:
@@ -48,9 +47,7 @@ def unscaled(b: Builder, gradients: Gradients, how: LossScale, step: View, accum
     """The gradients for the update, which runs only if all of them are finite."""
     verdicts = [overflown(b, name, gradient) for name, gradient in gradients.items()]
     b.where = Where("accumulate", "", "loss_scale")
-    while len(verdicts) > 1:
-        groups = [verdicts[i : i + TERMS] for i in range(0, len(verdicts), TERMS)]
-        verdicts = [any_of(b, g) if len(g) > 1 else g[0] for g in groups]
+    verdict = folded(b, verdicts, lambda t, u: select(u > 0, u, t), "bad", "loss scale, overflow")
     scale, good = kept(b, SCALE), kept(b, GOOD)
 
     def decided(found: Expr, now: Expr, count: Expr, number: Expr) -> tuple[Operand, ...]:
@@ -71,7 +68,7 @@ def unscaled(b: Builder, gradients: Gradients, how: LossScale, step: View, accum
 
     into = [None, kept(b, SKIPPED), scale, good]
     types = (DType.F32, DType.I32, DType.F32, DType.I32)
-    back, *_ = b.maps(decided, verdicts[0], scale, good, step, dtypes=types, shape=(), into=into, suffix="reciprocal")
+    back, *_ = b.maps(decided, verdict, scale, good, step, dtypes=types, shape=(), into=into, suffix="reciprocal")
     entitle(b, "net", "loss scale")
     out = {}
     for name, gradient in gradients.items():
@@ -100,16 +97,4 @@ def overflown(b: Builder, name: str, gradient: View) -> View:
         b.reduce("max", (), gradient, body=bad, suffix="bad") if gradient.shape else b.map(bad, gradient, suffix="bad")
     )
     entitle(b, name, "loss scale, overflow")
-    return made
-
-
-def any_of(b: Builder, parts: list[View]) -> View:
-    def body(*terms: Expr) -> Operand:
-        whole = terms[0]
-        for term in terms[1:]:
-            whole = select(term > 0, term, whole)
-        return whole
-
-    made = b.map(body, *parts, shape=(), suffix="bad")
-    entitle(b, "net", "loss scale, overflow")
     return made

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any
 from zlib import crc32
 
@@ -16,6 +17,7 @@ from trainlib_deployer.program.ir import DType, Role, Tensor, View
 
 Hyper = Mapping[str, Any]
 Formula = Callable[..., Sequence[Operand]]
+TERMS = 8  # numbers that one operation joins
 
 
 @dataclass(frozen=True)
@@ -143,6 +145,24 @@ def with_numbers(formula: Formula, given: Sequence[View | float]) -> Formula:
 def entitle(b: Builder, subject: str, function: str) -> None:
     """Name the newest operation for people: `stack1.conv1.weight: sgd`."""
     b.program.ops[-1] = replace(b.program.ops[-1], name=f"{subject}: {function}")
+
+
+def folded(
+    b: Builder, parts: Sequence[View], join: Callable[[Expr, Expr], Operand], suffix: str, function: str
+) -> View:
+    """One number of many, a few at a time."""
+    while len(parts) > 1:
+        groups = [parts[i : i + TERMS] for i in range(0, len(parts), TERMS)]
+        parts = [joined(b, g, join, suffix, function) if len(g) > 1 else g[0] for g in groups]
+    return parts[0]
+
+
+def joined(
+    b: Builder, parts: Sequence[View], join: Callable[[Expr, Expr], Operand], suffix: str, function: str
+) -> View:
+    made = b.map(lambda *terms: reduce(join, terms), *parts, shape=(), suffix=suffix)
+    entitle(b, "net", function)
+    return made
 
 
 def scalars(

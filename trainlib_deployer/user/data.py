@@ -169,4 +169,6 @@ def check_like(sample: Sample, like: Sequence[tuple[Any, str]], what: str) -> No
     checked(sample[1], f"the target of {what}")
     for have, (want, name) in zip(sample, like, strict=True):
         if want is not None and signature(have) != signature(want):
-            raise UsageError(f"{what} does not fit: it has {describe(have)} where {name} is {describe(want)}")
+            words = f"{what} does not fit: it has {describe(have)} where {name} is {describe(want)}"
+            remedy = "leave it away, or let 'data' give batches of this size" if name.startswith("--input") else ""
+            raise UsageError(words, remedy=remedy)

@@ -127,7 +127,7 @@ def best_match(content: Any, own: State, path: Path) -> Found:
     """The dictionary with the most of the model's names and the fewest others."""
     candidates = [Found(place, prefix, state) for place, d in states(content) for prefix, state in spellings(d, own)]
     if not candidates:
-        raise UsageError(f"--weights: {path} holds no state_dict", remedy=REMEDY)
+        raise UsageError(f"{path} holds no state_dict", remedy=REMEDY)
 
     def worth(found: Found) -> tuple[int, int]:
         shared = sum(n in own for n in found.state)
@@ -168,16 +168,16 @@ def spellings(state: State, own: State) -> Iterator[tuple[str, State]]:
 def read_weights(path: Path) -> Any:
     """What a file holds: tensors in dictionaries."""
     if not path.is_file():
-        raise UsageError(f"--weights: there is no file {path}")
+        raise UsageError(f"there is no file {path}")
     try:
         return reader(path)(path)
     except Exception as err:  # a damaged file makes the readers raise anything
         if "Unsupported global" in str(err):
             raise UsageError(
-                f"--weights: {path} is not a file of weights: Python objects in it are not loaded",
+                f"{path} is not a file of weights: Python objects in it are not loaded",
                 remedy='write the tensors alone: torch.save(torch.load(FILE, weights_only=False)["state_dict"], NEW)',
             ) from err
-        raise UsageError(f"--weights: {path} is not a file of weights", remedy=REMEDY) from err
+        raise UsageError(f"{path} is not a file of weights", remedy=REMEDY) from err
 
 
 def reader(path: Path) -> Callable[[Path], Any]:
