@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from tests.e2e.conftest import deploy_example
-from trainlib_deployer import passes, pipeline
+from trainlib_deployer import passes
 from trainlib_deployer.api import Deployment, deploy
 from trainlib_deployer.folder import read_plan
 from trainlib_deployer.passes.reorder import Scale
@@ -40,19 +40,17 @@ def plain_steps() -> tuple[passes.Pass, ...]:
 def test_less_memory_and_the_same_bits(
     name: str, budget: int, share: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    steps, run = passes.DEFAULT, passes.run
     programs: list[Program] = []
 
-    def tight(program: Program) -> Program:
-        whole = run(program, steps)
+    def tight(whole: Program) -> Program:
         macs = sum(op.kind.macs() for op in whole.ops if op.phase == "forward")
         small = within_budget(whole, budget, int(share * macs))
         assert 0 < added_macs(small) <= share * macs
         programs.extend([whole, small])
         return small
 
-    for folder, variant in {"plain": lambda program: run(program, plain_steps()), "tight": tight}.items():
-        monkeypatch.setattr(pipeline.passes, "run", variant)
+    for folder, variant in {"plain": plain_steps(), "tight": (*passes.DEFAULT, tight)}.items():
+        monkeypatch.setattr(passes, "chosen", lambda precision, arithmetic, steps=variant: steps)
         deploy_example(name, tmp_path / folder, steps=2)
     whole, small = programs
     assert peak(small) <= budget < peak(whole)
@@ -68,16 +66,15 @@ def pooled_net() -> nn.Sequential:
 
 
 def test_signs_instead_of_activations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run = passes.run
     x, y = torch.randn(3, 2, 17, 19), torch.randint(4, (3,))
     programs: dict[str, Program] = {}
     for folder, steps in {"plain": plain_steps(), "signs": passes.DEFAULT}.items():
 
-        def kept(program: Program, folder: str = folder, steps: tuple[passes.Pass, ...] = steps) -> Program:
-            programs[folder] = run(program, steps)
-            return programs[folder]
+        def kept(program: Program, folder: str = folder) -> Program:
+            programs[folder] = program
+            return program
 
-        monkeypatch.setattr(pipeline.passes, "run", kept)
+        monkeypatch.setattr(passes, "chosen", lambda precision, arithmetic, steps=(*steps, kept): steps)
         deploy(pooled_net(), x, y, loss=nn.CrossEntropyLoss(), l1="64M", steps=2, out=tmp_path / folder)
     signs = [t for t in programs["signs"].tensors.values() if t.name.endswith(".sign")]
     assert signs and all(t.dtype.size == 1 for t in signs)
