@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import argparse
 import ast
+import dataclasses
+import functools
 import itertools
+import threading
 import types
 from collections.abc import Iterator
 from dataclasses import dataclass
+from numbers import Number
 from typing import Any
 
+import numpy as np
+
+BARE = (types.SimpleNamespace, argparse.Namespace, threading.local)
 LENGTH = object()  # stands for the key of how many entries a container has
 
 
@@ -29,6 +37,39 @@ def count_of(iterator: itertools.count[Any]) -> Count:
 def is_iterator(held: Any) -> bool:
     """Of those that are used up and hold nothing else: generators, itertools.cycle and the like."""
     return isinstance(held, Iterator) and type(held).__module__ in ("builtins", "itertools")
+
+
+def is_plain(held: Any) -> bool:
+    """Numbers of any kind, texts, None, and tuples and the like of them: nothing changes in them."""
+    if isinstance(held, tuple | frozenset):
+        return all(map(is_plain, held))
+    return held is None or isinstance(held, Number | np.generic | str | bytes)
+
+
+def entries_of(array: Any) -> Any:
+    """Numbers of a numpy array, an array or a bytearray, one after the other."""
+    if not isinstance(array, np.ndarray):
+        return array
+    return () if array.dtype.hasobject else array.flat
+
+
+def function_in(held: Any) -> types.FunctionType | None:
+    """What is called where something like that is called or read."""
+    if isinstance(held, staticmethod | classmethod | functools._lru_cache_wrapper):
+        held = held.__wrapped__
+    if isinstance(held, property):
+        held = held.fget
+    return held if isinstance(held, types.FunctionType) else None
+
+
+def is_bare(kind: type) -> bool:
+    """Of what holds attributes, and does nothing else: of the user's, wherever its class comes from."""
+    return issubclass(kind, BARE) or dataclasses.is_dataclass(kind)
+
+
+def unlike_any(number: int) -> int:
+    """For a set or a dict: a key that nothing else is."""
+    return (1 << 40) + number
 
 
 class ClassData:

@@ -9,11 +9,13 @@ it, and what nobody can copy (a lock, a file, a lambda) is in nobody's way. The 
 from __future__ import annotations
 
 import contextlib
+import copy
 import functools
 import itertools
 import random
 import sys
 import types
+from array import array
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -24,12 +26,25 @@ import torch
 from torch import nn
 from torch._C._functorch import is_functorch_wrapped_tensor
 
-from golden.containers import LENGTH, Cells, ClassData, Count, Slots, count_of, is_iterator, names_of
+from golden.containers import (
+    LENGTH,
+    Cells,
+    ClassData,
+    Count,
+    Slots,
+    count_of,
+    entries_of,
+    function_in,
+    is_bare,
+    is_iterator,
+    is_plain,
+    names_of,
+)
 
 Undo = Callable[[], object]
 LIBRARIES = frozenset({*sys.stdlib_module_names, "torch", "numpy"})  # of these, modules and containers alone are walked
-PLAIN = bool | int | float | str | None
 CONTAINERS = (dict, list, set, deque)
+COUNTED = 64  # numbers at the beginning of an array, which may be counters; in a table nothing counts
 TABLES = ("_parameters", "_buffers", "_modules")
 
 
@@ -122,11 +137,11 @@ class Snapshot:
             return [("", held) for held in (*thing.args, *thing.keywords.values())]
         if isinstance(thing, types.MethodType):
             return [("", thing.__self__)]
-        if isinstance(thing, np.ndarray):
-            self.undo.append(functools.partial(put_array, thing, thing.copy()))
+        if isinstance(thing, np.ndarray | array | bytearray):
+            self.array(thing, path)
         elif (undo := own_generator(thing)) is not None:
             self.undo.append(undo)
-        elif isinstance(thing, nn.Module) or not of_library(type(thing)):
+        elif isinstance(thing, nn.Module) or not of_library(type(thing)) or is_bare(type(thing)):
             return self.attributes(thing, path)
         return ()
 
@@ -139,6 +154,13 @@ class Snapshot:
                 self.place(f"{path}.{key}".strip("."), thing, key, held)
         return [(str(key), held) for key, held in entries]
 
+    def array(self, thing: Any, path: str) -> None:
+        """What it holds, and the first numbers in it as values of their own."""
+        self.undo.append(functools.partial(put_array, thing, copy.copy(thing)))
+        entries = entries_of(thing)
+        for i, number in enumerate(itertools.islice(entries, COUNTED)):
+            self.place(f"{path}.{i}".strip("."), entries, i, number)
+
     def place(self, path: str, container: Any, key: Any, held: Any) -> None:
         if isinstance(held, torch.Tensor) and (is_functorch_wrapped_tensor(held) or held.is_meta):
             return  # nothing can be read of what torch.vmap has left behind, and of what is a shape alone
@@ -148,7 +170,7 @@ class Snapshot:
             count = count_of(held)
             self.plain[path] = Plain(container, key, count)
             self.undo.append(functools.partial(put_count, container, key, count))
-        elif isinstance(held, PLAIN) or is_iterator(held):
+        elif is_plain(held) or is_iterator(held):
             self.plain[path] = Plain(container, key, held)
 
     def attributes(self, thing: Any, path: str) -> Iterator[tuple[str, Any]]:
@@ -156,7 +178,7 @@ class Snapshot:
         kinds = [kind for kind in type(thing).__mro__ if self.is_new(kind)]
         for kind in kinds:
             yield from self.read(ClassData(kind), kind.__name__)
-            yield from (("", f) for f in vars(kind).values() if isinstance(f, types.FunctionType))
+            yield from (("", f) for f in map(function_in, vars(kind).values()) if f is not None)
         yield from ((name.removeprefix(f"{path}."), held) for name, held in self.read(Slots(thing), path))
         space = getattr(thing, "__dict__", {})
         tables = [space[name] for name in TABLES] if isinstance(thing, nn.Module) else []
@@ -184,12 +206,14 @@ class Snapshot:
         """Of variables, or of those with such names, what may change, and functions."""
         for name in list(space) if names is None else sorted(n for n in names if n in space):
             held = space[name]
-            if isinstance(held, (torch.Tensor, *CONTAINERS, PLAIN)) or is_iterator(held):
+            if isinstance(held, (torch.Tensor, *CONTAINERS)) or is_plain(held) or is_iterator(held):
                 self.undo.append(functools.partial(space.__setitem__, name, held))
                 self.place(f"{path}.{name}", space, name, held)
                 yield f"{path}.{name}", held
-            elif isinstance(held, types.FunctionType):
-                yield "", held
+            elif is_bare(type(held)) or is_own(type(held)):
+                yield f"{path}.{name}", held
+            elif (function := function_in(held)) is not None:
+                yield "", function
 
     def is_new(self, kind: type) -> bool:
         new = kind not in self.classes and not of_library(kind)
@@ -229,10 +253,19 @@ def of_library(kind: type) -> bool:
     return root(kind) in LIBRARIES
 
 
+def is_own(kind: type) -> bool:
+    """Of the user's: not a library's, nor a package's."""
+    file = getattr(sys.modules.get(kind.__module__), "__file__", None)
+    return not of_library(kind) and file is not None and not in_packages(file)
+
+
+def in_packages(file: str) -> bool:
+    return "site-packages" in file or "dist-packages" in file
+
+
 def installed(function: types.FunctionType) -> bool:
     """A package's, not the user's."""
-    file = function.__code__.co_filename
-    return "site-packages" in file or "dist-packages" in file
+    return in_packages(function.__code__.co_filename)
 
 
 def plain_tensor(t: torch.Tensor) -> bool:
@@ -272,8 +305,11 @@ def put_count(container: Any, key: Any, count: Count) -> None:
 
 
 def put_array(array: Any, values: Any) -> None:
-    if array.flags.writeable:
-        array[...] = values
+    if isinstance(array, np.ndarray):
+        if array.flags.writeable:
+            array[...] = values
+    elif array != values:
+        array[:] = values
 
 
 def put_bytes(storage: Any, values: torch.Tensor) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import types
 from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -151,6 +152,7 @@ def test_numbers_on_either_side_of_a_count_are_seen(condition: str) -> None:
         captured(Deciding(condition))
 
 
+shared = types.SimpleNamespace(n=0)
 calls = 0
 said = {"calls": 0}
 
@@ -220,6 +222,9 @@ class Elsewhere(nn.Module):
             case "global dict":
                 said["calls"] += 1
                 return said["calls"]
+            case "global object":
+                shared.n += 1
+                return shared.n
             case "default":
                 return defaulted()
             case "nonlocal":
@@ -244,6 +249,7 @@ WAYS = {
     **{way: way for way in ("count", "cycle", "numbers")},
     "global": "globals.calls",
     "global dict": "globals.said.calls",
+    "global object": "globals.shared.n",
     "default": "defaulted.0.n",
     "nonlocal": "tick.n",
     "slots": "slotted.n",

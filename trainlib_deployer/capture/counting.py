@@ -7,21 +7,23 @@ from __future__ import annotations
 import contextlib
 import dis
 import traceback
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from math import isnan
 from typing import Any
 
 import torch
 
 from golden.borrow import uncompiled
-from golden.containers import LENGTH, Count, is_iterator
+from golden.containers import LENGTH, Count, is_iterator, unlike_any
 from golden.precision import InOrder, one_thread
-from golden.snapshot import Snapshot
+from golden.snapshot import LIBRARIES, Snapshot
 from trainlib_deployer.capture import remedies
 from trainlib_deployer.capture.eager import EagerStep, advance, differ, held, plain_values, step
+from trainlib_deployer.capture.other_values import constants, far, near, resize
 from trainlib_deployer.capture.trace import mkldnn_off
-from trainlib_deployer.capture.watched import Counting, Decided, Decisions, Line, Turned, followed, watched
+from trainlib_deployer.capture.watched import Counting, Decided, Decisions, Line, Turned, followed, unwatched, watched
 from trainlib_deployer.errors import Unsupported
 from trainlib_deployer.program.ir import Source
 from trainlib_deployer.user.model import UserModel, trainable
@@ -40,7 +42,8 @@ class Way:
 
 
 WATCHED = Way()
-WAYS = (Way(floats=True), Way(calls=True))
+ALSO = (Way(floats=True), Way(calls=True))
+MOST, MOST_OF_LARGE, LARGE = 64, 12, 1 << 20  # values that are tried; of networks with so many parameters
 
 
 @dataclass(frozen=True)
@@ -49,7 +52,7 @@ class Run:
 
     tensors: Mapping[Any, torch.Tensor]
     plain: Mapping[str, Any]
-    lines: Mapping[Line, Decided]
+    decisions: Decisions
 
     def agrees(self, other: Run) -> bool:
         same = self.tensors.keys() == other.tensors.keys()
@@ -58,13 +61,17 @@ class Run:
 
 @dataclass(frozen=True)
 class Variant:
-    """A step with another value of an attribute, or with the comparisons on a line the other way round."""
+    """A step with other values of attributes, with the comparisons on a line the other way round, or with other numbers
+    looked up and written out."""
 
     names: tuple[str, ...]
-    values: Mapping[str, Any]
+    values: Mapping[str, Any] = field(default_factory=dict)
     turned: Turned | None = None
+    told: int | float | None = None
     source: Source | None = None
     way: Way = WATCHED
+    possible: bool = True  # else what fails tells nothing: values that do not go together, or that are never met
+    nearer: Variant | None = None  # for where forward gives up at such a value
 
     def refusal(self) -> Unsupported:
         what = ", ".join(f"'{n.removeprefix(LOSS)}'" for n in sorted(self.names))
@@ -76,26 +83,27 @@ class Variant:
         )
 
 
-def changing(steps: Sequence[EagerStep]) -> dict[str, Any]:
-    """Numbers and the like that the second step leaves otherwise than the first one, and what they may be later."""
+Ways = Mapping[str, tuple[Any, Any]]  # on which values go, by their names: from what, to what
+
+
+def changing(steps: Sequence[EagerStep]) -> dict[str, tuple[Any, Any]]:
+    """Numbers and the like that the second step leaves otherwise than the first one."""
     first, second = steps[0].plain, steps[1].plain
     return {
-        n: other(first[n], now)
-        for n, now in second.items()
-        if n in first and (apart(first[n], now) or is_iterator(now))
+        n: (first[n], now) for n, now in second.items() if n in first and (apart(first[n], now) or is_iterator(now))
     }
 
 
 def check_counting(user: UserModel, steps: Sequence[EagerStep]) -> None:
     """Refuse what numbers that go on will change in the results, in some later step."""
-    others = changing(steps)
-    if not others:
+    ways: Ways = changing(steps)
+    if not ways:
         return
     with user.start.undone():
         advance(user, 2, update=False)
         third = Third(user, Snapshot(user.module, user.loss, like=user.start))
-        while others:
-            others = third.depends_on(others)
+        while ways:
+            ways = third.depends_on(ways)
 
 
 @dataclass
@@ -106,94 +114,137 @@ class Third:
     start: Snapshot
     seen: set[str] = field(default_factory=set)
 
-    def depends_on(self, others: Mapping[str, Any]) -> dict[str, Any]:
-        """Refuse if results depend on numbers that change; else what else they decide about, and its other value."""
-        self.seen |= set(others)
-        usual = self.run({})
-        changed = [Variant((name,), {name: value}) for name, value in others.items()]
-        numbers = [name for name, value in others.items() if not is_iterator(value)]
-        found = self.differing(usual, [*turned(usual.lines, numbers), *changed])
-        for way in WAYS:
+    @cached_property
+    def constants(self) -> list[Any]:
+        return constants(self.start)
+
+    @cached_property
+    def most(self) -> int:
+        large = sum(p.numel() for p in self.user.module.parameters()) > LARGE
+        return MOST_OF_LARGE if large else MOST
+
+    def depends_on(self, ways: Ways) -> Ways:
+        """Refuse if results depend on numbers that change; else what else they decide about."""
+        places = self.start.plain
+        self.seen |= set(ways)
+        usual = self.run(Variant(()))
+        numbers = tuple(n for n in ways if not is_iterator(places[n].value))
+        found = self.differing(usual, [*turned(usual.decisions.lines, numbers), *self.further(ways)])
+        for way in ALSO:
             if (more := self.alike(usual, way)) is not None:
-                lines = {line: decided for line, decided in more.lines.items() if line not in usual.lines}
-                again = [
-                    replace(v, way=way) for v in changed if way.calls and self.start.plain[v.names[0]].key is LENGTH
-                ]
-                found |= self.differing(more, [*turned(lines, numbers, way), *again])
-        return {n: v for n, v in found.items() if n in self.start.plain and n not in self.seen}
+                lines = {k: v for k, v in more.decisions.lines.items() if k not in usual.decisions.lines}
+                found |= self.differing(more, [*turned(lines, numbers, way), *self.longer(more.decisions.wanted)])
+        found |= self.differing(usual, [*self.told(usual.decisions, numbers), *self.tried(ways)])
+        return {n: v for n, v in found.items() if n in places and n not in self.seen}
+
+    def further(self, ways: Ways) -> Iterator[Variant]:
+        """Each on its way, but far on."""
+        for name, (before, now) in ways.items():
+            place = self.start.plain[name]
+            variant: Variant | None = None
+            for other in reversed(far(before, now, place.key)):
+                variant = Variant((name,), {name: other}, nearer=variant)
+            yield from (v for v in (variant,) if v is not None)
+            if apart(now, place.value) and not is_iterator(now):
+                yield Variant((name,), {name: now})
+
+    def longer(self, wanted: Mapping[int, set[int]]) -> Iterator[Variant]:
+        """Containers as long as they would have to be to equal what their length is compared with, or nearly so."""
+        lengths = {id(p.container): (n, p.value) for n, p in self.start.plain.items() if p.key is LENGTH}
+        for name, length in (lengths[i] for i in wanted):
+            around = sorted({m + d for m in wanted[id(self.start.plain[name].container)] for d in (-1, 0, 1)})
+            yield from (Variant((name,), {name: length + m}, possible=False) for m in around if m)
+
+    def told(self, decisions: Decisions, names: tuple[str, ...]) -> Iterator[Variant]:
+        """Other numbers, where numbers are looked up or written out."""
+        source = next((s for s in decisions.asked.values() if s is not None), None)
+        told = [c for c in (*self.constants, unlike_any(0)) if not isinstance(c, str)] if decisions.asked else ()
+        yield from (Variant(names, told=n, source=source, possible=False) for n in told[: self.most])
+
+    def tried(self, ways: Ways) -> Iterator[Variant]:
+        """All of them at what stands in the code, for what no number can tell of: np.int64(n), torch.tensor(n)."""
+        count = 0
+        for constant in self.constants:
+            near_it = {n: near(*way, constant) for n, way in ways.items()}
+            values = {n: v for n, v in near_it.items() if v is not None}
+            if values and count < self.most:
+                count += 1
+                yield Variant(tuple(values), values, possible=False)
 
     def alike(self, usual: Run, way: Way) -> Run | None:
         """The step with numbers watched in this way, where nothing hangs on that."""
         with contextlib.suppress(Exception):
-            run = self.run({}, way=way)
+            run = self.run(Variant((), way=way))
             return run if run.agrees(usual) else None
         return None
 
-    def differing(self, usual: Run, variants: Sequence[Variant]) -> dict[str, Any]:
-        """Attributes that a variant leaves otherwise, and how; nothing else may be different."""
-        found: dict[str, Any] = {}
+    def differing(self, usual: Run, variants: Iterable[Variant]) -> dict[str, tuple[Any, Any]]:
+        """Attributes that a variant leaves otherwise; nothing else may be different."""
+        found: dict[str, tuple[Any, Any]] = {}
         for variant in variants:
-            try:
-                run = self.run(variant.values, variant.turned, variant.way)
-            except Exception as err:  # what does not work with another value depends on it
-                if variant.turned is not None and raised_in(variant.turned[0][0], err):
-                    continue  # where the user's code ends, no results are other ones
-                raise variant.refusal() from None
+            run = self.tried_out(variant)
+            if run is None:
+                continue
             if not run.agrees(usual):
                 raise variant.refusal()
-            found |= {n: v for n, v in run.plain.items() if apart(usual.plain.get(n), v)}
+            pairs = ((n, (usual.plain[n], v)) for n, v in run.plain.items() if n in usual.plain)
+            found |= {n: pair for n, pair in pairs if apart(*pair)}
         return found
 
-    def run(self, values: Mapping[str, Any], turned: Turned | None = None, way: Way = WATCHED) -> Run:
-        user, decisions = self.user, Decisions(turned)
+    def tried_out(self, variant: Variant | None) -> Run | None:
+        """Where the user's code ends, no results are other ones."""
+        while variant is not None:
+            try:
+                return self.run(variant)
+            except Exception as err:  # what does not work with another value depends on it
+                if variant.possible and not given_up(err):
+                    raise variant.refusal() from None
+                variant = variant.nearer
+        return None
+
+    def run(self, variant: Variant) -> Run:
+        user, decisions, way = self.user, Decisions(variant.turned, variant.told), variant.way
         with self.start.undone(), quiet(), one_thread(), uncompiled(), mkldnn_off(), InOrder(), torch.enable_grad():
             user.module.zero_grad(set_to_none=True)
-            for name in self.seen:
-                self.put(name, values, decisions, way)
+            for name in sorted(self.seen, key=lambda n: self.start.plain[n].key is LENGTH):
+                self.put(name, variant, decisions)
             with followed(self.start.spaces.values() if way.calls else (), decisions):
                 results = step(user, 2, trainable(user.module) if user.trains else {})
             after, now = held(user, self.start)
-            plain = plain_values(user, now)
-        return Run({**results, **after}, plain, decisions.lines)
+            plain = {n: unwatched(v) for n, v in plain_values(user, now).items()}
+        return Run({**results, **after}, plain, decisions)
 
-    def put(self, name: str, values: Mapping[str, Any], decisions: Decisions, way: Way) -> None:
+    def put(self, name: str, variant: Variant, decisions: Decisions) -> None:
         """The value in its place, watched."""
         place = self.start.plain[name]
-        value = values.get(name, place.value)
+        value = variant.values.get(name, place.value)
         if place.key is LENGTH:
-            decisions.longer[id(place.container)] = value - place.value
+            decisions.lengths.add(id(place.container))
+            if name in variant.values:
+                resize(place.container, value)
         elif isinstance(value, Count):
             place.container[place.key] = Counting(watched(value.next, decisions), value.step)
         else:
-            value = float(value) if way.floats and type(value) is int else value
+            value = float(value) if variant.way.floats and type(value) is int else value
             place.container[place.key] = watched(value, decisions)
 
 
 def turned(lines: Mapping[Line, Decided], names: Iterable[str], way: Way = WATCHED) -> list[Variant]:
     return [
-        Variant(tuple(names), {}, (line, which), decided.source, way)
+        Variant(tuple(names), turned=(line, which), source=decided.source, way=way)
         for line, decided in lines.items()
         for which in decided.others
     ]
 
 
-def raised_in(file: str, err: Exception) -> bool:
-    """By a statement there, `raise` or `assert`; what else fails may lack what an earlier step would have made."""
+def given_up(err: Exception) -> bool:
+    """By a statement of the user's code, `raise` or `assert`; what else fails may lack what an earlier step would have
+    made, which PyTorch's own statements say too."""
     *_, (frame, _) = traceback.walk_tb(err.__traceback__)
-    return frame.f_code.co_filename == file and frame.f_code.co_code[frame.f_lasti] == RAISE
+    library = str(frame.f_globals.get("__name__")).partition(".")[0] in LIBRARIES
+    return not library and frame.f_code.co_code[frame.f_lasti] == RAISE
 
 
 def apart(a: Any, b: Any) -> bool:
     nowhere = isinstance(a, float) and isnan(a)
     return type(a) is not type(b) or not (a == b or nowhere)
-
-
-def other(before: Any, now: Any) -> Any:
-    """A value that a later step may find there."""
-    if isinstance(now, Count):
-        return Count(other(before.next, now.next), now.step)
-    if is_iterator(now):
-        return iter(())
-    if isinstance(now, bool) or not isinstance(now, int | float):
-        return before
-    return 1000 * now + 7 if isinstance(now, int) else 0.5 * now + 0.25

@@ -11,6 +11,9 @@ from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any
 
+import torch
+
+from trainlib_deployer.capture.other_values import LONGEST
 from trainlib_deployer.capture.user_line import user_line
 from trainlib_deployer.program.ir import Source
 
@@ -20,7 +23,8 @@ ONE_BY_ONE = 3  # answers of a line that are turned alone
 COMPARISONS = ("__lt__", "__le__", "__gt__", "__ge__", "__eq__", "__ne__", "__bool__", "is_integer")
 UNARY = ("neg", "pos", "abs", "invert", "round", "floor", "ceil", "trunc")
 BINARY = ("add", "sub", "mul", "truediv", "floordiv", "mod", "divmod", "pow", "and", "or", "xor", "lshift", "rshift")
-LOOKED_UP = {dis.opmap.get(n) for n in ("CONTAINS_OP", "BINARY_SUBSCR")}
+STORED = {dis.opmap.get(n) for n in ("STORE_SUBSCR", "BUILD_MAP", "BUILD_SET", "MAP_ADD", "SET_ADD")}
+WRITTEN = ("__str__", "__repr__", "__format__")
 CALCULATIONS = tuple(f"__{n}__" for n in (*UNARY, *BINARY, *(f"r{n}" for n in BINARY)))
 
 
@@ -42,8 +46,13 @@ class Decisions:
     """All such lines; one answer on one of them, or each there, is the other one."""
 
     turned: Turned | None = None
+    told: int | float | None = (
+        None  # what a number is from where it is looked up or written out, which shows no more of it
+    )
     lines: dict[Line, Decided] = field(default_factory=dict)
-    longer: dict[int, int] = field(default_factory=dict)  # containers that grow, by id, and by how much they do here
+    asked: dict[Line, Source | None] = field(default_factory=dict)  # lines on which that happened
+    lengths: set[int] = field(default_factory=set)  # containers whose lengths are watched, by id
+    wanted: dict[int, set[int]] = field(default_factory=dict)  # by how much these would be longer to equal something
 
     def answer(self, frame: FrameType, outcome: bool) -> bool:
         line = frame.f_code.co_filename, frame.f_lineno
@@ -51,10 +60,19 @@ class Decisions:
         decided.times += 1
         return outcome != (self.turned in ((line, None), (line, decided.times - 1)))
 
-    def look_up(self, frame: FrameType) -> None:
-        """In a set or a dict, of which nobody knows what it has for other numbers."""
-        if frame.f_code.co_code[frame.f_lasti] in LOOKED_UP and self.answer(frame, False):
-            raise KeyError
+    def tell(self, frame: FrameType, number: Any) -> Any:
+        """What is looked up, or written out; it stays so, as lines that follow rely on that."""
+        line = frame.f_code.co_filename, frame.f_lineno
+        if line not in self.asked:
+            self.asked[line] = user_line(frame)
+        if self.told is not None:
+            number.became = kind_of(number)(self.told)
+        return unwatched(number)
+
+    def measure(self, number: Any, others: Sequence[Any]) -> None:
+        """How long something would have to be for another answer."""
+        more = (o - unwatched(number) for o in map(unwatched, others) if type(o) in (int, float) and abs(o) < LONGEST)
+        self.wanted.setdefault(number.length_of, set()).update(int(m) for m in more)
 
 
 def watching(kind: type) -> type:
@@ -62,37 +80,54 @@ def watching(kind: type) -> type:
 
     def comparison(name: str) -> Callable[..., Any]:
         def compare(self: Any, *others: Any) -> Any:
-            outcome = getattr(kind, name)(self, *map(unwatched, others))
+            number, frame = unwatched(self), sys._getframe(1)
+            outcome = getattr(kind, name)(number, *map(unwatched, others))
             if outcome is NotImplemented:
-                outcome = getattr(float, name)(float(self), *map(unwatched, others))
-            return outcome if outcome is NotImplemented else self.decisions.answer(sys._getframe(1), outcome)
+                outcome = getattr(float, name)(float(number), *map(unwatched, others))
+            if outcome is NotImplemented or self.hashed == (id(frame), frame.f_lasti):
+                return outcome  # at the end of a search by its hash, which was told what to look for
+            if self.length_of is not None:
+                self.decisions.measure(self, others)
+                return outcome
+            return self.decisions.answer(frame, outcome)
 
         return compare
 
     def calculation(name: str) -> Callable[..., Any]:
         def calculate(self: Any, *others: Any) -> Any:
-            result = getattr(kind, name)(self, *map(unwatched, others))
+            number = unwatched(self)
+            result = getattr(kind, name)(number, *map(unwatched, others))
             if result is NotImplemented and isinstance(others[0], float) and hasattr(float, name):
-                result = getattr(float, name)(float(self), *map(unwatched, others))
+                result = getattr(float, name)(float(number), *map(unwatched, others))
             return watched(result, self.decisions)
 
         return calculate
 
+    def written(name: str) -> Callable[..., str]:
+        def write(self: Any, *form: Any) -> str:
+            return getattr(kind, name)(self.decisions.tell(sys._getframe(1), self), *form)  # type: ignore[no-any-return]
+
+        return write
+
     def looked_up(self: Any) -> int:
-        self.decisions.look_up(sys._getframe(1))
-        return hash(unwatched(self))
+        frame = sys._getframe(1)
+        if frame.f_code.co_code[frame.f_lasti] in STORED:
+            return hash(unwatched(self))
+        self.hashed = id(frame), frame.f_lasti
+        return hash(self.decisions.tell(frame, self))
 
     made = {n: comparison(n) for n in COMPARISONS} | {n: calculation(n) for n in CALCULATIONS}
-    own = {n: method for n, method in made.items() if hasattr(kind, n)}
-    return type(f"Watched{kind.__name__}", (kind,), own | {"__hash__": looked_up})
+    own = {n: method for n, method in made.items() if hasattr(kind, n)} | {n: written(n) for n in WRITTEN}
+    start = {"became": None, "hashed": None, "length_of": None}
+    return type(f"Watched{kind.__name__}", (kind,), own | start | {"__hash__": looked_up})
 
 
 WATCHING = {kind: watching(kind) for kind in (int, float)}
 
 
 def watched(value: Any, decisions: Decisions) -> Any:
-    if isinstance(value, tuple):
-        return tuple(watched(v, decisions) for v in value)
+    if isinstance(value, tuple) and type(value) is not torch.Size:
+        return of_each(lambda v: watched(v, decisions), value)
     if type(value) not in WATCHING:
         return value
     made = WATCHING[type(value)](value)
@@ -101,8 +136,22 @@ def watched(value: Any, decisions: Decisions) -> Any:
 
 
 def unwatched(value: Any) -> Any:
-    kind = next((k for k, w in WATCHING.items() if isinstance(value, w)), None)
-    return value if kind is None else kind(value)
+    if isinstance(value, tuple) and type(value) is not torch.Size:
+        return of_each(unwatched, value)
+    kind = kind_of(value)
+    if kind is None:
+        return value
+    return kind(value) if value.became is None else value.became
+
+
+def of_each(make: Callable[[Any], Any], values: Any) -> Any:
+    each = [make(v) for v in values]
+    return type(values)(*each) if hasattr(values, "_fields") else type(values)(each)
+
+
+def kind_of(value: Any) -> Any:
+    """Of which it is a number that is watched."""
+    return next((k for k, w in WATCHING.items() if isinstance(value, w)), None)
 
 
 # ---- what is called with them
@@ -136,8 +185,11 @@ def followed(spaces: Iterable[dict[str, Any]], decisions: Decisions) -> Iterator
     """Have files call functions that lose no watch."""
 
     def length(thing: Any) -> Any:
-        more = decisions.longer.get(id(thing))
-        return len(thing) if more is None else watched(len(thing) + more, decisions)
+        if id(thing) not in decisions.lengths:
+            return len(thing)
+        made = watched(len(thing), decisions)
+        made.length_of = id(thing)
+        return made
 
     put = [(space, n, f) for space in spaces for n, f in {**CONVERTING, "len": length}.items() if n not in space]
     for space, name, function in put:
