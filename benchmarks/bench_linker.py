@@ -2,9 +2,10 @@
 
     python -m benchmarks.bench_linker [--targets pulp-open,cortex-m4f] [--keep FOLDER] [EXAMPLE ...]
 
-With PULP-SDK's configs/*.sh sourced its chips are among them, with arm-none-eabi-gcc the microcontrollers. Each is
-deployed with as much of the outer memory as it likes, for the bytes are the question; the build is the verification
-run's. A row below the linker, or 3 % above it, fails. What was built is kept in FOLDER and not built again.
+With PULP-SDK's configs/*.sh sourced its chips are among them, with arm-none-eabi-gcc and riscv64-unknown-elf-gcc the
+microcontrollers. Each is deployed with as much of the outer memory as it likes, for the bytes are the question; the
+build is the verification run's. A row below the linker, or 3 % above it, fails. What was built is kept in FOLDER and
+not built again.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from pathlib import Path
 
 from benchmarks.objects import Elf
 from trainlib_deployer.errors import DoesNotFit
+from trainlib_deployer.machine.build import Build
 from trainlib_deployer.machine.targets import TARGETS
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
@@ -70,9 +72,11 @@ def config_of(target: str) -> Path:
 
 def buildable() -> list[str]:
     """Targets whose code is measured and whose tools are there."""
-    arm = shutil.which("arm-none-eabi-gcc")
-    measured = [name for name, machine in TARGETS.items() if machine.build is not None]
-    return [name for name in measured if (config_of(name).is_file() if of_sdk(name) else arm)]
+    return [name for name, machine in TARGETS.items() if machine.build is not None and has_tools(name, machine.build)]
+
+
+def has_tools(name: str, build: Build) -> bool:
+    return config_of(name).is_file() if build.board is None else shutil.which(f"{build.board.cross}gcc") is not None
 
 
 def build(target: str, folder: Path) -> Path:
@@ -107,12 +111,15 @@ def planned(folder: Path) -> dict[str, int]:
 
 
 def rows(example: Path, target: str, folder: Path) -> list[Row]:
-    if not (folder / "plan.json").is_file():
+    kept = (folder / "plan.json").is_file()
+    if not kept:
         deploy(example, target, folder)
     found = linked(target, build(target, folder))
     with tempfile.TemporaryDirectory() as work:
-        deploy(example, target, Path(work) / "p")  # the folder's plan may be older than the sizes of code
-        wanted = planned(Path(work) / "p")
+        again = Path(work) / "p"
+        if kept:
+            deploy(example, target, again)  # the folder's plan may be older than the sizes of code
+        wanted = planned(again if kept else folder)
     return [Row(memory, wanted[memory], size) for memory, size in found.items()]
 
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from benchmarks.objects import Elf
 from trainlib_deployer.emit import resources
 from trainlib_deployer.emit.render import rendered
+from trainlib_deployer.machine.build import Board
 from trainlib_deployer.machine.machine import Machine
 from trainlib_deployer.machine.targets import TARGETS
 
@@ -51,14 +52,12 @@ SDK = Build(
 )
 
 
-def cortexm(name: str) -> Build:
-    chip = TARGETS[name].build
-    assert chip is not None and chip.board is not None
+def of_board(target: str, board: Board) -> Build:
     return Build(
-        name,
-        ("arm-none-eabi-gcc", "--version"),
-        f"-O2 {chip.board.flags}",
-        ("cortexm", "rv32_memory"),
+        target,
+        (f"{board.cross}gcc", "--version"),
+        f"-O2 {board.flags}",
+        ("single", "single_cortexm", "single_rv32", "soft", "rv32_memory"),
         (),
         "build/qemu-gcc/kernels/*.o",
         tuple(f"build/qemu-gcc/{source}.o" for source in ("net", "loops", "main", "state")),
@@ -66,7 +65,11 @@ def cortexm(name: str) -> Build:
     )
 
 
-BUILDS: Mapping[str, Build] = {"pulp-sdk": SDK} | {n: cortexm(n) for n in ("cortex-m4f", "cortex-m7", "cortex-m33")}
+BUILDS: Mapping[str, Build] = {"pulp-sdk": SDK} | {
+    machine.build.compiler: of_board(name, machine.build.board)
+    for name, machine in reversed(TARGETS.items())  # of chips with one compiler the first
+    if machine.build is not None and machine.build.board is not None
+}
 
 
 def project_of_all(folder: Path, target: Machine) -> None:
@@ -101,7 +104,7 @@ def sections(path: Path) -> Iterator[str]:
         needs = {keys.get(s.section, "") if not s.undefined else s.name for s in elf.needs(i)}
         also = [n for n in named.get(i, ()) if n != key and ":" not in n]
         yield from (f"{n} is 0 {key}" for n in also)
-        yield " ".join((key, elf.sections[i].kind, str(elf.sections[i].size), *sorted(needs - {"", key})))
+        yield " ".join((key, elf.sections[i].kind, str(elf.linked(i)), *sorted(needs - {"", key})))
 
 
 def measured(build: Build) -> str:

@@ -4,12 +4,13 @@
 
 FOLDERs are deployed projects that were built with their checks (TRACE=1), OBJECTS is a pattern of their objects;
 without them all examples are deployed and built.
-A function's bytes are fitted by those of its words, none of them negative, and all are made larger by as much as the
-project that comes out smallest lacks: an estimate is rather too high.
+A function's bytes are fitted by those of its words, none of them negative; then all are made larger, and every project
+by so many bytes more, that none comes out too small, and all together the least too large.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import subprocess
@@ -45,12 +46,12 @@ def sizes(path: Path) -> dict[str, int]:
     found: dict[str, int] = {}
     for i, s in enumerate(elf.sections):
         if s.loaded and s.kind == "code":
-            name = next(x.name for x in elf.symbols if x.section == i and x.name and not x.name.startswith("$"))
+            name = next(x.name for x in elf.symbols if x.section == i and x.name and not x.name.startswith(("$", ".L")))
         elif s.loaded and s.name.startswith(COPIED):
             name = s.name.removeprefix(COPIED).split(".")[0]
         else:
             continue
-        found[name] = found.get(name, 0) + s.size
+        found[name] = found.get(name, 0) + elf.linked(i)
     return found
 
 
@@ -80,8 +81,9 @@ def of_project(folder: Path, objects: str) -> dict[str, list[Text]]:
 def code_of(path: Path) -> int:
     """All of a source, but for what is a table or a tensor."""
     kinds = (".text", ".rodata", ".srodata")
-    found = (s for s in Elf.of(path).sections if s.loaded and s.name.startswith(kinds))
-    return sum(s.size for s in found if not s.name.endswith(".pieces"))
+    elf = Elf.of(path)
+    found = (i for i, s in enumerate(elf.sections) if s.loaded and s.name.startswith(kinds))
+    return sum(elf.linked(i) for i in found if not elf.sections[i].name.endswith(".pieces"))
 
 
 def fitted(samples: list[Sample]) -> dict[str, float]:
@@ -108,20 +110,28 @@ def lines(projects: list[dict[str, list[Text]]]) -> Iterator[str]:
     for where in projects[0]:
         texts = [p[where] for p in projects]
         spread, weights = min((fit(texts, unrolled) for unrolled in TURNS), key=lambda found: found[0])
-        print(f"{where}: the largest estimate is then {spread:.3f} of what is")
-        yield from (f"{where} {word} {size:.2f}" for word, size in weights.items())
+        print(f"{where}: all estimates are then {spread:.3f} of what is")
+        yield from (f"{where} {word} {size:.3f}" for word, size in weights.items())
 
 
 def fit(projects: list[list[Text]], unrolled: int) -> tuple[float, dict[str, float]]:
-    """Weights that make no project too small, and how much too large they make one."""
+    """Weights that make no project too small, and how much too large they make all."""
     samples = [[(f if isinstance(f, Counter) else counted(f, unrolled), size) for f, size in p] for p in projects]
     weights = fitted([s for p in samples for s in p])
     made = [(sum(size for _, size in p), estimate(weights, p)) for p in samples]
-    ratios = [size / guess for size, guess in made if guess]
-    scaled = {word: size * max(ratios) for word, size in weights.items()}
+    scale, constant = raised(made)
+    scaled = {word: size * scale for word, size in weights.items()} | {"project": constant}
     named = [size for word, size in scaled.items() if word.startswith("tl_")]
     more = {"unknown": max(named), "unrolled": unrolled} if named else {}
-    return max(ratios) / min(ratios), scaled | more
+    return sum(scale * guess + constant for _, guess in made) / sum(size for size, _ in made), scaled | more
+
+
+def raised(made: list[tuple[int, float]]) -> tuple[float, float]:
+    """What estimates are multiplied by, and what is added to each, so that none is below its size."""
+    pairs = itertools.combinations(made, 2)
+    slopes = [(z - y) / (h - g) for (y, g), (z, h) in pairs if h != g]
+    found = [(s, max(0.0, *(size - s * guess for size, guess in made))) for s in (1.0, *slopes) if s >= 1]
+    return min(found, key=lambda f: sum(f[0] * guess + f[1] for _, guess in made))
 
 
 def built(build: Build, work: Path) -> Iterator[Path]:

@@ -11,6 +11,8 @@ from pathlib import Path
 SYMBOLS, RELA, NOBITS, REL = 2, 4, 8, 9  # types of sections
 WRITE, ALLOC, EXECUTE = 1, 2, 4  # their flags
 LOCAL, UNDEFINED, ABSOLUTE = 0, 0, 0xFFF1
+RISCV = 243  # a machine, and of its relocations those of calls, of which a linker halves the eight bytes, and its leave
+RISCV_CALLS, RISCV_RELAX = (18, 19), 51
 
 
 @dataclass(frozen=True)
@@ -100,10 +102,22 @@ class Elf:
 
     def needs(self, section: int) -> Iterator[Symbol]:
         """What the relocations of a section mention."""
+        return (self.symbols[info >> 8] for _, info in self.relocations(section))
+
+    def relocations(self, section: int) -> Iterator[tuple[int, int]]:
+        """Where, and of which symbol and type."""
         for s in self.sections:
             if s.type in (RELA, REL) and s.info == section:
                 words = struct.iter_unpack("<III" if s.type == RELA else "<II", self.data[s.offset : s.offset + s.size])
-                yield from (self.symbols[w[1] >> 8] for w in words)
+                yield from ((w[0], w[1]) for w in words)
+
+    def linked(self, section: int) -> int:
+        """Bytes that a linker leaves of a section."""
+        size = self.sections[section].size
+        if self.header("<H", 18) != (RISCV,):
+            return size
+        found = {(at, info & 0xFF) for at, info in self.relocations(section)}
+        return size - 4 * sum(kind in RISCV_CALLS and (at, RISCV_RELAX) in found for at, kind in found)
 
     def header(self, layout: str, at: int) -> tuple[int, ...]:
         return struct.unpack_from(layout, self.data, at)

@@ -1,5 +1,5 @@
 /* Host back end: threads as cores, copies by memcpy, the record in a file. */
-#if !defined(TL_HAL_PULP) && !defined(TL_HAL_RV32) && !defined(TL_HAL_CORTEXM)
+#if !defined(TL_HAL_PULP) && !defined(TL_HAL_RV32) && !defined(TL_HAL_SINGLE)
 #define _GNU_SOURCE
 #include "tl_hal.h"
 #include <errno.h>

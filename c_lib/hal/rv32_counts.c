@@ -1,7 +1,8 @@
-/* A plugin of QEMU 7.2: counts the instructions of every core of the emulated cluster (hal/rv32.c), or with
- * -DTL_CORTEXM of a Cortex-M (hal/cortexm.c), without those of the emulation itself. QEMU's own counter is one for all harts. Built with -DTL_QEMU_PLUGIN for the machine that runs
- * QEMU: cc -shared -fPIC -DTL_QEMU_PLUGIN -o counts.so rv32_counts.c; qemu-system-riscv32 -plugin counts.so ... Debian
- * ships no header for plugins, so the few functions used are declared here. */
+/* A plugin of QEMU 7.2: counts the instructions of every core of the emulated cluster (hal/rv32.c), or with -DTL_SINGLE
+ * of a single core (hal/single.c; with -DTL_CORTEXM, too, of a Cortex-M), without those of the emulation itself. QEMU's
+ * own counter is one for all harts. Built with -DTL_QEMU_PLUGIN for the machine that runs QEMU: cc -shared -fPIC
+ * -DTL_QEMU_PLUGIN -o counts.so rv32_counts.c; qemu-system-riscv32 -plugin counts.so ... Debian ships no header for
+ * plugins, so the few functions used are declared here. */
 #if defined(TL_QEMU_PLUGIN)
 #include "hal_cortexm_marks.h"
 #include "rv32_marks.h"

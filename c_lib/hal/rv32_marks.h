@@ -5,8 +5,8 @@
 #include "hal_rv32_marks.h"
 #include <stdint.h>
 
-/* Pauses lie within each other on the cluster. On a Cortex-M they do not, but QEMU may start a block anew behind one. */
-#if defined(TL_CORTEXM)
+/* Pauses lie within each other on the cluster. On a single core they do not, but QEMU may start a block anew behind one. */
+#if defined(TL_SINGLE)
 enum { NESTED = 0, CONTROLLERS = 0 };
 #else
 enum { NESTED = 1, CONTROLLERS = 1 };

@@ -1,5 +1,5 @@
 /* Bare machines: what a compiler may call although the build is freestanding. */
-#if defined(TL_HAL_RV32) || defined(TL_HAL_CORTEXM)
+#if defined(TL_HAL_RV32) || defined(TL_HAL_SINGLE)
 #include "tl_hal.h"
 
 __attribute__((used)) void *memcpy(void *to, const void *from, size_t bytes)

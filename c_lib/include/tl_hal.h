@@ -5,7 +5,7 @@
  *   TL_HAL_HOST  threads as cores (default)      hal/host.c
  *   TL_HAL_RV32  bare-metal RISC-V (QEMU, Spike)  hal/rv32.c, hal/rv32_start.S
  *   TL_HAL_PULP  PULP-SDK (PMSIS)                 hal/pulp.c
- *   TL_HAL_CORTEXM  one bare Cortex-M              hal/cortexm.c
+ *   TL_HAL_SINGLE  one bare core: Cortex-M, RISC-V  hal/single.c
  */
 #ifndef TL_HAL_H
 #define TL_HAL_H
@@ -20,8 +20,8 @@ typedef uint32_t tl_far; /* a distance, in bytes: a core that takes it for an ad
 #include "hal_pulp.h"
 #elif defined(TL_HAL_RV32)
 #include "hal_rv32.h"
-#elif defined(TL_HAL_CORTEXM)
-#include "hal_cortexm.h"
+#elif defined(TL_HAL_SINGLE)
+#include "hal_single.h"
 #else
 #include "hal_host.h"
 #endif

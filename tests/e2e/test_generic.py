@@ -23,7 +23,7 @@ def float_functions(project: Path, *sources: str) -> list[str]:
         "--target=riscv32",
         "-march=rv32imc",
         "-mabi=ilp32",
-        "-DTL_HAL_CORTEXM",
+        "-DTL_HAL_SINGLE",
         "-DNET_TRACE",
         "-I.",
         "-Ikernels",

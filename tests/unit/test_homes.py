@@ -58,7 +58,7 @@ def names_types(tree: ast.AST) -> bool:
     return len(constants & wanted) > 1 or "tl_half" in constants
 
 
-OWN = {f"run/{name.replace('-', '_')}.py" for name in BACKENDS}  # each may say its own name
+OWN = {f"run/{module}.py" for module, _ in BACKENDS.values()}  # each may say its own name
 HOMES: dict[str, tuple[Callable[[ast.AST], bool], set[str]]] = {
     "back ends": (names_back_ends, {"run/__init__.py"}),
     "plan.json": (names_plan_json, {"folder.py"}),

@@ -67,7 +67,8 @@ class Measured:
     def counted(self, where: str, counts: Mapping[str, int]) -> int:
         """Bytes of one thing that has so many of others."""
         words = self.words[where]
-        return round(words["function"] + sum(words.get(what, 0) * n for what, n in counts.items()))
+        once = words["function"] + words.get("project", 0)
+        return round(once + sum(words.get(what, 0) * n for what, n in counts.items()))
 
     def estimated(self, where: str, texts: Iterable[str], sets: Iterable[str] = ()) -> int:
         """Bytes of functions, each of one text; some words are shorter where there are such instruction sets."""
@@ -79,4 +80,4 @@ class Measured:
             words["function"] + sum(n * words.get(word, unknown if word.startswith("tl_") else 0) for word, n in found)
             for found in (counted(text, unrolled).items() for text in texts)
         )
-        return round(total)
+        return round(total + words.get("project", 0))

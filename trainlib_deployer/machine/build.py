@@ -24,10 +24,13 @@ class Bank:
 class Board:
     """What QEMU emulates in place of a chip with the same core, and what a compiler is told of that."""
 
-    machine: str
+    emulator: str
+    machine: str  # the emulator's, with options
+    cross: str  # what the names of the compiler's tools begin with
     flags: str
     flash_at: int
     ram_at: int
+    link_flags: str = ""  # by which the compiler finds its own library
 
 
 @dataclass(frozen=True)

@@ -5,18 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 
 from trainlib_deployer.errors import UsageError
-from trainlib_deployer.machine.cortexm import CORTEX_M4F, CORTEX_M7, CORTEX_M33
 from trainlib_deployer.machine.gap9 import GAP9
 from trainlib_deployer.machine.generic import GENERIC
 from trainlib_deployer.machine.machine import Machine
 from trainlib_deployer.machine.pulp_open import PULP_OPEN
+from trainlib_deployer.machine.single import CORTEX_M4F, CORTEX_M7, CORTEX_M33, ESP32_C3, ESP32_C6
 from trainlib_deployer.machine.siracusa import SIRACUSA
 from trainlib_deployer.machine.sizes import parse_size
 
 MOST_CORES = 16
 CUSTOM = "custom"  # sizes of the user's, without a chip
 FAR = 2  # the memory of --l3
-TARGETS = {machine.name: machine for machine in (PULP_OPEN, SIRACUSA, GAP9, GENERIC, CORTEX_M4F, CORTEX_M7, CORTEX_M33)}
+MICROCONTROLLERS = (CORTEX_M4F, CORTEX_M7, CORTEX_M33, ESP32_C3, ESP32_C6)
+TARGETS = {machine.name: machine for machine in (PULP_OPEN, SIRACUSA, GAP9, GENERIC, *MICROCONTROLLERS)}
 DEFAULT = "pulp-open"
 
 

@@ -10,7 +10,14 @@ from typing import Protocol, cast, runtime_checkable
 from trainlib_deployer.errors import UsageError
 from trainlib_deployer.run.result import RunResult
 
-BACKENDS = {"host": "Host", "qemu": "Qemu", "spike": "Spike", "gvsoc": "Gvsoc", "qemu-arm": "QemuArm"}
+BACKENDS = {
+    "host": ("host", "Host"),
+    "qemu": ("qemu", "Qemu"),
+    "spike": ("spike", "Spike"),
+    "gvsoc": ("gvsoc", "Gvsoc"),
+    "qemu-arm": ("board", "QemuArm"),
+    "qemu-riscv": ("board", "QemuRiscv"),
+}
 EMULATED = "qemu"  # the cluster without PULP's tools
 
 
@@ -36,5 +43,5 @@ class Profiling(Protocol):
 def backend(name: str) -> Backend:
     if name not in BACKENDS:
         raise UsageError(f"cannot run on '{name}'", remedy=f"back ends: {', '.join(BACKENDS)}")
-    module = import_module(f"trainlib_deployer.run.{name.replace('-', '_')}")
-    return cast(Backend, getattr(module, BACKENDS[name])())
+    module, found = BACKENDS[name]
+    return cast(Backend, getattr(import_module(f"trainlib_deployer.run.{module}"), found)())

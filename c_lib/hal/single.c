@@ -1,10 +1,9 @@
-/* Cortex-M back end: one core that starts at reset, copies what has initial contents, and runs main. Console, files
- * and the end go through semihosting, which debuggers and QEMU's boards answer. */
-#if defined(TL_HAL_CORTEXM)
+/* Back end for one core without an operating system: one memory for tensors; code, constants and initial contents in
+ * flash. Console, files and the end go through semihosting, which debuggers and QEMU's boards answer. What a core does
+ * from reset to main is its own: single_cortexm.c, single_rv32.S. */
+#if defined(TL_HAL_SINGLE)
 #include "tl_hal.h"
 
-#define COPROCESSORS (*(volatile uint32_t *)0xe000ed88u)
-#define FAULT_STATUS (*(volatile uint32_t *)0xe000ed28u)
 enum {
     OPEN = 1,
     CLOSE = 2,
@@ -19,23 +18,18 @@ enum {
     WRITE_BINARY = 5
 };
 
-extern uint32_t tl_cortexm_data[], tl_cortexm_data_end[], tl_cortexm_stack_top[];
-extern const uint32_t tl_cortexm_contents[];
+uint32_t tl_single_semihost(uint32_t operation, const void *block);
+void tl_single_fail(const char *what) __attribute__((noreturn));
+void tl_single_main(void) __attribute__((noreturn));
+extern uint32_t tl_single_data[], tl_single_data_end[];
+extern const uint32_t tl_single_contents[];
 int main(void);
-
-static uint32_t semihost(uint32_t operation, const void *block)
-{
-    register uint32_t r0 __asm__("r0") = operation;
-    register const void *r1 __asm__("r1") = block;
-    __asm__ volatile("bkpt 0xab" : "+r"(r0) : "r"(r1) : "memory");
-    return r0;
-}
 
 /* ---- console, files, end ---- */
 
 void tl_puts(const char *text)
 {
-    semihost(PUTS, text);
+    tl_single_semihost(PUTS, text);
 }
 
 int tl_file_open(const char *name, int writing)
@@ -44,31 +38,31 @@ int tl_file_open(const char *name, int writing)
     while (name[length])
         length++;
     const uint32_t block[3] = {(uint32_t)name, writing ? WRITE_BINARY : READ_BINARY, length};
-    return (int)semihost(OPEN, block);
+    return (int)tl_single_semihost(OPEN, block);
 }
 
 int tl_file_seek(int file, uint32_t at)
 {
     const uint32_t block[2] = {(uint32_t)file, at};
-    return semihost(SEEK, block) != 0;
+    return tl_single_semihost(SEEK, block) != 0;
 }
 
 int tl_file_read(int file, void *data, size_t bytes)
 {
     const uint32_t block[3] = {(uint32_t)file, (uint32_t)data, bytes};
-    return (int)semihost(READ, block);
+    return (int)tl_single_semihost(READ, block);
 }
 
 int tl_file_write(int file, const void *data, size_t bytes)
 {
     const uint32_t block[3] = {(uint32_t)file, (uint32_t)data, bytes};
-    return (int)semihost(WRITE, block);
+    return (int)tl_single_semihost(WRITE, block);
 }
 
 void tl_file_close(int file)
 {
     const uint32_t block[1] = {(uint32_t)file};
-    semihost(CLOSE, block);
+    tl_single_semihost(CLOSE, block);
 }
 
 static int record = -1;
@@ -78,17 +72,19 @@ void tl_exit(int code)
     const uint32_t block[2] = {STOPPED, (uint32_t)code};
     if (record >= 0)
         tl_file_close(record);
-    semihost(EXIT, block);
+    tl_single_semihost(EXIT, block);
     for (;;)
         continue;
 }
 
-static void fail(const char *what)
+void tl_single_fail(const char *what)
 {
     tl_puts("FAULT: ");
     tl_puts(what);
     tl_puts("\n");
     tl_exit(3);
+    for (;;)
+        continue;
 }
 
 /* The record's file is named as the second word of the command line. */
@@ -96,7 +92,7 @@ int tl_record_open(void)
 {
     static char line[512];
     const uint32_t block[2] = {(uint32_t)line, sizeof line};
-    if (semihost(COMMAND_LINE, block))
+    if (tl_single_semihost(COMMAND_LINE, block))
         return 0;
     const char *name = line;
     while (*name && *name++ != ' ')
@@ -105,14 +101,14 @@ int tl_record_open(void)
         return 0;
     record = tl_file_open(name, 1);
     if (record < 0)
-        fail("opening the record");
+        tl_single_fail("opening the record");
     return 1;
 }
 
 void tl_record(const void *data, size_t bytes)
 {
     if (tl_file_write(record, data, bytes))
-        fail("writing the record");
+        tl_single_fail("writing the record");
 }
 
 /* ---- the team of one ---- */
@@ -122,11 +118,11 @@ void tl_cluster_run(int cores, tl_fn fn, void *arg, void *stacks, size_t stack_b
     (void)stacks;
     (void)stack_bytes;
     if (cores != 1)
-        fail("this chip has one core");
-    TL_CORTEXM_MARK(TL_CORTEXM_RUN);
+        tl_single_fail("this chip has one core");
+    TL_SINGLE_MARK(RUN);
     fn(arg);
-    TL_CORTEXM_MARK(TL_CORTEXM_PHASE);
-    TL_CORTEXM_MARK(TL_CORTEXM_END);
+    TL_SINGLE_MARK(PHASE);
+    TL_SINGLE_MARK(END);
 }
 
 static uint32_t moved;
@@ -160,30 +156,15 @@ void tl_dma_wait(tl_dma_t *job)
     (void)job;
 }
 
-/* ---- from reset to main ---- */
+/* ---- after reset ---- */
 
-__attribute__((used, noreturn)) static void fault(void)
+void tl_single_main(void)
 {
-    (void)FAULT_STATUS;
-    fail("an access or an instruction that the core refuses");
-    for (;;)
-        continue;
-}
-
-__attribute__((noreturn)) void tl_cortexm_start(void)
-{
-    COPROCESSORS |= 0xfu << 20; /* the float unit */
-    __asm__ volatile("dsb\n isb" ::: "memory");
-    const uint32_t *from = tl_cortexm_contents;
-    for (uint32_t *to = tl_cortexm_data; to < tl_cortexm_data_end; to++)
+    const uint32_t *from = tl_single_contents;
+    for (uint32_t *to = tl_single_data; to < tl_single_data_end; to++)
         *to = *from++;
     tl_exit(main());
     for (;;)
         continue;
 }
-
-typedef void (*handler)(void);
-__attribute__((section(".vectors"), used)) static const handler vectors[16] = {
-    (handler)tl_cortexm_stack_top, tl_cortexm_start, fault, fault, fault, fault, fault, fault,
-};
 #endif

@@ -1,9 +1,17 @@
-/* Cortex-M back end (no operating system): one core, one memory for tensors, code and constants in flash; see hal/cortexm.c. */
-#ifndef HAL_CORTEXM_H
-#define HAL_CORTEXM_H
-#include "hal_cortexm_marks.h"
+/* One core without an operating system, one memory for tensors, code and constants in flash; see hal/single.c. */
+#ifndef HAL_SINGLE_H
+#define HAL_SINGLE_H
 #include <stddef.h>
 #include <stdint.h>
+#if defined(__arm__)
+#include "hal_cortexm_marks.h"
+#define TL_SINGLE_MARK(word) TL_CORTEXM_MARK(TL_CORTEXM_##word)
+#define TL_SINGLE_AT(position) TL_CORTEXM_AT(position)
+#else
+#include "hal_rv32_marks.h"
+#define TL_SINGLE_MARK(word) TL_RV32_MARK(TL_RV32_##word)
+#define TL_SINGLE_AT(position) TL_RV32_MARK(position)
+#endif
 
 #define TL_L1 TL_L2
 #define TL_L2 __attribute__((section(".l2")))
@@ -21,13 +29,13 @@ typedef struct {
 typedef int tl_far_t; /* there is no such memory */
 
 #if defined(TL_PROFILE)
-#define TL_OP(position) TL_CORTEXM_AT(position)
+#define TL_OP(position) TL_SINGLE_AT(position)
 #endif
 #define TL_UNCOUNTED(statement)                                                                                        \
     do {                                                                                                               \
-        TL_CORTEXM_MARK(TL_CORTEXM_PAUSE);                                                                             \
+        TL_SINGLE_MARK(PAUSE);                                                                                         \
         statement;                                                                                                     \
-        TL_CORTEXM_MARK(TL_CORTEXM_RESUME);                                                                            \
+        TL_SINGLE_MARK(RESUME);                                                                                        \
     } while (0)
 
 static inline void tl_init(void)
@@ -46,13 +54,19 @@ static inline int tl_num_cores(void)
 
 static inline void tl_barrier(void)
 {
-    TL_CORTEXM_MARK(TL_CORTEXM_PHASE);
+    TL_SINGLE_MARK(PHASE);
 }
 
-/* Cycles of the core (DWT), where it counts them: emulators do not. */
+/* Cycles of the core where it counts them: emulators do not. */
 static inline uint32_t tl_cycles(void)
 {
-    return *(volatile uint32_t *)0xe0001004u;
+#if defined(__arm__)
+    return *(volatile uint32_t *)0xe0001004u; /* DWT */
+#else
+    uint32_t count;
+    __asm__ volatile("csrr %0, mcycle" : "=r"(count)::"memory");
+    return count;
+#endif
 }
 
 enum { TL_COUNTERS = 1 };
