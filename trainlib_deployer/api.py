@@ -165,7 +165,7 @@ def deploy(
     counts = {"steps": steps, "accumulate": accumulate, "samples": samples, "updates": updates, "batch": batch}
     check_arguments(model, target, name, say, **counts)
     check_types(dtype, saved)
-    scale = loss_scale_of(None if loss_scale is None else str(loss_scale), dtype, inference)
+    scale = loss_scale_of(None if loss_scale is None else str(loss_scale), inference)
     if arithmetic not in ARITHMETICS:
         raise UsageError(f"arithmetic is {arithmetic!r}; it must be one of {', '.join(ARITHMETICS)}")
     check_inference(inference, evaluate, batch, accumulate, saved)
@@ -174,7 +174,7 @@ def deploy(
     clean = identifier(name or type(unwrapped(model)).__name__)
     folder = default_folder(clean, inference) if out is None else path_of(out, "out")
     machine = resolve(target, cores, l1, l2, l3)
-    kept, measured = kept_of(keep, dtype), tune if isinstance(tune, Tune) else Tune.parse(tune)
+    kept, measured = kept_of(keep), tune if isinstance(tune, Tune) else Tune.parse(tune)
     options = Options(machine, folder, steps, accumulate, dtype, saved, arithmetic, scale, keep=kept, tune=measured)
     check_writable(folder)
     parts = Parts(

@@ -32,16 +32,12 @@ class Options:
     command: tuple[str, ...] = ()  # the words on the command line that deploy this again
 
 
-def loss_scale_of(text: str | None, dtype: str, inference: bool = False) -> LossScale | None:
+def loss_scale_of(text: str | None, inference: bool = False) -> LossScale | None:
     """A number, `dynamic`, or `dynamic:START:EVERY`."""
     if text is None:
         return None
     if inference:
         raise UsageError("inference has no gradients to scale", remedy="leave out the loss scale")
-    if dtype == "fp32":
-        raise UsageError(
-            "a loss scale goes with mixed precision", remedy="add --dtype mixed, or leave out the loss scale"
-        )
     kind, *numbers = text.split(":")
     try:
         if kind == "dynamic":
@@ -57,17 +53,25 @@ def loss_scale_of(text: str | None, dtype: str, inference: bool = False) -> Loss
     return found
 
 
-def kept_of(text: str | None, dtype: str) -> tuple[str, ...]:
+def kept_of(text: str | None) -> tuple[str, ...]:
     """The names in `fp32=head,norm*`; the type may be left out."""
     if not text:
         return ()
-    if dtype == "fp32":
-        raise UsageError("what stays fp32 goes with mixed precision", remedy="add --dtype mixed, or leave out keep")
     kind, _, names = text.rpartition("=")
     found = tuple(n.strip() for n in names.split(","))
     if kind not in ("", "fp32") or not all(found):
         raise UsageError(f"'{text}' does not say which layers are kept", remedy="for instance fp32=head,norm*")
     return found
+
+
+def check_mixed(options: Options) -> None:
+    """What goes with mixed precision alone; the user's own code may ask for that."""
+    if options.dtype == "fp32" and options.loss_scale is not None:
+        raise UsageError(
+            "a loss scale goes with mixed precision", remedy="add --dtype mixed, or leave out the loss scale"
+        )
+    if options.dtype == "fp32" and options.keep:
+        raise UsageError("what stays fp32 goes with mixed precision", remedy="add --dtype mixed, or leave out keep")
 
 
 def check_types(dtype: str, saved: str) -> None:

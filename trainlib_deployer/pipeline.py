@@ -31,7 +31,7 @@ from trainlib_deployer.machine.machine import Machine, Memory
 from trainlib_deployer.machine.sizes import ADDRESS_SPACE
 from trainlib_deployer.ops.conv import Conv
 from trainlib_deployer.ops.lower import lower
-from trainlib_deployer.options import Options, check_types
+from trainlib_deployer.options import Options, check_mixed, check_types
 from trainlib_deployer.passes.half_saved import half_saved, halves
 from trainlib_deployer.passes.within_budget import added_macs, within_budget
 from trainlib_deployer.plan.account import accounted
@@ -135,9 +135,11 @@ def as_asked(options: Options, captured: Captured, say: Say) -> Options:
     """Mixed precision, if the user's own code asks for it."""
     dtype = dtype_of(options.dtype, captured)
     if dtype != options.dtype:
-        say(f"note: torch.autocast: all layers as with --dtype {dtype}; with that, --keep fp32=LAYER leaves some out")
+        say(f"note: torch.autocast: all layers as with --dtype {dtype}; --keep fp32=LAYER leaves some out")
         check_types(dtype, options.saved)
-    return replace(options, dtype=dtype)
+    asked = replace(options, dtype=dtype)
+    check_mixed(asked)
+    return asked
 
 
 def dtype_of(given: str, captured: Captured) -> str:

@@ -150,7 +150,8 @@ def test_autocast_in_the_users_code_is_mixed_precision(tmp_path: Path) -> None:
     torch.manual_seed(3)
     data = [(torch.randn(5, 13), torch.randint(4, (5,))) for _ in range(2)]
     said: list[str] = []
-    made = deploy(Cast(), *data[0], data=data, steps=2, out=tmp_path / "net", say=said.append)
+    asked: dict[str, Any] = {"keep": "fp32=b", "loss_scale": 64}
+    made = deploy(Cast(), *data[0], data=data, steps=2, out=tmp_path / "net", say=said.append, **asked)
     plan = read_plan(made.folder)
     assert plan["dtype"] == "mixed" and "F16" in {t["dtype"] for t in plan["tensors"].values()}
     assert any("torch.autocast" in line and "--dtype mixed" in line for line in said)

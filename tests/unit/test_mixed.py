@@ -20,6 +20,7 @@ from golden.task import Task
 from tests.unit.small_programs import program_of
 from tests.unit.test_half_saved import net, squeezed, widens
 from tests.unit.test_within_budget import peak
+from trainlib_deployer.api import deploy
 from trainlib_deployer.errors import DoesNotFit, UsageError
 from trainlib_deployer.options import kept_of, loss_scale_of
 from trainlib_deployer.passes.mixed import PASSES, is_product, mixed
@@ -220,16 +221,20 @@ def test_complex_parameters_have_floors() -> None:
 @pytest.mark.parametrize("text", ["0", "-8", "nan", "inf", "many", "dynamic:0:5", "dynamic:8:0", "dynamic:8", "1e39"])
 def test_a_loss_scale_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="loss scale"):
-        loss_scale_of(text, "mixed")
+        loss_scale_of(text)
 
 
 def test_loss_scales_in_words() -> None:
-    assert loss_scale_of("1024", "mixed") == LossScale(1024.0)
-    assert loss_scale_of("dynamic", "mixed") == LossScale(65536.0, 2000)
-    assert loss_scale_of("dynamic:32:7", "mixed") == LossScale(32.0, 7)
-    assert loss_scale_of(None, "fp32") is None
+    assert loss_scale_of("1024") == LossScale(1024.0)
+    assert loss_scale_of("dynamic") == LossScale(65536.0, 2000)
+    assert loss_scale_of("dynamic:32:7") == LossScale(32.0, 7)
+    assert loss_scale_of(None) is None
+
+
+@pytest.mark.parametrize("asked", [{"loss_scale": 1024}, {"keep": "0"}])
+def test_what_goes_with_mixed_precision_alone(asked: dict[str, Any], tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="goes with mixed precision"):
-        loss_scale_of("1024", "fp32")
+        deploy(nn.Sequential(nn.Linear(3, 2)), torch.randn(1, 3), torch.tensor([1]), out=tmp_path / "net", **asked)
 
 
 # ---- how it is judged
@@ -370,7 +375,7 @@ def test_layers_are_named_as_users_write_them() -> None:
     with pytest.raises(UsageError, match="no layer 'haed'") as failure:
         kept_layers(net, ("haed",))
     assert "head" in failure.value.render()
-    assert kept_of("fp32=head, norm*", "mixed") == kept_of("head,norm*", "mixed") == ("head", "norm*")
-    for text, dtype in (("fp16=head", "mixed"), ("head,,", "mixed"), ("head", "fp32")):
+    assert kept_of("fp32=head, norm*") == kept_of("head,norm*") == ("head", "norm*")
+    for text in ("fp16=head", "head,,"):
         with pytest.raises(UsageError):
-            kept_of(text, dtype)
+            kept_of(text)

@@ -236,7 +236,7 @@ def deploy_command(
     """Everything that can be refused is refused before the work begins."""
     machine = resolve(target, cores, l1, l2, l3)
     check_types(dtype, saved)
-    scale, kept = loss_scale_of(loss_scale, dtype, inference), kept_of(keep, dtype)
+    scale, kept = loss_scale_of(loss_scale, inference), kept_of(keep)
     check_inference(inference, evaluate, batch, accumulate, saved)
     if may_miss and weights is None:
         raise UsageError("--weights-allow-missing goes with --weights FILE")

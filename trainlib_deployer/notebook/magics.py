@@ -102,8 +102,8 @@ class Deploy(Magics):
             check_writable(folder)
             progress = Progress()
             kept = {name: given[name] for name in ("dtype", "saved", "arithmetic")}
-            kept["loss_scale"] = loss_scale_of(given["loss_scale"], given["dtype"], given["inference"])
-            kept["keep"] = kept_of(given["keep"], given["dtype"])
+            kept["loss_scale"] = loss_scale_of(given["loss_scale"], given["inference"])
+            kept["keep"] = kept_of(given["keep"])
             options = Options(machine, folder, given["steps"], given["accumulate"], **kept)
             made = run_stages(user, options, progress)
             shell.user_ns["deployment"] = made
