@@ -314,3 +314,16 @@ def in_places(x: Leaf, n: Leaf, order: Leaf) -> Leaf:
 
 ORDER = torch.tensor([7, 2, 0, 5])
 case("experts", "written to places", in_places, (3, 9), fixed(torch.tensor([-16777219, 16777217, 3, -1])), fixed(ORDER))
+
+
+# ---- places in memory, of what lies in another order
+
+
+def overlapping_windows(x: Leaf) -> Leaf:
+    """As Longformer takes its keys: chunks that share half of their rows."""
+    chunks = x.transpose(0, 1).unflatten(1, (4, 2))
+    batch, first, row, column = chunks.stride()
+    return chunks.as_strided((*chunks.shape[:1], 7, *chunks.shape[2:]), (batch, first // 2, row, column))
+
+
+case("memory", "overlapping windows", overlapping_windows, (8, 3, 5))

@@ -125,10 +125,14 @@ def addbmm(x: Tensor, first: Tensor, second: Tensor, *, beta: float = 1, alpha: 
 
 @made_of(aten.as_strided.default, aten.as_strided_copy.default)
 def as_strided(x: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None) -> Any:
-    """Elements of what lies in order, by where they are."""
-    if not in_order(x):
+    """Elements by where they lie, of what lies without gaps, in whatever order of dimensions."""
+    steps = x.stride()
+    x = x.permute(sorted(range(x.dim()), key=lambda d: (-steps[d], x.shape[d])))
+    first = 0 if storage_offset is None else storage_offset - int(x.storage_offset())
+    last = first + sum((extent - 1) * step for extent, step in zip(size, stride, strict=True))
+    if not x.is_contiguous() or first < 0 or (last >= x.numel() and 0 not in size):
         return NotImplemented
-    return x.flatten()[places(size, stride, storage_offset).flatten()].reshape(tuple(size))
+    return x.flatten()[places(size, stride, first).flatten()].reshape(tuple(size))
 
 
 @made_of(aten.as_strided_scatter.default)
