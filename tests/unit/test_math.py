@@ -67,6 +67,7 @@ FUNCTIONS = {
     "log10": Function(torch.log10, 1.3, 3.0),
     "sqrt": Function(torch.sqrt, 0.5, 10.0),
     "rsqrt": Function(torch.rsqrt, 0.501, 10.0),
+    "inverse_root": Function(lambda x: 1.0 / (3.0 * torch.sqrt(x) + float(np.float32(1e-8))), 3.6, 10.0),
     "sigmoid": Function(torch.sigmoid, 1.0, 30.0),
     "softplus": Function(softplus, 1.8, 30.0),
     "tanh": Function(torch.tanh, 1.0, 5.0),
@@ -97,13 +98,14 @@ FUNCTIONS = {
 }
 
 
+FIXED = {"inverse_root": ", 3.0f, 1e-8f"}  # arguments behind the first
 LIMITS = {"at_least": "max", "at_most": "min"}
 
 
 def wrapper_source() -> str:
     lines = ['#include "tl_math.h"']
     for name, function in FUNCTIONS.items():
-        second, argument = (", const float *y", ", y[i]") if function.arguments == 2 else ("", "")
+        second, argument = (", const float *y", ", y[i]") if function.arguments == 2 else ("", FIXED.get(name, ""))
         lines.append(f"void map_{name}(int n, float *out, const float *x{second})")
         lines.append(f"{{ for (int i = 0; i < n; i++) out[i] = tl_{name}f(x[i]{argument}); }}")
     for name in LIMITS:

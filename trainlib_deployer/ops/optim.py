@@ -60,6 +60,13 @@ def mean_square(average: Expr, g: Expr, beta: float) -> Expr:
     return apply("fma", [g * (1.0 - beta), g, average * beta])
 
 
+def inverse_root(x: Expr, scale: Expr | float, more: float) -> Expr:
+    """1 / (sqrt(x) * scale + more) within 4 ulp, where the kernel's range of `more` allows it."""
+    if 2.0**-36 <= more < 2.0**100:
+        return call("inverse_root", x, scale, more)
+    return 1.0 / apply("fma", [call("sqrt", x), scale, more])
+
+
 def bias_correction(b: Builder, group: Group, beta: View | float, label: str) -> View:
     """1 - beta^t, advanced once an update; PyTorch takes the power of a beta that changes."""
     if isinstance(beta, View):
@@ -111,11 +118,11 @@ def adam(b: Builder, group: Group, parameters: list[Parameter]) -> None:
         p: Expr, g: Expr, lr: Expr, rate: Expr, root: Expr, beta1: Expr, m: Expr, v: Expr, *top: Expr
     ) -> Sequence[Operand]:
         p, g = both_decays(h, p, signed(h, g), lr, decoupled)
-        m = averaged(m, g, beta1)
         v = mean_square(v, g, beta2)
         largest = [call("max", before, v) for before in top]
-        denominator = apply("fma", [call("sqrt", largest[0] if largest else v), root, eps])
-        return (moved(p, rate, m / denominator), m, v, *largest)
+        inverse = inverse_root(largest[0] if largest else v, root, eps)
+        m = averaged(m, g, beta1)
+        return (moved(p, rate, m * inverse), m, v, *largest)
 
     labels = ("exp_avg", "exp_avg_sq", "max_exp_avg_sq")[: 3 if amsgrad else 2]
     for q in parameters:
@@ -148,8 +155,8 @@ def nadam(b: Builder, group: Group, parameters: list[Parameter]) -> None:
         p, g = both_decays(h, p, signed(h, g), lr, decoupled)
         m = averaged(m, g, beta1)
         v = mean_square(v, g, beta2)
-        denominator = apply("fma", [call("sqrt", v), root, eps])
-        return p - by_g * (g / denominator) - by_m * (m / denominator), m, v
+        inverse = inverse_root(v, root, eps)
+        return p - by_g * (g * inverse) - by_m * (m * inverse), m, v
 
     for q in parameters:
         update(b, group, q, ["exp_avg", "exp_avg_sq"], formula, *shared, beta1)
@@ -183,7 +190,7 @@ def radam(b: Builder, group: Group, parameters: list[Parameter]) -> None:
         p, g = both_decays(h, p, signed(h, g), lr, decoupled)
         m = averaged(m, g, beta1)
         v = mean_square(v, g, beta2)
-        adaptive = select(rectified < 0.0, 1.0, rectified / (call("sqrt", v) + eps))
+        adaptive = select(rectified < 0.0, 1.0, rectified * inverse_root(v, 1.0, eps))
         return p - rate * m * adaptive, m, v
 
     for q in parameters:
@@ -225,7 +232,7 @@ def rmsprop(b: Builder, group: Group, parameters: list[Parameter]) -> None:
             average = averaged(average, g, alpha)
             out.append(average)
             spread = square - average * average
-        direction = g / (call("sqrt", spread) + eps)
+        direction = g * inverse_root(spread, 1.0, eps)
         if heavy:
             direction = left.pop(0) * momentum + direction
             out.append(direction)
@@ -245,7 +252,7 @@ def adagrad(b: Builder, group: Group, parameters: list[Parameter]) -> None:
         g = decayed(h, signed(h, g), p)
         total = total + g * g
         rate = lr / (step.float() * decay + 1.0) if decay else lr
-        return p - rate * (g / (call("sqrt", total) + eps)), total
+        return p - rate * (g * inverse_root(total, 1.0, eps)), total
 
     for q in parameters:
         initial = {"sum": float(h["defaults"].get("initial_accumulator_value", 0.0))}
