@@ -66,6 +66,9 @@ static void mark(unsigned hart, uint32_t number)
     case TL_RV32_PHASE:
         end_phase();
         break;
+    case TL_RV32_NEXT: /* every core passes it, and counts once */
+        tl_rv32_counted.operation += hart % HARTS == CONTROLLERS;
+        break;
     default:
         tl_rv32_counted.operation = number;
     }

@@ -37,6 +37,7 @@ void tl_rv32_barrier(void);
 
 #if defined(TL_PROFILE)
 #define TL_OP(position) TL_RV32_MARK(position)
+#define TL_NEXT_OP TL_RV32_MARK(TL_RV32_NEXT)
 #endif
 #define TL_UNCOUNTED(statement)                                                                                        \
     do {                                                                                                               \

@@ -7,6 +7,7 @@
 #define TL_RV32_PAUSE 0xffff2u  /* the next instructions are the emulation's own */
 #define TL_RV32_RESUME 0xffff3u /* end of a pause */
 #define TL_RV32_PHASE 0xffff4u  /* all cores have met: the slowest one sets the pace */
+#define TL_RV32_NEXT 0xffff5u   /* the next operation begins */
 
 /* One instruction without effect: on QEMU a constant that goes into x0, on Spike a trap that the boot code answers. */
 #if defined(TL_SPIKE)

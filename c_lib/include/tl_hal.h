@@ -38,10 +38,13 @@ typedef uint32_t tl_far; /* a distance, in bytes: a core that takes it for an ad
  *   static inline void tl_counters(uint32_t *now)  all of them
  *   typedef ... tl_dma_t                   one outstanding transfer
  *   typedef ... tl_far_t                   the same to or from the memory behind L2, of which the plan uses TL_FAR bytes
- *   TL_OP(position)                        with TL_PROFILE, if it can: every core begins this operation
+ *   TL_OP(position), TL_NEXT_OP            with TL_PROFILE, if it can: every core begins this operation, the next one
  *   TL_UNCOUNTED(statement)                if it can: what verification adds to a step is not the network's work */
 #if !defined(TL_OP)
 #define TL_OP(position)
+#endif
+#if !defined(TL_NEXT_OP)
+#define TL_NEXT_OP ((void)0)
 #endif
 #if !defined(TL_UNCOUNTED)
 #define TL_UNCOUNTED(statement) statement

@@ -11,9 +11,17 @@ typedef struct {
 extern const region regions[];
 extern const int region_count;
 
+static int told;
+
 void tell_operation(int position)
 {
+    told = position;
     printf("operation %d\n", position);
+}
+
+void tell_next(void)
+{
+    tell_operation(told + 1);
 }
 
 static void tell_pointer(const void *pointer)

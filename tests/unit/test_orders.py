@@ -1,9 +1,27 @@
-"""Copies as rows of a table: which operations keep a function, and what the table says."""
+"""A step with a third memory as rows of tables: which operations keep a function, and what the tables say."""
 
 from __future__ import annotations
 
-from trainlib_deployer.emit.listing import ARRIVAL, CARRY, Call, Home, Listing, Operation, Pointer
-from trainlib_deployer.emit.orders import AWAITS, Orders
+from trainlib_deployer.emit.listing import (
+    ARRIVAL,
+    CARRY,
+    Call,
+    Home,
+    Listing,
+    Move,
+    Operation,
+    Place,
+    Pointer,
+    Recorded,
+    Stream,
+    Tile,
+    Tiles,
+    Way,
+)
+from trainlib_deployer.emit.orders import AWAITS, FIRSTS, NARROW, RUNS, Orders
+from trainlib_deployer.emit.shared import Shared, shared, streams_shared
+from trainlib_deployer.emit.tables import Tables
+from trainlib_deployer.program.ir import DType
 
 
 def start(name: str, job: int, offset: int, starts: tuple[str, ...] = ()) -> Operation:
@@ -13,16 +31,47 @@ def start(name: str, job: int, offset: int, starts: tuple[str, ...] = ()) -> Ope
     return Operation(name, None, starts, ((Call("tl_carry_start", CARRY, fields),),))
 
 
-def wait(name: str, job: int) -> Operation:
-    return Operation(name, None, (), ((Call("tl_carry_await", ARRIVAL, (("jobs", "JOBS"), ("job", job))),),))
+def wait(name: str, job: int, starts: tuple[str, ...] = ()) -> Operation:
+    return Operation(name, None, starts, ((Call("tl_carry_await", ARRIVAL, (("jobs", "JOBS"), ("job", job))),),))
 
 
-def work(name: str) -> Operation:
-    return Operation(name, None, (), ((Call("loop", "", ()),),))
+def place(offset: int, level: str = "L1") -> Place:
+    return Place(level, offset, 64, 0, 9)
 
 
-def orders(*operations: Operation, alone: tuple[int, ...] = ()) -> Orders:
-    return Orders(Listing({}, operations, (), ()), alone)
+def home(name: str, level: str = "L1") -> Home:
+    return Home(name, level, f"F32({level}, {name})", DType.F32)
+
+
+PLACES = {name: place(64 * i) for i, name in enumerate(("x", "y", "z", "lanes", "more", "buffer"))}
+PLACES |= {name: place(64 * i, "L2") for i, name in enumerate(("u", "v"))}
+
+
+def work(name: str, *given: str, count: int = 5) -> Operation:
+    """A loop over what lies still."""
+    arguments = (*(("", Pointer(home(n))) for n in given), ("", count))
+    return Operation(name, None, (), ((Call("loop", "", arguments),),))
+
+
+def tiled(name: str, far: str, lanes: str = "lanes", offsets: tuple[int, ...] = (0, 7)) -> Operation:
+    """A tile comes, and meets what lies `offsets` elements behind x."""
+    way = Way(0, 0, tuple(Move(32 * k, 32, 1, 1, 0, True) for k in range(len(offsets))))
+    stream = Stream(home(far, "L2"), Home("buffer", "L1", f"TILE({name}, 0)"), 0, False, True, way)
+    calls = tuple((Call("loop", "", (("", Tile(0)), ("", Pointer(home("x"), k)))),) for k in offsets)
+    return Operation(name, Tiles(Home(lanes, "L1", f"LANES({name})"), False, (stream,)), (), calls)
+
+
+def step(*operations: Operation) -> Listing:
+    return Listing(PLACES, operations, (), ())
+
+
+def found(*operations: Operation) -> dict[int, Shared]:
+    listing = step(*operations)
+    return shared(listing, streams_shared(listing), Tables())
+
+
+def orders(*operations: Operation, alone: tuple[int, ...] = (), near: int = NARROW) -> Orders:
+    return Orders(step(*operations), alone, found(*operations), near)
 
 
 STEP = (start("a", 0, 0), start("b", 1, 60), work("c"), wait("d", 1), wait("e", 0), start("f", 1, 0), wait("g", 1))
@@ -34,23 +83,74 @@ def test_neighbours_are_one_call() -> None:
 
 
 def test_a_row_has_what_its_copy_says() -> None:
-    found = orders(*STEP)
-    here = ".near = U8(L2, near), .far = OFFSET_far, .jobs = JOBS"
-    assert (
-        found.copies[1] == f"{{{here}, .offset = 60, .row_bytes = 52, .rows = 3, .pitch = 104, .job = 1, .inward = 1}}"
-    )
-    assert len(found.copies) == 3
-    assert found.orders == [0, 1, 1 | AWAITS, 0 | AWAITS, 2, 2 | AWAITS]
-    assert "".join(found.text) == "0, 1, 32769, 32768, 2, 32770,"
+    made = orders(*STEP)
+    assert made.manners.texts == ("{52, 3, 104, 0, 1}", "{52, 3, 104, 1, 1}")
+    assert made.copies.texts[1] == "{OFFSET_far + 60, OFFSET_near / 16, 1}" and len(made.copies.texts) == 3
+    assert made.orders == [0, 1, 1 | AWAITS, 0 | AWAITS, 2, 2 | AWAITS]
+    assert "".join(made.text) == "0, 1, 32769, 32768, 2, 32770,"
+    assert (made.place_type, made.nbytes) == ("uint16_t", 3 * 8 + 2 * 16 + 6 * 2)
 
 
-def test_a_row_that_is_there_is_used_again() -> None:
-    again = orders(*STEP, start("h", 1, 60), wait("i", 1))
-    assert len(again.copies) == 3 and again.orders[-2:] == [1, 1 | AWAITS]
-    assert again.nbytes == 3 * 36 + 8 * 2
+def test_two_bytes_say_where_in_a_megabyte() -> None:
+    wide = orders(*STEP, near=NARROW + 1)
+    assert (wide.place_type, wide.nbytes) == ("uint32_t", 3 * 12 + 2 * 16 + 6 * 2)
 
 
-def test_what_starts_tiles_or_is_recorded_behind_keeps_its_function() -> None:
-    with_guest = (start("a", 0, 0, ("c",)), *STEP[1:])
-    assert list(orders(*with_guest).lines(range(4))) == ["RUN(a);", "CARRY(b, 0, 1);", "RUN(c);", "CARRY(d, 1, 1);"]
+def test_what_is_recorded_behind_keeps_its_function() -> None:
     assert list(orders(*STEP, alone=(5,)).lines(range(7)))[2:] == ["CARRY(d, 2, 2);", "RUN(f);", "CARRY(g, 4, 1);"]
+
+
+def test_a_copy_starts_first_tiles_by_orders_of_their_own() -> None:
+    """Equal tables are one: those of h and i, in the same lanes."""
+    more = (wait("a", 0, ("h",)), start("b", 0, 0), wait("c", 0, ("i", "k")))
+    made = orders(start("s", 0, 0), *more, tiled("h", "u"), tiled("i", "u"), tiled("k", "u", "more"))
+    assert made.first_tiles.texts == ("{streams_h, LANES(h), 0x1}", "{streams_h, LANES(k), 0x1}")
+    assert made.orders[:7] == [0, FIRSTS, AWAITS, 1, FIRSTS, FIRSTS | 1, AWAITS | 1]
+    assert list(made.lines(range(4))) == ["CARRY(s, 0, 7);"]
+
+
+# ---- functions that operations share
+
+
+def test_what_differs_in_places_alone_is_one_function() -> None:
+    one, other, longer = work("one", "x", "y"), work("other", "y", "z"), work("longer", "x", "y", count=6)
+    same = work("same", "x", "y")
+    made = found(one, other, longer, same)
+    assert {at: (s.function, s.table) for at, s in made.items()} == {
+        0: ("like_one", "places_one"),
+        1: ("like_one", "places_other"),
+        3: ("like_one", "places_one"),
+    }
+    assert made[1].general.lines == ("loop(p[0], p[1], 5);",)
+    assert made[1].table_text.splitlines()[1:-1] == ["    F32(L1, y),", "    F32(L1, z),"]
+    run = orders(one, other, longer, same)
+    assert run.functions.texts == ("{like_one, places_one}", "{like_one, places_other}")
+    assert run.orders == [RUNS, RUNS | 1, RUNS]
+    assert list(run.lines(range(4))) == ["CARRY(one, 0, 2);", "RUN(longer);", "CARRY(same, 2, 1);"]
+
+
+def test_one_tensor_twice_is_another_function_than_two() -> None:
+    assert found(work("one", "x", "x"), work("other", "y", "z")) == {}
+
+
+def test_what_moves_from_tile_to_tile_does_so_from_a_place_on() -> None:
+    made = found(tiled("one", "u"), tiled("other", "v"), tiled("apart", "u", offsets=(0, 9)))
+    assert sorted(made) == [0, 1]
+    lines = "\n".join(made[0].general.lines)
+    assert "OPEN(&t, p[0], p[1], shape);" in lines
+    assert "loop(AT(0), (float *)p[2] + (t.tile < 1 ? 0 : 7));" in lines
+    assert [p.text for p in made[1].general.places] == ["(void *)streams_other", "LANES(other)", "F32(L1, x)"]
+
+
+def test_what_is_the_same_for_all_tiles_is_in_the_place() -> None:
+    made = found(tiled("one", "u", offsets=(3, 3)), tiled("other", "v", offsets=(8, 8)))
+    assert [s.general.places[2].text for s in made.values()] == ["F32(L1, x) + 3", "F32(L1, x) + 8"]
+    assert [s.general.places[2].key for s in made.values()] == [("L1", 12), ("L1", 32)]
+
+
+def test_gradients_that_are_only_recorded() -> None:
+    def recording(name: str, offset: int) -> Operation:
+        return Operation(name, None, (), ((Call("loop", "", (("", Recorded(offset)),)),),))
+
+    made = found(recording("one", 0), recording("other", 96))
+    assert [s.general.places[0].text for s in made.values()] == ["RECORD(0)", "RECORD(96)"]

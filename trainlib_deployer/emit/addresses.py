@@ -44,9 +44,9 @@ class Addresses:
         if tensor in self.plan.program.far:
             return Home(name, level, f"OFFSET_{name}")
         if not found.role.persistent:
-            return Home(name, level, f"{found.dtype.pointer}({level}, {name})")
+            return Home(name, level, f"{found.dtype.pointer}({level}, {name})", found.dtype)
         place = f"net_{level.lower()}.{name}"
-        return Home(name, level, place if found.shape else f"&{place}")
+        return Home(name, level, place if found.shape else f"&{place}", found.dtype)
 
     def pointer(self, view: View) -> str:
         if self.recorded(view.tensor):

@@ -89,7 +89,9 @@ def roots(project: Project) -> set[str]:
 def step_texts(project: Project) -> list[str]:
     """The functions of net.c, but for the interface."""
     parts = ("\n".join(part["lines"]) for part in project.functions)
-    return ["\n".join(op["lines"]) for op in project.operations if not op["ordered"]] + list(parts)
+    own = (op["lines"] for op in project.operations if not op["ordered"])
+    shared = {s.function: s.general.lines for s in project.shared.values()}
+    return [*("\n".join(lines) for lines in (*own, *shared.values())), *parts]
 
 
 def loop_texts(project: Project) -> list[str]:
@@ -98,7 +100,7 @@ def loop_texts(project: Project) -> list[str]:
 
 
 def table_bytes(project: Project) -> int:
-    streams = sum(len(o.tiles.streams) for o in project.listing.operations if o.tiles is not None)
+    streams = sum(len(project.listing.tiles_of(name).streams) for name in {*project.streams.values()})
     _ = project.operations  # which write the tables
     return project.tables.nbytes + STREAM * streams + project.orders.nbytes
 

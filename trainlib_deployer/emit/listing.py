@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from trainlib_deployer.program.ir import Part
+from trainlib_deployer.program.ir import DType, Part
 
 
 @dataclass(frozen=True)
@@ -23,11 +23,12 @@ class Place:
 
 @dataclass(frozen=True)
 class Home:
-    """A place by its name in C, in the level where C looks for it, and the expression that points there."""
+    """A place by its name in C, in the level where C looks for it, and the expression that points there, to what."""
 
     name: str
     level: str
     text: str
+    dtype: DType = DType.U8
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from trainlib_deployer.emit.listing import Argument, Call, Home, Operation, Pointer, Recorded, Stream, Tile, Tiles
@@ -64,9 +64,16 @@ def stream_text(s: Stream, tables: Tables) -> str:
     return f"{{{home}, {s.buffer.text}, {second}, &{tables.way(s.way)}}}"
 
 
-def body_text(operation: Operation, guests: Sequence[Operation], tables: Tables) -> list[str]:
+def body_text(
+    operation: Operation, guests: Sequence[Operation], streams: Mapping[str, str], tables: Tables
+) -> list[str]:
     """The statements of its function; it starts the first tiles of its guests."""
-    starts = [early_text(g) for g in guests]
+    starts = [early_text(g.tiles, f"streams_{streams[g.name]}") for g in guests if g.tiles is not None]
+    return statements_text(operation, starts, f"streams_{streams.get(operation.name)}", tables)
+
+
+def statements_text(operation: Operation, starts: Sequence[str], streams: str, tables: Tables) -> list[str]:
+    """With the first tiles of others, and where it finds its own streams."""
     columns = Columns()
     kinds = list(dict.fromkeys(shape(calls) for calls in operation.calls))
     if len(kinds) == 1:
@@ -76,15 +83,13 @@ def body_text(operation: Operation, guests: Sequence[Operation], tables: Tables)
         work = list(choice(operation.calls, which, columns))
     if operation.tiles is None:
         return [*starts, *work]
-    name = operation.name
     lines = [f"const tl_shape shape = {{{shape_text(operation, operation.tiles)}}};", "tl_tiles t;"]
-    lines += [f"OPEN(&t, streams_{name}, LANES({name}), shape);", *starts, "while (NEXT(&t)) {"]
+    lines += [f"OPEN(&t, {streams}, {operation.tiles.lanes.text}, shape);", *starts, "while (NEXT(&t)) {"]
     return [*lines, *columns.declaration(tables), *(f"    {line}" for line in work), "}"]
 
 
-def early_text(guest: Operation) -> str:
-    assert guest.tiles is not None
-    return f"EARLY(streams_{guest.name}, LANES({guest.name}), {mask(guest.tiles):#x}, PLAN_CORES);"
+def early_text(guest: Tiles, streams: str) -> str:
+    return f"EARLY({streams}, {guest.lanes.text}, {mask(guest):#x}, PLAN_CORES);"
 
 
 def choice(tiles: Sequence[Calls], which: list[int], columns: Columns) -> Iterator[str]:
@@ -143,9 +148,14 @@ def value(of_tiles: Sequence[Argument], columns: Columns) -> int | str:
     first = of_tiles[0]
     if isinstance(first, Pointer):
         offset = columns.expression([a.offset for a in of_tiles if isinstance(a, Pointer)])
-        return f"{first.home.text} + {offset}" if offset else first.home.text
+        return pointer_text(first.home, offset)
     if isinstance(first, Recorded):
         return f"RECORDED({columns.expression([a.offset for a in of_tiles if isinstance(a, Recorded)])})"
     if isinstance(first, Tile):
         return f"AT({first.stream})"
     return columns.expression([a for a in of_tiles if isinstance(a, int)]) if isinstance(first, int) else first
+
+
+def pointer_text(home: Home, offset: int | str) -> str:
+    """So many elements behind the first one."""
+    return f"{home.text} + {offset}" if offset else home.text

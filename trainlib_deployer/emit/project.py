@@ -15,6 +15,7 @@ from trainlib_deployer.advice.what_if import WhatIf
 from trainlib_deployer.emit.addresses import Addresses
 from trainlib_deployer.emit.files import CALLING, templates
 from trainlib_deployer.emit.fit import evaluation_context, fit_context
+from trainlib_deployer.emit.functions import Functions
 from trainlib_deployer.emit.initial import (
     REFERENCE,
     SKETCH,
@@ -38,11 +39,11 @@ from trainlib_deployer.emit.names import (
     output_identifier,
     unique_identifiers,
 )
-from trainlib_deployer.emit.operation_text import body_text, table_text
 from trainlib_deployer.emit.orders import Orders
 from trainlib_deployer.emit.plan_json import image_json, plan_json
 from trainlib_deployer.emit.poison import poison_context
 from trainlib_deployer.emit.render import rendered
+from trainlib_deployer.emit.shared import Shared, shared, streams_shared
 from trainlib_deployer.emit.tables import Tables
 from trainlib_deployer.emit.trace import Trace, traces
 from trainlib_deployer.emit.words import describe, title
@@ -107,7 +108,19 @@ class Project:
 
     @cached_property
     def orders(self) -> Orders:
-        return Orders(self.listing, {at for at in self.traces_after if at is not None})
+        alone = {at for at in self.traces_after if at is not None}
+        return Orders(self.listing, alone, self.shared, self.plan.outer.size)
+
+    @cached_property
+    def shared(self) -> dict[int, Shared]:
+        return shared(self.listing, self.streams, self.tables) if self.plan.program.far else {}
+
+    @cached_property
+    def streams(self) -> dict[str, str]:
+        """Under each operation in tiles the one whose table of streams is its own, too."""
+        if self.plan.program.far:
+            return streams_shared(self.listing)
+        return {o.name: o.name for o in self.listing.operations if o.tiles is not None}
 
     @cached_property
     def rows(self) -> list[Row]:
@@ -352,13 +365,8 @@ class Project:
 
     @cached_property
     def operations(self) -> list[dict[str, Any]]:
-        """A table of streams stands before the first function that uses it."""
-        tables, written = self.tables, set[str]()
-        out = []
+        functions, out = Functions(self.listing, self.streams, self.shared, self.tables), []
         for position, (op, listed_op) in enumerate(zip(self.plan.program.ops, self.listing.operations, strict=True)):
-            guests = [self.listing.operations[self.listing.positions[n]] for n in listed_op.starts]
-            fresh = [o for o in (listed_op, *guests) if o.tiles is not None and o.name not in written]
-            written.update(o.name for o in fresh)
             out.append(
                 {
                     "name": listed_op.name,
@@ -367,8 +375,9 @@ class Project:
                     "comment": comment(describe(op)),
                     "label": title(op),
                     "macs": op.kind.macs() or 0,
-                    "tables": ["\n".join(table_text(o, tables)) for o in fresh],
-                    "lines": body_text(listed_op, guests, tables),
+                    "tables": functions.before(position),
+                    "shared": functions.function(position),
+                    "lines": functions.lines(position),
                     "traces": [self.trace_entry(t) for t in self.traces_after.get(position, ())],
                 }
             )
