@@ -39,7 +39,6 @@ from trainlib_deployer.plan.build import plan
 from trainlib_deployer.plan.layout import INNER, OUTER, fits, layout, untiled
 from trainlib_deployer.plan.plan import Plan, Recomputed, Saved
 from trainlib_deployer.plan.strategies import best_layout
-from trainlib_deployer.plan.tiled import cycles
 from trainlib_deployer.program.ir import Program
 from trainlib_deployer.program.join import joined
 from trainlib_deployer.tune.tuning import Tuner
@@ -252,10 +251,10 @@ def fitted(program: Program, target: Machine, say: Say) -> Plan:
     found = [f for f in (with_recomputation(program, target), with_far(program, target)) if f is not None]
     if not found:
         return plan(program, target)
-    best, *others = sorted(found, key=lambda way: cycles(way[0]))
-    say(f"it fits with {best[1]}; about {cycles(best[0]):,.0f} cycles a step")
+    best, *others = sorted(found, key=lambda way: way[0].cycles)
+    say(f"it fits with {best[1]}; about {best[0].cycles:,.0f} cycles a step")
     for plan_, words in others:
-        say(f"so it does with {words}; about {cycles(plan_):,.0f} cycles a step")
+        say(f"so it does with {words}; about {plan_.cycles:,.0f} cycles a step")
     return accounted(best[0])
 
 

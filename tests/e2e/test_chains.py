@@ -13,8 +13,10 @@ from torch import nn
 from trainlib_deployer.api import Deployment, deploy
 from trainlib_deployer.folder import read_plan
 from trainlib_deployer.machine.targets import DEFAULT, TARGETS
-from trainlib_deployer.plan import tiled
+from trainlib_deployer.plan import setting
 from trainlib_deployer.plan.chains import chained
+from trainlib_deployer.plan.plan import Plan
+from trainlib_deployer.plan.setting import Setting
 from trainlib_deployer.program.chain import Chain
 from trainlib_deployer.program.ir import Role
 
@@ -64,8 +66,8 @@ def bits(made: Deployment, cores: int = 4) -> Bits:
 def wherever_possible(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the cycles."""
     dear = lambda program, resident, left, chip, alone: chained(program, resident, left, chip, [1e9] * len(left))  # noqa: E731
-    monkeypatch.setattr(tiled, "chained", dear)
-    monkeypatch.setattr(tiled, "cycles", lambda plan: len(plan.program.ops))
+    monkeypatch.setattr(setting, "chained", dear)
+    monkeypatch.setattr(Plan, "cycles", property(lambda plan: len(plan.program.ops)))
 
 
 @pytest.mark.parametrize("batch", [1, 3])
@@ -74,7 +76,7 @@ def test_chains_give_the_bits_of_separate_operations(
 ) -> None:
     wherever_possible(monkeypatch)
     joint = deployed(tmp_path / "joint", batch)
-    monkeypatch.setattr(tiled, "with_chains", lambda *_: None)
+    monkeypatch.setattr(Setting, "with_chains", None)
     separate = deployed(tmp_path / "separate", batch)
     whole = deployed(tmp_path / "whole", batch, l1="4M")
     assert not chains(separate) and not chains(whole)
@@ -109,7 +111,7 @@ def test_a_chain_is_made_where_it_pays(tmp_path: Path, monkeypatch: pytest.Monke
         costs = replace(chip.costs, tile=replace(chip.costs.tile, link=price))
         monkeypatch.setitem(TARGETS, DEFAULT, replace(chip, costs=costs))
         made = deployed(tmp_path / str(price), 3, l1="32k")
-        found.append((len(chains(made)), read_plan(made.folder)["traffic"]["bytes"], tiled.cycles(made.plan)))
+        found.append((len(chains(made)), read_plan(made.folder)["traffic"]["bytes"], made.plan.cycles))
     (cheap, moved, cycles), (dear, without, more) = found
     assert cheap > 0 and dear == 0
     assert moved < without and cycles < more, found

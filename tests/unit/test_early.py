@@ -13,10 +13,11 @@ from torch import nn
 from trainlib_deployer.api import deploy
 from trainlib_deployer.machine.machine import Machine
 from trainlib_deployer.machine.targets import resolve
-from trainlib_deployer.plan import tiled
 from trainlib_deployer.plan.early import bring_early, early_bytes, in_flight
 from trainlib_deployer.plan.layout import tensor_items
 from trainlib_deployer.plan.plan import Plan
+from trainlib_deployer.plan.residents import SMALL
+from trainlib_deployer.plan.setting import Setting
 from trainlib_deployer.plan.tiles import Room, Tiling
 from trainlib_deployer.program.ir import Program
 from trainlib_deployer.program.segments import segments
@@ -96,7 +97,7 @@ class Tight:
     @staticmethod
     def of(plan: Plan, target: Machine) -> Tight:
         program = plan.program
-        found = tiled.arranged(tiled.Setting(program, tuple(tensor_items(program)), target, min(tiled.SMALL), 1.0))
+        found = Setting(program, tuple(tensor_items(program)), target, min(SMALL)).plan(early=False)
         assert found is not None
         near = frozenset(n for n, b in found.home.items() if b.level == "L1")
         scratch = [op.kind.scratch(CORES) for op in program.ops]

@@ -14,8 +14,8 @@ from trainlib_deployer.advice.fit import batch_of, does_not_fit, dropped, frozen
 from trainlib_deployer.api import Deployment, deploy
 from trainlib_deployer.errors import DoesNotFit
 from trainlib_deployer.machine.targets import resolve
-from trainlib_deployer.plan import tiled
 from trainlib_deployer.plan.layout import INNER, OUTER, fits, layout, untiled
+from trainlib_deployer.plan.setting import Setting
 
 BATCH, WIDE, NARROW = 6, 96, 20
 SHORT = 13_000  # bytes missing: more than L1 could take
@@ -53,7 +53,7 @@ def deployed(
 def no_chains() -> Iterator[None]:
     """Operations of a plan then have the numbers of the message, which counts them before any joins another."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tiled, "with_chains", lambda setting: None)
+        patch.setattr(Setting, "with_chains", None)
         yield
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from trainlib_deployer.capture.stored import Stored
 from trainlib_deployer.machine.machine import Machine
 from trainlib_deployer.plan.layout import Item, persistent_items, tensor_items
-from trainlib_deployer.plan.tiled import occupied
+from trainlib_deployer.plan.residents import occupied
 from trainlib_deployer.program.ir import Op, Program, writers
 
 MOST = 1.10  # times what PyTorch stores; a plan that takes more says why

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from trainlib_deployer.machine.energy import Energy
 from trainlib_deployer.machine.machine import Machine
 from trainlib_deployer.plan.plan import Plan
-from trainlib_deployer.plan.tiled import cycles
 
 
 @dataclass(frozen=True)
@@ -25,7 +24,7 @@ class Forecast:
         memory = plan.outer.used or plan.inner.used
         if not machine.inner.size:
             return Forecast(memory)
-        work = cycles(plan)
+        work = plan.cycles
         if machine.clock is None:
             return Forecast(memory, round(work))
         time = work / machine.clock.megahertz / 1000

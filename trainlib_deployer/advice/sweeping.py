@@ -29,8 +29,8 @@ from trainlib_deployer.passes.within_budget import SUFFIX, descent
 from trainlib_deployer.pipeline import beside_build, dtype_of, smaller_to_fit, with_build
 from trainlib_deployer.plan.layout import untiled
 from trainlib_deployer.plan.plan import Plan
+from trainlib_deployer.plan.residents import least_l2
 from trainlib_deployer.plan.strategies import best_layout
-from trainlib_deployer.plan.tiled import least_l2
 from trainlib_deployer.program.ir import Program
 from trainlib_deployer.user.kept import precision_of
 from trainlib_deployer.user.model import UserModel, trainable

@@ -14,7 +14,7 @@ from trainlib_deployer.ops.carry import Arrival, Carry
 from trainlib_deployer.plan.cycles import untiled_cycles
 from trainlib_deployer.plan.layout import far_items, fits, one_level
 from trainlib_deployer.plan.plan import Plan
-from trainlib_deployer.plan.tiled import least_l2
+from trainlib_deployer.plan.residents import least_l2
 from trainlib_deployer.program.ir import Op, Program, Role, Tensor, View
 
 LEAST_PART = 128  # of the room that one more attempt gives up

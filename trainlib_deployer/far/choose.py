@@ -14,7 +14,6 @@ import numpy as np
 from trainlib_deployer.far.pieces import Step, movable
 from trainlib_deployer.far.stays import Resident, uses_of
 from trainlib_deployer.machine.machine import Machine
-from trainlib_deployer.plan.layout import FAR
 from trainlib_deployer.program.ir import Program
 from trainlib_deployer.program.segments import entered_alone
 
@@ -36,7 +35,7 @@ class Board:
 
     def cycles(self, resident: Resident) -> float:
         """That the link is busy with its copies."""
-        link = self.machine.links[FAR - 1]
+        link = self.machine.far_link
         copies, nbytes = resident.moved
         return copies * link.issue + nbytes / link.bytes_per_cycle
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from trainlib_deployer.far.choose import Board
 from trainlib_deployer.far.stays import Stay
 from trainlib_deployer.machine.machine import Link
-from trainlib_deployer.plan.layout import FAR
 from trainlib_deployer.program.ir import Program
 from trainlib_deployer.program.segments import segments
 
@@ -81,7 +80,7 @@ class Timetable:
 def timed(program: Program, cycles: Sequence[float], board: Board, budget: int) -> list[Timed]:
     """`program` has no copies yet."""
     assert board.machine.far is not None
-    table = Timetable(board.machine.links[FAR - 1], board, budget, list(cycles), *bounds(program))
+    table = Timetable(board.machine.far_link, board, budget, list(cycles), *bounds(program))
     stays = [s for r in board.residents.values() if r.far for s in r.stays]
     of: dict[str, list[Stay]] = {}
     for s in stays:

@@ -126,6 +126,11 @@ class Machine:
     def link(self) -> Link:
         return self.links[0]
 
+    @property
+    def far_link(self) -> Link:
+        """Between the outer memory and the one behind it, which is there."""
+        return self.links[1]
+
     @cached_property
     def alignment(self) -> int:
         """Every buffer begins at a multiple of it, counted from the beginning of its level."""

@@ -8,14 +8,13 @@ from trainlib_deployer.kernels.row import Row
 from trainlib_deployer.plan.direct import direct_operations
 from trainlib_deployer.plan.figures import Account, Figures, Traffic
 from trainlib_deployer.plan.plan import Plan
-from trainlib_deployer.plan.tiled import op_cycles
 from trainlib_deployer.program.ir import EVALUATION
 
 
 def accounted(plan: Plan) -> Plan:
     direct = direct_operations(plan)
     figures = (
-        Figures(op_cycles(plan, at), moved_at(plan, at), rows_of(plan, at), direct.get(at))
+        Figures(plan.op_cycles(at), moved_at(plan, at), rows_of(plan, at), direct.get(at))
         for at in range(len(plan.program.ops))
     )
     return replace(plan, account=Account(tuple(figures), traffic(plan)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from trainlib_deployer.arena.arena import Interval, Placement, Problem, place
@@ -40,24 +40,53 @@ def fits(candidate: Plan) -> bool:
 
 
 def layout(program: Program, target: Machine, level: int) -> Plan:
-    """All tensors in one level; stacks and scratch beside the cores."""
+    """All tensors in one level."""
+    here = frozenset(program.tensors) if level == INNER else frozenset[str]()
+    return arranged(program, target, tensor_items(program), here, {})
+
+
+def arranged(
+    program: Program,
+    machine: Machine,
+    items: Sequence[Item],
+    here: frozenset[str],
+    tilings: Mapping[int, Tiling],
+) -> Plan:
+    """Tensors in the inner level, if they are `here`, or in the outer one; stacks, scratch and tiles beside the
+    cores."""
     whole = Lifetime(0, max(len(program.ops), 1))
-    kept = persistent_items(program)
-    transient = tensor_items(program)
-    stacks = Item(STACKS, target.cores * target.stack_bytes, whole, "stack")
+    stacks = Item(STACKS, machine.cores * machine.stack_bytes, whole, "stack")
+    buffers = [i for at, t in tilings.items() for i in stream_items(at, t)]
     scratch = [
-        Item(f"scratch {i}", op.kind.scratch(target.cores), Lifetime(i, i + 1), "scratch")
-        for i, op in enumerate(program.ops)
-        if op.kind.scratch(target.cores)
+        Item(f"scratch {at}", size, Lifetime(at, at + 1), "scratch")
+        for at, op in enumerate(program.ops)
+        if (size := tilings[at].scratch if at in tilings else op.kind.scratch(machine.cores))
     ]
-    items = [
-        (
-            ([stacks] if memory is target.near else []) + (kept if i == level else []),
-            (scratch if memory is target.near else []) + (transient if i == level else []),
-        )
-        for i, memory in enumerate(target.memories[: OUTER + 1])
-    ]
-    return assembled(program, target, items, {})
+    persistent = persistent_items(program)
+    levels = [(at_home(persistent, here, inside), at_home(items, here, inside)) for inside in (True, False)]
+    near = machine.memories.index(machine.near)
+    kept, transient = levels[near]
+    levels[near] = [stacks, *kept], [*buffers, *scratch, *transient]
+    return assembled(program, machine, levels, tilings)
+
+
+def at_home(items: Sequence[Item], here: frozenset[str], inside: bool) -> list[Item]:
+    return [i for i in items if (i.name in here) is inside]
+
+
+def stream_items(at: int, tiling: Tiling) -> list[Item]:
+    """The buffers of one operation's streams, and the record of their transfers."""
+    life = Lifetime(at, at + 1)
+    longer = life if tiling.host is None else Lifetime(tiling.host, at + 1)
+    out = [Item(f"lanes {at}", tiling.lanes, longer, "buffer")]
+    for k, s in enumerate(tiling.streams):
+        if s.shares is not None:
+            continue
+        size = s.first_bytes if s.apart else s.nbytes
+        out.append(Item(f"tile {at}.{k}", size, longer if s.early else life, "buffer"))
+        if s.apart:
+            out.append(Item(f"second {at}.{k}", s.size, life, "buffer"))
+    return out
 
 
 def far_items(program: Program) -> list[tuple[list[Item], list[Item]]]:

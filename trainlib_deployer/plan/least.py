@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from trainlib_deployer.machine.machine import Machine
-from trainlib_deployer.plan import tiled
 from trainlib_deployer.plan.best_tiling import Job, prospects
-from trainlib_deployer.plan.layout import INNER, fits, persistent_items, tensor_items, untiled
+from trainlib_deployer.plan.layout import INNER, fits, tensor_items, untiled
 from trainlib_deployer.plan.plan import Plan
+from trainlib_deployer.plan.residents import SMALL, always, occupied, residents
+from trainlib_deployer.plan.setting import Setting
 from trainlib_deployer.plan.tiles import Room
 from trainlib_deployer.plan.ways import leanest_way
 from trainlib_deployer.program.ir import Op, Program
@@ -32,7 +33,7 @@ def least_tiled(program: Program, target: Machine) -> Plan | None:
     size, items = least_l1(program, target), tuple(tensor_items(program))
     for _ in range(ATTEMPTS):
         chip = target.with_memory(INNER, size, reserved=0)
-        found = tiled.arranged(tiled.Setting(program, items, chip, min(tiled.SMALL), 1.0))
+        found = Setting(program, items, chip, min(SMALL)).plan(early=False)
         if found is None:
             return None
         level = found.inner
@@ -46,12 +47,12 @@ def least_tiled(program: Program, target: Machine) -> Plan | None:
 def least_l1(program: Program, target: Machine) -> int:
     """Stacks, what lives in L1, and the operation that leaves the least beside them."""
     items = tensor_items(program)
-    here = tiled.residents(program, items, min(tiled.SMALL), target)
-    always = target.cores * target.stack_bytes
-    always += sum(target.aligned(i.size) for i in persistent_items(program) if i.name in here)
-    used = tiled.occupied(items, here, max(len(program.ops), 1), target)
+    here = residents(program, items, min(SMALL), target)
+    used = occupied(items, here, max(len(program.ops), 1), target)
     room = Room(here, 0, target)
-    return always + max(u + smallest(program, op, room) for u, op in zip(used, program.ops, strict=True))
+    return always(program, here, target) + max(
+        u + smallest(program, op, room) for u, op in zip(used, program.ops, strict=True)
+    )
 
 
 def smallest(program: Program, op: Op, room: Room) -> int:

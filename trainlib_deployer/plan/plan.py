@@ -11,11 +11,13 @@ from trainlib_deployer.frames import frame
 from trainlib_deployer.html import table
 from trainlib_deployer.image.image import Image
 from trainlib_deployer.machine.machine import Machine
+from trainlib_deployer.ops.carry import Transfer
+from trainlib_deployer.plan.cycles import untiled_cycles
 from trainlib_deployer.plan.figures import NONE, Account
 from trainlib_deployer.plan.links import Link, links
 from trainlib_deployer.plan.tiles import Tiling
 from trainlib_deployer.plan.tuning import Tuning
-from trainlib_deployer.program.ir import Program, Source
+from trainlib_deployer.program.ir import Priced, Program, Source
 
 
 @dataclass(frozen=True)
@@ -122,6 +124,23 @@ class Plan:
         """What each operation calls, tile by tile."""
         cores = self.target.cores
         return tuple(links(op, self.tilings.get(at), cores) for at, op in enumerate(self.program.ops))
+
+    @cached_property
+    def cycles(self) -> float:
+        """Of a step, estimated."""
+        return sum(self.op_cycles(at) for at in range(len(self.program.ops)))
+
+    def op_cycles(self, at: int) -> float:
+        """A kernel's code is not at hand when it begins; tiles do not change that."""
+        op, machine = self.program.ops[at], self.target
+        if isinstance(op.kind, Transfer):
+            return machine.far_link.asked + op.kind.exposed
+        fetched = machine.costs.tile.kernel if isinstance(op.kind, Priced) else 0.0
+        if at in self.tilings:
+            return self.tilings[at].cycles + fetched
+        planned = (v for v in (*op.reads, *op.writes) if v.tensor in self.home)
+        outside = [v for v in planned if self.home[v.tensor].level == machine.outer.name]
+        return untiled_cycles(op, outside, machine) + fetched
 
     @cached_property
     def guests(self) -> Mapping[int, list[int]]:

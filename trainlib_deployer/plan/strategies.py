@@ -7,68 +7,81 @@ many as have their stacks in one half. A network without much scratch does bette
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
+from math import inf
 
 from trainlib_deployer.machine.machine import LEAN_STACK, Machine
-from trainlib_deployer.plan.layout import INNER, fits, layout, untiled
+from trainlib_deployer.plan.layout import Item, fits, tensor_items, untiled
 from trainlib_deployer.plan.plan import Plan
-from trainlib_deployer.plan.tiled import cycles, tiled_layout
+from trainlib_deployer.plan.residents import SMALL
+from trainlib_deployer.plan.setting import Candidate, Setting, fewest
 from trainlib_deployer.program.ir import Program
 
 AMPLE = 4  # times the stacks of all cores: with so much room their depth is no concern
+MARGINS = (1.0, 0.9, 0.75, 0.5)  # of the bytes left: what the arena may lose to gaps
 
 
 @dataclass(frozen=True)
 class Task:
-    """A step, a machine, and the plan without tiles."""
+    """A step, a machine, and the plan without tiles, which may not fit."""
 
     program: Program
     machine: Machine
     direct: Plan
 
+    @cached_property
+    def items(self) -> tuple[Item, ...]:
+        return tuple(tensor_items(self.program))
 
-Strategy = Callable[[Task], Plan | None]
+    @property
+    def hopeless(self) -> bool:
+        """Is there no inner level, or more than both levels hold?"""
+        inner, outer = self.machine.inner, self.machine.outer
+        return not inner.size or self.direct.outer.used - inner.size > outer.size
+
+    def setting(self, machine: Machine, small: int | None, margin: float = 1.0) -> Setting:
+        return Setting(self.program, self.items, machine, small, margin)
+
+
+Strategy = Callable[[Task], Iterator[Candidate]]
 
 
 def best_layout(program: Program, machine: Machine) -> Plan:
-    """What the first strategy that has an answer finds; it may not fit."""
+    """The best candidate of the first strategy that has any; without one the plan without tiles, which may not fit."""
     task = Task(program, machine, untiled(program, machine))
-    found = (strategy(task) for strategy in STRATEGIES)
-    return next((plan for plan in found if plan is not None), task.direct)
+    found = () if task.hopeless else (fewest(strategy(task)) for strategy in STRATEGIES)
+    return next((best.plan for best in found if best is not None), task.direct)
 
 
-def without_tiles(task: Task) -> Plan | None:
-    """Where all fits the inner level, where there is none, or where nothing that moves into it would help."""
-    machine, direct = task.machine, task.direct
-    hopeless = direct.outer.used - machine.inner.size > machine.outer.size
-    if hopeless or not machine.inner.size or (fits(direct) and not direct.outer.used):
-        return direct
-    return None
+def without_tiles(task: Task) -> Iterator[Candidate]:
+    """Where all tensors are in the inner level."""
+    if fits(task.direct) and not task.direct.outer.used:
+        yield Candidate(task.setting(task.machine, None), task.direct)
 
 
-def by_all_cores(task: Task) -> Plan | None:
+def by_all_cores(task: Task) -> Iterator[Candidate]:
     """In tiles, with deep stacks, where those are small beside the inner level."""
     machine = task.machine
-    if AMPLE * machine.cores * machine.stack_bytes > machine.inner.size:
-        return None
-    return tiled_layout(task.program, machine)
+    if AMPLE * machine.cores * machine.stack_bytes <= machine.inner.size:
+        yield from in_tiles(task, machine)
 
 
-def by_all_or_half(task: Task) -> Plan | None:
-    """In tiles, by all cores or by as many as have their stacks in one half, whichever takes fewer cycles."""
-    plans = (with_team(task, n) for n in {in_half(task.machine), task.machine.cores})
-    return min((p for p in plans if p is not None), key=cycles, default=None)
+def by_all_or_half(task: Task) -> Iterator[Candidate]:
+    """By all cores, or by as many as have their stacks in one half."""
+    for cores in dict.fromkeys((task.machine.cores, in_half(task.machine))):
+        yield from by_team(task, cores)
 
 
-def by_fewer(task: Task) -> Plan | None:
-    """In tiles, by the most cores that fit, if one does."""
+def by_fewer(task: Task) -> Iterator[Candidate]:
+    """By the most cores that fit, if one does."""
     half = in_half(task.machine)
-    least = with_team(task, 1) if half > 1 else None  # else it was tried
-    if least is None:
-        return None
-    more = (with_team(task, n) for n in range(half - 1, 1, -1))
-    return next((p for p in more if p is not None), least)
+    if half == 1:
+        return  # it was tried
+    least = list(by_team(task, 1))
+    more = (list(by_team(task, n)) for n in range(half - 1, 1, -1)) if least else ()
+    yield from next((found for found in more if found), least)
 
 
 STRATEGIES: tuple[Strategy, ...] = (without_tiles, by_all_cores, by_all_or_half, by_fewer)
@@ -79,14 +92,44 @@ def in_half(machine: Machine) -> int:
     return min(machine.cores, max(machine.inner.size // (2 * LEAN_STACK), 1))
 
 
-def with_team(task: Task, cores: int) -> Plan | None:
+def by_team(task: Task, cores: int) -> Iterator[Candidate]:
     """Everything in the inner level, or else tiles."""
     machine = task.machine.leaner(cores)
     if tensor_bytes(task.direct) + machine.cores * machine.stack_bytes <= machine.inner.size:
-        whole = layout(task.program, machine, INNER)
-        if fits(whole):
-            return whole
-    return tiled_layout(task.program, machine)
+        whole = task.setting(machine, None).candidate
+        if whole is not None:
+            yield whole
+            return
+    yield from in_tiles(task, machine)
+
+
+def in_tiles(task: Task, machine: Machine) -> Iterator[Candidate]:
+    """With the smallest margin that fits; the best of its settings with chains, too."""
+    for margin in MARGINS:
+        settings = [task.setting(machine, small, margin) for small in SMALL]
+        found = list(better_and_better(settings))
+        best = fewest(found)
+        if best is not None:
+            yield from found
+            joint = best.setting.with_chains
+            candidate = None if joint is None else joint.candidate
+            if candidate is not None:
+                yield candidate
+            return
+        if all(setting.ways is None for setting in settings):
+            return  # nor with a larger margin
+
+
+def better_and_better(settings: Iterable[Setting]) -> Iterator[Candidate]:
+    """With more residents there is less room for tiles: behind the first that is no better, no other is."""
+    least = inf
+    for setting in settings:
+        found = setting.candidate
+        if found is not None and found.plan.cycles < least:
+            least = found.plan.cycles
+            yield found
+        elif least < inf:
+            return
 
 
 def tensor_bytes(direct: Plan) -> int:

@@ -1,0 +1,105 @@
+"""Which candidate is taken, and which settings are looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from trainlib_deployer.machine.machine import Machine
+from trainlib_deployer.machine.targets import resolve
+from trainlib_deployer.ops.matmul import MatMul
+from trainlib_deployer.plan import strategies
+from trainlib_deployer.plan.layout import fits
+from trainlib_deployer.plan.setting import Candidate, Setting
+from trainlib_deployer.plan.strategies import Strategy, Task, best_layout, in_tiles
+from trainlib_deployer.program.ir import DType, Op, Program, Role, Tensor, View
+
+M, K, N, TIMES = 13, 37, 29, 5
+
+
+def net() -> Program:
+    """Products of their own, too large together for the inner memory below."""
+    tensors, ops = {}, []
+    for at in range(TIMES):
+        shapes = {"x": (1, M, K), "w": (1, K, N), "y": (1, M, N)}
+        roles = {"x": Role.INPUT, "w": Role.PARAMETER, "y": Role.OUTPUT}
+        found = [Tensor(f"{n}{at}", shape, DType.F32, roles[n]) for n, shape in shapes.items()]
+        tensors |= {t.name: t for t in found}
+        x, w, y = (View.whole(t) for t in found)
+        ops.append(Op(f"product {at}", MatMul(1, M, N, K), (x, w), (y,), "forward", ""))
+    return Program("net", tensors, ops, outputs=tuple((f"y{at}", f"y{at}") for at in range(TIMES)))
+
+
+def chip(l1: str, cores: int = 3) -> Machine:
+    return resolve(None, cores, l1, "1M")
+
+
+def handing_out(small: int) -> Strategy:
+    """What one setting leads to."""
+
+    def strategy(task: Task) -> Iterator[Candidate]:
+        found = task.setting(task.machine, small).candidate
+        assert found is not None
+        yield found
+
+    return strategy
+
+
+def nothing(task: Task) -> Iterator[Candidate]:
+    yield from ()
+
+
+def test_the_first_strategy_that_has_a_candidate_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    fast, slow = handing_out(32), handing_out(4096)
+
+    def both(task: Task) -> Iterator[Candidate]:
+        yield from slow(task)
+        yield from fast(task)
+
+    taken = []
+    for listed in ((nothing, fast, slow), (slow, fast), (both, slow)):
+        monkeypatch.setattr(strategies, "STRATEGIES", listed)
+        taken.append(best_layout(net(), chip("24k")).cycles)
+    assert taken[0] == taken[2] < taken[1], taken
+
+
+def test_without_a_candidate_there_are_no_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(strategies, "STRATEGIES", (nothing,))
+    assert not best_layout(net(), chip("12k")).tilings
+    monkeypatch.undo()
+    assert best_layout(net(), chip("12k")).tilings
+
+
+def test_no_strategy_is_asked_where_both_levels_are_too_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(strategies, "STRATEGIES", (handing_out(32),))
+    assert not fits(best_layout(net(), resolve(None, 3, "12k", "8k")))
+
+
+def test_a_setting_leads_to_one_candidate_and_says_how() -> None:
+    program, machine = net(), chip("12k")
+    task = Task(program, machine, best_layout(program, machine))
+    found = list(in_tiles(task, machine.leaner(2)))
+    assert found
+    for candidate in found:
+        setting = candidate.setting
+        assert candidate.plan.target == setting.machine and setting.machine.cores == 2 and fits(candidate.plan)
+        near = {name for name, b in candidate.plan.home.items() if b.level == "L1" and name in program.tensors}
+        assert near == setting.here & set(program.tensors)
+        assert setting.ways is not None
+        assert [w.op for w in setting.ways] == candidate.plan.program.ops
+
+
+def test_a_margin_leaves_less_room() -> None:
+    program, machine = net(), chip("24k")
+    task = Task(program, machine, best_layout(program, machine))
+    ample, tight = (task.setting(machine, 32, margin) for margin in (1.0, 0.5))
+    assert [2 * b for b in tight.left] == pytest.approx(ample.left, abs=1) and replace(tight, margin=1.0) == ample
+
+
+def test_everything_in_the_inner_level_is_a_setting() -> None:
+    program, machine = net(), chip("128k")
+    whole = Setting(program, Task(program, machine, best_layout(program, machine)).items, machine, None).candidate
+    assert whole is not None and not whole.plan.outer.used and not whole.plan.tilings
+    assert whole.plan.levels == best_layout(program, machine).levels

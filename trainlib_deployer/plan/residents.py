@@ -1,0 +1,61 @@
+"""What lives in the inner level while the rest streams through it, and what that leaves outside."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate
+
+from trainlib_deployer.machine.machine import Machine
+from trainlib_deployer.plan.layout import Item, at_home, one_level, persistent_items, tensor_items, under_way
+from trainlib_deployer.program.ir import Program, Role
+
+SMALL = (32, 1024, 4096, 16384, 65536)  # bytes of a tensor that may live there: room for tiles, or fewer transfers
+SHARE = 8  # ... as long as those that persist take no more than this part of it together
+
+
+def residents(program: Program, items: Sequence[Item], small: int, machine: Machine) -> frozenset[str]:
+    """The small tensors; of those that persist the smallest, up to a share. What is only recorded is no concern of a
+    tile's either."""
+    free = machine.inner.size - machine.inner.reserved
+    chosen = {t.name for i in items if i.size <= small and not copied(i) for t in i.tensors}
+    chosen |= {t.name for t in program.of_role(Role.RECORDED)}
+    there = (t for t in program.tensors.values() if t.role.persistent and t.name not in program.far)
+    persistent = [t for t in there if t.nbytes <= small]
+    taken = 0
+    for t in sorted(persistent, key=lambda t: (t.nbytes, t.name)):
+        taken += machine.aligned(t.nbytes)
+        if taken <= free // SHARE:
+            chosen.add(t.name)
+    return frozenset(chosen)
+
+
+def copied(item: Item) -> bool:
+    """Is a copy of what is far away in it, which comes no nearer than the outer level?"""
+    return any(t.role is Role.COPY for t in item.tensors)
+
+
+def occupied(items: Sequence[Item], here: frozenset[str], end: int, machine: Machine) -> list[int]:
+    """Bytes of transient residents that are alive at each operation."""
+    change = [0] * (end + 1)
+    for item in at_home(items, here, True):
+        change[min(item.life.birth, end)] += machine.aligned(item.size)
+        change[min(item.life.death, end)] -= machine.aligned(item.size)
+    return list(accumulate(change[:end]))
+
+
+def always(program: Program, here: frozenset[str], machine: Machine) -> int:
+    """Bytes of the inner level that are never free: stacks, and residents that persist."""
+    kept = (machine.aligned(k.size) for k in persistent_items(program) if k.name in here)
+    return machine.cores * machine.stack_bytes + sum(kept)
+
+
+def outer_bytes(program: Program, items: Sequence[Item], here: frozenset[str], machine: Machine) -> int:
+    """What the residents leave to the outer level."""
+    kept, transient = at_home(persistent_items(program), here, False), at_home(items, here, False)
+    return one_level(machine.outer, machine.alignment, kept, [*transient, *under_way(program)])[0].used
+
+
+def least_l2(program: Program, target: Machine) -> int:
+    """With as much in the inner level as may live there, whether or not the tiles then fit beside it."""
+    items = tensor_items(program)
+    return outer_bytes(program, items, residents(program, items, min(SMALL), target), target)

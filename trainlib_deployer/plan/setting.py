@@ -1,0 +1,114 @@
+"""Settings, and the candidates that follow from them.
+
+A setting is what is decided before anything has a place. From it follow, each worked out once and only when asked for,
+who lives in the inner level, the bytes left there at each operation, and how each operation runs beside that: its
+kernel, perhaps a leaner one, and its tiles. Offsets come last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from trainlib_deployer.machine.machine import Machine
+from trainlib_deployer.plan.chains import chained
+from trainlib_deployer.plan.early import bring_early
+from trainlib_deployer.plan.layout import Item, arranged, fits, tensor_items
+from trainlib_deployer.plan.plan import Plan
+from trainlib_deployer.plan.residents import always, occupied, outer_bytes, residents
+from trainlib_deployer.plan.tiles import Room
+from trainlib_deployer.plan.ways import Way, fastest, may_fit
+from trainlib_deployer.program.ir import Program
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A step, a machine, and what is decided of the two."""
+
+    program: Program
+    items: tuple[Item, ...]  # what comes and goes in it
+    machine: Machine  # with the team that works
+    small: int | None  # bytes of a tensor that lives in the inner level, beside tiles of the others; None: all do
+    margin: float = 1.0  # of the bytes left: the arena may lose the others to gaps
+    chains: bool = False  # do loops of the step follow other operations tile by tile?
+
+    @cached_property
+    def here(self) -> frozenset[str]:
+        """Tensors that live in the inner level."""
+        if self.small is None:
+            return frozenset(self.program.tensors)
+        return residents(self.program, self.items, self.small, self.machine)
+
+    @cached_property
+    def left(self) -> list[int]:
+        """Bytes of the inner level at each operation, beside stacks and what lives there."""
+        machine = self.machine
+        free = machine.inner.size - machine.inner.reserved
+        free -= machine.aligned(always(self.program, self.here, machine))
+        used = occupied(self.items, self.here, max(len(self.program.ops), 1), machine)
+        return [int(self.margin * (free - u)) for u in used]
+
+    @cached_property
+    def rooms(self) -> list[Room]:
+        return [Room(self.here, capacity, self.machine) for capacity in self.left]
+
+    @cached_property
+    def ways(self) -> list[Way] | None:
+        """How each operation runs; None where one does not fit, or what stays outside does not."""
+        machine, program = self.machine, self.program
+        if min(self.left) < 0 or outer_bytes(program, self.items, self.here, machine) > machine.outer.size:
+            return None
+        steps = list(zip(program.ops, self.rooms, strict=False))
+        if not all(may_fit(program, op, room) for op, room in steps):
+            return None
+        out = []
+        for op, room in steps:
+            way = fastest(program, op, room)
+            if way is None:
+                return None
+            out.append(way)
+        return out
+
+    @property
+    def with_chains(self) -> Setting | None:
+        """The same, where loops follow other operations tile by tile; None where none gains by it."""
+        if self.ways is None:
+            return None
+        alone = [way.cycles for way in self.ways]
+        joint = chained(self.program, self.here, self.left, self.machine, alone)
+        if joint is self.program:
+            return None
+        return replace(self, program=joint, items=tuple(tensor_items(joint)), chains=True)
+
+    @property
+    def candidate(self) -> Candidate | None:
+        """With tiles that come early if that fits, else without; None where neither does."""
+        made = (self.plan(early) for early in (True, False)[self.small is None :])
+        fitting = next((plan for plan in made if plan is None or fits(plan)), None)
+        return None if fitting is None else Candidate(self, fitting)
+
+    def plan(self, early: bool) -> Plan | None:
+        """With a place for everything, whether or not that fits; None where there are no ways."""
+        if self.small is None:
+            return arranged(self.program, self.machine, self.items, self.here, {})
+        if self.ways is None:
+            return None
+        program = replace(self.program, ops=[w.op for w in self.ways])
+        tilings = {at: w.tiling for at, w in enumerate(self.ways) if w.tiling is not None}
+        if early:
+            tilings = bring_early(program, tilings, self.rooms)
+        return arranged(program, self.machine, self.items, self.here, tilings)
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A plan that fits, and the setting that it follows from."""
+
+    setting: Setting
+    plan: Plan
+
+
+def fewest(candidates: Iterable[Candidate]) -> Candidate | None:
+    """The chooser: of several the one whose step takes the fewest cycles, as estimated."""
+    return min(candidates, key=lambda c: c.plan.cycles, default=None)
