@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from trainlib_deployer.errors import ToolMissing, UsageError
-from trainlib_deployer.run.emulated import counts, failure
+from trainlib_deployer.run.emulated import counts, failure, run_emulated
 from trainlib_deployer.run.qemu import Qemu
 from trainlib_deployer.run.result import RunResult
 
@@ -88,3 +89,11 @@ def test_a_missing_tool_names_its_package(
         Qemu().check_tools()
     assert f"'{missing}'" in error.value.message
     assert error.value.remedy.endswith(package)
+
+
+@pytest.mark.parametrize(("machine", "room"), (("qemu", 128 << 20), ("spike", 192 << 20)))
+def test_a_level_that_runs_into_the_next_one_is_refused(machine: str, room: int, tmp_path: Path) -> None:
+    levels = {"L1": {"used": room + 4}, "L2": {"used": 8}}
+    (tmp_path / "plan.json").write_text(json.dumps({"levels": levels, "ops": []}))
+    with pytest.raises(UsageError, match=f"L1 takes {room + 4:,} bytes, and the next level begins after {room:,}"):
+        run_emulated(tmp_path, machine, None, {})

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from trainlib_deployer.errors import UsageError
+from trainlib_deployer.machine.build import Build
 from trainlib_deployer.machine.gap9 import GAP9
 from trainlib_deployer.machine.generic import GENERIC
 from trainlib_deployer.machine.machine import Machine
@@ -38,8 +39,8 @@ def resolve(
     if name is not None and name not in TARGETS:
         raise UsageError(f"unknown target '{name}'", remedy=f"targets: {', '.join(TARGETS)}")
     base = machine = TARGETS[name or DEFAULT]
-    if machine.build is not None and machine.build.board is not None:
-        demand_of_board(machine, cores, l1)
+    if name is not None and machine.build is not None:
+        demand_of_chip(machine, machine.build, cores, l1)
     if cores is not None:
         machine = replace(machine, team=replace(machine.team, count=parse_cores(cores)))
     for level, (given, what) in enumerate(((l1, "--l1"), (l2, "--l2"))):
@@ -50,11 +51,15 @@ def resolve(
     return machine if l3 is None else with_outside(machine, parse_size(l3, "--l3"))
 
 
-def demand_of_board(machine: Machine, cores: str | int | None, l1: str | int | None) -> None:
-    """A microcontroller has no more cores and no other memory than it has."""
+def demand_of_chip(machine: Machine, build: Build, cores: str | int | None, l1: str | int | None) -> None:
+    """A chip has no more cores than it has, and a microcontroller no other memory."""
     if cores is not None and parse_cores(cores) > machine.cores:
-        raise UsageError(f"{machine.name} has {machine.cores} core, not {cores}", remedy="leave --cores out")
-    if l1 is not None and parse_size(l1, "--l1"):
+        others = (
+            f"give at most {machine.cores}, or sizes without --target" if machine.cores > 1 else "leave --cores out"
+        )
+        count = f"{machine.cores} core{'s' if machine.cores != 1 else ''}"
+        raise UsageError(f"{machine.name} has {count}, not {cores}", remedy=others)
+    if build.board is not None and l1 is not None and parse_size(l1, "--l1"):
         raise UsageError(f"{machine.name} has one memory, which is --l2", remedy="leave --l1 out")
 
 

@@ -17,6 +17,7 @@ from trainlib_deployer.run.sections import check_sections
 
 TIMEOUT = 1800.0
 EMULATED_CORES = 8  # that rv32_machine.h has beside the controller
+APART = {"qemu": (128 << 20,) * 3, "spike": (192 << 20, 576 << 20, 1 << 30)}  # bytes from one level to the next
 DEBIAN_PACKAGES = {
     "clang": {"clang-19": "clang-19", "ld.lld-19": "lld-19"},
     "gcc": {"riscv64-unknown-elf-gcc": "gcc-riscv64-unknown-elf"},
@@ -41,10 +42,14 @@ def run_emulated(folder: Path, machine: str, cores: int | None, variables: Mappi
             f"the emulated machine cannot run {cores} cores: it has a controller and {EMULATED_CORES} cores",
             remedy=f"give at most {EMULATED_CORES} cores, or run on the host",
         )
+    plan = stored_plan(folder)
+    for (name, level), room in zip(plan["levels"].items(), APART[machine], strict=False):
+        if level["used"] > room:
+            words = f"{name} takes {level['used']:,} bytes, and the next level begins after {room:,} there"
+            raise UsageError(words, remedy="run on the host")
     given = {"TRACE": 1, "PROFILE": 1, **variables} | ({} if cores is None else {"CORES": cores})
     output, notes = run_make(folder, machine, given)
     check_sections(folder / "build" / f"{machine}-{variables['COMPILER']}" / "train.elf", folder)
-    plan = stored_plan(folder)
     return RunResult(counts(output, notes, [op["name"] for op in plan["ops"]]), output)
 
 
