@@ -327,3 +327,17 @@ def overlapping_windows(x: Leaf) -> Leaf:
 
 
 case("memory", "overlapping windows", overlapping_windows, (8, 3, 5))
+
+
+# ---- products of reflections
+
+
+def reflections(transpose: bool, left: bool) -> Any:
+    return lambda a, tau, c: torch.ormqr(a, tau, c, left=left, transpose=transpose)
+
+
+REFLECTORS = (2, 5, 3), (2, 3)
+case("algebra", "ormqr", reflections(False, True), *REFLECTORS, (2, 5, 4))
+case("algebra", "ormqr, transposed", reflections(True, True), *REFLECTORS, (2, 5, 4))
+case("algebra", "ormqr from the right", reflections(False, False), *REFLECTORS, (2, 4, 5))
+case("algebra", "ormqr from the right, transposed", reflections(True, False), *REFLECTORS, (2, 4, 5))

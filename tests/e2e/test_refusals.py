@@ -111,6 +111,8 @@ CASES = {
     ),
     "sparse": Case("s = x.to_sparse()  # here\nreturn torch.sparse.mm(s, h.t())", "'to_sparse'", remedy="dense"),
     "inverse": Case(f"return torch.linalg.inv({LARGE})  # here", "'linalg_inv'", shape="6, 6", remedy="up to 32 rows"),
+    "eig": Case("return torch.linalg.eig(h @ h.mT)[0].real  # here", "need not be symmetric", layer="", remedy="eigh"),
+    "eigvals": Case("return torch.linalg.eigvals(h @ h.mT).abs()  # here", "complex", layer="", remedy="eigh"),
     "svd": Case(
         f"return torch.linalg.svd({LARGE})[1]  # here", "'linalg_svd'", shape="6, 6", remedy="up to 16 rows or columns"
     ),

@@ -17,6 +17,7 @@ SHAPES = "use torch.where or multiply by the mask instead of selecting: the shap
 DECOMPOSED = f"{CONSTANT} if it does not depend on the input; else solve by a fixed number of matrix products"
 LARGE_MATRIX = f"matrices of up to 32 rows and columns are taken apart; for larger ones {DECOMPOSED}"
 EIGEN = f"matrices of up to 16 rows or columns are taken apart; for larger ones {DECOMPOSED}"
+SYMMETRIC = "take torch.linalg.eigh of a symmetric matrix, or torch.linalg.svdvals, of up to 16 rows or columns"
 COMPLEX = "calculate with x.real and x.imag, or with x.abs() and x.angle()"
 DENSE = "keep the tensor dense, with zeros where the sparse one has nothing"
 CONV3D = "call it as torch.conv3d or torch.conv_transpose3d, which are taken apart into planes"
@@ -55,6 +56,7 @@ REMEDIES: dict[str, str] = {
     "svd": EIGEN,
     "pinverse": EIGEN,
     "to_sparse": DENSE,
+    "to_sparse_csr": DENSE,
     "igamma": CONSTANT,
 }
 

@@ -7,6 +7,9 @@ from typing import Any, NamedTuple
 
 import torch
 
+from trainlib_deployer.capture import remedies
+from trainlib_deployer.errors import Unsupported
+
 Tensor = torch.Tensor
 
 
@@ -56,9 +59,18 @@ def lstsq(a: Tensor, b: Tensor, rcond: float | None = None, *, driver: str | Non
     return LeastSquares(solution, residuals, rank, values)
 
 
+def eig(*_: Any, **__: Any) -> Any:
+    raise Unsupported(
+        "eigenvalues of a matrix that need not be symmetric cannot be deployed: they may be complex",
+        remedy=remedies.SYMMETRIC,
+    )
+
+
 REWRITES: dict[Any, Callable[..., Any]] = {
     torch.linalg.pinv: pinv,
     torch.pinverse: pinverse,
     Tensor.pinverse: pinverse,
     torch.linalg.lstsq: lstsq,
 }
+
+IMPOSSIBLE: dict[Any, Callable[..., Any]] = dict.fromkeys((torch.linalg.eig, torch.linalg.eigvals), eig)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -50,13 +50,26 @@ def householder_product(input: Tensor, tau: Tensor) -> Any:
     """The first columns of H1 H2 ... with Hi = 1 - tau_i v_i v_i^T, v_i from below the diagonal of column i."""
     if input.is_complex():
         return NotImplemented
-    rows, columns = input.shape[-2:]
-    found = torch.eye(rows, columns).expand_as(input)
-    vectors = input.tril(-1) + found
-    for i in reversed(range(tau.shape[-1])):
+    return reflected(input, tau, torch.eye(*input.shape[-2:]).expand_as(input), range(tau.shape[-1] - 1, -1, -1))
+
+
+def reflected(input: Tensor, tau: Tensor, found: Tensor, order: Iterable[int]) -> Tensor:
+    """Hi ... Hj times a matrix, from the right to the left."""
+    vectors = input.tril(-1) + torch.eye(*input.shape[-2:])
+    for i in order:
         v = vectors.narrow(-1, i, 1)
         found = found - tau.narrow(-1, i, 1).unsqueeze(-1) * v @ (v.mT @ found)
     return found
+
+
+def ormqr(input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpose: bool = False) -> Any:
+    """All of that product, or its transpose, times a matrix; or that times it."""
+    if input.is_complex():
+        return NotImplemented
+    if not left:
+        return ormqr(input, tau, other.mT, True, not transpose).mT
+    order = range(tau.shape[-1])
+    return reflected(input, tau, other, order if transpose else reversed(order))
 
 
 REWRITES: dict[Any, Callable[..., Any]] = {
@@ -65,4 +78,6 @@ REWRITES: dict[Any, Callable[..., Any]] = {
     Tensor.renorm_: renorm_,
     F.embedding: embedding,
     torch.linalg.householder_product: householder_product,
+    torch.ormqr: ormqr,
+    Tensor.ormqr: ormqr,
 }

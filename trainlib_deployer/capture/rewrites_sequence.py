@@ -11,6 +11,7 @@ from torch.nn import functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from trainlib_deployer.capture.recurrent import PACKED
+from trainlib_deployer.capture.rewrites_linalg import IMPOSSIBLE as LINALG
 
 Tensor = torch.Tensor
 NEVER = -1e30  # the logarithm of no probability: sums of it stay finite, and differences are no NaN
@@ -149,6 +150,6 @@ REWRITES: dict[Any, Callable[..., Any]] = {
 }
 
 # They have forms where the lengths are known, in rewrites_packed.
-IMPOSSIBLE: dict[Any, Callable[..., Any]] = dict.fromkeys(
+IMPOSSIBLE: dict[Any, Callable[..., Any]] = LINALG | dict.fromkeys(
     (torch._VF._pack_padded_sequence, torch._VF._pad_packed_sequence), packed
 )

@@ -74,7 +74,8 @@ def captured(user: UserModel, beginning: Beginning, counts: dict[_BatchNorm, int
             check_written(graph)
             graph = functional(graph, [s.value for s in slots])
             graph = without_complex(graph, [s.value for s in slots])
-    except DeployError:
+    except DeployError as error:
+        error.source = error.source or user_line_of_error(error)
         raise
     except Exception as error:
         raise explained(error) from error
