@@ -341,3 +341,17 @@ case("algebra", "ormqr", reflections(False, True), *REFLECTORS, (2, 5, 4))
 case("algebra", "ormqr, transposed", reflections(True, True), *REFLECTORS, (2, 5, 4))
 case("algebra", "ormqr from the right", reflections(False, False), *REFLECTORS, (2, 4, 5))
 case("algebra", "ormqr from the right, transposed", reflections(True, False), *REFLECTORS, (2, 4, 5))
+
+
+# ---- functions of whole numbers
+
+NUMBERS = torch.tensor([[1, 4, 2], [7, 3, 5]])
+WHOLE = {
+    "digamma": torch.digamma,
+    "polygamma": lambda n: torch.polygamma(1, n),
+    "i0 of a mask": lambda n: torch.i0(n > 3),
+    "log_ndtr": torch.special.log_ndtr,
+    "searchsorted, one number": lambda n: torch.searchsorted(torch.tensor([1, 3, 7]), n[0, 1]),
+}
+for name, function in WHOLE.items():
+    case("whole", name, lambda x, n, f=function: x * f(n), (2, 3), fixed(NUMBERS))

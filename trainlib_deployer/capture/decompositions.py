@@ -88,7 +88,8 @@ def searchsorted(
     if sorter is not None:
         return NotImplemented
     below = torch.le if right or side == "right" else torch.lt
-    return below(edges.unsqueeze(-2), x.unsqueeze(-1)).sum(-1, dtype=torch.int32 if out_int32 else torch.int64)
+    edges = edges.unsqueeze(-2) if edges.dim() > 1 else edges
+    return below(edges, x.unsqueeze(-1)).sum(-1, dtype=torch.int32 if out_int32 else torch.int64)
 
 
 @made_of(aten.fake_quantize_per_tensor_affine_cachemask.default)

@@ -163,7 +163,17 @@ def log_ndtr(x: Tensor) -> Tensor:
     return torch.where(x < -1, (erfcx(low) * 0.5).log() - x * x * 0.5, torch.log1p(-0.5 * torch.erfc(high)))
 
 
-TABLE: dict[Any, Callable[..., Any]] = {
+def of_floats(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Whole numbers are converted first, as PyTorch does."""
+
+    def on_floats(*given: Any) -> Tensor:
+        whole = [isinstance(v, Tensor) and not v.is_floating_point() for v in given]
+        return function(*(v.to(torch.get_default_dtype()) if w else v for v, w in zip(given, whole, strict=True)))
+
+    return on_floats
+
+
+FUNCTIONS: dict[Any, Callable[..., Tensor]] = {
     aten.lgamma.default: lgamma,
     aten.digamma.default: digamma,
     aten.polygamma.default: polygamma,
@@ -174,3 +184,4 @@ TABLE: dict[Any, Callable[..., Any]] = {
     aten.special_erfcx.default: erfcx,
     aten.special_log_ndtr.default: log_ndtr,
 }
+TABLE: dict[Any, Callable[..., Any]] = {target: of_floats(f) for target, f in FUNCTIONS.items()}
