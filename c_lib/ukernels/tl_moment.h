@@ -63,10 +63,16 @@ INLINE void add_to(float *total, const float *s, int count)
         total[r] += s[r];
 }
 
-/* total[r] += sum_k w[r*pitch + k] v[k] for r < count, 3 or 4 (a literal) */
-INLINE void add_rows(const float *w, int pitch, const float *v, int n, int count, float *total)
+/* Those of `rows` that there are, up to four; the last one stands for what is missing. */
+INLINE lines lines_of(const float *w, int pitch, int rows)
 {
-    lines row = {w, w + pitch, w + 2 * pitch, w + (count - 1) * pitch};
+    const float *w1 = rows > 1 ? w + pitch : w, *w2 = rows > 2 ? w1 + pitch : w1;
+    return (lines){w, w1, w2, rows > 3 ? w2 + pitch : w2};
+}
+
+/* total[r] += sum_k row_r[k] v[k] for r < count, 3 or 4 (a literal) */
+INLINE void add_rows(lines row, const float *v, int n, int count, float *total)
+{
     for (int left = n; left > 0; left -= TL_KC) {
         float s[4] = {0.0f, 0.0f, 0.0f, 0.0f};
         int k = smaller(left, TL_KC);
@@ -123,6 +129,20 @@ INLINE void add_columns(const float *w, int pitch, const float *v, int n, float 
         for (; k > 0; k--)
             w = take_row(s, w, pitch, *v++);
         add_to(total, s, 4);
+    }
+}
+
+/* total[c] += sum_k w[k*pitch + c] v[k] for c < 2 or 3 */
+INLINE void add_few_columns(const float *w, int columns, int pitch, const float *v, int n, float *total)
+{
+    lines column = lines_of(w, 1, columns);
+    for (int left = n; left > 0; left -= TL_KC) {
+        float s[3] = {0.0f, 0.0f, 0.0f};
+        for (int k = smaller(left, TL_KC); k > 0; k--) {
+            take(s, &column, 0, *v++, 3);
+            advance(&column, pitch);
+        }
+        add_to(total, s, 3);
     }
 }
 

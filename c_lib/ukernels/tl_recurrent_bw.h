@@ -18,12 +18,14 @@ INLINE moment backward_moment(const tl_recurrent *a, int s, int b, int gates, in
     return m;
 }
 
-/* What reaches `count` (1 or 4) units through the gates of the step after. */
+/* What reaches `count` units, up to four, through the gates of the step after. */
 INLINE void through_gates(const tl_recurrent *a, const float *later, int gates, int j, int count, float *total)
 {
     const int n = a->hidden;
     if (count == 4)
         add_columns(a->w + j, n, later, gates * n, total);
+    else if (count > 1)
+        add_few_columns(a->w + j, count, n, later, gates * n, total);
     else
         add_line(a->w + j, n, later, gates * n, total);
 }
@@ -44,11 +46,8 @@ INLINE void some_units(const tl_recurrent *a, const moment *m, int gates, int j,
 
 INLINE void backward_step(const tl_recurrent *a, const moment *m, int gates, int from, int to, unit slope)
 {
-    int j = from;
-    for (; j + 4 <= to; j += 4)
-        some_units(a, m, gates, j, 4, slope);
-    for (; j < to; j++)
-        some_units(a, m, gates, j, 1, slope);
+    for (int j = from; j < to; j += 4)
+        some_units(a, m, gates, j, smaller(4, to - j), slope);
 }
 
 /* What a step before the first would start from: dL/dh0, or what the next tile gets. */

@@ -6,7 +6,7 @@ INLINE void gru_units(const tl_recurrent *a, const moment *m, int from, int to)
     const int n = a->hidden;
     for (int j = from; j < to; j++) {
         float hidden[3] = {0.0f, 0.0f, 0.0f};
-        add_rows(a->w + j * n, n * n, m->h_before, n, 3, hidden);
+        add_rows(lines_of(a->w + j * n, n * n, 3), m->h_before, n, 3, hidden);
         for (int k = 0; a->bias && k < 3; k++)
             hidden[k] += a->bias[k * n + j];
         const float *x = m->gates + j;

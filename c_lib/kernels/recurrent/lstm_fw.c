@@ -6,7 +6,7 @@ INLINE void lstm_units(const tl_recurrent *a, const moment *m, int from, int to)
     const int n = a->hidden;
     for (int j = from; j < to; j++) {
         float hidden[4] = {0.0f, 0.0f, 0.0f, 0.0f};
-        add_rows(a->w + j * n, n * n, m->h_before, n, 4, hidden);
+        add_rows(lines_of(a->w + j * n, n * n, 4), m->h_before, n, 4, hidden);
         const float *x = m->gates + j;
         const float i = sigmoid(x[0] + hidden[0]), f = sigmoid(x[n] + hidden[1]);
         const float g = tanh_of(x[2 * n] + hidden[2]), o = sigmoid(x[3 * n] + hidden[3]);

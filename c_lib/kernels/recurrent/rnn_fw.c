@@ -1,26 +1,20 @@
 /* Elman networks, forward. */
 #include "tl_recurrent_fw.h"
 
-INLINE void rnn_value(const tl_recurrent *a, const moment *m, int j, float hidden)
-{
-    const float v = m->gates[j] + hidden;
-    m->h[j] = a->relu ? tl_maxf(v, 0.0f) : tanh_of(v);
-}
-
 INLINE void rnn_units(const tl_recurrent *a, const moment *m, int from, int to)
 {
     const int n = a->hidden;
-    int j = from;
-    for (; j + 4 <= to; j += 4) {
+    for (int j = from; j < to; j += 4) {
+        const int count = smaller(4, to - j);
         float hidden[4] = {0.0f, 0.0f, 0.0f, 0.0f};
-        add_rows(a->w + j * n, n, m->h_before, n, 4, hidden);
-        for (int i = 0; i < 4; i++)
-            rnn_value(a, m, j + i, hidden[i]);
-    }
-    for (; j < to; j++) {
-        float hidden = 0.0f;
-        add_line(a->w + j * n, 1, m->h_before, n, &hidden);
-        rnn_value(a, m, j, hidden);
+        if (count > 1)
+            add_rows(lines_of(a->w + j * n, n, count), m->h_before, n, 4, hidden);
+        else
+            add_line(a->w + j * n, 1, m->h_before, n, hidden);
+        for (int i = 0; i < count; i++) {
+            const float v = m->gates[j + i] + hidden[i];
+            m->h[j + i] = a->relu ? tl_maxf(v, 0.0f) : tanh_of(v);
+        }
     }
 }
 
