@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -23,8 +23,6 @@ from trainlib_deployer.emit.brought import brought
 from trainlib_deployer.emit.model_files import write_golden_model, write_model_files
 from trainlib_deployer.emit.project import Project
 from trainlib_deployer.errors import DoesNotFit
-from trainlib_deployer.far.carried import planned_far
-from trainlib_deployer.far.words import far_words
 from trainlib_deployer.folder import replaced_folder
 from trainlib_deployer.image.image import Image
 from trainlib_deployer.machine.machine import Machine, Memory
@@ -33,12 +31,9 @@ from trainlib_deployer.ops.conv import Conv
 from trainlib_deployer.ops.lower import lower
 from trainlib_deployer.options import Options, check_mixed, check_types
 from trainlib_deployer.passes.half_saved import half_saved, halves
-from trainlib_deployer.passes.within_budget import added_macs, within_budget
-from trainlib_deployer.plan.account import accounted
-from trainlib_deployer.plan.build import plan
-from trainlib_deployer.plan.layout import INNER, OUTER, fits, layout, untiled
-from trainlib_deployer.plan.plan import Plan, Recomputed, Saved
-from trainlib_deployer.plan.strategies import best_layout
+from trainlib_deployer.plan.build import Say, bytes_less, fitted
+from trainlib_deployer.plan.layout import OUTER, fits
+from trainlib_deployer.plan.plan import Plan, Saved
 from trainlib_deployer.program.ir import Program
 from trainlib_deployer.program.join import joined
 from trainlib_deployer.tune.tuning import Tuner
@@ -46,7 +41,6 @@ from trainlib_deployer.user.code import user_code
 from trainlib_deployer.user.kept import precision_of
 from trainlib_deployer.user.model import UserModel
 
-Say = Callable[[str], None]
 MORE = 8  # one part in so many, for gaps
 
 
@@ -241,65 +235,3 @@ def with_saved(program: Program, options: Options, say: Say) -> Plan:
     )
     say(done.sentence)
     return replace(fitted(kept, options.target, say), saved=done)
-
-
-def fitted(program: Program, target: Machine, say: Say) -> Plan:
-    """The plan; where a step does not fit as it is, with activations computed twice instead of kept, or with tensors
-    behind the outer memory: whichever takes fewer cycles."""
-    if not over(program, target):
-        return plan(program, target)
-    found = [f for f in (with_recomputation(program, target), with_far(program, target)) if f is not None]
-    if not found:
-        return plan(program, target)
-    best, *others = sorted(found, key=lambda way: way[0].cycles)
-    say(f"it fits with {best[1]}; about {best[0].cycles:,.0f} cycles a step")
-    for plan_, words in others:
-        say(f"so it does with {words}; about {plan_.cycles:,.0f} cycles a step")
-    return accounted(best[0])
-
-
-Fitting = tuple[Plan, str]  # and how, in words
-
-
-def with_recomputation(program: Program, target: Machine) -> Fitting | None:
-    smaller = smaller_to_fit(program, target)
-    chosen = None if smaller is None else best_layout(smaller, target)
-    if smaller is None or chosen is None or not fits(chosen):
-        return None
-    done = recomputed(program, smaller, target)
-    words = f"{done.operations} operations done twice: {done.bytes_saved:,} bytes less, "
-    return replace(chosen, recomputed=done), f"{words}{done.macs:,} more multiply-adds a step"
-
-
-def with_far(program: Program, target: Machine) -> Fitting | None:
-    found = planned_far(program, target, best_layout)
-    return None if found is None else (found, far_words(found))
-
-
-def recomputed(program: Program, smaller: Program, target: Machine) -> Recomputed:
-    return Recomputed(len(smaller.ops) - len(program.ops), added_macs(smaller), bytes_less(program, smaller, target))
-
-
-def bytes_less(program: Program, smaller: Program, target: Machine) -> int:
-    """Where both steps are planned alike: without tiles, in the level that the first one needs."""
-    level = OUTER if untiled(program, target).outer.used else INNER
-    before, after = (layout(p, target, level).levels[target.memories[level].name].used for p in (program, smaller))
-    return before - after
-
-
-def smaller_to_fit(program: Program, target: Machine) -> Program | None:
-    """With so many operations run twice that it fits, or as little is missing as can be; None where it fits as it is,
-    or nothing helps."""
-    missing = over(program, target)
-    direct = untiled(program, target)
-    arena = (direct.outer if target.outer.size else direct.inner).arena
-    if not 0 < missing < arena:
-        return None
-    smaller = within_budget(program, arena - missing)
-    return None if smaller is program else smaller
-
-
-def over(program: Program, target: Machine) -> int:
-    """Bytes of the level that the tensors live in, without tiles."""
-    direct = untiled(program, target)
-    return max(-(direct.outer if target.outer.size else direct.inner).headroom, 0)

@@ -26,7 +26,7 @@ from trainlib_deployer.kernels.conv import PACKED_ROWS
 from trainlib_deployer.machine.machine import LEAN_STACK
 from trainlib_deployer.machine.targets import resolve
 from trainlib_deployer.ops.lower import lower
-from trainlib_deployer.pipeline import fitted
+from trainlib_deployer.plan.build import fitted
 from trainlib_deployer.plan.layout import INNER, fits
 from trainlib_deployer.plan.plan import Plan
 from trainlib_deployer.program.ir import Program

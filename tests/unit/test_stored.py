@@ -16,7 +16,7 @@ from trainlib_deployer.capture.stored import Stored, stored
 from trainlib_deployer.check.verify import read_plan
 from trainlib_deployer.machine.targets import resolve
 from trainlib_deployer.ops.lower import lower
-from trainlib_deployer.pipeline import fitted
+from trainlib_deployer.plan.build import fitted
 from trainlib_deployer.plan.layout import fits
 from trainlib_deployer.user.assemble import Parts, assemble
 from trainlib_deployer.user.model import UserModel

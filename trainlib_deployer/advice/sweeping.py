@@ -26,7 +26,8 @@ from trainlib_deployer.ops.lower import lower
 from trainlib_deployer.options import Options
 from trainlib_deployer.passes.reorder import reorder
 from trainlib_deployer.passes.within_budget import SUFFIX, descent
-from trainlib_deployer.pipeline import beside_build, dtype_of, smaller_to_fit, with_build
+from trainlib_deployer.pipeline import beside_build, dtype_of, with_build
+from trainlib_deployer.plan.build import smaller_to_fit
 from trainlib_deployer.plan.layout import untiled
 from trainlib_deployer.plan.plan import Plan
 from trainlib_deployer.plan.residents import least_l2

@@ -170,10 +170,7 @@ def group(t: Text, f: Fold, at: str, lanes: int) -> None:
         found = [f"const {kind.inputs[i].c_name} {name(i)} = p{i}[{place(f, i, at, lane)}];" for i in sorted(moving)]
         steps = [instruction(kind, s, first + i, name) for i, s in enumerate(kind.body) if first + i in f.used]
         work.append(found + steps)
-    for time in range(len(work[0]) + lanes - 1):
-        for lane in range(lanes):
-            if 0 <= time - lane < len(work[lane]):
-                t.add(work[lane][time - lane])
+    t.add_staggered(work)
     for i, r in enumerate(kind.reductions):
         target = f"block{i}" if f.blocked and i in f.summed else f"v{f.base + i}"
         if i in f.summed:

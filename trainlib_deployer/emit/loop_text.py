@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -33,6 +33,13 @@ class Text:
     def close(self, line: str = "}") -> None:
         self.depth -= 1
         self.add(line)
+
+    def add_staggered(self, work: Sequence[Sequence[str]]) -> None:
+        """Each of them a statement behind the one before; they are of one length."""
+        for time in range(len(work[0]) + len(work) - 1):
+            for lane, statements in enumerate(work):
+                if 0 <= time - lane < len(statements):
+                    self.add(statements[time - lane])
 
 
 def stores(t: Text, kind: Loop, pointer: str) -> None:

@@ -69,10 +69,7 @@ def elements(t: Text, kind: Loop, row: Row, lanes: int) -> None:
     own = {*row.reads, *range(first, first + len(kind.body))}
     names = [partial(value, lane, own) if lanes > 1 else "v{}".format for lane in range(lanes)]
     work = [statements(kind, row, name, lane) for lane, name in enumerate(names)]
-    for time in range(len(work[0]) + lanes - 1):
-        for lane in range(lanes):
-            if 0 <= time - lane < len(work[lane]):
-                t.add(work[lane][time - lane])
+    t.add_staggered(work)
     for i, r in enumerate(kind.results):
         for lane, name in enumerate(names):
             t.add(of_record(kind, i, f"{row.writes[i].at(lane)} = {name(r)};"))

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Protocol, TypeVar
 
 from trainlib_deployer.machine.machine import Machine
 from trainlib_deployer.plan.chains import chained
@@ -109,6 +110,16 @@ class Candidate:
     plan: Plan
 
 
-def fewest(candidates: Iterable[Candidate]) -> Candidate | None:
+class Planned(Protocol):
+    """What stands for a plan."""
+
+    @property
+    def plan(self) -> Plan: ...
+
+
+P = TypeVar("P", bound=Planned)
+
+
+def fewest(candidates: Iterable[P]) -> P | None:
     """The chooser: of several the one whose step takes the fewest cycles, as estimated."""
     return min(candidates, key=lambda c: c.plan.cycles, default=None)
