@@ -355,3 +355,14 @@ WHOLE = {
 }
 for name, function in WHOLE.items():
     case("whole", name, lambda x, n, f=function: x * f(n), (2, 3), fixed(NUMBERS))
+
+case("counts", "all, over dimensions", lambda x: x * (x.detach() > -1.2).all(dim=(0, 2), keepdim=True), (3, 4, 2))
+case("counts", "copysign of a mask", lambda x: x * torch.copysign(x.detach() > 0, x.detach() - 0.5), (3, 5))
+case(
+    "counts",
+    "searchsorted with an order",
+    lambda x, edges, order: x * torch.searchsorted(edges, x.detach(), sorter=order),
+    (3, 5),
+    fixed(torch.tensor([0.7, -1.0, 0.1])),
+    fixed(torch.tensor([1, 2, 0])),
+)

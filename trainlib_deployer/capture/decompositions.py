@@ -63,6 +63,7 @@ def signbit(x: Tensor) -> Tensor:
 
 @made_of(aten.copysign.Tensor, aten.copysign.Scalar)
 def copysign(x: Tensor, sign: Tensor | float) -> Tensor:
+    x = x if x.is_floating_point() else x.to(torch.get_default_dtype())
     if not isinstance(sign, Tensor):
         return x.abs() * math.copysign(1.0, sign)
     return torch.where(signbit(sign), -x.abs(), x.abs())
@@ -82,11 +83,10 @@ def searchsorted(
     out_int32: bool = False,
     right: bool = False,
     side: str | None = None,
-    sorter: Any = None,
-) -> Any:
-    """How many edges lie below, of those that are in order."""
-    if sorter is not None:
-        return NotImplemented
+    sorter: Tensor | None = None,
+) -> Tensor:
+    """How many edges lie below, of those that are in order, or that are brought into it."""
+    edges = edges if sorter is None else edges.gather(-1, sorter)
     below = torch.le if right or side == "right" else torch.lt
     edges = edges.unsqueeze(-2) if edges.dim() > 1 else edges
     return below(edges, x.unsqueeze(-1)).sum(-1, dtype=torch.int32 if out_int32 else torch.int64)

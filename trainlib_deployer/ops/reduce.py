@@ -59,7 +59,7 @@ def any_(b: Builder, x: View, dims: Dims = None, keepdim: bool = False) -> View:
     return folded(b, "max", x, dims, keepdim, body=lambda v: v.cast(DType.U8))
 
 
-@covers(aten.all.default, aten.all.dim)
+@covers(aten.all.default, aten.all.dim, aten.all.dims)
 def all_(b: Builder, x: View, dims: Dims = None, keepdim: bool = False) -> View:
     return folded(b, "min", x, dims, keepdim, body=lambda v: v.cast(DType.U8))
 
