@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from trainlib_deployer.errors import ToolMissing, UsageError
-from trainlib_deployer.run.emulated import counts, failure, run_emulated
+from trainlib_deployer.run.emulated import counts, failure
 from trainlib_deployer.run.qemu import Qemu
 from trainlib_deployer.run.result import RunResult
+from trainlib_deployer.run.spike import Spike
 
 OUTPUT = "ARENA L1 640 of 656 bytes\nARENA L2 96 of 96 bytes\nDONE\nSTACK 104 of 1024 bytes\n"
 NOTES = "a warning\nCOUNTS instructions critical=130 core0=120 core1=115\n"
@@ -91,9 +92,9 @@ def test_a_missing_tool_names_its_package(
     assert error.value.remedy.endswith(package)
 
 
-@pytest.mark.parametrize(("machine", "room"), (("qemu", 128 << 20), ("spike", 192 << 20)))
-def test_a_level_that_runs_into_the_next_one_is_refused(machine: str, room: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("emulator", "room"), ((Qemu(), 128 << 20), (Spike(), 192 << 20)))
+def test_a_level_that_runs_into_the_next_one_is_refused(emulator: Qemu | Spike, room: int, tmp_path: Path) -> None:
     levels = {"L1": {"used": room + 4}, "L2": {"used": 8}}
     (tmp_path / "plan.json").write_text(json.dumps({"levels": levels, "ops": []}))
     with pytest.raises(UsageError, match=f"L1 takes {room + 4:,} bytes, and the next level begins after {room:,}"):
-        run_emulated(tmp_path, machine, None, {})
+        emulator.run(tmp_path, 1, None, tmp_path / "record.bin")

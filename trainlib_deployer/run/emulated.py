@@ -17,7 +17,6 @@ from trainlib_deployer.run.sections import check_sections
 
 TIMEOUT = 1800.0
 EMULATED_CORES = 8  # that rv32_machine.h has beside the controller
-APART = {"qemu": (128 << 20,) * 3, "spike": (192 << 20, 576 << 20, 1 << 30)}  # bytes from one level to the next
 DEBIAN_PACKAGES = {
     "clang": {"clang-19": "clang-19", "ld.lld-19": "lld-19"},
     "gcc": {"riscv64-unknown-elf-gcc": "gcc-riscv64-unknown-elf"},
@@ -35,15 +34,18 @@ def known_compiler(compiler: str) -> str:
     return compiler
 
 
-def run_emulated(folder: Path, machine: str, cores: int | None, variables: Mapping[str, object]) -> RunResult:
-    """Build and run with COMPILER, STEPS, RECORD and the like; instructions come back by core and by operation."""
+def run_emulated(
+    folder: Path, machine: str, cores: int | None, variables: Mapping[str, object], apart: Sequence[int]
+) -> RunResult:
+    """Build and run with COMPILER, STEPS, RECORD and the like; instructions come back by core and by operation.
+    `apart` are bytes from each level to the next."""
     if cores is not None and not 1 <= cores <= EMULATED_CORES:
         raise UsageError(
             f"the emulated machine cannot run {cores} cores: it has a controller and {EMULATED_CORES} cores",
             remedy=f"give at most {EMULATED_CORES} cores, or run on the host",
         )
     plan = stored_plan(folder)
-    for (name, level), room in zip(plan["levels"].items(), APART[machine], strict=False):
+    for (name, level), room in zip(plan["levels"].items(), apart, strict=False):
         if level["used"] > room:
             words = f"{name} takes {level['used']:,} bytes, and the next level begins after {room:,} there"
             raise UsageError(words, remedy="run on the host")

