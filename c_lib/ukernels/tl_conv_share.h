@@ -4,14 +4,14 @@
  * each. Scratch of a core: a panel with slack around it, and the table of taps. */
 #ifndef TL_CONV_SHARE_H
 #define TL_CONV_SHARE_H
-#include "tl_pixels.h"
+#include "tl_near.h"
 #include "tl_promise.h"
 
 #define TL_SHARE static inline __attribute__((always_inline))
 
-/* Inputs: by the table of taps; 3 x 3 neighbours; one tap, where it lies if the pixels are neighbours. Classes of the
+/* Inputs: by the table of taps; 3 x 3 neighbours, and every other column; one tap, where it lies if the pixels are neighbours. Classes of the
  * input gradient of a stride have any number of taps, one among them. */
-enum { TL_TAPS, TL_NEAR, TL_CLASSES };
+enum { TL_TAPS, TL_NEAR, TL_NEAR_S2, TL_CLASSES };
 
 /* Weights of a row contiguous over all terms; over the taps of one channel; rows side by side; packed by the team. */
 enum { TL_DENSE, TL_APART, TL_COLUMNS, TL_SHARED };
@@ -46,7 +46,8 @@ TL_SHARE void tl_conv_panel(const tl_gather *g, int group, tl_pixels *px, int ro
                             const float *shared, int inputs, int weights)
 {
     const float *in = g->in + group * g->chans * g->in_p.c, *w = g->w + group * g->w_group;
-    const int near = inputs == TL_NEAR && tl_pixels_near(g, px);
+    const int near =
+        (inputs == TL_NEAR && tl_pixels_near(g, px, 1)) || (inputs == TL_NEAR_S2 && tl_pixels_near(g, px, 2));
     if (!near)
         tl_pixels_table(g, px);
     const int direct = inputs == TL_CLASSES && tl_in_place(g, px), b_k = direct ? g->in_p.c : 4;
@@ -54,8 +55,10 @@ TL_SHARE void tl_conv_panel(const tl_gather *g, int group, tl_pixels *px, int ro
     do {
         const int kc = tl_min(TL_KC, k1 - k), row = row0 + 4 * first, end = tl_min(g->rows, row0 + 4 * last);
         const float *b = direct ? in + px->at[0] + k * b_k : px->pack;
-        if (near)
+        if (near && inputs == TL_NEAR)
             tl_pixels_gather_near(g, px, in, k, kc);
+        else if (near)
+            tl_pixels_gather_near_s2(g, px, in, k, kc);
         else if (!direct && kc > 0)
             tl_pixels_gather(g, px, in, k, kc);
         px->out.first = k == 0 && !g->accumulate;
@@ -108,7 +111,8 @@ TL_SHARE void tl_conv_fw(const tl_conv2d *a, int inputs, int weights)
     const tl_gather g = tl_gather_fw(a);
     const int taps = a->kh * a->kw;
     TL_PROMISE(weights == TL_APART || a->w_ci == taps);
-    TL_PROMISE(inputs != TL_NEAR || (a->kh == 3 && a->kw == 3 && a->stride_w == 1 && a->dil_w == 1));
+    TL_PROMISE(inputs == TL_TAPS || inputs == TL_CLASSES || (a->kh == 3 && a->kw == 3 && a->dil_w == 1));
+    TL_PROMISE((inputs != TL_NEAR || a->stride_w == 1) && (inputs != TL_NEAR_S2 || a->stride_w == 2));
     tl_conv_share(&g, 0, g.groups, 0, (g.rows + 3) / 4, 0, g.chans * taps,
                   (float *)a->scratch + tl_core_id() * tl_conv_own(taps), NULL, inputs, weights);
 }

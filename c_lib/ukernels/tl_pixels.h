@@ -33,21 +33,4 @@ void tl_pixels_table(const tl_gather *g, tl_pixels *px);
 
 /* The inputs of terms k .. k + kc - 1 of the flat index (channel, ty, tx), by the table. */
 void tl_pixels_gather(const tl_gather *g, tl_pixels *px, const tl_element *in, int k, int kc);
-
-/* The first column that a 3 x 3 patch of neighbours reads. */
-static inline int tl_patch_column(const tl_gather *g, const tl_pixels *px)
-{
-    return px->col[0] + tl_min(0, 2 * g->x.tap_in);
-}
-
-/* Whether the pixels are neighbours whose 3 x 3 taps reach out of the image by at most one column. */
-static inline int tl_pixels_near(const tl_gather *g, const tl_pixels *px)
-{
-    const int column = tl_patch_column(g, px), dx = g->x.tap_in;
-    return g->y.taps == 3 && g->x.taps == 3 && (dx == 1 || dx == -1) && px->side_by_side && px->out.cols == 4 &&
-           px->row[3] == px->row[0] && column >= -1 && column + 6 <= g->x.extent + 1;
-}
-
-/* The inputs of pixels for which that holds. */
-void tl_pixels_gather_near(const tl_gather *g, const tl_pixels *px, const tl_element *in, int k, int kc);
 #endif

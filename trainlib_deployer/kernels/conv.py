@@ -95,10 +95,10 @@ def whole_tiles(kind: Conv, _cores: int) -> bool:
     return pointwise(kind, 0) and kind.shape.ci % 4 == 0
 
 
-def three_by_three(kind: Conv, _cores: int) -> bool:
-    """Whose neighbouring pixels read neighbours."""
+def three_by_three(kind: Conv, _cores: int, stride: int = 1) -> bool:
+    """Whose neighbouring pixels read neighbours, or every other column."""
     s = kind.shape
-    near = (s.kh, s.kw, s.stride[1], s.dilation[1]) == (3, 3, 1, 1)
+    near = (s.kh, s.kw, s.stride[1], s.dilation[1]) == (3, 3, stride, 1)
     return any_groups(kind, 0) and near and (kind.direction == "fw" or s.stride[0] == 1)
 
 
@@ -232,6 +232,7 @@ kernel_rows = partial(
 
 CONV = (
     forward("fw_3x3", takes=three_by_three, fits=dense_weights),
+    forward("fw_3x3_s2", takes=partial(three_by_three, stride=2), fits=dense_weights),
     forward("fw_pointwise", takes=pointwise, fits=dense_weights),
     forward("fw", fits=dense_weights),
     forward("fw_apart"),
