@@ -8,7 +8,7 @@ import dataclasses
 import functools
 import types
 from array import array
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
@@ -160,12 +160,20 @@ def logged(m: Doing, h: torch.Tensor) -> torch.Tensor:
     return h
 
 
+def counted_by_name(m: Doing, h: torch.Tensor) -> torch.Tensor:
+    m.held.update("ab")
+    if m.held.most_common(1)[0][1] > 10**6:
+        raise RuntimeError
+    return h
+
+
 HARMLESS: dict[str, tuple[Callable[[Any, torch.Tensor], torch.Tensor], Any]] = {
     "bounded list": (bounded, []),
     "histogram": (histogram, {0: 0, 1: 0}),
     "flushed list": (flushed, []),
     "end": (given_up, None),
     "log": (logged, {}),
+    "counter": (counted_by_name, Counter()),
 }
 
 

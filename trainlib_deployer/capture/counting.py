@@ -165,7 +165,7 @@ class Third:
         """All of them at what stands in the code, for what no number can tell of: np.int64(n), torch.tensor(n)."""
         count = 0
         for constant in self.constants:
-            near_it = {n: near(*way, constant) for n, way in ways.items()}
+            near_it = {n: near(*way, constant, self.start.plain[n].key) for n, way in ways.items()}
             values = {n: v for n, v in near_it.items() if v is not None}
             if values and count < self.most:
                 count += 1

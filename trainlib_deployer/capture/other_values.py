@@ -14,7 +14,7 @@ from golden.snapshot import Snapshot, installed
 
 ROUND = (10, 100, 1000)  # what people count up to and write nowhere: the last digits of a text are zeros
 SPREAD = tuple(round(1.5**n) for n in range(3, 20))  # for what they write nowhere at all: an index modulo a length
-LONGEST = 1 << 16  # that a container is made
+LONGEST = 1 << 12  # that a container is made: code that goes through it compares that often
 
 
 def far(before: Any, now: Any, key: Any = None) -> list[Any]:
@@ -33,7 +33,7 @@ def far(before: Any, now: Any, key: Any = None) -> list[Any]:
     return [of_type(now, int(now) + (far_off >> halved)) for halved in range(far_off.bit_length())]  # type: ignore[call-overload]
 
 
-def near(before: Any, now: Any, constant: Any) -> Any:
+def near(before: Any, now: Any, constant: Any, key: Any = None) -> Any:
     """The value that a later step may find there where it compares, in whatever way, with a constant of the code; None
     where that one is not on the way on which the value goes."""
     if isinstance(now, str) or isinstance(constant, str):
@@ -42,7 +42,7 @@ def near(before: Any, now: Any, constant: Any) -> Any:
         return resized(now, constant) if on_the_way(len(before), len(now), constant) else None
     if isinstance(now, Count):
         return Count(constant, now.step) if on_the_way(before.next, now.next, constant) else None
-    if isinstance(now, bool) or not isinstance(now, Number):
+    if isinstance(now, bool) or not isinstance(now, Number) or (key is LENGTH and constant > LONGEST):
         return None
     return of_type(now, constant) if isinstance(now, complex) or on_the_way(before, now, constant) else None
 

@@ -56,7 +56,9 @@ class Decisions:
 
     def answer(self, frame: FrameType, outcome: bool) -> bool:
         line = frame.f_code.co_filename, frame.f_lineno
-        decided = self.lines.setdefault(line, Decided(user_line(frame)))
+        if line not in self.lines:
+            self.lines[line] = Decided(user_line(frame))
+        decided = self.lines[line]
         decided.times += 1
         return outcome != (self.turned in ((line, None), (line, decided.times - 1)))
 
