@@ -79,6 +79,19 @@ def test_the_planner_imports_nothing_inside_a_function() -> None:
     assert late == []
 
 
+def asked_of(room: str) -> set[str]:
+    """What emission imports from another room."""
+    found = {n for p in (ROOT / PACKAGE / "emit").rglob("*.py") for n, _ in imported(p)}
+    return {n for n in found if n.startswith(f"{PACKAGE}.{room}.")}
+
+
+def test_emission_asks_the_planner_for_records_alone() -> None:
+    records = asked_of("plan")
+    assert len(records) > 5
+    assert {n for n in records if not n.rpartition(".")[2][0].isupper()} == set()
+    assert not asked_of("far") | asked_of("arena") | asked_of("passes")
+
+
 PLAIN = ("program", "arena", "machine")  # rooms that know nothing of PyTorch
 BLOCKED = """
 import sys

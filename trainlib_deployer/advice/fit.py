@@ -10,7 +10,6 @@ from pathlib import Path
 from trainlib_deployer.advice.variants import Parameters, Selection
 from trainlib_deployer.errors import Advice, DoesNotFit
 from trainlib_deployer.far.carried import planned_far
-from trainlib_deployer.far.words import Carried
 from trainlib_deployer.machine.machine import Machine
 from trainlib_deployer.machine.sizes import show_size
 from trainlib_deployer.machine.targets import CUSTOM, TARGETS
@@ -20,6 +19,7 @@ from trainlib_deployer.passes.fuse_updates import one_sample
 from trainlib_deployer.passes.half_saved import half_saved, halves
 from trainlib_deployer.passes.mixed import mixed
 from trainlib_deployer.passes.reorder import reorder
+from trainlib_deployer.plan.figures import Carried
 from trainlib_deployer.plan.plan import Buffer, LevelPlan, Plan
 from trainlib_deployer.program.expr import Instr
 from trainlib_deployer.program.ir import DType, Op, Program, Role, Source, Tensor, View, renamed
@@ -339,7 +339,7 @@ def third_memory(plan: Plan, replan: Replan) -> Iterator[Remedy]:
     size = chip.outside.memory.size
     found = planned_far(plan.program, chip.with_outside(size), replan)
     if found is not None:
-        there, name = Carried.of(found), chip.outside.memory.name
+        there, name = Carried.of(found.program), chip.outside.memory.name
         cost = f"{there.tensors:,} tensors live there, {there.moved:,} bytes of copies a step"
         yield Remedy(f"--{name.lower()} {show_size(size)}", "", found, cost=cost)
 

@@ -23,9 +23,9 @@ from trainlib_deployer.emit.listing import (
 )
 from trainlib_deployer.emit.loops import LoopLibrary, flat
 from trainlib_deployer.kernels.row import Row
-from trainlib_deployer.plan import tiles as planned
 from trainlib_deployer.plan.links import Link
 from trainlib_deployer.plan.plan import Plan
+from trainlib_deployer.plan.tiles import Stream as PlannedStream
 from trainlib_deployer.plan.tiles import Tiling
 from trainlib_deployer.program.call import Operand
 from trainlib_deployer.program.ir import Part, View
@@ -111,7 +111,7 @@ class Lister:
         return Stream(home, self.at.buffer(position, place), second, s.writes, s.early, way(s))
 
 
-def way(s: planned.Stream) -> Way:
+def way(s: PlannedStream) -> Way:
     first = s.moves[0].window
     pitch = next((m.window.pitch for m in s.moves if m.window.rows > 1), first.pitch)
     plane_pitch = next((m.window.plane_pitch for m in s.moves if m.window.planes > 1), first.plane_pitch)

@@ -9,7 +9,6 @@ from typing import Any
 from trainlib_deployer.emit.addresses import Addresses
 from trainlib_deployer.emit.trace import Trace
 from trainlib_deployer.emit.words import title
-from trainlib_deployer.far.words import Carried
 from trainlib_deployer.image.image import Image
 from trainlib_deployer.image.measured import Measured
 from trainlib_deployer.ops.carry import Carry
@@ -76,7 +75,7 @@ def plan_json(user: UserModel, plan: Plan, traces: list[Trace], steps: int, accu
         "saved": asdict(plan.saved),
         "dtype": plan.dtype,
         "traffic": traffic_json(account.traffic),
-        "carried": asdict(Carried.of(plan)) if plan.program.far else None,
+        "carried": asdict(account.carried) if plan.program.far else None,
         "trace": [trace_json(t, plan) for t in traces],
         "tuned": None if plan.tuned is None else tuned_json(plan.tuned, plan),
     }

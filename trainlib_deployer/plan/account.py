@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from trainlib_deployer.kernels.row import Row
 from trainlib_deployer.plan.direct import direct_operations
-from trainlib_deployer.plan.figures import Account, Figures, Traffic
+from trainlib_deployer.plan.figures import Account, Carried, Figures, Traffic
 from trainlib_deployer.plan.plan import Plan
 from trainlib_deployer.program.ir import EVALUATION
 
@@ -17,7 +17,7 @@ def accounted(plan: Plan) -> Plan:
         Figures(plan.op_cycles(at), moved_at(plan, at), rows_of(plan, at), direct.get(at))
         for at in range(len(plan.program.ops))
     )
-    return replace(plan, account=Account(tuple(figures), traffic(plan)))
+    return replace(plan, account=Account(tuple(figures), traffic(plan), Carried.of(plan.program)))
 
 
 def moved_at(plan: Plan, at: int) -> int:

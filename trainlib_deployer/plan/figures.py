@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from trainlib_deployer.kernels.row import Row
+from trainlib_deployer.ops.carry import Arrival, Carry
+from trainlib_deployer.program.ir import Program
 
 
 @dataclass(frozen=True)
@@ -41,11 +43,30 @@ class Traffic:
 
 
 @dataclass(frozen=True)
+class Carried:
+    """Tensors behind the outer memory, bytes that copies of them move in a step, and cycles that the cores wait."""
+
+    tensors: int
+    bytes: int
+    copies: int
+    moved: int
+    waited: int
+
+    @staticmethod
+    def of(program: Program) -> Carried:
+        copies = [op.kind.nbytes for op in program.step if isinstance(op.kind, Carry)]
+        waited = sum(op.kind.exposed for op in program.step if isinstance(op.kind, Arrival))
+        nbytes = sum(program.tensors[name].nbytes for name in program.far)
+        return Carried(len(program.far), nbytes, len(copies), sum(copies), waited)
+
+
+@dataclass(frozen=True)
 class Account:
     """Of the plan that was taken."""
 
     figures: tuple[Figures, ...]
     traffic: Traffic
+    carried: Carried
 
     @property
     def rows(self) -> list[Row]:
@@ -53,4 +74,4 @@ class Account:
         return list(dict.fromkeys(row for f in self.figures for row in f.rows))
 
 
-NONE = Account((), Traffic(0, 0, 1.0))
+NONE = Account((), Traffic(0, 0, 1.0), Carried(0, 0, 0, 0, 0))
