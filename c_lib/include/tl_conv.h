@@ -16,7 +16,7 @@ typedef struct {
 typedef struct {
     union {
         float *x;
-        const tl_half *x_f16; /* of rows for halves, where it is read; w and y likewise */
+        tl_half *x_f16; /* of rows for halves; w and y likewise */
     };
     union {
         float *w;
@@ -24,7 +24,7 @@ typedef struct {
     };
     union {
         float *y;
-        const tl_half *y_f16;
+        tl_half *y_f16;
     };
     const float *bias;     /* [groups*co] in fw, [groups*ci] in bw_x (transposed convolution), or NULL */
     int n, groups, ci, co; /* ci, co: per group */
@@ -32,6 +32,8 @@ typedef struct {
     int stride_h, stride_w, pad_h, pad_w, dil_h, dil_w;
     tl_pitch xp, yp;
     int w_co, w_ci;   /* elements between output channels and between input channels of w */
+    int floats;       /* 1, of rows for halves: w lies as floats, which are rounded */
+    int halves;       /* 1, of rows for halves: so are x or y that are written; then accumulate is 0 */
     int accumulate;   /* 1: add to what the written tensor holds (bias ignored); 0: overwrite */
     int team;         /* there is scratch for so many cores, the others only meet them at barriers; 0: for all */
     int packed_rows;  /* bw_x: channels whose weights are packed at a time, a multiple of 4; 0: 16 */

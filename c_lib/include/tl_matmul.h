@@ -16,12 +16,17 @@ typedef struct {
         const tl_half *b_f16;
     };
     const float *init; /* may be NULL */
-    float *c;
+    union {
+        float *c;
+        tl_half *c_f16; /* if `halves`: each sum is rounded when it is complete */
+    };
     int batch, m, n, k;
     int a_b, a_m, a_k; /* strides of a: batch, row, column */
     int b_b, b_k, b_n;
     int c_b, c_m, c_n;
     int i_b, i_m, i_n; /* strides of init (0: broadcast) */
+    int floats;        /* of rows for halves: 1 if a lies as floats, which are rounded, 2 if b does, 3 if both do */
+    int halves;        /* 1, of rows for halves: so are the results; then accumulate is 0 */
     int accumulate;    /* 1: c += a*b, init ignored */
     int team;          /* there is scratch for so many cores, the others only meet them at barriers; 0: for all */
     void *scratch;     /* shared by all cores; the kernel's row says how many bytes */

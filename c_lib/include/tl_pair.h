@@ -18,6 +18,36 @@ static inline tl_pair tl_pair_of(tl_half first, tl_half second)
 #endif
 }
 
+/* Of floats, rounded. */
+static inline tl_pair tl_pair_rounded(float first, float second)
+{
+#ifdef TL_XF16AUXVEC
+    tl_pair both;
+    __asm__(".insn r 0x33, 2, 0x58, %0, %1, %2" : "=r"(both) : "r"(first), "r"(second)); /* vfcpka.h.s */
+    return both;
+#else
+    return tl_pair_of(tl_to_half(first), tl_to_half(second));
+#endif
+}
+
+/* Of elements that lie as halves, or as floats. */
+static inline __attribute__((always_inline)) tl_pair tl_pair_at(const char *first, const char *second, int floats)
+{
+    return floats ? tl_pair_rounded(*(const float *)first, *(const float *)second)
+                  : tl_pair_of(*(const tl_half *)first, *(const tl_half *)second);
+}
+
+/* Four neighbours, rounded. */
+static inline void tl_put_four(tl_half *to, const float *from)
+{
+    const tl_pair first = tl_pair_rounded(from[0], from[1]), second = tl_pair_rounded(from[2], from[3]);
+    if ((uintptr_t)to & 3)
+        to[0] = (tl_half)first, to[1] = (tl_half)(first >> 16), to[2] = (tl_half)second,
+        to[3] = (tl_half)(second >> 16);
+    else
+        ((tl_pair *)to)[0] = first, ((tl_pair *)to)[1] = second;
+}
+
 static inline float tl_pair_add(float sum, tl_pair a, tl_pair b)
 {
 #ifdef TL_XF16AUXVEC

@@ -3,7 +3,7 @@
  * the output begins with; a last channel without a partner meets zeros. The team packs the weights of up to 32 channels,
  * block by block of the terms; the tiles of these channels x 4 output pixels are shared out as for floats, and each core
  * packs the inputs of its pixels. Scratch of a core: a panel of channels with slack around it, one of pairs, and the table
- * of taps; then the team's weights. */
+ * of taps; then the team's weights, then the sums of halves that take several blocks. */
 #ifndef TL_CONV_PAIRS_H
 #define TL_CONV_PAIRS_H
 #include "tl_pixels.h"
@@ -53,9 +53,9 @@ static inline void tl_conv_pairs_gather(const tl_gather *g, tl_pixels *px, const
     tl_channels_paired((const tl_pair *)pack, groups, count, dst);
 }
 
-/* This core's share of `tiles` channel tiles from row0 on and one block of terms. */
+/* This core's share of `tiles` channel tiles from row0 on and one block of terms; `sums`: NULL where it is all. */
 static inline void tl_conv_pairs_share(const tl_gather *g, int group, int row0, int tiles, int k, int kc, tl_pair *own,
-                                       const tl_pair *weights)
+                                       const tl_pair *weights, float *sums, int last)
 {
     const int total = g->n * g->y.count * g->x.count, panels = (total + 3) / 4;
     tl_pair *const pairs = own + TL_PANEL / 2;
@@ -65,6 +65,7 @@ static inline void tl_conv_pairs_share(const tl_gather *g, int group, int row0, 
     px.pack = (tl_half *)own, px.table = (int *)(own + TL_OWN_WORDS), px.full = 0;
     px.out.tile = tile;
     px.out.c = g->out + group * g->rows * g->out_p.c, px.out.c_m = g->out_p.c;
+    px.out.half = g->out_f16 ? g->out_f16 + group * g->rows * g->out_p.c : NULL, px.out.last = last;
     px.out.init = g->bias ? g->bias + group * g->rows : NULL, px.out.i_m = 1;
     px.out.first = k == 0 && !g->accumulate;
     tl_split_among(g->team, panels * tiles, 1, &lo, &hi);
@@ -72,6 +73,7 @@ static inline void tl_conv_pairs_share(const tl_gather *g, int group, int row0, 
         const int at = lo / tiles, first = lo - at * tiles;
         end = tl_min(tiles - first, hi - lo);
         px.out.cols = tl_min(4, total - at * 4);
+        px.out.sums = sums ? sums + 16 * lo : tile;
         tl_pixels_locate(g, at * 4, &px);
         tl_conv_pairs_gather(g, &px, g->in + group * g->chans * g->in_p.c, k, kc, pairs);
         px.out.row = row0 + 4 * first, px.out.row_end = tl_min(g->rows, row0 + 4 * (first + end));
@@ -87,6 +89,7 @@ static inline void tl_conv_pairs(const tl_gather *g, int kernel_taps, int packed
     tl_pair *own = (tl_pair *)g->scratch + tl_core_id() * words, *weights = (tl_pair *)g->scratch + g->team * words;
     if (g->n * g->y.count * g->x.count == 0)
         return;
+    float *const sums = (float *)(weights + (tl_min(most, g->rows) + 3) / 4 * TL_PAIRS_PANEL);
     if (terms == 0)
         tl_conv_fill(g);
     for (int group = 0; group < g->groups; ++group) {
@@ -95,9 +98,10 @@ static inline void tl_conv_pairs(const tl_gather *g, int kernel_taps, int packed
             for (int k = 0, kc; k < terms; k += kc) {
                 kc = taps <= TL_PAIRS ? TL_PAIRS / taps * taps : tl_min(TL_PAIRS, taps - k % taps);
                 kc = tl_min(kc, terms - k);
-                tl_conv_pack_pairs(g, g->w + group * g->w_group, row, tiles, k, kc, weights);
+                tl_conv_pack_pairs(g, group, row, tiles, k, kc, weights);
                 tl_barrier();
-                tl_conv_pairs_share(g, group, row, tiles, k, kc, own, weights);
+                tl_conv_pairs_share(g, group, row, tiles, k, kc, own, weights, kc < terms ? sums : NULL,
+                                    k + kc == terms);
                 tl_barrier();
             }
         }

@@ -57,8 +57,10 @@ static inline tl_axis tl_axis_turned(tl_axis a)
 
 typedef struct {
     const tl_element *in, *w;
+    const float *w_f32; /* instead of w, of kernels of halves: to be rounded as they are packed; or NULL */
     const float *bias;
     float *out;
+    tl_half *out_f16; /* instead of it, of kernels of halves: for sums that are complete; or NULL */
     void *scratch;
     int n, groups, rows, chans;     /* rows: output channels per group; chans: channels per group that are summed */
     int w_group, w_row, w_chan, kw; /* steps of w per group, output channel and summed channel, and per kernel row */
@@ -73,8 +75,10 @@ static inline tl_gather tl_gather_fw(const tl_conv2d *a)
 {
     return (tl_gather){.in = a->TL_READ(x),
                        .w = a->TL_READ(w),
+                       .w_f32 = a->floats ? a->w : NULL,
                        .bias = a->bias,
                        .out = a->y,
+                       .out_f16 = a->halves ? a->y_f16 : NULL,
                        .scratch = a->scratch,
                        .n = a->n,
                        .groups = a->groups,
@@ -97,8 +101,10 @@ static inline tl_gather tl_gather_bw_x(const tl_conv2d *a)
 {
     return (tl_gather){.in = a->TL_READ(y),
                        .w = a->TL_READ(w),
+                       .w_f32 = a->floats ? a->w : NULL,
                        .bias = a->bias,
                        .out = a->x,
+                       .out_f16 = a->halves ? a->x_f16 : NULL,
                        .scratch = a->scratch,
                        .n = a->n,
                        .groups = a->groups,
@@ -119,7 +125,7 @@ static inline tl_gather tl_gather_bw_x(const tl_conv2d *a)
 void tl_conv_pack(const tl_gather *g, const tl_element *w, int row0, int tiles, int k, int kc, tl_element *dst);
 
 /* Of dst[tile][kc][4], pairs of halves (tl_conv_pairs.h). */
-void tl_conv_pack_pairs(const tl_gather *g, const tl_half *w, int row0, int tiles, int k, int kc, tl_pair *dst);
+void tl_conv_pack_pairs(const tl_gather *g, int group, int row0, int tiles, int k, int kc, tl_pair *dst);
 
 /* Outputs of a class that no tap reaches: bias, or what is there. */
 void tl_conv_fill(const tl_gather *g);

@@ -23,7 +23,10 @@ typedef struct {
     int c_n[4], i_n[4];
     int dense; /* c_n[j] == c_n[0] + j */
     int row, row_end;
-    int first; /* 1: start from init, 0: add to c */
+    int first;      /* 1: start from init, 0: add to c */
+    uint16_t *half; /* where c is to be, in halves, once a sum is complete; NULL: float results. Of kernels of halves */
+    float *sums;    /* then those of incomplete tiles, 16 each */
+    int last;       /* then 1: sums are complete */
     int resume, pause;
     float *tile; /* 16 floats: a paused tile, or one that is partly outside */
 } tl_panel_out;

@@ -11,6 +11,9 @@
 /* dst[4*i + j] = src[j*s_j + 2*i*s_k] and the term behind it; zero for j >= cols and behind the last term. */
 void tl_pairs_pack(tl_pair *dst, const tl_half *src, int s_j, int s_k, int cols, int kc);
 
+/* The same of floats, rounded. */
+void tl_pairs_round(tl_pair *dst, const float *src, int s_j, int s_k, int cols, int kc);
+
 /* Makes such a panel, in place, of one as tl_tile_pack has it for floats: [kc][4]. */
 void tl_pairs_of_terms(tl_half *panel, int kc);
 

@@ -128,6 +128,15 @@ CASES = [
 ]
 
 
+# Sums of halves over more than a block, in one piece or several, for planes and for packed pixels.
+DEEP = [
+    Case(ci=37, co=33, size=(9, 8), pad=(1, 1)),
+    Case(ci=70, co=69, size=(5, 3), kernel=(1, 1)),
+    Case(ci=35, co=34, size=(7, 9), kernel=(2, 5), stride=(2, 2), pad=(1, 2)),
+    Case(ci=33, co=35, size=(10, 12), stride=(2, 2), pad=(1, 1)),
+]
+
+
 @dataclass(frozen=True)
 class Data:
     x: torch.Tensor
@@ -217,6 +226,32 @@ def test_convolution(lib: ctypes.CDLL, case: Case, direction: str, storage: DTyp
             for row in fitting(lean, reads, write, cores):
                 found = run(lib, row, lean, reads, write, cores)
                 np.testing.assert_array_equal(found.view(np.int32), wanted.view(np.int32), err_msg=row.symbol)
+
+
+@pytest.mark.parametrize("direction", ["fw", "bw_x"])
+@pytest.mark.parametrize("case", [*CASES[::3], *DEEP], ids=str)
+def test_results_are_rounded_as_they_are_stored(lib: ctypes.CDLL, case: Case, direction: str) -> None:
+    """Complete sums, also those that several blocks of terms add up to, and pixels that no tap reaches."""
+    for mode in ("bias", "plain"):
+        kind, reads, write = operands(case, direction, False, mode, DType.F16)
+        storing, half = replace(kind, result=DType.F16), write.stored_as(DType.F16)
+        wanted = run(lib, fitting(kind, reads, write, 1)[0], kind, reads, write, 1).astype(np.float16)
+        for cores, team, rows in ((1, 0, 16), (3, 0, 4), (8, 2, 8)):
+            lean = replace(storing, team=team, most_rows=rows)
+            for row in fitting(lean, reads, half, cores):
+                found = run(lib, row, lean, reads, half, cores)
+                np.testing.assert_array_equal(found.view(np.int16), wanted.view(np.int16), err_msg=row.symbol)
+
+
+@pytest.mark.parametrize("direction", ["fw", "bw_x"])
+@pytest.mark.parametrize("case", [*CASES[::3], *DEEP], ids=str)
+def test_weights_are_rounded_as_they_are_packed(lib: ctypes.CDLL, case: Case, direction: str) -> None:
+    kind, reads, write = operands(case, direction, False, "bias", DType.F16)
+    floats = operands(case, direction, False, "bias")[1]
+    packing, given = replace(kind, rounds=True), [reads[0], floats[1], *reads[2:]]
+    for cores, row in itertools.product((1, 3), fitting(kind, reads, write, 3)):
+        wanted, found = run(lib, row, kind, reads, write, cores), run(lib, row, packing, given, write, cores)
+        np.testing.assert_array_equal(found.view(np.int32), wanted.view(np.int32), err_msg=row.symbol)
 
 
 def test_every_row_is_tested() -> None:

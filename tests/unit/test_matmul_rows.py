@@ -98,6 +98,31 @@ def test_product(lib: ctypes.CDLL, p: Product, storage: DType, reference: str) -
                 np.testing.assert_array_equal(found.view(np.int32), wanted.view(np.int32), err_msg=row.symbol)
 
 
+@pytest.mark.parametrize("p", PRODUCTS, ids=str)
+def test_results_are_rounded_as_they_are_stored(lib: ctypes.CDLL, p: Product) -> None:
+    for mode in ("plain", "broadcast"):
+        kind, reads, write = operands(p, False, mode, DType.F16)
+        storing, half = replace(kind, result=DType.F16), write.stored_as(DType.F16)
+        wanted = run(lib, fitting(kind, reads, write, 1)[0], kind, reads, write, 1).astype(np.float16)
+        for cores, team in ((1, 0), (3, 0), (8, 2)):
+            lean = replace(storing, team=team)
+            for row in fitting(lean, reads, half, cores):
+                found = run(lib, row, lean, reads, half, cores)
+                np.testing.assert_array_equal(found.view(np.int16), wanted.view(np.int16), err_msg=row.symbol)
+
+
+@pytest.mark.parametrize("rounds", [(True, False), (False, True), (True, True)], ids=str)
+@pytest.mark.parametrize("p", PRODUCTS[::2], ids=str)
+def test_floats_are_rounded_as_they_are_packed(lib: ctypes.CDLL, p: Product, rounds: tuple[bool, bool]) -> None:
+    kind, reads, write = operands(p, False, "plain", DType.F16)
+    floats = operands(p, False, "plain")[1]
+    packing = replace(kind, rounds=rounds)
+    given = [f if r else half for f, half, r in zip(floats, reads, rounds, strict=True)]
+    for cores, row in itertools.product((1, 3), fitting(packing, given, write, 3)):
+        wanted, found = run(lib, row, kind, reads, write, cores), run(lib, row, packing, given, write, cores)
+        np.testing.assert_array_equal(found.view(np.int32), wanted.view(np.int32), err_msg=row.symbol)
+
+
 def test_every_row_is_tested() -> None:
     seen = set()
     for p in PRODUCTS:

@@ -22,10 +22,12 @@ from tests.unit.test_half_saved import net, squeezed, widens
 from tests.unit.test_within_budget import peak
 from trainlib_deployer.api import deploy
 from trainlib_deployer.errors import DoesNotFit, UsageError
+from trainlib_deployer.ops.conv import Conv
+from trainlib_deployer.ops.matmul import MatMul
 from trainlib_deployer.options import kept_of, loss_scale_of
 from trainlib_deployer.passes.mixed import PASSES, is_product, mixed
 from trainlib_deployer.program.expr import Instr
-from trainlib_deployer.program.ir import DType, Op, Program, Role, Tensor, View
+from trainlib_deployer.program.ir import DType, Kind, Op, Program, Role, Tensor, View
 from trainlib_deployer.program.loop import Loop
 from trainlib_deployer.user.kept import kept_layers
 
@@ -63,9 +65,10 @@ def test_halves_are_converted_wherever_they_are_calculated_with(program: Program
     assert len(halves) > 8
     for op in small.ops:
         if not isinstance(op.kind, Loop):
-            multiplied = 2 if op.kind.storage is DType.F16 else 0
-            assert {v.tensor for v in op.reads[:multiplied]} <= halves, op.name
-            assert not halves & {v.tensor for v in (*op.reads[multiplied:], *op.writes)}, op.name
+            multiplied, stored = types_of(op.kind)
+            for v, dtype in zip(op.reads, (*multiplied, *(DType.F32 for _ in op.reads)), strict=False):
+                assert small.tensors[v.tensor].dtype is dtype, op.name
+            assert {small.tensors[v.tensor].dtype for v in op.writes} == {stored}, op.name
             continue
         for v, dtype in zip(op.reads, op.kind.inputs, strict=True):
             assert dtype is small.tensors[v.tensor].dtype
@@ -73,9 +76,24 @@ def test_halves_are_converted_wherever_they_are_calculated_with(program: Program
         assert op.kind.outputs == tuple(small.tensors[v.tensor].dtype for v in op.writes)
 
 
-def test_products_multiply_halves(program: Program) -> None:
-    products = [op for op in mixed(program).ops if is_product(op.kind)]
+def types_of(kind: Kind) -> tuple[list[DType], DType]:
+    """Of what is multiplied, and of what is stored."""
+    if not isinstance(kind, MatMul | Conv):
+        return [], DType.F32
+    rounds = kind.rounds if isinstance(kind, MatMul) else (False, kind.rounds)
+    return [DType.F32 if r else kind.storage for r in rounds], kind.result
+
+
+def test_products_multiply_halves_and_round_weights_and_results(program: Program) -> None:
+    """No operation of its own, and no float tensor, stands between the activations of two layers."""
+    small = mixed(program)
+    products = [op for op in small.ops if is_product(op.kind)]
     assert len(products) == 8 and all(op.kind.storage is DType.F16 for op in products)
+    assert not any(op.function == "to_half" and ".weight" in op.reads[0].tensor for op in small.ops)
+    for op in products:
+        _, stored = types_of(op.kind)
+        of_weights = isinstance(op.kind, Conv) and op.kind.direction == "bw_w"
+        assert (stored is DType.F32) == (of_weights or op.layer == "7"), op.name
 
 
 def test_without_a_kernel_of_halves_floats_are_rounded(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:

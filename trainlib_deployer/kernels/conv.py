@@ -46,7 +46,7 @@ def fields(kind: Conv, reads: list[Operand], writes: list[Operand], scratch: str
     named = operands(kind, reads, writes)
     s = as_one_row(kind.shape, named["x"].view, named["y"].view)
     written = NAMES[kind.direction][-1]
-    types = {n: DType.F32 if n == written else kind.storage for n in named}
+    types = {n: DType.F32 if n == "w" and kind.rounds else kind.storage for n in named} | {written: kind.result}
     out: list[tuple[str, str | int]] = [(pointer(n, types[n]), named[n].pointer) for n in ("x", "w", "y")]
     if kind.bias:
         out.append(("bias", reads[2].pointer))
@@ -56,6 +56,8 @@ def fields(kind: Conv, reads: list[Operand], writes: list[Operand], scratch: str
     out += [("dil_h", s.dilation[0]), ("dil_w", s.dilation[1])]
     out += [*pitch("xp", named["x"].view), *pitch("yp", named["y"].view)]
     out += [*strides("w", ("co",), named["w"].view, 1), ("w_ci", channel_step(named["w"].view))]
+    out += [("floats", 1)] if kind.rounds else []
+    out += [("halves", 1)] if kind.result is DType.F16 else []
     out += [("accumulate", int(kind.accumulate)), ("team", kind.team)]
     out.append(("packed_rows", kind.most_rows if kind.most_rows < PACKED_ROWS else 0))
     return [*out, ("scratch", scratch)]

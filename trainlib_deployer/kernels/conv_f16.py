@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from trainlib_deployer.ops.conv import Conv
 
 MADE = {(3, 1), (2, 2), (1, 2)}  # taps of a row, and how far apart outputs are
-PLANES = 2720  # words of all planes at a time
+PLANES, WEIGHTS = 3264, 2304  # words of all planes and of all weights at a time
 MOST_TAPS = 72  # of the kernel, times planes at a time
+BLOCK_PAIRS = BLOCK // 2  # of terms, in a block
 MOST_TILES = 8  # of channels whose gradients the team packs at a time
 INPUTS, GRADIENTS = 3072, 1600  # words that a weight gradient by kernel rows packs at a time
 
@@ -33,7 +34,18 @@ def gathered(kind: Conv, cores: int) -> int:
     """Two panels and a table of taps a core, and the weights that the team packs, of twice as many channels."""
     s = kind.shape
     own = 2 * PAIRS_PANEL + FLOAT * min(s.kh * s.kw, BLOCK)
-    return working(kind.team, cores) * own + packed_tiles(kind) * PAIRS_PANEL
+    return working(kind.team, cores) * own + packed_tiles(kind) * PAIRS_PANEL + sums(kind)
+
+
+def sums(kind: Conv) -> int:
+    """Bytes of those that are to be halves and take several blocks."""
+    s, most = kind.shape, 0
+    channels = s.ci if kind.direction == "fw" else s.co
+    for y, x in [] if kind.result is DType.F32 else classes(kind):
+        taps = y.taps * x.taps
+        if taps > BLOCK_PAIRS or -(-channels // 2) > BLOCK_PAIRS // taps:
+            most = max(most, -(-s.n * y.count * x.count // 4))
+    return 4 * 4 * FLOAT * packed_tiles(kind) * most
 
 
 def forward_cycles(kind: Conv, cores: int, costs: Costs) -> float:
@@ -140,8 +152,11 @@ def classes(kind: Conv) -> list[tuple[Axis, Axis]]:
 def planes(kind: Conv, y: Axis, x: Axis) -> Planes:
     channels = kind.shape.ci if kind.direction == "fw" else kind.shape.co
     pitch = (-(-x.count // 4) * 4 - 1) * x.step + x.taps
-    pairs = min(PLANES // (y.taps * pitch), -(-channels // 2), MOST_TAPS // (y.taps * x.taps))
-    if pairs == 0:
+    every = -(-channels // 2)
+    pairs = min(PLANES // (y.taps * pitch), every)
+    if kind.result is DType.F32:
+        pairs = min(pairs, MOST_TAPS // (y.taps * x.taps))
+    if pairs < (1 if kind.result is DType.F32 else every):
         return Planes(pitch, 0, 0, 0)
     strips = -(-y.count // ((PLANES // (pairs * pitch) - y.taps) // y.step + 1))
     return Planes(pitch, pairs, (-(-y.count // strips) - 1) * y.step + y.taps, strips)
@@ -158,13 +173,18 @@ def few_taps(kind: Conv, _cores: int) -> bool:
     return known and full and bool(classes(kind)) and all(planes(kind, *c).pairs for c in classes(kind))
 
 
+def weight_tiles(kind: Conv, taps: int) -> int:
+    """Of four channels at a time, of so many words each."""
+    return min(packed_tiles(kind), max(WEIGHTS // (4 * taps), 1))
+
+
 def plane_cycles(kind: Conv, cores: int, costs: Costs) -> float:
     s, c, total = kind.shape, costs.planes, 0.0
     channels, made = (s.ci, s.co) if kind.direction == "fw" else (s.co, s.ci)
-    pairs, tiles, passes = -(-channels // 2), -(-made // 4), -(-made // (4 * packed_tiles(kind)))
+    pairs, tiles = -(-channels // 2), -(-made // 4)
     for y, x in classes(kind):
         p, taps = planes(kind, y, x), x.taps * y.taps
-        blocks = -(-pairs // p.pairs)
+        blocks, passes = -(-pairs // p.pairs), -(-tiles // weight_tiles(kind, p.pairs * taps))
         share = -(-y.count * s.n * s.groups * -(-x.count // 4) * tiles // working(kind.team, cores))
         packing = pairs * (c.weights * tiles * taps * 4 + c.pixels * p.rows * p.pitch) / cores
         total += share * (c.tile * blocks + c.tap * taps * pairs)
@@ -174,7 +194,7 @@ def plane_cycles(kind: Conv, cores: int, costs: Costs) -> float:
 
 def planes_and_weights(kind: Conv, _cores: int) -> int:
     found = [(planes(kind, y, x), x.taps * y.taps) for y, x in classes(kind)]
-    return FLOAT * max(p.words + packed_tiles(kind) * p.pairs * taps * 4 for p, taps in found)
+    return FLOAT * max(p.words + weight_tiles(kind, p.pairs * taps) * p.pairs * taps * 4 for p, taps in found)
 
 
 def columns(kind: Conv, cores: int) -> int:

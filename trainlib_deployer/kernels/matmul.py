@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from trainlib_deployer.formats import DType
 from trainlib_deployer.kernels.panels import BLOCK, FLOAT, PANEL, panel_cycles
 from trainlib_deployer.kernels.row import Fields, Grain, Row, pointer
 from trainlib_deployer.machine.costs import Costs
@@ -89,13 +90,17 @@ def exchanged(kind: MatMul, a: View, b: View, c: View) -> bool:
 def fields(kind: MatMul, reads: list[Operand], writes: list[Operand], scratch: str) -> Fields:
     p = seen(kind, [o.view for o in reads], [o.view for o in writes])
     pointers = [o.pointer for o in (*reads, *writes)]
-    a, b = (pointers[1], pointers[0]) if p.turned else pointers[:2]
-    out: list[tuple[str, str | int]] = [(pointer("a", kind.storage), a), (pointer("b", kind.storage), b)]
-    out.append(("c", pointers[-1]))
+    given = zip(pointers[:2], kind.rounds, strict=True)
+    (a, a_rounds), (b, b_rounds) = [*given][::-1] if p.turned else given
+    types = [DType.F32 if rounds else kind.storage for rounds in (a_rounds, b_rounds)]
+    out: list[tuple[str, str | int]] = [(pointer("a", types[0]), a), (pointer("b", types[1]), b)]
+    out.append((pointer("c", kind.result), pointers[-1]))
     out += [("batch", kind.batch), ("m", p.m), ("n", p.n), ("k", p.k)]
     out += [*strides("a", "bmk", p.a), *strides("b", "bkn", p.b), *strides("c", "bmn", p.c)]
     if p.init is not None:
         out += [("init", pointers[2]), *strides("i", "bmn", p.init)]
+    out += [("floats", a_rounds + 2 * b_rounds)] if any(kind.rounds) else []
+    out += [("halves", 1)] if kind.result is DType.F16 else []
     return [*out, ("accumulate", int(kind.accumulate)), ("team", kind.team), ("scratch", scratch)]
 
 

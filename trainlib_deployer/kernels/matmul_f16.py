@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from trainlib_deployer.formats import DType
 from trainlib_deployer.kernels.matmul import FOUR, TILE, fields, vector, vector_cycles
-from trainlib_deployer.kernels.panels import PAIRS_PANEL, pair_cycles
+from trainlib_deployer.kernels.panels import BLOCK, FLOAT, PAIRS_PANEL, pair_cycles
 from trainlib_deployer.kernels.row import PAIRS, Row
 from trainlib_deployer.machine.costs import Costs
 from trainlib_deployer.program.cuts import working
@@ -19,9 +19,17 @@ MOST_TILES = 16  # of rows that the team packs at a time
 
 
 def panels(kind: MatMul, cores: int) -> int:
-    """One a core, and the team's: of rows or, where the operands are exchanged, of columns."""
+    """One a core, and the team's: of rows or, where the operands are exchanged, of columns. Then sums that are to be
+    halves and take several blocks."""
     tiles = kind.batch * -(-max(kind.m, kind.n) // 4)
-    return (working(kind.team, cores) + min(tiles, MOST_TILES)) * PAIRS_PANEL
+    own = (working(kind.team, cores) + min(tiles, MOST_TILES)) * PAIRS_PANEL
+    if kind.result is DType.F32 or kind.k <= BLOCK:
+        return own
+    return own + 4 * 4 * FLOAT * MOST_TILES * -(-max(kind.m, kind.n) // 4)
+
+
+def halves_times_vector(kind: MatMul, cores: int) -> bool:
+    return vector(kind, cores) and not any(kind.rounds)
 
 
 def cycles(kind: MatMul, cores: int, costs: Costs) -> float:
@@ -43,7 +51,7 @@ MATMUL_F16 = (
     row(
         "tl_matmul_vectors_f16",
         "matmul/matmul_vectors_f16.c",
-        takes=vector,
+        takes=halves_times_vector,
         cycles=vector_cycles,
         split="rows",
         grain=FOUR,

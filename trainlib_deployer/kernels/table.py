@@ -14,7 +14,7 @@ from trainlib_deployer.kernels.matmul import MATMUL
 from trainlib_deployer.kernels.matmul_f16 import MATMUL_F16
 from trainlib_deployer.kernels.pool import POOL
 from trainlib_deployer.kernels.recurrent import RECURRENT
-from trainlib_deployer.kernels.row import Row
+from trainlib_deployer.kernels.row import Row, any_layout
 from trainlib_deployer.kernels.winograd import WINOGRAD
 from trainlib_deployer.machine.costs import Costs
 from trainlib_deployer.program.ir import Kind, View
@@ -36,7 +36,12 @@ def rows_for(kind: Kind, cores: int) -> list[Row]:
 @lru_cache(maxsize=1 << 16)
 def scratch(kind: Kind, cores: int) -> int:
     """Bytes, whatever the strides turn out to be."""
-    return max((r.scratch(kind, cores) for r in rows_for(kind, cores)), default=0)
+    return max((r.scratch(kind, cores) for r in within_reach(rows_for(kind, cores))), default=0)
+
+
+def within_reach(rows: Sequence[Row]) -> Sequence[Row]:
+    """Those that are chosen for some strides: no further than to the first one that takes any."""
+    return rows[: next((at for at, r in enumerate(rows, 1) if r.fits is any_layout), len(rows))]
 
 
 def cycles(kind: Kind, cores: int, costs: Costs) -> float:

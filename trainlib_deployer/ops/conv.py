@@ -38,9 +38,11 @@ class Conv(Cuttable[Cut], Leading, Frugal, Priced):
     bias: bool = False
     accumulate: bool = False  # add to what is there already
     team: int = 0  # cores that work, with scratch for each; 0: all
-    most_rows: int = PACKED_ROWS  # bw_x: channels whose weights are packed at a time
+    most_rows: int = PACKED_ROWS  # channels whose weights are packed at a time, of bw_x and of results in halves
     winograd: Winograd | None = None  # by this algorithm, or directly
     storage: DType = DType.F32  # of what is read, but for the bias
+    result: DType = DType.F32  # of what is written
+    rounds: bool = False  # w lies as floats, which are rounded as they are packed
 
     @property
     def name(self) -> str:
@@ -70,8 +72,9 @@ class Conv(Cuttable[Cut], Leading, Frugal, Priced):
             yield from (replace(self, winograd=w) for w in self.winograd.leaner(*extents(self)))
             return
         slim: Conv = self
-        if self.direction == "bw_x":
-            for rows in range(packed_rows(self.shape.ci, PACKED_ROWS) - GRAIN, 0, -GRAIN):
+        if self.direction == "bw_x" or self.result is DType.F16:
+            channels = self.shape.ci if self.direction == "bw_x" else self.shape.co
+            for rows in range(packed_rows(channels, PACKED_ROWS) - GRAIN, 0, -GRAIN):
                 yield (slim := replace(self, most_rows=rows))
         yield from (replace(slim, team=t) for t in range(cores - 1, 0, -1))
 

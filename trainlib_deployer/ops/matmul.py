@@ -46,6 +46,8 @@ class MatMul(Cuttable[Cut], Leading, Frugal, Priced):
     accumulate: bool = False  # add to what is there already
     team: int = 0  # cores that work, with scratch for each; 0: all
     storage: DType = DType.F32  # of a and b
+    result: DType = DType.F32  # of c
+    rounds: tuple[bool, bool] = (False, False)  # a, b lie as floats, which are rounded as they are packed
 
     name = "matmul"
 
@@ -66,8 +68,8 @@ class MatMul(Cuttable[Cut], Leading, Frugal, Priced):
         return table.cycles(self, cores, costs)
 
     def cuts(self) -> Iterator[list[Cut]]:
-        """Rows, then columns, pass by; long sums in pieces of whole blocks."""
-        for k in sizes(self.k, BLOCK):
+        """Rows, then columns, pass by; long sums in pieces of whole blocks, unless only complete ones can be stored."""
+        for k in sizes(self.k, BLOCK) if self.result is DType.F32 else [self.k]:
             for m in sizes(self.m, 4):
                 for n in sizes(self.n, 4):
                     terms = even_ranges(self.k, k, BLOCK)

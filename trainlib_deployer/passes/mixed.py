@@ -29,7 +29,8 @@ PASSES = {"forward", "backward"}  # updates are float throughout
 def mixed(program: Program, keep: Sequence[str] = (), weights: Collection[str] = ()) -> Program:
     """All but the layers in `keep`, and what lies in them; of parameters, these."""
     kept = {layer for layer in layers_of(program) if any(f"{layer}.".startswith(f"{k}.") for k in keep)}
-    halves, passed = (halves_of(program) - floats_of(program, kept)).union(weights), passed_on(program)
+    halves = (halves_of(program) - floats_of(program, kept)).union(weights)
+    passed = passed_on(program) - {v.tensor for op in program.ops if op.layer not in kept for v in stored_as_halves(op)}
     tensors = {n: replace(t, dtype=HALF) if n in halves - passed else t for n, t in program.tensors.items()}
     made = Made(tensors, halves & passed, kept)
     for op in program.ops:
@@ -57,6 +58,27 @@ def is_product(kind: Kind) -> bool:
 def gains(kind: MatMul | Conv) -> bool:
     """Depthwise convolutions of floats are faster than any kernel that takes halves."""
     return isinstance(kind, MatMul) or not depthwise(kind)
+
+
+def packable(kind: MatMul | Conv) -> tuple[int, ...]:
+    """Operands that may lie as floats: its kernels of halves round them as they pack them."""
+    if isinstance(kind, MatMul):
+        return (0, 1) if is_product(kind) else ()
+    return () if kind.direction == "bw_w" else (1,)
+
+
+def of_halves(kind: MatMul | Conv, packed: set[int], result: DType) -> MatMul | Conv:
+    if isinstance(kind, MatMul):
+        return replace(kind, storage=HALF, result=result, rounds=(0 in packed, 1 in packed))
+    return replace(kind, storage=HALF, result=result, rounds=1 in packed)
+
+
+def stored_as_halves(op: Op) -> tuple[View, ...]:
+    """Results that a kernel of halves rounds as it stores them. Sums of weight gradients go on from tile to tile."""
+    kind = op.kind
+    if not isinstance(kind, MatMul | Conv) or not is_product(kind) or not gains(kind):
+        return ()
+    return () if isinstance(kind, Conv) and kind.direction == "bw_w" else op.writes
 
 
 def halves_of(program: Program) -> set[str]:
@@ -151,10 +173,16 @@ class Made:
     def of_kernel(self, op: Op) -> None:
         """By a kernel that multiplies halves, if there is a good one; else between conversions."""
         kind, multiplied = op.kind, 2 if self.multiplies(op) else 0
+        packed = set[int]()
         if multiplied and isinstance(kind, MatMul | Conv) and gains(kind):
-            kind = replace(kind, storage=HALF)
-        reads = tuple(self.operand(v, op, at < multiplied, kind.storage) for at, v in enumerate(op.reads))
-        halves = {v: self.beside(v, "sum", HALF.calculated) for v in op.writes if self.is_half(v.tensor)}
+            packed = {at for at in packable(kind) if self.tensors[op.reads[at].tensor].dtype is HALF.calculated}
+            stored = all(self.is_half(v.tensor) for v in op.writes) and stored_as_halves(op) == op.writes
+            kind = of_halves(kind, packed, HALF if stored else HALF.calculated)
+        reads = tuple(
+            v if at in packed else self.operand(v, op, at < multiplied, kind.storage) for at, v in enumerate(op.reads)
+        )
+        late = () if isinstance(kind, MatMul | Conv) and kind.result is HALF else op.writes
+        halves = {v: self.beside(v, "sum", HALF.calculated) for v in late if self.is_half(v.tensor)}
         self.ops.append(replace(op, kind=kind, reads=reads, writes=tuple(halves.get(v, v) for v in op.writes)))
         self.ops += [converted(op, made, half, STORE) for half, made in halves.items()]
 
@@ -167,7 +195,7 @@ class Made:
 
     def operand(self, view: View, op: Op, multiplied: bool, storage: DType) -> View:
         """What is multiplied as halves or, for a kernel that multiplies floats, as what halves keep of it; all else as
-        floats. Weights that are floats are rounded anew for each product: kept from the forward pass to the backward
+        floats. What is rounded is rounded anew for each product: kept from the forward pass to the backward
         pass, copies would take what halves of activations save."""
         dtype, steps = self.tensors[view.tensor].dtype, tuple[str, ...]()
         if dtype is HALF:

@@ -125,7 +125,8 @@ static void share(const tl_conv2d *a, const chunk *c)
     float tile[16];
     tl_panel_out out;
     int lo, hi;
-    out.c = a->w + c->group * a->co * a->w_co, out.c_m = a->w_co, out.init = NULL, out.tile = tile;
+    out.c = a->w + c->group * a->co * a->w_co, out.c_m = a->w_co, out.init = NULL, out.half = NULL,
+    out.sums = out.tile = tile;
     tl_split_among(tl_team(a->team), panels * c->tiles, 1, &lo, &hi);
     out.first = c->k == 0 && !a->accumulate;
     for (int more; lo < hi; lo += more) {

@@ -28,34 +28,53 @@ static inline void advance(const tl_gather *g, terms *t)
 }
 
 /* dst[kc][4] = the weights of pairs k .. k + kc - 1 for channels row .. row + 3; of missing ones, anything. */
-static void pack_tile(const tl_gather *g, const tl_half *w, int row, int k, int kc, tl_pair *dst)
+static inline __attribute__((always_inline)) void pack_tile(const tl_gather *g, const void *w, int floats, int row,
+                                                            int k, int kc, tl_pair *dst)
 {
-    const int rows = tl_min(4, g->rows - row), s = g->w_row, other = g->w_chan;
-    const tl_half *w0 = w + row * s, *w1 = rows > 1 ? w0 + s : w0, *w2 = rows > 2 ? w1 + s : w1;
-    const tl_half *w3 = rows > 3 ? w2 + s : w2;
+    const int size = floats ? sizeof(float) : sizeof(tl_half);
+    const int rows = tl_min(4, g->rows - row), s = g->w_row * size, other = g->w_chan * size;
+    const char *w0 = (const char *)w + row * s, *w1 = rows > 1 ? w0 + s : w0, *w2 = rows > 2 ? w1 + s : w1;
+    const char *w3 = rows > 3 ? w2 + s : w2;
     terms t = terms_from(g, k);
-    if (t.run * t.rows == 1) { /* one step leads from each to the next */
-        tl_pairs_pack(dst, w0 + t.at, s, other, rows, tl_min(2 * kc, g->chans - t.channel));
-        return;
-    }
     for (; kc > 0 && t.channel + 1 < g->chans; --kc, dst += 4, advance(g, &t)) {
-        const int a = t.at, b = a + other;
-        dst[0] = tl_pair_of(w0[a], w0[b]), dst[1] = tl_pair_of(w1[a], w1[b]);
-        dst[2] = tl_pair_of(w2[a], w2[b]), dst[3] = tl_pair_of(w3[a], w3[b]);
+        const int a = t.at * size, b = a + other;
+        dst[0] = tl_pair_at(w0 + a, w0 + b, floats), dst[1] = tl_pair_at(w1 + a, w1 + b, floats);
+        dst[2] = tl_pair_at(w2 + a, w2 + b, floats), dst[3] = tl_pair_at(w3 + a, w3 + b, floats);
     }
-    for (; kc > 0; --kc, dst += 4, advance(g, &t))
-        dst[0] = w0[t.at], dst[1] = w1[t.at], dst[2] = w2[t.at], dst[3] = w3[t.at];
+    for (; kc > 0; --kc, dst += 4, advance(g, &t)) {
+        const int a = t.at * size;
+        dst[0] = tl_pair_at(w0 + a, w0 + a, floats) & 0xffff, dst[1] = tl_pair_at(w1 + a, w1 + a, floats) & 0xffff;
+        dst[2] = tl_pair_at(w2 + a, w2 + a, floats) & 0xffff, dst[3] = tl_pair_at(w3 + a, w3 + a, floats) & 0xffff;
+    }
+}
+
+/* Of one tap: one step leads from each term to the next. */
+static void pack_dense(const tl_gather *g, int at, int row, int k, int kc, tl_pair *dst)
+{
+    const int rows = tl_min(4, g->rows - row), terms = tl_min(2 * kc, g->chans - 2 * k);
+    at += g->y.tap0 * g->kw + g->x.tap0 + row * g->w_row + 2 * k * g->w_chan;
+    if (g->w_f32)
+        tl_pairs_round(dst, g->w_f32 + at, g->w_row, g->w_chan, rows, terms);
+    else
+        tl_pairs_pack(dst, g->w + at, g->w_row, g->w_chan, rows, terms);
 }
 
 /* By quarters of a block. */
-void tl_conv_pack_pairs(const tl_gather *g, const tl_half *w, int row0, int tiles, int k, int kc, tl_pair *dst)
+void tl_conv_pack_pairs(const tl_gather *g, int group, int row0, int tiles, int k, int kc, tl_pair *dst)
 {
-    const int quarter = TL_PAIRS / 4;
+    const int quarter = TL_PAIRS / 4, at = group * g->w_group;
     int lo, hi;
     tl_split(tiles * 4, 1, &lo, &hi);
     for (int i = lo; i < hi; ++i) {
-        const int from = i % 4 * quarter, count = tl_min(quarter, kc - from);
-        if (count > 0)
-            pack_tile(g, w, row0 + 4 * (i / 4), k + from, count, dst + i * (TL_PAIRS_PANEL / 4));
+        const int from = i % 4 * quarter, count = tl_min(quarter, kc - from), row = row0 + 4 * (i / 4);
+        tl_pair *to = dst + i * (TL_PAIRS_PANEL / 4);
+        if (count <= 0)
+            continue;
+        if (g->y.taps * g->x.taps == 1)
+            pack_dense(g, at, row, k + from, count, to);
+        else if (g->w_f32)
+            pack_tile(g, g->w_f32 + at, 1, row, k + from, count, to);
+        else
+            pack_tile(g, g->w + at, 0, row, k + from, count, to);
     }
 }

@@ -3,7 +3,8 @@
 #define TL_HALVES
 #include "tl_planes.h"
 
-enum { WORDS = 2720, MOST_TAPS = 9 * 8 }; /* of all planes at a time; taps of the kernel times pairs of channels */
+/* Of all planes and of all weights at a time; taps of the kernel times pairs of channels. */
+enum { WORDS = 3264, WEIGHTS = 2304, MOST_TAPS = 9 * 8 };
 
 /* What is done at a time: of a group and an image, some pairs of channels and rows of outputs, and channels of outputs. */
 typedef struct {
@@ -58,25 +59,36 @@ static void pack_planes(const tl_gather *g, const part *p)
     }
 }
 
-static void pack_weights(const tl_gather *g, const part *p)
+static inline __attribute__((always_inline)) void pack_weights_of(const tl_gather *g, const part *p, const void *w,
+                                                                  int floats)
 {
-    const int step = g->x.tap_step,
-              down = g->y.tap_step * g->kw - g->x.taps * step; /* backwards in an input gradient */
+    const int size = floats ? sizeof(float) : sizeof(tl_half), step = g->x.tap_step * size;
+    const int down = g->y.tap_step * g->kw * size - g->x.taps * step; /* backwards in an input gradient */
+    const int s = g->w_row * size, chan = g->w_chan * size;
     int lo, hi;
     tl_split(p->tiles * p->pairs, 1, &lo, &hi);
     for (int i = lo; i < hi; ++i) {
         const int tile = i / p->pairs, pair = i - tile * p->pairs, c = 2 * (p->pair + pair), m = p->channel + 4 * tile;
-        const int rows = tl_min(4, g->rows - m), s = g->w_row, lone = c + 1 == g->chans, other = lone ? 0 : g->w_chan;
-        const tl_half *w0 = g->w + p->group * g->w_group + m * s + c * g->w_chan + g->y.tap0 * g->kw + g->x.tap0;
-        const tl_half *w1 = rows > 1 ? w0 + s : w0, *w2 = rows > 2 ? w1 + s : w1, *w3 = rows > 3 ? w2 + s : w2;
+        const int rows = tl_min(4, g->rows - m), lone = c + 1 == g->chans, other = lone ? 0 : chan;
+        const int at = p->group * g->w_group + g->y.tap0 * g->kw + g->x.tap0;
+        const char *w0 = (const char *)w + at * size + m * s + c * chan;
+        const char *w1 = rows > 1 ? w0 + s : w0, *w2 = rows > 2 ? w1 + s : w1, *w3 = rows > 3 ? w2 + s : w2;
         const tl_pair mask = lone ? 0xffff : 0xffffffff;
         tl_pair *dst = p->weights + tile * p->size + pair * (p->taps * 4);
         for (int ty = 0; ty < g->y.taps; ++ty, w0 += down, w1 += down, w2 += down, w3 += down)
             for (int tx = 0; tx < g->x.taps; ++tx, dst += 4, w0 += step, w1 += step, w2 += step, w3 += step) {
-                dst[0] = tl_pair_of(w0[0], w0[other]) & mask, dst[1] = tl_pair_of(w1[0], w1[other]) & mask;
-                dst[2] = tl_pair_of(w2[0], w2[other]) & mask, dst[3] = tl_pair_of(w3[0], w3[other]) & mask;
+                dst[0] = tl_pair_at(w0, w0 + other, floats) & mask, dst[1] = tl_pair_at(w1, w1 + other, floats) & mask;
+                dst[2] = tl_pair_at(w2, w2 + other, floats) & mask, dst[3] = tl_pair_at(w3, w3 + other, floats) & mask;
             }
     }
+}
+
+static void pack_weights(const tl_gather *g, const part *p)
+{
+    if (g->w_f32)
+        pack_weights_of(g, p, g->w_f32, 1);
+    else
+        pack_weights_of(g, p, g->w, 0);
 }
 
 /* The micro-kernel of a class. */
@@ -107,6 +119,26 @@ static __attribute__((noinline)) void partly(const tl_gather *g, const tl_planes
             t->out[i * t->out_m + j * apart] = aside[(4 * i + j) * apart];
 }
 
+/* A tile of halves, whose sums are made where t->out points: beside the result. */
+static __attribute__((noinline)) void in_halves(const tl_gather *g, const tl_planes_tile *t, tl_half *out,
+                                                const float *bias, int rows, int cols)
+{
+    const int apart = g->x.out_step;
+    float *q = t->out;
+    for (int i = 0; i < 4; ++i, q += t->out_m) {
+        const float start = bias && i < rows ? bias[i] : 0.0f;
+        q[0] = start, q[apart] = start, q[2 * apart] = start, q[3 * apart] = start;
+    }
+    whole(g, t);
+    q = t->out;
+    for (int i = 0; i < rows; ++i, out += g->out_p.c, q += t->out_m)
+        if (apart == 1 && cols == 4)
+            tl_put_four(out, q);
+        else
+            for (int j = 0, at = 0; j < cols; ++j, at += apart)
+                out[at] = tl_to_half(q[at]);
+}
+
 /* What sums begin with. */
 static void begin(float *out, int out_m, int apart, const float *bias, int rows, int cols)
 {
@@ -125,23 +157,33 @@ static void share(const tl_gather *g, const part *p)
 {
     const int apart = g->x.out_step, afresh = p->pair == 0 && !g->accumulate;
     const int channel = p->group * g->rows + p->channel;
-    float *const out =
-        g->out + p->n * g->out_p.n + channel * g->out_p.c + (g->y.out0 + p->y * g->y.out_step) * g->out_p.h + g->x.out0;
+    const int origin =
+        p->n * g->out_p.n + channel * g->out_p.c + (g->y.out0 + p->y * g->y.out_step) * g->out_p.h + g->x.out0;
     tl_planes_tile t = {.pairs = p->pairs, .rows = g->y.taps, .row = p->pitch, .plane = p->plane, .out_m = g->out_p.c};
     if (t.rows == 1) /* the hardware loop goes over the planes */
         t.rows = t.pairs, t.row = t.plane, t.pairs = 1;
+    float aside[32]; /* the sums of halves */
     int lo, hi;
+    if (g->out_f16)
+        t.out = aside, t.out_m = 4 * apart;
     tl_split_among(g->team, p->rows * p->panels * p->tiles, 1, &lo, &hi);
     int panel = lo / p->tiles, tile = lo - panel * p->tiles, y = panel / p->panels, at = panel - y * p->panels;
     for (int left = hi - lo; left > 0; tile = 0) {
         const int x = 4 * at, cols = tl_min(4, g->x.count - x);
         t.in = p->planes + y * g->y.in_step * p->pitch + x * g->x.in_step;
         t.weights = p->weights + tile * p->size;
-        t.out = out + 4 * tile * g->out_p.c + y * g->y.out_step * g->out_p.h + x * apart;
-        for (; tile < p->tiles && left > 0; ++tile, --left, t.weights += p->size, t.out += 4 * g->out_p.c) {
+        const int at_tile = origin + y * g->y.out_step * g->out_p.h + x * apart;
+        for (; tile < p->tiles && left > 0; ++tile, --left, t.weights += p->size) {
             const int rows = tl_min(4, g->rows - p->channel - 4 * tile);
+            const float *bias = g->bias ? g->bias + channel + 4 * tile : NULL;
+            const int at_rows = at_tile + 4 * tile * g->out_p.c;
+            if (g->out_f16) {
+                in_halves(g, &t, g->out_f16 + at_rows, bias, rows, cols);
+                continue;
+            }
+            t.out = g->out + at_rows;
             if (afresh)
-                begin(t.out, t.out_m, apart, g->bias ? g->bias + channel + 4 * tile : NULL, rows, cols);
+                begin(t.out, t.out_m, apart, bias, rows, cols);
             if (rows < 4 || cols < 4)
                 partly(g, &t, rows, cols);
             else
@@ -156,18 +198,20 @@ void tl_conv_planes(const tl_gather *g, int packed_rows)
 {
     const int pairs = (g->chans + 1) / 2, panels = (g->x.count + 3) / 4, high = g->y.taps, wide = g->x.taps;
     const int pitch = (4 * panels - 1) * g->x.in_step + wide, by = g->y.in_step,
-              most = 2 * (packed_rows ? packed_rows : 16);
+              packed = 2 * (packed_rows ? packed_rows : 16);
     if (g->n * g->y.count * g->x.count == 0)
         return;
     if (high * wide == 0) {
         tl_conv_fill(g);
         return;
     }
-    const int at_a_time = tl_min(WORDS / (high * pitch), tl_min(pairs, MOST_TAPS / (high * wide)));
+    const int few = g->out_f16 ? pairs : tl_min(pairs, MOST_TAPS / (high * wide)); /* halves are made of all of them */
+    const int at_a_time = tl_min(WORDS / (high * pitch), few);
     const int fits = (WORDS / (at_a_time * pitch) - high) / by + 1, strips = (g->y.count + fits - 1) / fits;
     const int strip = (g->y.count + strips - 1) / strips; /* of rows, all alike */
     part p = {.panels = panels, .pitch = pitch, .taps = high * wide, .planes = g->scratch};
     p.size = at_a_time * p.taps * 4;
+    const int most = tl_min(packed, 4 * (p.size < WEIGHTS ? WEIGHTS / p.size : 1));
     p.weights = p.planes + at_a_time * ((strip - 1) * by + high) * pitch;
     for (p.group = 0; p.group < g->groups; ++p.group)
         for (p.n = 0; p.n < g->n; ++p.n)

@@ -1,6 +1,6 @@
 /* Products of operands in half precision, however they lie. The team packs the left operand, up to 16 tiles of rows at a
  * time and block by block of the terms; each core packs the columns that it visits. Scratch: a panel a core, then those
- * of the team. */
+ * of the team, then the sums of halves that take several blocks. */
 #include "tl_tile_pairs.h"
 #include "tl_matmul.h"
 
@@ -10,11 +10,20 @@ enum { MOST_TILES = 16 };
 typedef struct {
     int first, end, k;
     tl_pair *left, *right; /* the team's panels, the core's own */
+    float *sums;
 } chunk;
 
 static int row_tiles(const tl_matmul *p)
 {
     return (p->m + 3) / 4;
+}
+
+static void pack(tl_pair *dst, const tl_half *halves, const float *floats, int s_j, int s_k, int cols, int kc)
+{
+    if (floats)
+        tl_pairs_round(dst, floats, s_j, s_k, cols, kc);
+    else
+        tl_pairs_pack(dst, halves, s_j, s_k, cols, kc);
 }
 
 static void pack_left(const tl_matmul *p, const chunk *c)
@@ -24,9 +33,10 @@ static void pack_left(const tl_matmul *p, const chunk *c)
     tl_split(4 * (c->end - c->first), 1, &lo, &hi);
     for (int i = lo; i < hi; ++i) {
         const int tile = c->first + i / 4, b = tile / tiles, m = 4 * (tile - b * tiles), k = c->k + i % 4 * quarter;
+        const int at = b * p->a_b + m * p->a_m + k * p->a_k;
         if (k < p->k)
-            tl_pairs_pack(c->left + i * (TL_PAIRS_PANEL / 4), p->a_f16 + b * p->a_b + m * p->a_m + k * p->a_k, p->a_m,
-                          p->a_k, tl_min(4, p->m - m), tl_min(quarter, p->k - k));
+            pack(c->left + i * (TL_PAIRS_PANEL / 4), p->a_f16 + at, p->floats & 1 ? p->a + at : NULL, p->a_m, p->a_k,
+                 tl_min(4, p->m - m), tl_min(quarter, p->k - k));
     }
 }
 
@@ -42,8 +52,11 @@ static void panel(const tl_matmul *p, const chunk *c, int b, int n, int first, i
         out.c_n[j] = j * p->c_n, out.i_n[j] = j * p->i_n;
     out.cols = tl_min(4, p->n - n), out.tile = tile;
     out.first = c->k == 0 && !p->accumulate;
+    out.half = p->halves ? p->c_f16 + b * p->c_b + n * p->c_n : NULL, out.last = c->k + kc == p->k;
+    out.sums = p->k <= TL_KC ? tile : c->sums + 16 * (n / 4 * MOST_TILES + first - c->first);
     out.row = 4 * (first - base), out.row_end = tl_min(p->m, 4 * (end - base));
-    tl_pairs_pack(c->right, p->b_f16 + b * p->b_b + n * p->b_n + c->k * p->b_k, p->b_n, p->b_k, out.cols, kc);
+    const int at = b * p->b_b + n * p->b_n + c->k * p->b_k;
+    pack(c->right, p->b_f16 + at, p->floats & 2 ? p->b + at : NULL, p->b_n, p->b_k, out.cols, kc);
     tl_tile_pairs(&out, c->left + (first - c->first) * TL_PAIRS_PANEL, c->right, (kc + 1) / 2);
 }
 
@@ -69,6 +82,7 @@ void tl_matmul_f16(const tl_matmul *p)
     const int tiles = p->batch * row_tiles(p), team = tl_team(p->team);
     chunk c = {.right = (tl_pair *)p->scratch + tl_core_id() * TL_PAIRS_PANEL};
     c.left = (tl_pair *)p->scratch + team * TL_PAIRS_PANEL;
+    c.sums = (float *)(c.left + tl_min(tiles, MOST_TILES) * TL_PAIRS_PANEL);
     for (c.first = 0; c.first < tiles; c.first = c.end) {
         c.end = tl_min(tiles, c.first + MOST_TILES);
         for (c.k = 0; c.k < p->k; c.k += TL_KC) {

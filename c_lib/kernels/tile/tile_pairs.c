@@ -59,22 +59,39 @@ static void end(const tl_panel_out *out, int row)
             out->c[(row + i) * out->c_m + out->c_n[j]] = out->tile[4 * i + j];
 }
 
+static void end_in_halves(const tl_panel_out *out, int row, const float *q)
+{
+    const int rows = tl_min(4, out->row_end - row);
+    for (int i = 0; i < rows; ++i, q += 4) {
+        tl_half *to = out->half + (row + i) * out->c_m;
+        if (out->dense && out->cols == 4)
+            tl_put_four(to + out->c_n[0], q);
+        else
+            for (int j = 0; j < out->cols; ++j)
+                to[out->c_n[j]] = tl_to_half(q[j]);
+    }
+}
+
 void tl_tile_pairs(const tl_panel_out *out, const tl_pair *a, const tl_pair *b, int pairs)
 {
+    float *sums = out->sums;
     for (int row = out->row; row < out->row_end; row += 4, a += TL_PAIRS_PANEL) {
-        int aside = !(out->dense && out->cols == 4 && row + 4 <= out->row_end);
+        int aside = out->half || !(out->dense && out->cols == 4 && row + 4 <= out->row_end);
         TL_ONE_POINTER(aside) /* not two copies of the loops */
-        float *q = aside ? out->tile : out->c + row * out->c_m + out->c_n[0];
+        float *q = out->half ? sums : aside ? out->tile : out->c + row * out->c_m + out->c_n[0];
         const int q_m = aside ? 4 : out->c_m;
         if (out->first && !out->init) {
             multiply(a, b, pairs, q, q_m);
         } else {
-            if (aside || out->first)
+            if (out->first || (aside && !out->half))
                 begin(out, row, q, q_m);
             multiply_on(a, b, pairs, q, q_m);
         }
-        if (aside)
+        if (out->half && out->last)
+            end_in_halves(out, row, q);
+        else if (aside && !out->half)
             end(out, row);
+        sums += out->sums == out->tile ? 0 : 16;
     }
 }
 
@@ -106,6 +123,19 @@ void tl_pairs_pack(tl_pair *dst, const tl_half *src, int s_j, int s_k, int cols,
     for (; kc > 0; kc -= 2, src += 2 * s_k, dst += 4)
         for (int j = 0; j < 4; ++j)
             dst[j] = j < cols ? pair_at(src + j * s_j, s_k, kc) : 0;
+}
+
+void tl_pairs_round(tl_pair *dst, const float *src, int s_j, int s_k, int cols, int kc)
+{
+    for (; cols == 4 && kc >= 2; kc -= 2, src += 2 * s_k, dst += 4) {
+        const float *s1 = src + s_j, *s2 = s1 + s_j, *s3 = s2 + s_j;
+        const float a = src[0], b = src[s_k], c = s1[0], d = s1[s_k], e = s2[0], f = s2[s_k], g = s3[0], h = s3[s_k];
+        dst[0] = tl_pair_rounded(a, b), dst[1] = tl_pair_rounded(c, d);
+        dst[2] = tl_pair_rounded(e, f), dst[3] = tl_pair_rounded(g, h);
+    }
+    for (; kc > 0; kc -= 2, src += 2 * s_k, dst += 4)
+        for (int j = 0; j < 4; ++j)
+            dst[j] = j < cols ? tl_pair_rounded(src[j * s_j], kc > 1 ? src[j * s_j + s_k] : 0.0f) : 0;
 }
 
 void tl_pairs_of_terms(tl_half *panel, int kc)

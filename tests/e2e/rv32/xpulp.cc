@@ -101,6 +101,15 @@ reg_t pack(processor_t *p, insn_t insn, reg_t pc)
     return pc + 4;
 }
 
+// vfcpka.h.s: two floats, rounded, the first one below.
+reg_t pack_rounded(processor_t *p, insn_t insn, reg_t pc)
+{
+    auto &x = p->get_state()->XPR;
+    const uint32_t first = nearest(number((uint32_t)x[insn.rs1()])), second = nearest(number((uint32_t)x[insn.rs2()]));
+    x.write(insn.rd(), widened(second << 16 | first));
+    return pc + 4;
+}
+
 // fcvt.s.h
 reg_t widen(processor_t *p, insn_t insn, reg_t pc)
 {
@@ -133,6 +142,7 @@ struct Pulp : extension_t {
         add(0x0000407b, 0x00007fff, set_up_loop);
         add(0x96000033, 0xfe00707f, dot);
         add(0xd0000057, 0xfe00707f, pack);
+        add(0xb0002033, 0xfe00707f, pack_rounded);
         add(0x40200053, 0xfff0707f, widen);
         add(0x44000053, 0xfff0707f, narrow);
         return all;
