@@ -35,6 +35,8 @@ class DType(Enum):
         self.pointer = pointer
         self.conversion = conversion
 
+    __hash__ = object.__hash__  # one object each, and in every key of the planner
+
     @property
     def stored(self) -> str:
         """Its C name where no kernel's header is known."""

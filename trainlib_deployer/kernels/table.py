@@ -28,6 +28,7 @@ BY_OPERATION: dict[str, tuple[Row, ...]] = {
 }
 
 
+@lru_cache(maxsize=1 << 16)
 def rows_for(kind: Kind, cores: int) -> list[Row]:
     """Those that take an operation of this shape and these operands; the better ones first."""
     return [r for r in BY_OPERATION.get(kind.name, ()) if r.storage is kind.storage and r.takes(kind, cores)]

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from math import gcd
 from typing import Protocol
 
 from trainlib_deployer.ops.conv_shape import ConvShape
 from trainlib_deployer.program.cuts import MOST_TILES, Range, ranges, sizes, span
 from trainlib_deployer.program.ir import Kind, Part, View
+from trainlib_deployer.program.loop import inside
 
 GRAIN = 4  # channels of a micro-kernel
 
@@ -46,6 +48,8 @@ class Convolution(Protocol):
 
     @property
     def block(self) -> int: ...
+
+    def __hash__(self) -> int: ...
 
     def tile(self, shape: ConvShape, accumulate: bool = False) -> Kind: ...
 
@@ -125,10 +129,18 @@ def part(kind: Convolution, cut: Cut, reads: tuple[View, ...], writes: tuple[Vie
     return {"fw": forward, "bw_x": input_gradient, "bw_w": weight_gradient}[kind.direction](kind, cut, reads, writes)
 
 
+@lru_cache(maxsize=1 << 14)
+def kind_of_tile(
+    kind: Convolution, n: int, groups: int, ci: int, co: int, h: int, ho: int, pad: int, accumulate: bool = False
+) -> Kind:
+    """Most tiles of a convolution are alike."""
+    s = kind.shape
+    return kind.tile(replace(s, n=n, groups=groups, ci=ci, co=co, h=h, ho=ho, pad=(pad, s.pad[1])), accumulate)
+
+
 def image(view: View, cut: Cut, channels: Range, per_group: int, rows: Range) -> View:
     """[n, groups*per_group, h, w]: samples and groups of the cut, `channels` of each group (or all)."""
-    lo, hi = channels_of(cut, channels, per_group)
-    return view.sliced(0, *cut.samples).sliced(1, lo, hi).sliced(2, *rows)
+    return inside(view, (cut.samples, channels_of(cut, channels, per_group), rows))
 
 
 def channels_of(cut: Cut, channels: Range, per_group: int) -> Range:
@@ -143,18 +155,12 @@ def forward(kind: Convolution, cut: Cut, reads: tuple[View, ...], writes: tuple[
     x, w, *bias = reads
     read, pad = s.rows.read(cut.rows)
     outputs = channels_of(cut, cut.channels, s.co)
-    shape = replace(
-        s,
-        n=span(cut.samples),
-        groups=span(cut.groups),
-        co=span(cut.channels),
-        h=span(read),
-        ho=span(cut.rows),
-        pad=(pad, s.pad[1]),
+    tile = kind_of_tile(
+        kind, span(cut.samples), span(cut.groups), s.ci, span(cut.channels), span(read), span(cut.rows), pad
     )
     windows = (image(x, cut, (0, s.ci), s.ci, read), w.sliced(0, *outputs), *(v.sliced(0, *outputs) for v in bias))
     out = image(writes[0], cut, cut.channels, s.co, cut.rows)
-    return Part(kind.tile(shape), windows, (out,))
+    return Part(tile, windows, (out,))
 
 
 def input_gradient(kind: Convolution, cut: Cut, reads: tuple[View, ...], writes: tuple[View, ...]) -> Part:
@@ -162,40 +168,27 @@ def input_gradient(kind: Convolution, cut: Cut, reads: tuple[View, ...], writes:
     y, w, *bias = reads
     reached, pad = s.rows.reached(cut.rows)
     outputs = channels_of(cut, (0, s.co), s.co)
-    shape = replace(
-        s,
-        n=span(cut.samples),
-        groups=span(cut.groups),
-        ci=span(cut.channels),
-        h=span(cut.rows),
-        ho=span(reached),
-        pad=(pad, s.pad[1]),
+    tile = kind_of_tile(
+        kind, span(cut.samples), span(cut.groups), span(cut.channels), s.co, span(cut.rows), span(reached), pad
     )
     written = channels_of(cut, cut.channels, s.ci)
     windows = (
         image(y, cut, (0, s.co), s.co, reached),
-        w.sliced(0, *outputs).sliced(1, *cut.channels),
+        inside(w, (outputs, cut.channels)),
         *(v.sliced(0, *written) for v in bias),
     )
     out = image(writes[0], cut, cut.channels, s.ci, cut.rows)
-    return Part(kind.tile(shape), windows, (out,))
+    return Part(tile, windows, (out,))
 
 
 def weight_gradient(kind: Convolution, cut: Cut, reads: tuple[View, ...], writes: tuple[View, ...]) -> Part:
     s = kind.shape
     x, y = reads
     read, pad = s.rows.read(cut.rows)
-    shape = replace(
-        s,
-        n=span(cut.samples),
-        groups=span(cut.groups),
-        co=span(cut.channels),
-        ci=span(cut.inputs),
-        h=span(read),
-        ho=span(cut.rows),
-        pad=(pad, s.pad[1]),
+    inputs, outputs = span(cut.inputs), span(cut.channels)
+    tile = kind_of_tile(
+        kind, span(cut.samples), span(cut.groups), inputs, outputs, span(read), span(cut.rows), pad, not cut.first
     )
     windows = (image(x, cut, cut.inputs, s.ci, read), image(y, cut, cut.channels, s.co, cut.rows))
-    outputs = channels_of(cut, cut.channels, s.co)
-    out = writes[0].sliced(0, *outputs).sliced(1, *cut.inputs)
-    return Part(kind.tile(shape, not cut.first), windows, (out,))
+    out = inside(writes[0], (channels_of(cut, cut.channels, s.co), cut.inputs))
+    return Part(tile, windows, (out,))

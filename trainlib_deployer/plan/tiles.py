@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
 from itertools import pairwise
-from math import prod
 
 from trainlib_deployer.machine.machine import Machine
 from trainlib_deployer.machine.sizes import aligned
@@ -228,9 +227,10 @@ def glance(program: Program, first: Part, second: Part, room: Room) -> Glance:
     views = zip((*first.reads, *first.writes), (*second.reads, *second.writes), strict=True)
     moving = [v for v, w in views if v.tensor not in room.resident and v != w and moves(program, v)]
     link, alignment = room.machine.link, room.machine.alignment
-    transfer = sum(dense_bytes(program, v) / link.bytes_per_cycle + link.issue for v in moving)
+    sizes = [dense_bytes(program, v) for v in moving]
+    transfer = sum(size / link.bytes_per_cycle + link.issue for size in sizes)
     work, tile = work_cycles(first, room.machine), room.machine.costs.tile.tile
-    buffers = sum(aligned(dense_bytes(program, v), alignment) for v in moving)
+    buffers = sum(aligned(size, alignment) for size in sizes)
     return Glance(transfer + work + tile, max(transfer, work) + tile, buffers)
 
 
@@ -250,8 +250,10 @@ def least_bytes(program: Program, part: Part, room: Room) -> int:
 
 
 def dense_bytes(program: Program, view: View) -> int:
-    elements = prod(e for e, s in zip(view.shape, view.strides, strict=True) if s)
-    return elements * program.tensors[view.tensor].dtype.size
+    size = program.tensors[view.tensor].dtype.size
+    for extent, step in zip(view.shape, view.strides, strict=True):
+        size *= extent if step else 1
+    return size
 
 
 def tiled(program: Program, tiles: Tiles, room: Room, ahead: bool) -> Tiling | None:

@@ -56,17 +56,17 @@ def windows_of(views: Sequence[View], size: int) -> list[Window | None]:
     """Of each view; equal ones are one object, and only offsets differ between views of the same shape."""
     found: list[Window | None] = []
     first: dict[object, Window | None] = {}
-    known: dict[View, Window | None] = {}
+    known: dict[object, Window | None] = {}
     equal: dict[Window, Window] = {}
     for v in views:
-        if v not in known:
-            key = v.shape, v.strides
-            if key not in first:
-                first[key] = window(v, size)
-            like = first[key]
+        key = v.shape, v.strides, v.offset
+        if key not in known:
+            if key[:2] not in first:
+                first[key[:2]] = window(v, size)
+            like = first[key[:2]]
             made = like if like is None else moved(like, v.offset * size)
-            known[v] = made if made is None else equal.setdefault(made, made)
-        found.append(known[v])
+            known[key] = made if made is None else equal.setdefault(made, made)
+        found.append(known[key])
     return found
 
 

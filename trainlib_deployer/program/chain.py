@@ -13,7 +13,7 @@ from functools import partial
 from typing import Generic, TypeVar
 
 from trainlib_deployer.program.cuts import Parts, Range
-from trainlib_deployer.program.ir import Kind, Leading, Op, Part, Splittable, View, row_major
+from trainlib_deployer.program.ir import Kind, Leading, Op, Part, Shape, Splittable, View, row_major
 from trainlib_deployer.program.loop import Loop, inside
 
 T = TypeVar("T")  # a view, or what stands for it
@@ -51,26 +51,37 @@ class Chain(Splittable):
         return True
 
     def ways(self, reads: tuple[View, ...], writes: tuple[View, ...]) -> Iterator[Sequence[Part]]:
+        kinds: Kinds = {}
         for tiles in self.head.ways(reads[: self.inputs], writes[:1]):
-            yield Parts(len(tiles), partial(self.tile, tiles, reads, writes))
+            yield Parts(len(tiles), partial(self.tile, tiles, reads, writes, kinds))
 
-    def tile(self, tiles: Sequence[Part], reads: tuple[View, ...], writes: tuple[View, ...], at: int) -> Part:
+    def tile(
+        self, tiles: Sequence[Part], reads: tuple[View, ...], writes: tuple[View, ...], kinds: Kinds, at: int
+    ) -> Part:
         """A tile of the head with what follows it. Where a result adds up over tiles, the last of them makes it
         final."""
         first, final = tiles[at], at + 1 == len(tiles) or not leading(tiles[at + 1].kind).accumulate
         views = Operands(list(first.reads) + list(reads[self.inputs :]), list(first.writes) + list(writes[1:]))
         whole = Operands(list(reads), list(writes))
-        followers = []
+        extents = []
         for f in self.followers:
             box = place(views[f.anchor], whole[f.anchor])
             for slot in (*f.reads, *f.writes):
                 if slot != -1 and slot not in range(self.inputs):  # not the head's
                     views[slot] = inside(whole[slot], box)
-            extents = tuple(hi - lo for lo, hi in box)
-            followers.append(replace(f, loop=replace(f.loop, extents=extents)))
-        done = tuple(f for f in followers if final or f.anchor >= 0)
-        kind = replace(self, head=leading(first.kind), followers=done)
-        return Part(kind, tuple(views.reads), tuple(views.writes))
+            extents.append(tuple(hi - lo for lo, hi in box))
+        key = leading(first.kind), tuple(extents), final
+        if key not in kinds:
+            kinds[key] = self.resized(*key)
+        return Part(kinds[key], tuple(views.reads), tuple(views.writes))
+
+    def resized(self, head: Leading, extents: Sequence[Shape], final: bool) -> Chain:
+        followers = (
+            replace(f, loop=replace(f.loop, extents=e))
+            for f, e in zip(self.followers, extents, strict=True)
+            if final or f.anchor >= 0
+        )
+        return replace(self, head=head, followers=tuple(followers))
 
     def links(
         self, reads: Sequence[T], writes: Sequence[T]
@@ -83,6 +94,9 @@ class Chain(Splittable):
         for f in self.followers:
             found.append((f.loop, tuple(operands[s] for s in f.reads), tuple(operands[s] for s in f.writes)))
         return found
+
+
+Kinds = dict[tuple[Leading, tuple[Shape, ...], bool], Chain]  # of tiles: their head, the extents of their loops, final
 
 
 @dataclass(frozen=True)

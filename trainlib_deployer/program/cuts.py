@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache, partial
+from functools import partial
 from itertools import accumulate, product
 from math import prod
 from typing import Generic, TypeVar, overload
@@ -23,7 +23,8 @@ class Parts(Sequence[Part]):
     """The tiles of an operation, each made when it is first asked for."""
 
     def __init__(self, count: int, make: Callable[[int], Part]) -> None:
-        self.size, self.make = count, cache(make)
+        self.size, self.make = count, make
+        self.made: dict[int, Part] = {}
 
     def __len__(self) -> int:
         return self.size
@@ -36,7 +37,12 @@ class Parts(Sequence[Part]):
 
     def __getitem__(self, at: int | slice) -> Part | Sequence[Part]:
         places = range(self.size)[at]
-        return self.make(places) if isinstance(places, int) else [self.make(k) for k in places]
+        return self.part(places) if isinstance(places, int) else [self.part(k) for k in places]
+
+    def part(self, at: int) -> Part:
+        if at not in self.made:
+            self.made[at] = self.make(at)
+        return self.made[at]
 
 
 class Cuttable(Splittable, Generic[C]):

@@ -128,12 +128,9 @@ def renumbered(instrs: tuple[Instr, ...], move: Mapping[int, int]) -> tuple[Inst
 
 def inside(view: View, box: tuple[Range, ...]) -> View:
     """The window `box` of the first dimensions."""
-    if all(lo == 0 and hi == e for (lo, hi), e in zip(box, view.shape, strict=False)):
-        return view
-    shape = (*(max(0, hi - lo) for lo, hi in box), *view.shape[len(box) :])
-    return View(
-        view.tensor,
-        shape,
-        view.strides,
-        view.offset + sum(lo * s for (lo, _), s in zip(box, view.strides, strict=False)),
-    )
+    offset, extents = view.offset, []
+    for (lo, hi), step in zip(box, view.strides, strict=False):
+        offset += lo * step
+        extents.append(hi - lo if hi > lo else 0)
+    shape = (*extents, *view.shape[len(box) :])
+    return view if offset == view.offset and shape == view.shape else View(view.tensor, shape, view.strides, offset)
