@@ -23,11 +23,12 @@ def nearest(parameters: Mapping[str, nn.Parameter], names: Sequence[str]) -> Non
 
 
 def by_chance(parameters: Mapping[str, nn.Parameter], names: Sequence[str], step: int) -> None:
-    """What an update has made of them. A half stays as it is."""
+    """What an update has made of them. A half stays as it is; what lies beyond the largest one is infinite."""
     with torch.no_grad(), _disable_current_modes():
         for name in names:
             value = as_real(parameters[name].detach())
-            put(parameters[name], nearby(value.float(), Numbers(step).words(value.shape, crc32(name.encode()))))
+            words = Numbers(step).words(value.shape, crc32(name.encode()))
+            put(parameters[name], nearby(value.float(), words).to(torch.float16))
 
 
 def put(p: nn.Parameter, value: torch.Tensor) -> None:

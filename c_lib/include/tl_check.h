@@ -14,12 +14,12 @@ typedef struct {
 
 int tl_is_judged(const tl_sketch *reference);
 
-/* 1 when data[count] agrees, 0 when it does not; NaN and infinity never do. */
-int tl_agrees(const float *data, size_t count, const tl_sketch *reference);
+/* 1 when floats, or halves, which have a `size` of 2 bytes each, agree, 0 when they do not; NaN and infinity never do. */
+int tl_agrees(const void *data, size_t bytes, size_t size, const tl_sketch *reference);
 
 #if defined(TL_FAR)
 /* Of what lies behind L2; and what tl_record does. */
-int tl_agrees_far(uint32_t at, size_t count, const tl_sketch *reference);
+int tl_agrees_far(uint32_t at, size_t bytes, size_t size, const tl_sketch *reference);
 void tl_record_far(uint32_t at, size_t bytes);
 #endif
 #endif

@@ -1,6 +1,7 @@
 /* A program's own judgement, in whole numbers: controllers without a float unit judge, too. */
 #include "tl_check.h"
 #include "tl_hal.h"
+#include "tl_half.h"
 #include "tl_math.h"
 
 static uint32_t sign_bits(uint32_t i)
@@ -10,18 +11,35 @@ static uint32_t sign_bits(uint32_t i)
     return h ^ (h >> 16);
 }
 
-/* x * 2^exponent without what is behind the point; 0 where that is no int32_t. */
-static int fixed_point(float x, int exponent, int32_t *fixed)
+/* A number, mantissa * 2^power. */
+typedef struct {
+    uint32_t mantissa; /* below 2^24 */
+    int power, negative, finite;
+} number;
+
+static number of_float(float x)
 {
-    const uint32_t bits = tl_bits(x);
-    const int power = (int)(bits >> 23 & 255u), shift = (power ? power : 1) - 150 + exponent;
-    const uint32_t mantissa = (bits & 0x7fffffu) | (power ? 0x800000u : 0u);
-    uint32_t magnitude = shift > -24 && shift < 0 ? mantissa >> -shift : 0;
-    if (power == 255 || (shift > 7 && mantissa))
+    const uint32_t bits = tl_bits(x), power = bits >> 23 & 255u;
+    return (number){(bits & 0x7fffffu) | (power ? 0x800000u : 0u), (power ? (int)power : 1) - 150, (int)(bits >> 31),
+                    power < 255};
+}
+
+static number of_half(tl_half x)
+{
+    const uint32_t power = x >> 10 & 31u;
+    return (number){(x & 0x3ffu) | (power ? 0x400u : 0u), (power ? (int)power : 1) - 25, x >> 15, power < 31};
+}
+
+/* x * 2^exponent without what is behind the point; 0 where that is no int32_t. */
+static int fixed_point(number x, int exponent, int32_t *fixed)
+{
+    const int shift = x.power + exponent;
+    uint32_t magnitude = shift > -24 && shift < 0 ? x.mantissa >> -shift : 0;
+    if (!x.finite || (x.mantissa && (shift > 30 || (shift > 0 && x.mantissa >> (31 - shift)))))
         return 0;
-    if (shift >= 0 && mantissa)
-        magnitude = mantissa << shift;
-    *fixed = bits >> 31 ? -(int32_t)magnitude : (int32_t)magnitude;
+    if (shift >= 0 && x.mantissa)
+        magnitude = x.mantissa << shift;
+    *fixed = x.negative ? -(int32_t)magnitude : (int32_t)magnitude;
     return 1;
 }
 
@@ -50,12 +68,14 @@ int tl_is_judged(const tl_sketch *reference)
 }
 
 /* Elements from number `first` on; 0, if one is out of range. */
-static int add(int64_t *sums, const float *data, size_t count, size_t first, int exponent)
+static int add(int64_t *sums, const void *data, size_t count, size_t first, size_t size, int exponent)
 {
+    const float *floats = data;
+    const tl_half *halves = data;
     for (size_t i = 0; i < count; i++) {
         const uint32_t bits = sign_bits((uint32_t)(first + i));
         int32_t fixed;
-        if (!fixed_point(data[i], exponent, &fixed))
+        if (!fixed_point(size == sizeof(tl_half) ? of_half(halves[i]) : of_float(floats[i]), exponent, &fixed))
             return 0;
         for (int s = 0; s < TL_SUMS; s++)
             sums[s] += bits >> s & 1 ? -(int64_t)fixed : fixed;
@@ -70,27 +90,27 @@ static int near(int64_t *sums, const tl_sketch *reference)
     return within(sums, reference->limit);
 }
 
-int tl_agrees(const float *data, size_t count, const tl_sketch *reference)
+int tl_agrees(const void *data, size_t bytes, size_t size, const tl_sketch *reference)
 {
     int64_t sums[TL_SUMS] = {0};
     if (!tl_is_judged(reference))
         return 1;
-    return add(sums, data, count, 0, reference->exponent) && near(sums, reference);
+    return add(sums, data, bytes / size, 0, size, reference->exponent) && near(sums, reference);
 }
 
 #if defined(TL_FAR)
-enum { PIECE = 16 }; /* elements read at a time of what lies behind L2 */
+enum { PIECE = 16 }; /* words read at a time of what lies behind L2 */
 static float piece[PIECE];
 
-int tl_agrees_far(tl_far at, size_t count, const tl_sketch *reference)
+int tl_agrees_far(tl_far at, size_t bytes, size_t size, const tl_sketch *reference)
 {
     int64_t sums[TL_SUMS] = {0};
     if (!tl_is_judged(reference))
         return 1;
-    for (size_t done = 0; done < count; done += PIECE) {
-        const size_t some = count - done < PIECE ? count - done : PIECE;
-        tl_far_read(piece, at + (tl_far)(done * sizeof(float)), some * sizeof(float));
-        if (!add(sums, piece, some, done, reference->exponent))
+    for (size_t done = 0; done < bytes; done += sizeof piece) {
+        const size_t some = bytes - done < sizeof piece ? bytes - done : sizeof piece;
+        tl_far_read(piece, at + (tl_far)done, some);
+        if (!add(sums, piece, some / size, done / size, size, reference->exponent))
             return 0;
     }
     return near(sums, reference);

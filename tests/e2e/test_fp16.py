@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -77,6 +79,25 @@ def test_agrees_with_pytorch_and_the_same_bits_everywhere(project: Deployment) -
     verify(project.folder).raise_if_failed()
     one = bits(results(project.folder, 1))
     assert bits(results(project.folder, 3, poison=True)) == one
+
+
+def test_the_project_judges_halves_itself(project: Deployment) -> None:
+    """Fault: its own check looked at floats alone."""
+    command = ["make", "-s", "-C", project.folder, "host"]
+    said = subprocess.run(command, check=False, capture_output=True, text=True).stdout
+    found = re.search(r"PASS: (\d+) of \1 tensors", said)
+    floats = [t for t in read_plan(project.folder)["trace"] if t["dtype"] == "F32"]
+    assert found and int(found[1]) > STEPS * len(floats), said
+
+
+def test_weights_that_overflow_are_infinite_as_in_pytorch(tmp_path: Path) -> None:
+    torch.manual_seed(3)
+    net = nn.Sequential(nn.Linear(13, 9), nn.Tanh(), nn.Linear(9, 4))
+    data = [(torch.randn(5, 13), torch.randn(5, 4)) for _ in range(2)]
+    optimizer = torch.optim.SGD(net.parameters(), lr=1e6)
+    given = {"loss": nn.MSELoss(), "optimizer": optimizer, "data": data, "dtype": "fp16", "steps": 2}
+    run = deploy(net, *data[0], **given, out=tmp_path / "net").verify()
+    run.raise_if_failed()
 
 
 def test_the_users_own_optimizer_leaves_halves(tmp_path: Path) -> None:

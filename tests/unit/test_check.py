@@ -28,12 +28,27 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     return ctypes.CDLL(str(made))
 
 
-def agrees(library: ctypes.CDLL, values: np.ndarray[Any, Any], reference: Sketch) -> bool:
+def agrees(library: ctypes.CDLL, values: np.ndarray[Any, Any], reference: Sketch, dtype: Any = np.float32) -> bool:
     struct = np.zeros(1, SKETCH)
     struct[0] = (reference.sums, reference.limit, reference.exponent)
-    data = np.ascontiguousarray(values, np.float32)
+    data = np.ascontiguousarray(values, dtype)
     pointers = [ctypes.c_void_p(a.ctypes.data) for a in (data, struct)]
-    return bool(library.tl_agrees(pointers[0], ctypes.c_size_t(data.size), pointers[1]))
+    sizes = [ctypes.c_size_t(n) for n in (data.nbytes, data.itemsize)]
+    return bool(library.tl_agrees(pointers[0], *sizes, pointers[1]))
+
+
+def test_halves_are_judged_as_the_floats_that_they_are(library: ctypes.CDLL) -> None:
+    """Of all sizes, subnormal ones among them; a bit more is too much, and so is an infinity."""
+    halves = np.arange(0x7C00, dtype=np.uint16).view(np.float16)
+    for values in (halves, halves[:1024], halves[-1024:], -halves[::7]):
+        exact = values.astype(np.float64)
+        reference = sketch(exact, TOLERANCE, float(np.linalg.norm(exact)))
+        assert agrees(library, values, reference, np.float16)
+        for factor, verdict in ((1 + TOLERANCE / 4, True), (1 + 100 * TOLERANCE, False)):
+            near = sketch(exact * factor, TOLERANCE, float(np.linalg.norm(exact)))
+            assert agrees(library, values, near, np.float16) is agrees(library, exact, near) is verdict
+        infinite = np.append(values, np.float16(np.inf))
+        assert not agrees(library, infinite, reference, np.float16)
 
 
 def judged(values: np.ndarray[Any, Any], reference: Sketch) -> float:

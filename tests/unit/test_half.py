@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pytest
 import torch
 
-from golden.dither import nearby
+from golden.dither import by_chance, nearby
 
 pytestmark = pytest.mark.compiler
 LIBRARY = Path(__file__).parents[2] / "c_lib"
@@ -111,3 +111,13 @@ def test_the_mean_of_what_words_choose_is_the_float(value: float) -> None:
     low, high = found.min().item(), found.max().item()
     assert low < value < high and len(found.unique()) == 2
     assert abs(found.mean().item() - value) < 4 * (high - low) / 2**9 / 2
+
+
+def test_an_update_beyond_the_largest_half_is_infinite() -> None:
+    """Fault: the reference went on with 70,016, which no half is, while the program had infinity."""
+    p = torch.nn.Parameter(torch.tensor([7e4, -1e9, 65504.0, 1.0, float("nan")]))
+    by_chance({"p": p}, ["p"], 3)
+    assert p.tolist()[:4] == [float("inf"), -float("inf"), 65504.0, 1.0] and p[4].isnan()
+    q = torch.nn.Parameter(torch.full((4096,), 65512.0))
+    by_chance({"q": q}, ["q"], 3)
+    assert set(q.tolist()) == {65504.0, float("inf")}

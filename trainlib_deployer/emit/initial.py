@@ -4,7 +4,7 @@ the variables of C that take their contents from them."""
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -61,6 +61,11 @@ def comment_lines(text: str) -> list[str]:
     if not text:
         return []
     return textwrap.wrap(f"/* {comment(text)} */", WIDTH, subsequent_indent="   ")
+
+
+def number_lines(numbers: Iterable[int]) -> list[str]:
+    """What is between the braces of an array."""
+    return textwrap.wrap(", ".join(map(str, numbers)), WIDTH)
 
 
 def string_lines(text: str) -> list[str]:
@@ -136,6 +141,6 @@ def references(found: Mapping[Key, Sketch], order: Sequence[tuple[str, str, DTyp
     rows = np.zeros((steps, len(order)), SKETCH)
     for step in range(steps):
         for i, (kind, name, dtype) in enumerate(order):
-            known = found.get((step, kind, name), UNCHECKED) if dtype is DType.F32 else UNCHECKED
+            known = found.get((step, kind, name), UNCHECKED) if dtype.calculated is DType.F32 else UNCHECKED
             rows[step, i] = (known.sums, known.limit, known.exponent)
     return rows
