@@ -13,6 +13,7 @@ from trainlib_deployer.passes.fuse_loops import fuse_loops
 from trainlib_deployer.passes.fuse_updates import fuse_updates
 from trainlib_deployer.passes.hoist_updates import hoist_updates
 from trainlib_deployer.passes.mixed import mixed
+from trainlib_deployer.passes.place_sums import place_sums
 from trainlib_deployer.passes.prune_loops import prune_loops
 from trainlib_deployer.passes.reorder import reorder
 from trainlib_deployer.passes.split_reductions import split_reductions
@@ -24,6 +25,7 @@ Pass = Callable[[Program], Program]
 DEFAULT: tuple[Pass, ...] = (
     drop_dead,  # results that nobody reads
     prune_loops,  # ... and inside of generated loops
+    place_sums,  # gradients of slices into one tensor
     fuse_loops,  # chains of pointwise operations into one loop
     fuse_updates,  # gradients that are products of single numbers into the update that uses them
     split_reductions,  # few results from many elements: all cores take part

@@ -17,6 +17,7 @@ from trainlib_deployer.program.places import Places
 
 MOST_INSTRUCTIONS = 40
 MOST_INPUTS = 10
+MOST_TERMS = 3  # of a sum, where it has to wait for them: each is in memory until the last one is made
 
 
 def fuse_loops(program: Program) -> Program:
@@ -40,7 +41,11 @@ def fuse_loops(program: Program) -> Program:
                     continue
                 keep = len(readers_of) > 1 or name in wanted
                 joint = fused(producer, consumer, keep, program.tensors[name].numel)
-                if joint is None or places.disturb(producer, made[0], at):
+                if (
+                    joint is None
+                    or places.disturb(producer, made[0], at)
+                    or waits(joint, consumer, places, made[0], at)
+                ):
                     continue
                 ops[made[0]], ops[at] = None, joint
                 places.move(producer, made[0], at)
@@ -48,6 +53,15 @@ def fuse_loops(program: Program) -> Program:
                 changed = True
                 break
     return program.with_ops([op for op in ops if op is not None])
+
+
+def waits(joint: Op, consumer: Op, places: Places, first: int, at: int) -> bool:
+    """A sum of many terms, of which some are made after the first ones could have been added up."""
+    kind = joint.kind
+    if not isinstance(kind, Loop) or len(kind.inputs) <= MOST_TERMS or any(s.op != "add" for s in kind.body):
+        return False
+    made = (w for v in consumer.reads for w in places.written.get(v.tensor, []))
+    return any(first < w < at for w in made)
 
 
 def fused(producer: Op, consumer: Op, keep: bool, numel: int) -> Op | None:
