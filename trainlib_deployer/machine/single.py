@@ -19,7 +19,9 @@ from trainlib_deployer.machine.pulp_open import COSTS, DMA
 STACK = 4096  # of the one core, by the script
 VARIABLES = 64  # alignment between sections
 START = 320  # vectors, what runs from reset to main, alignment
-SOFT_FLOATS = 5300  # of the compiler's library as linked: sums, products, quotients, comparisons, conversions
+# Of GCC 12's library as linked: sums, products, quotients, comparisons, conversions. It comes with short instructions
+# only beside atomic ones.
+SOFT_FLOATS = {"rv32imc": 5300, "rv32imac": 3900}
 
 
 def chip(name: str, about: str, board: Board, compiler: str, ram: int, flash: int, start: int = START) -> Machine:
@@ -54,7 +56,7 @@ def riscv(name: str, about: str, isa: str, ram: int) -> Machine:
         0x81000000,
         link_flags=f"-march={isa}",
     )
-    return chip(name, about, board, "rv32imc", ram, 4 << 20, START + SOFT_FLOATS)
+    return chip(name, about, board, "rv32imc", ram, 4 << 20, START + SOFT_FLOATS[isa])
 
 
 CORTEX_M4F = cortexm(
