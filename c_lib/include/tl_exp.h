@@ -62,8 +62,9 @@ static inline float tl_exp_split_(float x, float *low)
     return y * scale;
 }
 
-/* 1 / (1 + e^-x) = e^x / (1 + e^x), the second for negative x: the exponential is at most 1. */
-static inline float tl_sigmoidf(float x)
+/* 1 / (1 + e^-x) = e^x / (1 + e^x), the second for negative x: the exponential is at most 1. A loop that called it would
+ * put its numbers together for each element. */
+static inline __attribute__((always_inline)) float tl_sigmoidf(float x)
 {
     if (x > tl_lit(20.0f))
         return tl_lit(1.0f);
