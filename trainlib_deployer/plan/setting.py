@@ -85,7 +85,8 @@ class Setting:
     @property
     def candidate(self) -> Candidate | None:
         """With tiles that come early if that fits, else without; None where neither does."""
-        made = (self.plan(early) for early in (True, False)[self.small is None :])
+        tried = (False,) if self.small is None else (True, False)
+        made = (self.plan(early) for early in tried)
         fitting = next((plan for plan in made if plan is None or fits(plan)), None)
         return None if fitting is None else Candidate(self, fitting)
 
