@@ -6,12 +6,14 @@ import argparse
 import copy
 import dataclasses
 import functools
+import random
 import types
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
+from random import uniform
 from typing import Any
 
 import numpy as np
@@ -180,3 +182,62 @@ HARMLESS: dict[str, tuple[Callable[[Any, torch.Tensor], torch.Tensor], Any]] = {
 @pytest.mark.parametrize("way", HARMLESS)
 def test_what_nothing_hangs_on_is_deployed(way: str) -> None:
     captured(Doing(*HARMLESS[way]))
+
+
+def dropped(m: Doing, h: torch.Tensor) -> torch.Tensor:
+    return 2 * h if random.random() < 1e-6 else h
+
+
+def dropped_by_numpy(m: Doing, h: torch.Tensor) -> torch.Tensor:
+    return 2 * h if np.random.rand() > 1 - 1e-6 else h
+
+
+def dropped_by_a_name(m: Doing, h: torch.Tensor) -> torch.Tensor:
+    return 2 * h if uniform(0, 1) < 1e-6 else h
+
+
+def dropped_by_its_own(m: Doing, h: torch.Tensor) -> torch.Tensor:
+    return 2 * h if m.held.random() < 1e-6 else h
+
+
+def one_of_two(m: Doing, h: torch.Tensor) -> torch.Tensor:
+    return h * random.choice(m.held)[0]
+
+
+def noted(m: Doing, h: torch.Tensor) -> torch.Tensor:
+    if random.random() < 0.5:
+        m.held.append(np.random.rand())
+    return 2 * h if random.uniform(0, 1) < m.rate or np.random.rand() >= 1 else h
+
+
+CHANCE: dict[str, tuple[Callable[[Any, torch.Tensor], torch.Tensor], Any]] = {
+    "random": (dropped, None),
+    "numpy": (dropped_by_numpy, None),
+    "by a name": (dropped_by_a_name, None),
+    "of its own": (dropped_by_its_own, random.Random(5)),
+    "choice": (one_of_two, [(1.0,)] * 4 + [(2.0,)]),
+}
+
+
+@pytest.mark.parametrize("way", CHANCE)
+def test_chance_that_decides_is_refused(way: str) -> None:
+    random.seed(2)
+    before = random.getstate()
+    with pytest.raises(Unsupported, match="draws random numbers") as found:
+        captured(Drawing(*CHANCE[way]))
+    assert "torch.rand" in found.value.remedy
+    assert way == "choice" or (found.value.source is not None and "return 2 * h" in found.value.source.text)
+    assert random.getstate() == before
+
+
+def test_chance_that_decides_nothing_is_in_nobodys_way() -> None:
+    captured(Drawing(noted, []))
+
+
+class Drawing(Doing):
+    """Without a count."""
+
+    rate = 0.0
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.rest(self.fc(x))

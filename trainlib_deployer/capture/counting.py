@@ -20,6 +20,7 @@ from golden.containers import LENGTH, Count, is_iterator, unlike_any
 from golden.precision import InOrder, one_thread
 from golden.snapshot import LIBRARIES, Snapshot
 from trainlib_deployer.capture import remedies
+from trainlib_deployer.capture.drawn import draws_watched, generators, seed
 from trainlib_deployer.capture.eager import EagerStep, advance, differ, held, plain_values, step
 from trainlib_deployer.capture.other_values import constants, far, near, resize
 from trainlib_deployer.capture.trace import mkldnn_off
@@ -43,6 +44,7 @@ class Way:
 
 WATCHED = Way()
 ALSO = (Way(floats=True), Way(calls=True))
+SEEDS = 8
 MOST, MOST_OF_LARGE, LARGE = 64, 12, 1 << 20  # values that are tried; of networks with so many parameters
 
 
@@ -68,12 +70,19 @@ class Variant:
     values: Mapping[str, Any] = field(default_factory=dict)
     turned: Turned | None = None
     told: int | float | None = None
+    seed: int | None = None  # of generators of random numbers
     source: Source | None = None
     way: Way = WATCHED
     possible: bool = True  # else what fails tells nothing: values that do not go together, or that are never met
     nearer: Variant | None = None  # for where forward gives up at such a value
 
     def refusal(self) -> Unsupported:
+        if not self.names:
+            return Unsupported(
+                "forward or loss draws random numbers from Python's or NumPy's generators, and results depend on them",
+                source=self.source,
+                remedy=remedies.DRAWN,
+            )
         what = ", ".join(f"'{n.removeprefix(LOSS)}'" for n in sorted(self.names))
         return Unsupported(
             f"forward or loss changes {what} from step to step, and results depend on it: "
@@ -97,11 +106,13 @@ def changing(steps: Sequence[EagerStep]) -> dict[str, tuple[Any, Any]]:
 def check_counting(user: UserModel, steps: Sequence[EagerStep]) -> None:
     """Refuse what numbers that go on will change in the results, in some later step."""
     ways: Ways = changing(steps)
-    if not ways:
+    drawn = any(s.drawn for s in steps)
+    if not ways and not drawn:
         return
     with user.start.undone():
         advance(user, 2, update=False)
-        third = Third(user, Snapshot(user.module, user.loss, like=user.start))
+        third = Third(user, Snapshot(user.module, user.loss, like=user.start), drawn)
+        ways = third.depends_on(ways)
         while ways:
             ways = third.depends_on(ways)
 
@@ -112,6 +123,7 @@ class Third:
 
     user: UserModel
     start: Snapshot
+    drawn: bool  # random numbers, which are watched, too
     seen: set[str] = field(default_factory=set)
 
     @cached_property
@@ -128,6 +140,7 @@ class Third:
         places = self.start.plain
         self.seen |= set(ways)
         usual = self.run(Variant(()))
+        self.differing(usual, [Variant((), seed=n) for n in range(SEEDS if self.drawn else 0)])
         numbers = tuple(n for n in ways if not is_iterator(places[n].value))
         found = self.differing(usual, [*turned(usual.decisions.lines, numbers), *self.further(ways)])
         for way in ALSO:
@@ -206,9 +219,16 @@ class Third:
         user, decisions, way = self.user, Decisions(variant.turned, variant.told), variant.way
         with self.start.undone(), quiet(), one_thread(), uncompiled(), mkldnn_off(), InOrder(), torch.enable_grad():
             user.module.zero_grad(set_to_none=True)
+            things = self.start.things.values() if self.drawn else ()
+            for generator in generators(things) if variant.seed is not None else ():
+                seed(generator, variant.seed or 0)
             for name in sorted(self.seen, key=lambda n: self.start.plain[n].key is LENGTH):
                 self.put(name, variant, decisions)
-            with followed(self.start.spaces.values() if way.calls else (), decisions):
+            spaces = self.start.spaces.values()
+            with (
+                followed(spaces if way.calls else (), decisions),
+                draws_watched(things, spaces, decisions) if self.drawn else contextlib.nullcontext(),
+            ):
                 results = step(user, 2, trainable(user.module) if user.trains else {})
             after, now = held(user, self.start)
             plain = {n: unwatched(v) for n, v in plain_values(user, now).items()}

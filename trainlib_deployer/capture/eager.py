@@ -18,6 +18,7 @@ from golden.precision import InOrder, as_real, one_thread
 from golden.random_numbers import Numbers
 from golden.reference import named_outputs
 from golden.snapshot import Snapshot
+from trainlib_deployer.capture.drawn import generators, states
 from trainlib_deployer.capture.trace import mkldnn_off
 from trainlib_deployer.user.code import user_code
 from trainlib_deployer.user.model import UserModel, trainable
@@ -36,6 +37,7 @@ class EagerStep:
     after: Mapping[str, torch.Tensor]
     results: Mapping[tuple[str, str], torch.Tensor]
     plain: Mapping[str, Any]  # numbers and the like in attributes, after the step
+    drawn: bool  # whether it took random numbers from Python's or NumPy's generators
 
     def lasting(self) -> set[str]:
         """What has the same shape after the step, and other contents."""
@@ -67,10 +69,13 @@ def advance(user: UserModel, count: int, update: bool) -> tuple[EagerStep, ...]:
     steps: list[EagerStep] = []
     with one_thread(), uncompiled(), mkldnn_off(), InOrder(), torch.enable_grad():
         before, now = held(user, user.start)
+        chance = generators(user.start.things.values())
         for number in range(count):
             user.module.zero_grad(set_to_none=True)
+            unused = states(chance)
             with user_code(f"training fails in step {number + 1}", REMEDY):
                 results = step(user, number, parameters)
+            drawn = states(chance) != unused
             after, now = held(user, now)
             changed = {n: t for n, t in after.items() if n in named and differ(t, before[n])}
             if optimizer is not None and (update or number + 1 < count):
@@ -78,7 +83,7 @@ def advance(user: UserModel, count: int, update: bool) -> tuple[EagerStep, ...]:
                     optimizer.step()
                 after, now = held(user, now)
             results |= {("parameter", n): t for n, t in changed.items()}
-            steps.append(EagerStep(before, after, results, plain_values(user, now)))
+            steps.append(EagerStep(before, after, results, plain_values(user, now), drawn))
             before = after
     return tuple(steps)
 

@@ -32,6 +32,7 @@ REPLACED = "change it in place, self.weight.data.copy_(...): an optimizer goes o
 STATE = "forward may depend on its inputs, parameters and buffers only: keep counters and state in register_buffer"
 OUTSIDE = "make it the model's: self.register_buffer('state', ...), and write to self.state"
 COUNTED = "keep it as a tensor, self.register_buffer('n', torch.zeros(())), and choose by torch.where(self.n > 5, a, b)"
+DRAWN = "draw them by torch.rand(()), as a deployed step does, and choose by torch.where(torch.rand(()) < 0.3, a, b)"
 SHARE = (
     ": of {count} backward passes that make a step, each goes through 1/{count} of the loss, and a hook that bounds or "
     "normalises gradients makes others of these than of the whole"

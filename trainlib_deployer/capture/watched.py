@@ -88,6 +88,8 @@ def watching(kind: type) -> type:
                 outcome = getattr(float, name)(float(number), *map(unwatched, others))
             if outcome is NotImplemented or self.hashed == (id(frame), frame.f_lasti):
                 return outcome  # at the end of a search by its hash, which was told what to look for
+            if self.within is not None and all(beyond(o, *self.within) for o in others):
+                return outcome
             if self.length_of is not None:
                 self.decisions.measure(self, others)
                 return outcome
@@ -120,7 +122,7 @@ def watching(kind: type) -> type:
 
     made = {n: comparison(n) for n in COMPARISONS} | {n: calculation(n) for n in CALCULATIONS}
     own = {n: method for n, method in made.items() if hasattr(kind, n)} | {n: written(n) for n in WRITTEN}
-    start = {"became": None, "hashed": None, "length_of": None}
+    start = {"became": None, "hashed": None, "length_of": None, "within": None}
     return type(f"Watched{kind.__name__}", (kind,), own | start | {"__hash__": looked_up})
 
 
@@ -149,6 +151,11 @@ def unwatched(value: Any) -> Any:
 def of_each(make: Callable[[Any], Any], values: Any) -> Any:
     each = [make(v) for v in values]
     return type(values)(*each) if hasattr(values, "_fields") else type(values)(each)
+
+
+def beyond(other: Any, low: float, high: float) -> bool:
+    """A number with which nothing between compares in another way."""
+    return isinstance(other, int | float) and not low < other < high
 
 
 def kind_of(value: Any) -> Any:
