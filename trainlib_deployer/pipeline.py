@@ -6,12 +6,14 @@ import contextlib
 import gc
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from golden.snapshot import Snapshot
 from golden.task import Task
 from trainlib_deployer import passes
 from trainlib_deployer.advice.beyond import reasons
+from trainlib_deployer.advice.fit import Far
 from trainlib_deployer.advice.what_if import at_peak, what_if
 from trainlib_deployer.capture.agreement import captured_and_checked, check_golden_model
 from trainlib_deployer.capture.eager import REMEDY, counters
@@ -164,9 +166,9 @@ def least(planned: Plan, user: UserModel, options: Options) -> dict[str, object]
 def beside_build(program: Program, user: UserModel, options: Options, say: Say) -> tuple[Project, Image | None]:
     """The plan, where there is room left for everything else that a build brings: known once there is a plan. Only what
     is taken in the end is said."""
-    build = options.target.build
+    build, far = options.target.build, partial(far_beside_build, user=user, options=options)
     if build is None:
-        return Project(user, with_saved(program, options, say), options.steps, options.accumulate), None
+        return Project(user, with_saved(program, options, say, far), options.steps, options.accumulate), None
 
     said: list[str] = []
 
@@ -174,7 +176,7 @@ def beside_build(program: Program, user: UserModel, options: Options, say: Say) 
         said.clear()
         memories = (options.target.inner, outer, *options.target.memories[OUTER + 1 :])
         chosen = replace(options, target=replace(options.target, memories=memories))
-        project = Project(user, with_saved(program, chosen, said.append), options.steps, options.accumulate)
+        project = Project(user, with_saved(program, chosen, said.append, far), options.steps, options.accumulate)
         return project, brought(project, build)
 
     outer = replace(options.target.outer, reserved=Image(build, ()).beside(0))
@@ -202,6 +204,15 @@ def roomy(outer: Memory, refused: DoesNotFit, target: Machine) -> int:
     return outer.size + refused.over.get(outer.name, 0) * (1 + MORE) // MORE
 
 
+def far_beside_build(program: Program, target: Machine, user: UserModel, options: Options) -> Plan | None:
+    """The plan with a third memory, if it fits with all that its build brings."""
+    chosen = replace(options, target=target, saved="fp32")  # what is kept in halves is in the program
+    try:
+        return beside_build(program, user, chosen, lambda line: None)[0].plan
+    except DoesNotFit:
+        return None
+
+
 def with_build(program: Program, user: UserModel, target: Machine, accumulate: int) -> Machine:
     """With so much of its outer memory taken as the build of this step brings there."""
     roomy = target.with_memory(OUTER, ADDRESS_SPACE)
@@ -225,13 +236,13 @@ def demand_flash(image: Image, target: Machine) -> None:
         )
 
 
-def with_saved(program: Program, options: Options, say: Say) -> Plan:
+def with_saved(program: Program, options: Options, say: Say, far: Far | None = None) -> Plan:
     """The plan, with what the forward pass keeps for the backward pass in memory as the options say."""
     if options.saved == "fp32":
-        return replace(fitted(program, options.target, say), dtype=options.dtype)
+        return replace(fitted(program, options.target, say, far), dtype=options.dtype)
     kept = half_saved(program)
     done = Saved(
         options.saved, len(halves(kept)), len(kept.ops) - len(program.ops), bytes_less(program, kept, options.target)
     )
     say(done.sentence)
-    return replace(fitted(kept, options.target, say), saved=done)
+    return replace(fitted(kept, options.target, say, far), saved=done)

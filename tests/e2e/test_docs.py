@@ -38,6 +38,7 @@ NOT_RUN = {
     "docs/adapt.md": 1,  # a part of the example
     "docs/firmware.md": 1,  # test_firmware.py
     "docs/machine.md": 1,  # test_made_up_chip.py
+    "docs/memory.md": 1,  # half a minute each
     "docs/options.md": 1,  # for the start of a shell
     "docs/notebook.md": 2,  # pip install; names of another notebook
     "docs/python.md": 1,  # Lightning

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 from dataclasses import replace
 from pathlib import Path
+from runpy import run_path
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from trainlib_deployer.emit.loops import LoopLibrary
 from trainlib_deployer.errors import UsageError
 from trainlib_deployer.far import choose
 from trainlib_deployer.machine.targets import resolve
+from trainlib_deployer.ops.carry import Transfer
 from trainlib_deployer.state.replace import put_weights
 
 
@@ -186,6 +188,30 @@ def test_what_lasts_in_a_copy_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(choose, "entered_alone", lambda program: [])
     with pytest.raises(CertificateError, match=r"has not gone back before operation \d+, which need not follow"):
         deployed(tmp_path / "far", "convolutions", cores=3, l1="24k", l3="1M", **asked)
+
+
+# ---- networks of millions of parameters
+
+LARGE = Path(__file__).parents[2] / "examples" / "large"
+
+
+@pytest.mark.parametrize(("name", "count"), [("vit", 3_138_442), ("mobilenet_v2", 2_236_682)])
+def test_large_examples(name: str, count: int) -> None:
+    found = run_path(str(LARGE / f"{name}.py"))
+    assert sum(p.numel() for p in found["model"].parameters()) == count
+    assert found["model"](found["example_input"]).shape == (1, 10)
+
+
+def test_pieces_and_equal_layers_are_one_function(tmp_path: Path) -> None:
+    """Of a block of the ViT on the chip as it is."""
+    found = run_path(str(LARGE / "vit.py"))
+    net = found["ViT"](depth=1)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.01, momentum=0.9)
+    given = {"loss": nn.CrossEntropyLoss(), "optimizer": optimizer, "steps": 1, "out": tmp_path / "vit"}
+    made = deploy(net, *found["data"][0], target="pulp-open", l3="16M", **given)
+    working = [op for op in made.plan.program.ops if not isinstance(op.kind, Transfer)]
+    functions = (made.folder / "net.c").read_text().count("\nstatic __attribute__((noinline)) void like_")
+    assert 10 < functions < len(working) // 2
 
 
 def test_halves_of_an_odd_number(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from trainlib_deployer.machine.machine import Machine
 from trainlib_deployer.machine.sizes import parse_size
 from trainlib_deployer.machine.targets import resolve
 from trainlib_deployer.plan.build import plan
+from trainlib_deployer.plan.plan import Plan
 from trainlib_deployer.plan.strategies import best_layout
 from trainlib_deployer.program.expr import Instr
 from trainlib_deployer.program.ir import DType, Op, Program, Role, Tensor, View
@@ -181,6 +182,37 @@ def test_what_does_not_fit_names_the_need_with_a_third_memory() -> None:
     assert 24 * KB < refused.value.over["L2"] < 28 * KB
     (enough,) = (what for what in refused.value.helps if what.startswith("--l2"))
     assert planned_far(p, machine(parse_size(enough.removeprefix("--l2 "))), best_layout) is not None
+
+
+LARGE = program("A+A>b b+B>c c+c>B C+C>d", A=3500, B=3500, b=3500, c=3500, C=1, d=1)
+
+
+@pytest.mark.parametrize(("given", "said"), [(None, "--l3 16M"), ("8M", "--l3 14000k")])
+def test_what_does_not_fit_names_a_third_memory_that_is_large_enough(given: str | None, said: str) -> None:
+    """Boards have 8 MB; four tensors of 3.5 MB take 14."""
+    with pytest.raises(DoesNotFit) as refused:
+        plan(LARGE, resolve(cores=2, l1="24k", l2="1M", l3=given))
+    assert [what for what in refused.value.helps if "--l3" in what] == [said]
+    enough = machine(1 << 20, parse_size(said.removeprefix("--l3 ")))
+    assert planned_far(LARGE, enough, best_layout) is not None
+    assert planned_far(LARGE, machine(1 << 20, 8 << 20), best_layout) is None
+
+
+def test_a_third_memory_that_the_build_leaves_no_room_beside_is_not_named() -> None:
+    asked: list[Machine] = []
+    with pytest.raises(DoesNotFit) as refused:
+        plan(LARGE, resolve(cores=2, l1="24k", l2="1M"), lambda _, chip: asked.append(chip))
+    assert not any("--l3" in what for what in refused.value.helps)
+    assert asked[0].outer.size == 1 << 20 and "siracusa" in {chip.name for chip in asked}
+
+
+def test_a_larger_chip_and_a_third_memory() -> None:
+    def beside(step: Program, chip: Machine) -> Plan | None:
+        return planned_far(step, chip, best_layout) if chip.name == "siracusa" else None
+
+    with pytest.raises(DoesNotFit) as refused:
+        plan(LARGE, resolve("pulp-open"), beside)
+    assert "--target siracusa --l3 16M" in refused.value.helps
 
 
 def test_a_build_that_fills_the_outer_memory_alone() -> None:

@@ -26,7 +26,9 @@ from trainlib_deployer.program.ir import DType, Op, Program, Role, Source, Tenso
 from trainlib_deployer.program.loop import Loop
 
 Replan = Callable[[Program, Machine], Plan]
+Far = Callable[[Program, Machine], Plan | None]  # that fits with the machine's third memory
 LARGEST = 5
+AMPLE = 1 << 30  # bytes of a third memory
 ATTEMPTS = 4  # a third memory may have more copies under way where there is more room for them
 BATCHED = {Role.ACTIVATION, Role.GRADIENT, Role.INPUT, Role.TARGET, Role.OUTPUT}
 
@@ -54,8 +56,9 @@ def over(level: LevelPlan) -> int:
     return -level.headroom
 
 
-def does_not_fit(program: Program, target: Machine, replan: Replan) -> DoesNotFit:
-    """The message behind exit code 3; `replan` plans a variant of the program or of the target."""
+def does_not_fit(program: Program, target: Machine, replan: Replan, far: Far | None = None) -> DoesNotFit:
+    """The message behind exit code 3; `replan` plans a variant of the program or of the target, and so does `far`, with
+    all that the build brings."""
     plan = replan(program, target)
     worst = max(plan.levels.values(), key=over)
     alone = ", not even with one core at work" if worst is plan.inner and plan.target.cores == 1 else ""
@@ -70,9 +73,12 @@ def does_not_fit(program: Program, target: Machine, replan: Replan) -> DoesNotFi
     always = f"{worst.persistent:,} of them always: weights, states, samples"
     lines.append(f"the largest of what is in use there ({worst.peak_live:,} bytes, {always}):")
     lines += [f"  {b.size:>12,}  {b.name}{line_of(origin(plan, b))}" for b in largest(plan, worst)]
+    board = partial(third_memory, program, target, partial(planned_far, planned=replan) if far is None else far)
     asked = replace(plan, program=program)  # without the copies and pieces that a third memory asks for
     beyond = {level.name: over(level) for level in plan.levels.values() if over(level) > 0}
-    return DoesNotFit("\n".join(lines), over=beyond, advise=lambda: advice(asked, list(remedies(asked, worst, replan))))
+    return DoesNotFit(
+        "\n".join(lines), over=beyond, advise=lambda: advice(asked, list(remedies(asked, worst, replan, board)))
+    )
 
 
 def state(level: LevelPlan) -> str:
@@ -121,7 +127,7 @@ def entry(plan: Plan, remedy: Remedy) -> str:
     return "  " + remedy.what + (f": {effect}" if effect else "") + (f"\n        {remedy.how}" if remedy.how else "")
 
 
-def remedies(plan: Plan, worst: LevelPlan, replan: Replan) -> Iterator[Remedy]:
+def remedies(plan: Plan, worst: LevelPlan, replan: Replan, board: Callable[[], Iterator[Remedy]]) -> Iterator[Remedy]:
     """From what costs the least to what costs the most: states, precision, batch, trained layers, memory."""
     if plan.program.trains:
         yield from without_state(plan, replan)
@@ -132,7 +138,8 @@ def remedies(plan: Plan, worst: LevelPlan, replan: Replan) -> Iterator[Remedy]:
     if plan.program.trains:
         yield from last_layers(plan, replan)
         yield from biases(plan, replan)
-    yield from third_memory(plan, replan)
+    if over(plan.outer) > 0:
+        yield from board()
     yield from larger_memory(plan, worst, replan)
 
 
@@ -331,17 +338,27 @@ def frozen(program: Program, keep: Set[str]) -> Program:
     return dropped(slim, states)  # a loop that is kept may read some of them, too
 
 
-def third_memory(plan: Plan, replan: Replan) -> Iterator[Remedy]:
-    """What a board may have beside the chip, if that is enough."""
-    chip = plan.target
-    if chip.outside is None or chip.far is not None or over(plan.outer) <= 0:
+def third_memory(program: Program, target: Machine, far: Far) -> Iterator[Remedy]:
+    """What a board may have beside the chip, or beside a larger one, if that is enough."""
+    for chip, option in boards(target):
+        found = far(program, chip)
+        if found is not None and found.far is not None:
+            there, least = Carried.of(found.program), chip.outside.memory.size if chip.outside is not None else 1
+            size = max(least, 1 << (found.far.used - 1).bit_length())
+            cost = f"{there.tensors:,} tensors live there, {there.moved:,} bytes of copies a step"
+            yield Remedy(f"{option}--{found.far.name.lower()} {show_size(size)}", "", found, cost=cost)
+            return
+
+
+def boards(chip: Machine) -> Iterator[tuple[Machine, str]]:
+    """With more of a third memory than any has, and how to ask for the chip."""
+    if chip.far is not None:
         return
-    size = chip.outside.memory.size
-    found = planned_far(plan.program, chip.with_outside(size), replan)
-    if found is not None:
-        there, name = Carried.of(found.program), chip.outside.memory.name
-        cost = f"{there.tensors:,} tensors live there, {there.moved:,} bytes of copies a step"
-        yield Remedy(f"--{name.lower()} {show_size(size)}", "", found, cost=cost)
+    if chip.outside is not None:
+        yield chip.with_outside(AMPLE), ""
+    for preset in larger_presets(chip):
+        if preset.outside is not None:
+            yield preset.with_outside(AMPLE), f"--target {preset.name} "
 
 
 def larger_memory(plan: Plan, worst: LevelPlan, replan: Replan) -> Iterator[Remedy]:
@@ -356,13 +373,18 @@ def larger_memory(plan: Plan, worst: LevelPlan, replan: Replan) -> Iterator[Reme
     sizes = zip(larger.memories, plan.target.memories, strict=True)
     options = (f"--{m.name.lower()} {show_size(m.size)}" for m, before in sizes if m.size > before.size)
     yield Remedy(" ".join(options), "", slim)
+    for preset in larger_presets(plan.target):
+        outer = preset.outer.size, max(preset.outer.reserved, plan.target.outer.reserved)
+        remedy = Remedy(f"--target {preset.name}", "", replan(plan.program, preset.with_memory(1, *outer)))
+        if remedy.fits:
+            yield remedy
+            return
+
+
+def larger_presets(chip: Machine) -> Iterator[Machine]:
     for preset in sorted(TARGETS.values(), key=bytes_of):
-        if bytes_of(preset) > bytes_of(plan.target) and bool(preset.inner.size) == bool(plan.target.inner.size):
-            outer = preset.outer.size, max(preset.outer.reserved, plan.target.outer.reserved)
-            remedy = Remedy(f"--target {preset.name}", "", replan(plan.program, preset.with_memory(1, *outer)))
-            if remedy.fits:
-                yield remedy
-                return
+        if bytes_of(preset) > bytes_of(chip) and bool(preset.inner.size) == bool(chip.inner.size):
+            yield preset
 
 
 def bytes_of(machine: Machine) -> int:

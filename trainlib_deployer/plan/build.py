@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from trainlib_deployer.advice.fit import does_not_fit
+from trainlib_deployer.advice.fit import Far, does_not_fit
 from trainlib_deployer.far.carried import least_far, planned_far
 from trainlib_deployer.far.words import far_words
 from trainlib_deployer.machine.machine import Machine
@@ -37,13 +37,14 @@ class Changed:
         return f"{self.how}; about {self.plan.cycles:,.0f} cycles a step"
 
 
-def fitted(program: Program, target: Machine, say: Say) -> Plan:
-    """Of the step as it is, or of the change that takes the fewest cycles."""
+def fitted(program: Program, target: Machine, say: Say, far: Far | None = None) -> Plan:
+    """Of the step as it is, or of the change that takes the fewest cycles; `far` tells the message what a third memory
+    would make fit."""
     tried = CHANGES if home(untiled(program, target)).headroom < 0 else ()
     found = [c for change in tried if (c := change(program, target)) is not None]
     best = fewest(found)
     if best is None:
-        return plan(program, target)
+        return plan(program, target, far)
     say(f"it fits with {best.words}")
     for other in found:
         if other is not best:
@@ -51,10 +52,10 @@ def fitted(program: Program, target: Machine, say: Say) -> Plan:
     return accounted(best.plan)
 
 
-def plan(program: Program, target: Machine) -> Plan:
+def plan(program: Program, target: Machine, far: Far | None = None) -> Plan:
     chosen = best_layout(program, target)
     if not fits(chosen):
-        raise does_not_fit(program, target, least_plan)
+        raise does_not_fit(program, target, least_plan, far)
     return accounted(chosen)
 
 
