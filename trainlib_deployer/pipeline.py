@@ -35,7 +35,8 @@ from trainlib_deployer.options import Options, check_mixed, check_types
 from trainlib_deployer.passes.half_saved import half_saved, halves
 from trainlib_deployer.plan.build import Say, bytes_less, fitted
 from trainlib_deployer.plan.layout import OUTER, fits
-from trainlib_deployer.plan.plan import Plan, Saved
+from trainlib_deployer.plan.plan import Plan
+from trainlib_deployer.plan.smaller import Saved
 from trainlib_deployer.program.ir import Program
 from trainlib_deployer.program.join import joined
 from trainlib_deployer.tune.tuning import Tuner

@@ -18,7 +18,7 @@ from trainlib_deployer.check.verify import task_of
 from trainlib_deployer.errors import UsageError
 from trainlib_deployer.options import Options
 from trainlib_deployer.pipeline import Deployed
-from trainlib_deployer.plan.plan import Saved
+from trainlib_deployer.plan.smaller import Saved
 from trainlib_deployer.user.model import UserModel
 
 PLAN = SimpleNamespace(saved=Saved())

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from trainlib_deployer.machine.sizes import show_size
 from trainlib_deployer.machine.targets import cores_text
-from trainlib_deployer.plan.plan import Saved
+from trainlib_deployer.plan.smaller import Saved
 from trainlib_deployer.report.facts import step_ops
 
 if TYPE_CHECKING:

@@ -17,8 +17,9 @@ from trainlib_deployer.passes.within_budget import added_macs, within_budget
 from trainlib_deployer.plan.account import accounted
 from trainlib_deployer.plan.layout import INNER, OUTER, fits, layout, untiled
 from trainlib_deployer.plan.least import leanest
-from trainlib_deployer.plan.plan import LevelPlan, Plan, Recomputed
+from trainlib_deployer.plan.plan import LevelPlan, Plan
 from trainlib_deployer.plan.setting import fewest
+from trainlib_deployer.plan.smaller import Recomputed
 from trainlib_deployer.plan.strategies import best_layout
 from trainlib_deployer.program.ir import Program
 

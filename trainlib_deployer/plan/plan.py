@@ -15,6 +15,7 @@ from trainlib_deployer.ops.carry import Transfer
 from trainlib_deployer.plan.cycles import untiled_cycles
 from trainlib_deployer.plan.figures import NONE, Account
 from trainlib_deployer.plan.links import Link, links
+from trainlib_deployer.plan.smaller import AS_FLOATS, NOTHING_TWICE, Recomputed, Saved
 from trainlib_deployer.plan.tiles import Tiling
 from trainlib_deployer.plan.tuning import Tuning
 from trainlib_deployer.program.ir import Priced, Program, Source
@@ -64,37 +65,6 @@ class LevelPlan:
 
 
 @dataclass(frozen=True)
-class Recomputed:
-    """Work that is done twice so that a step fits."""
-
-    operations: int
-    macs: int
-    bytes_saved: int  # of the level that the tensors live in
-
-
-@dataclass(frozen=True)
-class Saved:
-    """How the forward pass keeps tensors for the backward pass, and what that changes."""
-
-    dtype: str = "fp32"
-    tensors: int = 0
-    operations: int = 0  # conversions that are no part of another operation
-    bytes_saved: int = 0  # of the level that the tensors live in
-
-    @property
-    def used(self) -> str:
-        """What lies in memory in the end: float, where half precision would lower no peak."""
-        return self.dtype if self.tensors else "fp32"
-
-    @property
-    def sentence(self) -> str:
-        if self.dtype == "fp32":
-            return ""
-        effect = f"{self.bytes_saved:,} bytes less, {self.operations:,} operations more"
-        return f"{self.tensors:,} tensors are kept for the backward pass in half precision: {effect}"
-
-
-@dataclass(frozen=True)
 class Plan:
     """Everything that is decided before the first line of C."""
 
@@ -106,8 +76,8 @@ class Plan:
     scratch: Mapping[int, Buffer]  # position of an operation -> its scratch
     stacks: Buffer
     tilings: Mapping[int, Tiling] = field(default_factory=dict)  # position of an operation -> how it streams through L1
-    recomputed: Recomputed = Recomputed(0, 0, 0)
-    saved: Saved = Saved()
+    recomputed: Recomputed = NOTHING_TWICE
+    saved: Saved = AS_FLOATS
     dtype: str = "fp32"  # mixed: activations and their gradients are halves
     tuned: Tuning | None = None  # what its tiles were measured to take
     account: Account = NONE  # of one that was taken

@@ -9,7 +9,7 @@ from typing import Any
 
 from trainlib_deployer.machine.sizes import show_size
 from trainlib_deployer.machine.targets import cores_text
-from trainlib_deployer.plan.plan import Saved
+from trainlib_deployer.plan.smaller import Saved
 from trainlib_deployer.program.ir import EVALUATION
 from trainlib_deployer.report.roles import ROLES, role_of_buffer, role_of_tensor
 
