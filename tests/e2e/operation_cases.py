@@ -366,3 +366,4 @@ case(
     fixed(torch.tensor([0.7, -1.0, 0.1])),
     fixed(torch.tensor([1, 2, 0])),
 )
+case("special", "ndtri", torch.special.ndtri, torch.cat([uniform((7,), 0.0, 1.0), uniform((6,), 1e-7, 1e-3)]))

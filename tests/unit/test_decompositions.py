@@ -60,6 +60,7 @@ SPECIAL = {
     "i1e": (special.i1e, torch.special.i1e, -30.0),
     "erfcx": (special.erfcx, torch.special.erfcx, -1.0),
     "log_ndtr": (special.log_ndtr, torch.special.log_ndtr, -30.0),
+    "ndtri": (lambda x: special.ndtri((-x).exp()), lambda x: torch.special.ndtri((-x).exp()), 0.0),
     "polygamma": (lambda x: special.polygamma(3, x), lambda x: torch.polygamma(3, x), 0.2),
     "polygamma below": (lambda x: special.polygamma(2, x), lambda x: torch.polygamma(2, x), -25.0),
 }
@@ -78,7 +79,7 @@ def test_special_functions(name: str) -> None:
 BORDERS = torch.tensor([math.inf, -math.inf, NAN, 0.0, -1.0, -2.0, 90.0, -90.0])
 
 
-@pytest.mark.parametrize("name", ["lgamma", "digamma", "i0e", "i1e", "erfcx", "log_ndtr"])
+@pytest.mark.parametrize("name", ["lgamma", "digamma", "i0e", "i1e", "erfcx", "log_ndtr", "ndtri"])
 def test_special_functions_at_poles_and_infinities(name: str) -> None:
     ours, theirs, _ = SPECIAL[name]
     assert torch.allclose(ours(BORDERS), theirs(BORDERS), rtol=1e-5, equal_nan=True)

@@ -163,6 +163,21 @@ def log_ndtr(x: Tensor) -> Tensor:
     return torch.where(x < -1, (erfcx(low) * 0.5).log() - x * x * 0.5, torch.log1p(-0.5 * torch.erfc(high)))
 
 
+# -ndtri(p) / t in (t - 4) / (t + 4) for t = sqrt(-2 log p), from 2 on
+NORMAL_TAIL = (
+    *(0.850298166, 0.486196081, -0.758661314, 0.909502752, -1.01706051, 1.09478211, -1.15882998),
+    *(1.21179553, -1.2295885, 1.22237605, -1.39888005, 1.7814645, -1.62174003, 0.650857974),
+)
+
+
+def ndtri(p: Tensor) -> Tensor:
+    """Where the normal distribution reaches p."""
+    rest = torch.minimum(p, 1 - p)
+    t = (rest.log() * -2).sqrt()
+    size = polynomial(1 - 8 / (t + 4), NORMAL_TAIL) * t
+    return torch.where(rest < math.exp(-2), torch.where(p < 0.5, -size, size), torch.erfinv(2 * p - 1) * math.sqrt(2))
+
+
 def of_floats(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """Whole numbers are converted first, as PyTorch does."""
 
@@ -183,5 +198,6 @@ FUNCTIONS: dict[Any, Callable[..., Tensor]] = {
     aten.special_i1.default: lambda x: i1e(x) * x.abs().exp(),
     aten.special_erfcx.default: erfcx,
     aten.special_log_ndtr.default: log_ndtr,
+    aten.special_ndtri.default: ndtri,
 }
 TABLE: dict[Any, Callable[..., Any]] = {target: of_floats(f) for target, f in FUNCTIONS.items()}
