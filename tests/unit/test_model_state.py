@@ -199,3 +199,28 @@ def test_an_empty_parameter_is_left_trainable() -> None:
         done = deploy(whole, x, torch.tensor([0, 2, 1, 1]), out=Path(folder) / "net", steps=2)
         done.verify().raise_if_failed()
     assert not changes(before, fingerprint(whole))
+
+
+class Blank(nn.Module):
+    """A buffer that is no number where nothing is known, and is never written."""
+
+    def __init__(self, known: torch.Tensor) -> None:
+        super().__init__()
+        self.fc = nn.Linear(3, 5)
+        self.register_buffer("known", known)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.fc(x) + self.known.to_dense().nan_to_num()
+
+
+def test_a_buffer_without_numbers_does_not_change() -> None:
+    known = torch.tensor([1.0, float("nan"), 2.0, float("nan"), 3.0])
+    captured, _ = captured_and_checked(user_of(Blank(known), torch.randn(2, 3), torch.randn(2, 5)))
+    assert not [out for out in captured.outputs if out.kind == "buffer"]
+
+
+def test_a_sparse_buffer_is_refused() -> None:
+    user = user_of(Blank(torch.eye(2, 5).to_sparse_csr()), torch.randn(2, 3), torch.randn(2, 5))
+    with pytest.raises(Unsupported, match="Sparse") as found:
+        captured_and_checked(user)
+    assert "dense" in found.value.remedy
