@@ -48,7 +48,8 @@ def zero_tensor(size: Any, **_: Any) -> Tensor:
 def index_fill(x: Tensor, dim: int, index: Tensor, value: Tensor | float) -> Tensor:
     """Without a copy that keeps the strides of the tensor."""
     if not x.dim():
-        return torch.where(torch.tensor(index.numel() > 0), torch.as_tensor(value, dtype=x.dtype), x)
+        filled = value.to(x.dtype) if isinstance(value, Tensor) else torch.full_like(x, value)
+        return filled.clone() if index.numel() else x.clone()
     shape = [1] * x.dim()
     shape[dim] = -1
     chosen = (torch.arange(x.shape[dim]) == index.reshape(-1, 1) % x.shape[dim]).any(0).reshape(shape)
