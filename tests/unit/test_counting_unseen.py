@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import copy
 import dataclasses
+import enum
 import functools
 import random
 import types
@@ -99,6 +100,38 @@ def value(m: Doing, h: torch.Tensor) -> torch.Tensor:
 def replaced(m: Doing, h: torch.Tensor) -> torch.Tensor:
     m.held = (*m.held, 1)
     return 2 * h if len(m.held) == 77 else h
+
+
+class Phase(enum.Enum):
+    WARM, COLD = range(2)
+
+
+def another(m: Doing, h: torch.Tensor) -> torch.Tensor:
+    """Of attributes that hold no number."""
+    h = m.held["does"](h) if m.held["phase"] is Phase.WARM else 2 * h
+    return h if m.held["thing"] is None and m.held["gone"] is not None and "new" not in m.held else 3 * h
+
+
+def later(key: str, value: Any) -> Callable[[Any, torch.Tensor], torch.Tensor]:
+    """A value that is another one after many steps."""
+
+    def does(m: Doing, h: torch.Tensor) -> torch.Tensor:
+        h = another(m, h)
+        if m.n == 77:
+            m.held[key] = value
+        return h
+
+    return does
+
+
+AFTERWARDS = {"phase": Phase.COLD, "does": torch.tanh, "thing": object(), "gone": None, "new": 1}
+
+
+@pytest.mark.parametrize("key", AFTERWARDS)
+def test_what_shows_in_the_step_after_alone(key: str) -> None:
+    held = {"phase": Phase.WARM, "does": torch.relu, "thing": None, "gone": object()}
+    with pytest.raises(Unsupported, match="changes 'n' from step to step"):
+        captured(Doing(later(key, AFTERWARDS[key]), held))
 
 
 KINDS: dict[str, tuple[Callable[[Any, torch.Tensor], torch.Tensor], Any]] = {

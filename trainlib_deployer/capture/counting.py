@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from golden.borrow import uncompiled
-from golden.containers import LENGTH, Count, is_iterator, unlike_any
+from golden.containers import LENGTH, Count, is_iterator, is_plain, unlike_any
 from golden.precision import InOrder, one_thread
 from golden.snapshot import LIBRARIES, Snapshot
 from trainlib_deployer.capture import remedies
@@ -48,17 +48,23 @@ SEEDS = 8
 MOST, MOST_OF_LARGE, LARGE = 64, 12, 1 << 20  # values that are tried; of networks with so many parameters
 
 
+Tensors = Mapping[Any, torch.Tensor]
+Kinds = Mapping[tuple[int, Any], Any]  # of what containers hold, by their ids and keys
+
+
 @dataclass(frozen=True)
 class Run:
     """What a step computed and left, and the comparisons on its way."""
 
-    tensors: Mapping[Any, torch.Tensor]
+    tensors: Tensors
     plain: Mapping[str, Any]
     decisions: Decisions
+    kinds: Kinds
+    then: Tensors | None = None  # of the step after, where that tells more
 
     def agrees(self, other: Run) -> bool:
-        same = self.tensors.keys() == other.tensors.keys()
-        return same and not any(differ(t, other.tensors[k]) for k, t in self.tensors.items())
+        later = self.then is None or other.then is None or alike(self.then, other.then)
+        return later and alike(self.tensors, other.tensors)
 
 
 @dataclass(frozen=True)
@@ -126,6 +132,9 @@ class Third:
     drawn: bool  # random numbers, which are watched, too
     seen: set[str] = field(default_factory=set)
 
+    def __post_init__(self) -> None:
+        self.first = dict(entries(self.start))
+
     @cached_property
     def constants(self) -> list[Any]:
         return constants(self.start)
@@ -187,7 +196,7 @@ class Third:
     def alike(self, usual: Run, way: Way) -> Run | None:
         """The step with numbers watched in this way, where nothing hangs on that."""
         with contextlib.suppress(Exception):
-            run = self.run(Variant((), way=way))
+            run = self.run(Variant((), way=way), usual)
             return run if run.agrees(usual) else None
         return None
 
@@ -195,7 +204,7 @@ class Third:
         """Attributes that a variant leaves otherwise; nothing else may be different."""
         found: dict[str, tuple[Any, Any]] = {}
         for variant in variants:
-            run = self.tried_out(variant)
+            run = self.tried_out(variant, usual)
             if run is None:
                 continue
             if not run.agrees(usual):
@@ -204,18 +213,18 @@ class Third:
             found |= {n: pair for n, pair in pairs if apart(*pair)}
         return found
 
-    def tried_out(self, variant: Variant | None) -> Run | None:
+    def tried_out(self, variant: Variant | None, usual: Run) -> Run | None:
         """Where the user's code ends, no results are other ones."""
         while variant is not None:
             try:
-                return self.run(variant)
+                return self.run(variant, usual)
             except Exception as err:  # what does not work with another value depends on it
                 if variant.possible and not given_up(err):
                     raise variant.refusal() from None
                 variant = variant.nearer
         return None
 
-    def run(self, variant: Variant) -> Run:
+    def run(self, variant: Variant, usual: Run | None = None) -> Run:
         user, decisions, way = self.user, Decisions(variant.turned, variant.told), variant.way
         with self.start.undone(), quiet(), one_thread(), uncompiled(), mkldnn_off(), InOrder(), torch.enable_grad():
             user.module.zero_grad(set_to_none=True)
@@ -230,9 +239,23 @@ class Third:
                 draws_watched(things, spaces, decisions) if self.drawn else contextlib.nullcontext(),
             ):
                 results = step(user, 2, trainable(user.module) if user.trains else {})
-            after, now = held(user, self.start)
-            plain = {n: unwatched(v) for n, v in plain_values(user, now).items()}
-        return Run({**results, **after}, plain, decisions)
+                after, now = held(user, self.start)
+                plain = {n: unwatched(v) for n, v in plain_values(user, now).items()}
+                kinds = self.kinds()
+                decisions.turned = decisions.told = None
+                then = self.step_after() if usual is None or kinds != usual.kinds else None
+        return Run({**results, **after}, plain, decisions, kinds, then)
+
+    def kinds(self) -> Kinds:
+        """What else than numbers and the like is not what it was shows in later steps alone, if anywhere."""
+        now = entries(self.start)
+        return {at: is_plain(thing) or (type(thing), thing is self.first.get(at)) for at, thing in now}
+
+    def step_after(self) -> Tensors | None:
+        with contextlib.suppress(Exception):
+            self.user.module.zero_grad(set_to_none=True)
+            return step(self.user, 3, trainable(self.user.module) if self.user.trains else {})
+        return None
 
     def put(self, name: str, variant: Variant, decisions: Decisions) -> None:
         """The value in its place, watched."""
@@ -263,6 +286,18 @@ def given_up(err: Exception) -> bool:
     *_, (frame, _) = traceback.walk_tb(err.__traceback__)
     library = str(frame.f_globals.get("__name__")).partition(".")[0] in LIBRARIES
     return not library and frame.f_code.co_code[frame.f_lasti] == RAISE
+
+
+def entries(start: Snapshot) -> Iterator[tuple[tuple[int, Any], Any]]:
+    """What dicts and lists hold now, attributes among it."""
+    for number, thing in start.things.items():
+        if isinstance(thing, dict | list):
+            pairs = thing.items() if isinstance(thing, dict) else enumerate(thing)
+            yield from (((number, unwatched(key)), held) for key, held in pairs)
+
+
+def alike(a: Tensors, b: Tensors) -> bool:
+    return a.keys() == b.keys() and not any(differ(t, b[key]) for key, t in a.items())
 
 
 def apart(a: Any, b: Any) -> bool:
