@@ -167,3 +167,13 @@ def test_mistakes_of_a_twentieth_show_in_every_gradient_of_an_example(name: str,
     run = deploy_example(name, tmp_path / name, steps=2, l1="64k", l2="64M", dtype="mixed").verify()
     run.raise_if_failed()
     assert not blunt(run)
+
+
+def test_long_sums_go_on_from_tile_to_tile(tmp_path: Path) -> None:
+    """Whole ones would not lie in L1, and their product would read its operands where they are."""
+    module = nn.Sequential(nn.Linear(3, 4099), nn.ReLU(), nn.Linear(4099, 9), nn.ReLU(), nn.Linear(9, 5))
+    x, y = torch.randn(3, 3), torch.randn(3, 5)
+    deploy(module, x, y, loss=nn.MSELoss(), l2="8M", dtype="mixed", out=tmp_path / "net")
+    found = read_plan(tmp_path / "net")
+    products = [op for op in found["ops"] if op["kind"] == "matmul"]
+    assert len(products) == 8 and not any(op["direct"] for op in products)

@@ -24,6 +24,7 @@ from trainlib_deployer.program.loop import Loop
 
 LOSS = "loss"  # the layer of what the loss function does
 PASSES = {"forward", "backward"}  # updates are float throughout
+MOST_TERMS = 256  # of sums that are halves: whole ones have to lie in L1, as they do not go on from tile to tile
 
 
 def mixed(program: Program, keep: Sequence[str] = (), weights: Collection[str] = ()) -> Program:
@@ -74,11 +75,13 @@ def of_halves(kind: MatMul | Conv, packed: set[int], result: DType) -> MatMul | 
 
 
 def stored_as_halves(op: Op) -> tuple[View, ...]:
-    """Results that a kernel of halves rounds as it stores them. Sums of weight gradients go on from tile to tile."""
+    """Results that a kernel of halves rounds as it stores them. Long sums and those of weight gradients go on from
+    tile to tile."""
     kind = op.kind
     if not isinstance(kind, MatMul | Conv) or not is_product(kind) or not gains(kind):
         return ()
-    return () if isinstance(kind, Conv) and kind.direction == "bw_w" else op.writes
+    cut = kind.k > MOST_TERMS if isinstance(kind, MatMul) else kind.direction == "bw_w"
+    return () if cut else op.writes
 
 
 def halves_of(program: Program) -> set[str]:
