@@ -4,7 +4,7 @@ the variables of C that take their contents from them."""
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -61,11 +61,6 @@ def comment_lines(text: str) -> list[str]:
     if not text:
         return []
     return textwrap.wrap(f"/* {comment(text)} */", WIDTH, subsequent_indent="   ")
-
-
-def number_lines(numbers: Iterable[int]) -> list[str]:
-    """What is between the braces of an array."""
-    return textwrap.wrap(", ".join(map(str, numbers)), WIDTH)
 
 
 def string_lines(text: str) -> list[str]:
