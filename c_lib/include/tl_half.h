@@ -9,7 +9,7 @@ typedef uint16_t tl_half; /* GCC 7 for RISC-V has no _Float16 */
 /* To the nearest half, ties to even; from 65520 on infinity. A NaN stays one. */
 static inline tl_half tl_to_half(float value)
 {
-#ifdef TL_XF16AUXVEC
+#if defined(TL_XF16AUXVEC) && defined(__riscv)
     uint32_t half;
     __asm__(".insn r 0x53, 0, 0x22, %0, %1, x0" : "=r"(half) : "r"(value)); /* fcvt.h.s */
     return (tl_half)half;
@@ -57,7 +57,7 @@ static inline float tl_nearby_half(float value, uint32_t word)
 /* Exact. */
 static inline float tl_from_half(tl_half half)
 {
-#ifdef TL_XF16AUXVEC
+#if defined(TL_XF16AUXVEC) && defined(__riscv)
     float value;
     __asm__(".insn r 0x53, 0, 0x20, %0, %1, x2" : "=r"(value) : "r"((uint32_t)half)); /* fcvt.s.h */
     return value;

@@ -216,7 +216,7 @@ def test_pieces_and_equal_layers_are_one_function(tmp_path: Path) -> None:
 
 def test_halves_of_an_odd_number(tmp_path: Path) -> None:
     """Copies are of whole words."""
-    made = deployed(tmp_path / "far", "convolutions", cores=3, l1="24k", l2="88k", l3="1M", dtype="mixed")
+    made = deployed(tmp_path / "far", "convolutions", cores=3, l1="24k", l2="80k", l3="1M", dtype="mixed")
     tensors = made.plan.program.tensors
     assert any(tensors[name].nbytes % 4 for name in made.plan.program.far)
     assert made.verify().passed

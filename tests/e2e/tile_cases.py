@@ -259,7 +259,7 @@ class Comparison:
     def untiled(self, position: int, op: Op, tables: Tables) -> str:
         lister = Lister(self.at, self.library)
         listed = [lister.operation(position, calls_of(link, None, TEAM), None) for link in links(op)]
-        text = "\ntl_barrier();\n".join("{\n" + "\n".join(body_text(o, (), tables)) + "\n}" for o in listed)
+        text = "\ntl_barrier();\n".join("{\n" + "\n".join(body_text(o, (), {}, tables)) + "\n}" for o in listed)
         define = f"#define SCRATCH_{position} ((void *)scratch)"
         undefine = f"#undef SCRATCH_{position}"
         return f"{define}\nstatic void whole{position}(void *unused)\n{{\n(void)unused;\n{text}\n}}\n{undefine}"
@@ -280,7 +280,7 @@ class Comparison:
             f"static void case{number}(void *unused)",
             "{",
             "(void)unused;",
-            *body_text(operation, (), tables),
+            *body_text(operation, (), {operation.name: operation.name}, tables),
             "}",
             f"#undef SCRATCH_{number}",
         ]

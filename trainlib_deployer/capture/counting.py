@@ -7,7 +7,7 @@ from __future__ import annotations
 import contextlib
 import dis
 import traceback
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import isnan
@@ -62,9 +62,10 @@ class Run:
     kinds: Kinds
     then: Tensors | None = None  # of the step after, where that tells more
 
-    def agrees(self, other: Run) -> bool:
+    def agrees(self, other: Run, resized: Collection[str] = ()) -> bool:
+        """What lies in a `resized` container is elsewhere in it, and counts by what is made of it."""
         later = self.then is None or other.then is None or alike(self.then, other.then)
-        return later and alike(self.tensors, other.tensors)
+        return later and alike(outside(self.tensors, resized), outside(other.tensors, resized))
 
 
 @dataclass(frozen=True)
@@ -207,7 +208,7 @@ class Third:
             run = self.tried_out(variant, usual)
             if run is None:
                 continue
-            if not run.agrees(usual):
+            if not run.agrees(usual, [n[4:-1] for n in variant.values if self.start.plain[n].key is LENGTH]):
                 raise variant.refusal()
             pairs = ((n, (usual.plain[n], v)) for n, v in run.plain.items() if n in usual.plain)
             found |= {n: pair for n, pair in pairs if apart(*pair)}
@@ -294,6 +295,11 @@ def entries(start: Snapshot) -> Iterator[tuple[tuple[int, Any], Any]]:
         if isinstance(thing, dict | list):
             pairs = thing.items() if isinstance(thing, dict) else enumerate(thing)
             yield from (((number, unwatched(key)), held) for key, held in pairs)
+
+
+def outside(tensors: Tensors, containers: Collection[str]) -> Tensors:
+    inside = tuple(f"{path}." for path in containers)
+    return {n: t for n, t in tensors.items() if not str(n).startswith(inside)} if inside else tensors
 
 
 def alike(a: Tensors, b: Tensors) -> bool:
