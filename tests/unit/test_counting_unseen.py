@@ -183,6 +183,13 @@ def flushed(m: Doing, h: torch.Tensor) -> torch.Tensor:
     return h
 
 
+def wrapped(m: Doing, h: torch.Tensor) -> torch.Tensor:
+    m.rest_of = m.n
+    while m.rest_of >= 40:
+        m.rest_of -= 40
+    return h
+
+
 def given_up(m: Doing, h: torch.Tensor) -> torch.Tensor:
     assert m.n < 1000
     if m.n > 700:
@@ -207,6 +214,7 @@ HARMLESS: dict[str, tuple[Callable[[Any, torch.Tensor], torch.Tensor], Any]] = {
     "histogram": (histogram, {0: 0, 1: 0}),
     "flushed list": (flushed, []),
     "end": (given_up, None),
+    "loop": (wrapped, None),
     "log": (logged, {}),
     "counter": (counted_by_name, Counter()),
 }

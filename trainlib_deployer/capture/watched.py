@@ -20,6 +20,7 @@ from trainlib_deployer.program.ir import Source
 Line = tuple[str, int]
 Turned = tuple[Line, int | None]
 ONE_BY_ONE = 3  # answers of a line that are turned alone
+TURNED = 100  # answers of a line that are turned together: a loop would not end
 COMPARISONS = ("__lt__", "__le__", "__gt__", "__ge__", "__eq__", "__ne__", "__bool__", "is_integer")
 UNARY = ("neg", "pos", "abs", "invert", "round", "floor", "ceil", "trunc")
 BINARY = ("add", "sub", "mul", "truediv", "floordiv", "mod", "divmod", "pow", "and", "or", "xor", "lshift", "rshift")
@@ -60,7 +61,8 @@ class Decisions:
             self.lines[line] = Decided(user_line(frame))
         decided = self.lines[line]
         decided.times += 1
-        return outcome != (self.turned in ((line, None), (line, decided.times - 1)))
+        each = self.turned == (line, None) and decided.times <= TURNED
+        return outcome != (each or self.turned == (line, decided.times - 1))
 
     def tell(self, frame: FrameType, number: Any) -> Any:
         """What is looked up, or written out; it stays so, as lines that follow rely on that."""
