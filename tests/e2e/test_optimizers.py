@@ -82,6 +82,18 @@ def test_optimizer(kind: str, project: Path) -> None:
     assert f"stack.2.weight: {kind.lower()} */" in (project / "net.c").read_text()
 
 
+@pytest.mark.parametrize("kind", [torch.optim.Adam, torch.optim.RMSprop])
+def test_tiny_eps_where_gradients_are_zero(kind: Any, project: Path) -> None:
+    def of_two(found: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
+        return ((found - wanted)[:, :2] ** 2).mean()
+
+    torch.manual_seed(3)
+    net = nn.Linear(7, 3)
+    optimizer = kind(net.parameters(), lr=0.01, eps=1e-40)
+    made = deploy(net, torch.randn(3, 7), torch.randn(3, 3), loss=of_two, optimizer=optimizer, out=project, l1="128M")
+    made.verify().raise_if_failed()
+
+
 class Lion(torch.optim.Optimizer):
     """As published, written the usual way; with a slow copy of the parameter and a count on top."""
 

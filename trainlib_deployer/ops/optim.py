@@ -60,11 +60,14 @@ def mean_square(average: Expr, g: Expr, beta: float) -> Expr:
     return apply("fma", [g * (1.0 - beta), g, average * beta])
 
 
-def inverse_root(x: Expr, scale: Expr | float, more: float) -> Expr:
-    """1 / (sqrt(x) * scale + more) within 4 ulp, where the kernel's range of `more` allows it."""
+def over_root(x: Expr, scale: Expr | float, more: float) -> Callable[[Expr], Expr]:
+    """What divides by sqrt(x) * scale + more: by a reciprocal within 4 ulp where the kernel's range of `more` allows
+    it. Else it divides, as 0 / 1e-40 is 0, but 1 / 1e-40 infinite."""
     if 2.0**-36 <= more < 2.0**100:
-        return call("inverse_root", x, scale, more)
-    return 1.0 / apply("fma", [call("sqrt", x), scale, more])
+        inverse = call("inverse_root", x, scale, more)
+        return lambda given: given * inverse
+    root = apply("fma", [call("sqrt", x), scale, more])
+    return lambda given: given / root
 
 
 def bias_correction(b: Builder, group: Group, beta: View | float, label: str) -> View:
@@ -120,9 +123,9 @@ def adam(b: Builder, group: Group, parameters: list[Parameter]) -> None:
         p, g = both_decays(h, p, signed(h, g), lr, decoupled)
         v = mean_square(v, g, beta2)
         largest = [call("max", before, v) for before in top]
-        inverse = inverse_root(largest[0] if largest else v, root, eps)
+        divided = over_root(largest[0] if largest else v, root, eps)
         m = averaged(m, g, beta1)
-        return (moved(p, rate, m * inverse), m, v, *largest)
+        return (moved(p, rate, divided(m)), m, v, *largest)
 
     labels = ("exp_avg", "exp_avg_sq", "max_exp_avg_sq")[: 3 if amsgrad else 2]
     for q in parameters:
@@ -155,8 +158,8 @@ def nadam(b: Builder, group: Group, parameters: list[Parameter]) -> None:
         p, g = both_decays(h, p, signed(h, g), lr, decoupled)
         m = averaged(m, g, beta1)
         v = mean_square(v, g, beta2)
-        inverse = inverse_root(v, root, eps)
-        return p - by_g * (g * inverse) - by_m * (m * inverse), m, v
+        divided = over_root(v, root, eps)
+        return p - by_g * divided(g) - by_m * divided(m), m, v
 
     for q in parameters:
         update(b, group, q, ["exp_avg", "exp_avg_sq"], formula, *shared, beta1)
@@ -190,7 +193,7 @@ def radam(b: Builder, group: Group, parameters: list[Parameter]) -> None:
         p, g = both_decays(h, p, signed(h, g), lr, decoupled)
         m = averaged(m, g, beta1)
         v = mean_square(v, g, beta2)
-        adaptive = select(rectified < 0.0, 1.0, rectified * inverse_root(v, 1.0, eps))
+        adaptive = select(rectified < 0.0, 1.0, over_root(v, 1.0, eps)(rectified))
         return p - rate * m * adaptive, m, v
 
     for q in parameters:
@@ -232,7 +235,7 @@ def rmsprop(b: Builder, group: Group, parameters: list[Parameter]) -> None:
             average = averaged(average, g, alpha)
             out.append(average)
             spread = square - average * average
-        direction = g * inverse_root(spread, 1.0, eps)
+        direction = over_root(spread, 1.0, eps)(g)
         if heavy:
             direction = left.pop(0) * momentum + direction
             out.append(direction)
@@ -252,7 +255,7 @@ def adagrad(b: Builder, group: Group, parameters: list[Parameter]) -> None:
         g = decayed(h, signed(h, g), p)
         total = total + g * g
         rate = lr / (step.float() * decay + 1.0) if decay else lr
-        return p - rate * (g * inverse_root(total, 1.0, eps)), total
+        return p - rate * over_root(total, 1.0, eps)(g), total
 
     for q in parameters:
         initial = {"sum": float(h["defaults"].get("initial_accumulator_value", 0.0))}
