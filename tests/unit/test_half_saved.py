@@ -18,7 +18,10 @@ from tests.unit.test_within_budget import peak
 from trainlib_deployer.api import deploy
 from trainlib_deployer.errors import DoesNotFit, UsageError
 from trainlib_deployer.folder import read_plan
+from trainlib_deployer.passes.drop_dead import drop_dead
 from trainlib_deployer.passes.half_saved import LATE, LEAST_BYTES, half_saved, halves
+from trainlib_deployer.passes.mixed import mixed
+from trainlib_deployer.passes.prune_loops import live_values
 from trainlib_deployer.passes.within_budget import within_budget
 from trainlib_deployer.plan.layout import untiled
 from trainlib_deployer.program.ir import DType, Op, Program, readers, writers
@@ -186,3 +189,16 @@ def test_a_value_that_overflows_because_it_is_kept_in_half_fails() -> None:
 
 def names(module: nn.Module) -> list[str]:
     return [n for n, _ in module.named_parameters()]
+
+
+def test_what_nobody_reads_is_not_rounded_either() -> None:
+    """Fault: it stayed in the loop as a variable that a strict compiler refuses, once its readers had been run anew."""
+    small = mixed(program_of(net(), (3, 3, 13, 11)))
+    halves = {t.name for t in small.tensors.values() if t.dtype is DType.F16}
+    written = [v.tensor for op in small.ops if isinstance(op.kind, Loop) and len(op.writes) > 1 for v in op.writes]
+    tried = [name for name in written if name in halves]
+    assert tried
+    for name in tried:
+        ops = drop_dead(small.with_ops([op for op in small.ops if all(v.tensor != name for v in op.reads)])).ops
+        loops = [op.kind for op in ops if isinstance(op.kind, Loop)]
+        assert all(len(live_values(loop)) == loop.values for loop in loops), name

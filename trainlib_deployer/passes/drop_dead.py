@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from trainlib_deployer.passes.prune_loops import pruned
 from trainlib_deployer.program.ir import Op, Program
 from trainlib_deployer.program.loop import Loop
 
@@ -15,9 +16,9 @@ def drop_dead(program: Program) -> Program:
     for op in reversed(program.ops):
         if not any(v.tensor in live and v.numel for v in op.writes):
             continue
-        op = without_dead_results(op, live)
-        live |= {v.tensor for v in op.reads}
-        kept.append(op)
+        slim = without_dead_results(op, live)
+        live |= {v.tensor for v in slim.reads}
+        kept.append(op if slim is op else pruned(slim))
     return program.with_ops(kept[::-1])
 
 
