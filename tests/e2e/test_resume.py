@@ -99,7 +99,7 @@ def test_a_checkpoint_moves_between_projects(tmp_path: Path) -> None:
 
 
 def test_what_is_no_state_of_this_network_is_refused(tmp_path: Path) -> None:
-    folder = project(tmp_path / "p", target="generic", cores=2, l1=None, l2=None)
+    folder = project(tmp_path / "p", target="generic", cores=None, l1=None, l2=None)
     layout = Layout.of_plan(read_plan(folder))
     saved, wrong = tmp_path / "saved", tmp_path / "wrong"
     assert make(folder, "host", "STEPS=1", f"SAVE={saved}").returncode == 0

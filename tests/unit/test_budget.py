@@ -44,7 +44,7 @@ def test_amounts(words: tuple[str | None, str | None, str | None], budget: Budge
 
 
 @pytest.mark.parametrize("option", ("time", "energy", "memory"))
-@pytest.mark.parametrize("text", ("50", "ms", "-3ms", "0ms", "5 mW", "1e3ms", "", "5 kk"))
+@pytest.mark.parametrize("text", ("50", "ms", "-3ms", "0ms", "0", "5 mW", "1e3ms", "", "5 kk"))
 def test_what_is_no_amount_is_refused_in_one_line(option: str, text: str) -> None:
     if (option, text) == ("memory", "50"):
         return  # bytes
@@ -120,6 +120,9 @@ def test_the_commands_answer(tmp_path: Path) -> None:
     assert all(p["energy_source"].startswith("Vega") for p in found["points"])
     code, text = invoked("sweep", "--target", "gap9", "--memory", "1k")
     assert code == 3 and "nothing of net can be trained within 1k" in text and "is what the least takes" in text
+    code, text = invoked("chips", "--memory", "1k", "--csv", str(tmp_path / "c.csv"))
+    assert code == 3 and "error: nothing of net can be trained within 1k; give more" in text
+    assert "generic" in (tmp_path / "c.csv").read_text(), "by how much not is told all the same"
     code, text = invoked("chips", "--memory", "5k", "--json", str(tmp_path / "c.json"))
     assert code == 0 and "within 5k" in text
     rows = json.loads((tmp_path / "c.json").read_text())["chips"]

@@ -32,7 +32,7 @@ class Budget:
         return Budget(
             None if time is None else amount("--time", time, MILLISECONDS),
             None if energy is None else amount("--energy", energy, MILLIJOULES),
-            None if memory is None else parse_size(memory, "--memory"),
+            None if memory is None else room(memory),
         )
 
     @property
@@ -71,6 +71,13 @@ class Budget:
 
 
 FREE = Budget()
+
+
+def room(text: str) -> int:
+    size = parse_size(text, "--memory")
+    if not size:
+        raise UsageError(f"--memory '{text}' is no amount", remedy="write bytes or a unit: 65536, 64k, 64KiB, 2M")
+    return size
 
 
 def amount(option: str, text: str, units: dict[str, float]) -> float:

@@ -10,6 +10,7 @@ import click
 from trainlib_deployer.advice.budget import Budget
 
 Command = Callable[..., Any]
+LESS = "give more, or a network with smaller layers"
 
 
 def budget_options(command: Command) -> Command:

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 import click
 
 from trainlib_deployer.advice.budget import Budget
-from trainlib_deployer.cli.budget_options import budget_options
+from trainlib_deployer.cli.budget_options import LESS, budget_options, nothing_within
 from trainlib_deployer.cli.console import table
 from trainlib_deployer.cli.count import COUNT
 from trainlib_deployer.cli.output_files import STDOUT, check_output_file, write_json, write_text
 from trainlib_deployer.cli.spoken import Progress, examples, note, spoken
-from trainlib_deployer.errors import UsageError
+from trainlib_deployer.errors import DoesNotFit, UsageError
 from trainlib_deployer.version import __version__
 
 if TYPE_CHECKING:
@@ -80,6 +80,8 @@ def chips_command(
             print()
             table(f"within {budget}", chips.ANSWERS, (c.answer() for c in found), right=range(2, 5))
         print("\n".join(("cycles are estimated", *sources(found))))
+    if budget.given and not any(c.within for c in found):
+        raise DoesNotFit(nothing_within(user.name, budget), remedy=LESS)
 
 
 def sources(found: Sequence[Chip]) -> list[str]:

@@ -42,6 +42,7 @@ class Build:
     outer: tuple[Bank, ...]  # the memory of tensors
     flash: tuple[Bank, ...] = ()  # a memory of code and constants, if that is another one
     flash_size: int = 0
+    apart: int = 0  # bytes from the beginning of the inner memory to that of the outer one, where addresses are given
     board: Board | None = None
     driver: int = 0  # code and variables of what drives a memory behind the outer one
     simulated: int = 0  # bytes of the outer memory that a simulator has, where those are more than the chip's

@@ -203,6 +203,7 @@ BUILD = Build(
     ),
     # The SDK's HyperRAM and hyperbus 3,548, this back end's 1,240, files 1,000, copies in net.c 146, as linked.
     driver=5950,
+    apart=192 << 20,
     simulated=0x190000,
 )
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from trainlib_deployer.errors import UsageError
-from trainlib_deployer.machine.build import Build
 from trainlib_deployer.machine.gap9 import GAP9
 from trainlib_deployer.machine.generic import GENERIC
 from trainlib_deployer.machine.machine import Machine
 from trainlib_deployer.machine.pulp_open import PULP_OPEN
 from trainlib_deployer.machine.single import CORTEX_M4F, CORTEX_M7, CORTEX_M33, ESP32_C3, ESP32_C6
 from trainlib_deployer.machine.siracusa import SIRACUSA
-from trainlib_deployer.machine.sizes import parse_size
+from trainlib_deployer.machine.sizes import ADDRESS_SPACE, parse_size, show_size
 
 MOST_CORES = 16
 CUSTOM = "custom"  # sizes of the user's, without a chip
@@ -39,8 +38,8 @@ def resolve(
     if name is not None and name not in TARGETS:
         raise UsageError(f"unknown target '{name}'", remedy=f"targets: {', '.join(TARGETS)}")
     base = machine = TARGETS[name or DEFAULT]
-    if name is not None and machine.build is not None:
-        demand_of_chip(machine, machine.build, cores, l1)
+    if name is not None:
+        demand_of_chip(machine, cores, l1)
     if cores is not None:
         machine = replace(machine, team=replace(machine.team, count=parse_cores(cores)))
     for level, (given, what) in enumerate(((l1, "--l1"), (l2, "--l2"))):
@@ -48,19 +47,32 @@ def resolve(
             machine = resized(machine, level, parse_size(given, what), name is not None)
     if not name and machine != base:
         machine = replace(machine, name=CUSTOM, about="", build=None)
+    demand_apart(machine)
     return machine if l3 is None else with_outside(machine, parse_size(l3, "--l3"))
 
 
-def demand_of_chip(machine: Machine, build: Build, cores: str | int | None, l1: str | int | None) -> None:
-    """A chip has no more cores than it has, and a microcontroller no other memory."""
+def demand_of_chip(machine: Machine, cores: str | int | None, l1: str | int | None) -> None:
+    """A chip has no more cores than it has, and one of one memory no other."""
     if cores is not None and parse_cores(cores) > machine.cores:
         others = (
             f"give at most {machine.cores}, or sizes without --target" if machine.cores > 1 else "leave --cores out"
         )
         count = f"{machine.cores} core{'s' if machine.cores != 1 else ''}"
         raise UsageError(f"{machine.name} has {count}, not {cores}", remedy=others)
-    if build.board is not None and l1 is not None and parse_size(l1, "--l1"):
+    if not machine.inner.size and l1 is not None and parse_size(l1, "--l1"):
         raise UsageError(f"{machine.name} has one memory, which is --l2", remedy="leave --l1 out")
+
+
+def demand_apart(machine: Machine) -> None:
+    """The memories that cores address lie in one address space, and each ends before the next one begins."""
+    inner, outer = machine.inner, machine.outer
+    if inner.size + outer.size > ADDRESS_SPACE:
+        together = f"{inner.name} and {outer.name} are {inner.size + outer.size:,} bytes together"
+        raise UsageError(f"{together}, more than the 4 GiB address space of the target")
+    apart = machine.build.apart if machine.build is not None else 0
+    if apart and inner.size > apart:
+        begins = f"{outer.name} begins {show_size(apart)} behind the beginning of {inner.name}"
+        raise UsageError(f"{inner.name} of {show_size(inner.size)} runs into {outer.name}: on {machine.name} {begins}")
 
 
 def resized(machine: Machine, level: int, size: int, known: bool) -> Machine:
