@@ -1,6 +1,6 @@
 /* Back end for one core without an operating system: one memory for tensors; code, constants and initial contents in
  * flash. Console, files and the end go through semihosting, which debuggers and QEMU's boards answer. What a core does
- * from reset to main is its own: single_cortexm.c, single_rv32.S. */
+ * from reset to main is its own: single_cortexm.c, single_rv32.c. */
 #if defined(TL_HAL_SINGLE)
 #include "tl_hal.h"
 

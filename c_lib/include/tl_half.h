@@ -4,12 +4,16 @@
 #define TL_HALF_H
 #include <stdint.h>
 
+#ifndef __riscv
+#undef TL_XF16AUXVEC /* flags of the SDK with another compiler: a stand-in for it */
+#endif
+
 typedef uint16_t tl_half; /* GCC 7 for RISC-V has no _Float16 */
 
 /* To the nearest half, ties to even; from 65520 on infinity. A NaN stays one. */
 static inline tl_half tl_to_half(float value)
 {
-#if defined(TL_XF16AUXVEC) && defined(__riscv)
+#ifdef TL_XF16AUXVEC
     uint32_t half;
     __asm__(".insn r 0x53, 0, 0x22, %0, %1, x0" : "=r"(half) : "r"(value)); /* fcvt.h.s */
     return (tl_half)half;
@@ -57,7 +61,7 @@ static inline float tl_nearby_half(float value, uint32_t word)
 /* Exact. */
 static inline float tl_from_half(tl_half half)
 {
-#if defined(TL_XF16AUXVEC) && defined(__riscv)
+#ifdef TL_XF16AUXVEC
     float value;
     __asm__(".insn r 0x53, 0, 0x20, %0, %1, x2" : "=r"(value) : "r"((uint32_t)half)); /* fcvt.s.h */
     return value;
