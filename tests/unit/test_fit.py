@@ -157,6 +157,17 @@ def test_variants_keep_the_program(roomy: Deployment) -> None:
     assert program.ops == before
 
 
+def test_what_is_not_trained_is_not_read_for_it(tmp_path: Path) -> None:
+    """Fault: with a norm's bias alone trained, the loop of both gradients still read what that of the weight needs."""
+    model = nn.Sequential(nn.Linear(7, 5), nn.LayerNorm(5), nn.Tanh(), nn.Linear(5, 3))
+    sgd = torch.optim.SGD(model.parameters(), lr=0.1)
+    x, y = torch.randn(4, 7), torch.randn(4, 3)
+    program = deploy(model, x, y, loss=nn.MSELoss(), optimizer=sgd, steps=1, out=tmp_path).plan.program
+    for kept, operands in ({"1.bias"}, 1), ({"1.weight"}, 4):
+        sums = next(op for op in frozen(program, kept).ops if op.name == "1.layer_norm.grad.weight")
+        assert len(sums.reads) == operands
+
+
 def test_a_loop_for_what_is_trained_and_what_is_not(tmp_path: Path) -> None:
     """Fault: the variant that trains the last layer alone reads the other's sum of gradients, which is gone, where the
     rate of a group is computed in the loop that updates a bias of one element."""

@@ -16,14 +16,14 @@ def drop_dead(program: Program) -> Program:
     for op in reversed(program.ops):
         if not any(v.tensor in live and v.numel for v in op.writes):
             continue
-        slim = without_dead_results(op, live)
-        live |= {v.tensor for v in slim.reads}
-        kept.append(op if slim is op else pruned(slim))
+        op = without_dead_results(op, live)
+        live |= {v.tensor for v in op.reads}
+        kept.append(op)
     return program.with_ops(kept[::-1])
 
 
 def without_dead_results(op: Op, live: set[str]) -> Op:
-    """A generated loop computes only what is wanted."""
+    """A generated loop computes only what is wanted, from what that needs."""
     if not isinstance(op.kind, Loop) or all(v.tensor in live for v in op.writes):
         return op
     keep = [i for i, v in enumerate(op.writes) if v.tensor in live]
@@ -32,4 +32,4 @@ def without_dead_results(op: Op, live: set[str]) -> Op:
         results=tuple(op.kind.results[i] for i in keep),
         outputs=tuple(op.kind.outputs[i] for i in keep),
     )
-    return replace(op, kind=kind, writes=tuple(op.writes[i] for i in keep))
+    return pruned(replace(op, kind=kind, writes=tuple(op.writes[i] for i in keep)))

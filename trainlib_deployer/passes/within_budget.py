@@ -11,10 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from trainlib_deployer.passes.drop_dead import drop_dead, without_dead_results
-from trainlib_deployer.passes.prune_loops import pruned
 from trainlib_deployer.passes.reorder import Fullness, Scale, reorder
 from trainlib_deployer.program.ir import Op, Program, readers, renamed, writers
-from trainlib_deployer.program.loop import Loop
 
 ROUNDS = 200
 CANDIDATES = 24  # of the largest tensors at the fullest operation, in each round
@@ -142,18 +140,12 @@ def again(program: Program, chain: list[Op], name: str, later: int) -> Program:
         reads, writes = (renamed(views, fresh) for views in (op.reads, op.writes))
         clone = replace(op, name=f"{op.name}{SUFFIX}", phase="backward", reads=reads, writes=writes)
         if any(v.tensor in wanted for v in writes):
-            clones.append(only(clone, wanted))
+            clones.append(without_dead_results(clone, wanted))
             wanted |= {v.tensor for v in clones[-1].reads}
     changed = {name: fresh[name]}
     tail = [replace(op, reads=renamed(op.reads, changed)) for op in program.ops[later:]]
     twice = replace(program, tensors=tensors).with_ops([*program.ops[:later], *reversed(clones), *tail])
     return drop_dead(twice)  # rounded to half precision for the reader that now has its own
-
-
-def only(op: Op, wanted: set[str]) -> Op:
-    """Without the results that are not wanted, nor what they alone need."""
-    op = without_dead_results(op, wanted)
-    return pruned(op) if isinstance(op.kind, Loop) else op
 
 
 def unused(program: Program, name: str) -> str:
