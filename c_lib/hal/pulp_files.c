@@ -3,15 +3,13 @@
 #if defined(TL_HAL_PULP)
 #include "tl_hal.h"
 
-enum { SEMIHOST_OPEN = 1, SEMIHOST_CLOSE = 2, SEMIHOST_WRITE = 5, SEMIHOST_READ = 6, SEMIHOST_SEEK = 10 };
-enum { MODE_READ_BINARY = 1, MODE_WRITE_BINARY = 5 };
 #if defined(TL_FILES) || defined(TL_RECORD_FILE)
 #if defined(__riscv)
 /* The three instructions that a simulator recognises together. The SDK has the same call without the clobber of memory.
  */
-static int semihost(int operation, const void *block)
+static uint32_t semihost(uint32_t operation, const void *block)
 {
-    register int a0 __asm__("a0") = operation;
+    register uint32_t a0 __asm__("a0") = operation;
     register const void *a1 __asm__("a1") = block;
     __asm__ volatile(".option push\n.option norvc\n"
                      "slli x0, x0, 0x1f\nebreak\nsrai x0, x0, 7\n"
@@ -22,35 +20,10 @@ static int semihost(int operation, const void *block)
     return a0;
 }
 #else
-int semihost(int operation, const void *block); /* the tests' own */
+uint32_t semihost(uint32_t operation, const void *block); /* the tests' own */
 #endif
 
-int tl_file_open(const char *name, int writing)
-{
-    uint32_t length = 0;
-    while (name[length])
-        length++;
-    const uint32_t request[3] = {(uint32_t)(uintptr_t)name, writing ? MODE_WRITE_BINARY : MODE_READ_BINARY, length};
-    return semihost(SEMIHOST_OPEN, request);
-}
-
-int tl_file_seek(int file, uint32_t at)
-{
-    const uint32_t request[2] = {(uint32_t)file, at};
-    return semihost(SEMIHOST_SEEK, request) != 0;
-}
-
-int tl_file_read(int file, void *data, size_t bytes)
-{
-    const uint32_t request[3] = {(uint32_t)file, (uint32_t)(uintptr_t)data, (uint32_t)bytes};
-    return semihost(SEMIHOST_READ, request);
-}
-
-int tl_file_write(int file, const void *data, size_t bytes)
-{
-    const uint32_t request[3] = {(uint32_t)file, (uint32_t)(uintptr_t)data, (uint32_t)bytes};
-    return semihost(SEMIHOST_WRITE, request);
-}
+#include "semihosting.h"
 
 void tl_file_close(int file)
 {

@@ -4,20 +4,6 @@
 #if defined(TL_HAL_SINGLE)
 #include "tl_hal.h"
 
-enum {
-    OPEN = 1,
-    CLOSE = 2,
-    PUTS = 4,
-    WRITE = 5,
-    READ = 6,
-    SEEK = 0xa,
-    COMMAND_LINE = 0x15,
-    EXIT = 0x20,
-    STOPPED = 0x20026,
-    READ_BINARY = 1,
-    WRITE_BINARY = 5
-};
-
 uint32_t tl_single_semihost(uint32_t operation, const void *block);
 void tl_single_fail(const char *what) __attribute__((noreturn));
 void tl_single_main(void) __attribute__((noreturn));
@@ -25,54 +11,33 @@ extern uint32_t tl_single_data[], tl_single_data_end[];
 extern const uint32_t tl_single_contents[];
 int main(void);
 
+static inline uint32_t semihost(uint32_t operation, const void *block)
+{
+    return tl_single_semihost(operation, block);
+}
+#include "semihosting.h"
+
 /* ---- console, files, end ---- */
 
 void tl_puts(const char *text)
 {
-    tl_single_semihost(PUTS, text);
-}
-
-int tl_file_open(const char *name, int writing)
-{
-    uint32_t length = 0;
-    while (name[length])
-        length++;
-    const uint32_t block[3] = {(uint32_t)name, writing ? WRITE_BINARY : READ_BINARY, length};
-    return (int)tl_single_semihost(OPEN, block);
-}
-
-int tl_file_seek(int file, uint32_t at)
-{
-    const uint32_t block[2] = {(uint32_t)file, at};
-    return tl_single_semihost(SEEK, block) != 0;
-}
-
-int tl_file_read(int file, void *data, size_t bytes)
-{
-    const uint32_t block[3] = {(uint32_t)file, (uint32_t)data, bytes};
-    return (int)tl_single_semihost(READ, block);
-}
-
-int tl_file_write(int file, const void *data, size_t bytes)
-{
-    const uint32_t block[3] = {(uint32_t)file, (uint32_t)data, bytes};
-    return (int)tl_single_semihost(WRITE, block);
+    semihost(SEMIHOST_PUTS, text);
 }
 
 void tl_file_close(int file)
 {
     const uint32_t block[1] = {(uint32_t)file};
-    tl_single_semihost(CLOSE, block);
+    semihost(SEMIHOST_CLOSE, block);
 }
 
 static int record = -1;
 
 void tl_exit(int code)
 {
-    const uint32_t block[2] = {STOPPED, (uint32_t)code};
+    const uint32_t block[2] = {SEMIHOST_STOPPED, (uint32_t)code};
     if (record >= 0)
         tl_file_close(record);
-    tl_single_semihost(EXIT, block);
+    semihost(SEMIHOST_EXIT, block);
     for (;;)
         continue;
 }
@@ -87,17 +52,11 @@ void tl_single_fail(const char *what)
         continue;
 }
 
-/* The record's file is named as the second word of the command line. */
 int tl_record_open(void)
 {
     static char line[512];
-    const uint32_t block[2] = {(uint32_t)line, sizeof line};
-    if (tl_single_semihost(COMMAND_LINE, block))
-        return 0;
-    const char *name = line;
-    while (*name && *name++ != ' ')
-        continue;
-    if (!*name)
+    const char *name = record_named(line, sizeof line);
+    if (!name)
         return 0;
     record = tl_file_open(name, 1);
     if (record < 0)

@@ -192,7 +192,7 @@ uint32_t pi_perf_cl_read(int event)
 }
 
 /* The simulator's file calls. */
-int semihost(int operation, const void *block)
+uint32_t semihost(uint32_t operation, const void *block)
 {
     static FILE *files[2]; /* written, read */
     const uint32_t *words = block;
