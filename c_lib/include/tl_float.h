@@ -77,9 +77,13 @@ static inline float tl_signf(float x)
     return (float)((x > 0.0f) - (x < 0.0f));
 }
 
-/* condition ? yes : no without a branch; the condition is 0 or 1. */
+/* condition ? yes : no without a branch; the condition is 0 or 1. A compiler that sees where it comes from makes a branch
+ * of it. */
 static inline float tl_selectf(int condition, float yes, float no)
 {
+#if defined(__riscv)
+    __asm__("" : "+r"(condition));
+#endif
     return tl_from_bits(tl_bits(no) ^ ((tl_bits(yes) ^ tl_bits(no)) & (0u - (uint32_t)condition)));
 }
 

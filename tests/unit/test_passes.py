@@ -15,6 +15,7 @@ from torch import fx
 
 from trainlib_deployer import passes
 from trainlib_deployer.capture.fold_constants import fold_constants
+from trainlib_deployer.capture.tidy import tidy
 from trainlib_deployer.emit.loops import body_text
 from trainlib_deployer.emit.names import literal
 from trainlib_deployer.ops.build import Builder
@@ -329,3 +330,31 @@ def test_what_depends_on_nothing_is_computed_once() -> None:
     targets = [n.target for n in module.graph.nodes if n.op == "call_function"]
     assert targets == [aten.ones.default, aten.add.Tensor, aten.mul.Tensor]  # ones: a loop fills them in
     assert module(torch.ones(4)).tolist() == [1, 3, 5, 7]
+
+
+@pytest.mark.parametrize(
+    ("name", "limits", "settings", "kept"),
+    [
+        ("hardtanh", (0, 6), (0, 6), 1),
+        ("hardtanh", (), (-1.0, 1.0), 1),
+        ("hardtanh", (-1.0, 2.0), (-1.0, 1.0), 2),
+        ("leaky_relu", (), (0.01, False), 1),
+        ("leaky_relu", (-0.5,), (-0.5, False), 2),
+    ],
+)
+def test_the_operand_of_an_activation_need_not_be_kept(
+    name: str, limits: tuple[float, ...], settings: tuple[float, ...], kept: int
+) -> None:
+    aten = torch.ops.aten
+    graph = fx.Graph()
+    x, g = graph.placeholder("x"), graph.placeholder("g")
+    y = graph.call_function(getattr(aten, name).default, (x, *limits))
+    gradient = graph.call_function(getattr(aten, f"{name}_backward").default, (g, x, *settings))
+    graph.output((y, gradient))
+    module = fx.GraphModule(torch.nn.Module(), graph)
+    values = torch.tensor([-math.inf, -1.0, -1e-45, -0.0, 0.0, 1e-45, 0.5, 1.0, 5.9999995, 6.0, math.nan])
+    before = module(values, torch.arange(1.0, 12.0))
+    tidy(module)
+    assert len([n for n in module.graph.nodes if n.op == "placeholder" and n is not g for _ in n.users]) == kept
+    for a, b in zip(before, module(values, torch.arange(1.0, 12.0)), strict=True):
+        assert torch.equal(a.view(torch.int32), b.view(torch.int32))

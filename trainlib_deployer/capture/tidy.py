@@ -86,6 +86,11 @@ def source_of(node: Any) -> Source | None:
 
 ASSERTIONS = (aten._assert_async.default, aten._assert_async.msg)
 TRANSPARENT = {aten.detach.default, aten.alias.default, aten.lift_fresh_copy.default}
+# Of which a gradient compares the operand with limits: the result is beyond them where the operand is
+LIMITED = {
+    aten.hardtanh_backward.default: aten.hardtanh.default,
+    aten.leaky_relu_backward.default: aten.leaky_relu.default,
+}
 
 
 def tidy(graph: fx.GraphModule) -> None:
@@ -103,8 +108,22 @@ def tidy(graph: fx.GraphModule) -> None:
             node.target = aten.reshape.default  # strides are an accident of tracing: real tensors may have others
         elif node.target is aten.copy.default and same_kind(node, node.args[1]):
             node.replace_all_uses_with(node.args[1])
+        elif node.target in LIMITED:
+            read_result(node)
     fold_constants(graph)
     graph.recompile()
+
+
+def read_result(gradient: fx.Node) -> None:
+    """It reads the result, which the next layer mostly keeps, in place of the operand, which then nobody may need."""
+    _, operand, *settings = gradient.args
+    for user in operand.users:
+        if user.target is LIMITED[gradient.target]:
+            given = [*user.args[1:], *(a.default_value for a in user.target._schema.arguments[len(user.args) :])]
+            rising = len(given) == 2 or given[0] > 0  # a leaky ReLU of another slope turns the sign
+            if rising and settings[: len(given)] == given:
+                gradient.args = (gradient.args[0], user, *settings)
+                return
 
 
 def same_kind(a: fx.Node, b: Any) -> bool:

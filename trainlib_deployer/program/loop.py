@@ -13,9 +13,7 @@ from trainlib_deployer.program.ir import DType, Part, Shape, View
 
 LANES = 4  # elements at a time, of short bodies
 MOST_UNROLLED = 8  # instructions; longer bodies keep the float units busy by themselves
-CHEAP = frozenset(
-    ("copy", "add", "sub", "mul", "fma", "neg", "lt", "le", "gt", "ge", "eq", "ne", "select", "max", "min", "abs")
-)
+CHEAP = frozenset("copy add sub mul fma neg lt le gt ge eq ne and or select max min abs".split())
 BLOCK = 32  # elements that a fold adds up in trees: as exact as PyTorch, which adds up in more places at once
 PLAIN = 8  # ... one by one
 FEW_ROWS = 64  # up to so many rows a team may share badly
