@@ -8,7 +8,7 @@ from torch import nn
 
 from tests.unit.test_stored import user_of
 from trainlib_deployer import passes
-from trainlib_deployer.advice.beyond import MOST, reasons
+from trainlib_deployer.advice.beyond import MOST, SAVED, reasons
 from trainlib_deployer.advice.what_if import at_peak
 from trainlib_deployer.capture.agreement import captured_and_checked
 from trainlib_deployer.capture.stored import stored
@@ -50,7 +50,8 @@ def test_what_is_beyond_is_accounted_for(words: str) -> None:
     found = reasons(program, MACHINE, least)
     assert taken > MOST * least.total
     assert any(words in r.words for r in found), (found, least)
-    assert taken - sum(r.bytes for r in found) <= MOST * least.total and all(r.bytes > 0 for r in found)
+    assert taken - sum(r.bytes for r in found) == least.total
+    assert all(r.bytes > 0 for r in found[:-1]) and (found[-1].bytes < 0) == (found[-1].words == SAVED)
 
 
 def test_what_is_not_beyond_asks_for_no_reasons(capsys: pytest.CaptureFixture[str]) -> None:

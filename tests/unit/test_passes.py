@@ -315,6 +315,21 @@ def test_numbers_that_c_cannot_spell_as_digits() -> None:
     assert [literal(v, DType.F32) for v in given] == ["0.5f", "-__builtin_inff()", "-0.0f", '__builtin_nanf("")']
 
 
+def test_constants_of_the_same_contents_are_one() -> None:
+    b, v, given = started(x=(5, 7))
+    table = np.random.default_rng(3).standard_normal((5, 7)).astype(np.float32)
+    table[2, 3] = 0.0
+    other = table.copy()
+    other[2, 3] = -0.0
+    made = [b.constant(a) for a in (table, table.reshape(35), other, table.view(np.int32), table)]
+    shown = b.reshape(made[1], (5, 7)), made[4].permuted((1, 0)).permuted((1, 0))
+    results = [b.map(lambda x, t: x * t, v["x"], t) for t in (made[0], made[2], *shown)]
+    results.append(b.map(lambda t: t, made[3], dtype=DType.I32))
+    given |= {t.name: np.asarray(b.program.values[t.name]) for t in b.program.of_role(Role.CONSTANT)}
+    program = same(finished(b, *results), given)
+    assert [t.name for t in program.of_role(Role.CONSTANT)] == [made[i].tensor for i in (0, 2, 3)]
+
+
 def test_what_depends_on_nothing_is_computed_once() -> None:
     aten = torch.ops.aten
     graph = fx.Graph()

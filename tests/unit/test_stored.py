@@ -12,7 +12,7 @@ import trainlib_deployer
 from trainlib_deployer import passes
 from trainlib_deployer.advice.what_if import at_peak
 from trainlib_deployer.capture.agreement import captured_and_checked
-from trainlib_deployer.capture.stored import Stored, stored
+from trainlib_deployer.capture.stored import Stored, Tape, stored
 from trainlib_deployer.check.verify import read_plan
 from trainlib_deployer.machine.targets import resolve
 from trainlib_deployer.ops.lower import lower
@@ -96,6 +96,28 @@ def test_what_backward_lets_go_is_counted_no_more(side: bool) -> None:
     at_exp = 2 * row + output, row + 4 * (1 + side)
     at_weight = output, row + weight
     assert (found.saved, found.flight) == max(at_exp, at_weight, key=sum)
+
+
+class Wide(Long):
+    """Forward makes nine of a row for a moment, and keeps none of them."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.last(self.first(x).repeat(1, 9).sum().reshape(1, 1))
+
+
+def test_operands_and_results_of_forward_count() -> None:
+    found = stored(user_of("SGD", Wide(False), torch.randn(1, 1)), 1)
+    assert (found.saved, found.flight) == (0, 10 * 4 * BATCH * HIDDEN)
+
+
+@pytest.mark.parametrize("kept", (False, True))
+def test_a_result_may_replace_what_nobody_keeps(kept: bool) -> None:
+    tape, given, made = Tape(frozenset()), torch.ones(5, 7), torch.ones(5, 7)
+    put_aside = [tape.keep(given)] if kept else []
+    tape.computed([given, given[1:]], [made])
+    assert len(put_aside) == kept and tape.fullest == (4 * 35 * kept, 4 * 35)
+    tape.computed([given, made], [torch.ones(5, 8)])
+    assert tape.fullest == (4 * 35 * kept, 4 * 35 * (2 - kept) + 4 * 40), "none of them is as large"
 
 
 def speechnet() -> nn.Module:

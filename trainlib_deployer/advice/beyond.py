@@ -14,32 +14,35 @@ from trainlib_deployer.program.ir import Op, Program, writers
 
 MOST = 1.10  # times what PyTorch stores; a plan that takes more says why
 NAMED = 3  # operations
+KEPT_LONGER = "results that this order of operations keeps longer than PyTorch does"
+SAVED = "what PyTorch stores at its fullest moment, and the plan does not"
 
 
 @dataclass(frozen=True)
 class Reason:
-    """In words, and the bytes that are there for it."""
+    """In words, and the bytes that are there for it; fewer than none are those that a plan saves."""
 
     words: str
     bytes: int
 
 
 def reasons(program: Program, target: Machine, least: Stored) -> list[Reason]:
-    """None where a plan takes no more than MOST times as much; else those that leave no more than that, or all."""
+    """None where a plan takes no more than MOST times as much; else all bytes that it takes more are those of these."""
     kept = [i for far in (False, True) for i in persistent_items(program, far)]
     moving = [i for far in (False, True) for i in tensor_items(program, far)]
     at, most = fullest(program, moving, target)
     here = [i for i in moving if i.life.birth <= at < i.life.death]
     taken = most + sum(target.aligned(i.size) for i in kept)
+    if taken <= MOST * least.total:
+        return []
     found: list[Reason] = []
+    rest = taken - least.total
     for reason in known(program, at, kept, here, target, least):
-        if taken - sum(r.bytes for r in found) <= MOST * least.total:
-            break
-        found += [reason] if reason.bytes > 0 else []
-    rest = round(taken - sum(r.bytes for r in found) - MOST * least.total)
-    if rest > 0:
-        found.append(Reason("results that this order of operations keeps longer than PyTorch does", rest))
-    return found
+        if rest > 0 and reason.bytes > 0:
+            found.append(reason)
+            rest -= reason.bytes
+    words = KEPT_LONGER if rest > 0 else SAVED
+    return [*found, Reason(words, rest)] if rest else found
 
 
 def fullest(program: Program, moving: list[Item], target: Machine) -> tuple[int, int]:

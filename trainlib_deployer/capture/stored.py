@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +12,7 @@ from torch.autograd.graph import Node
 
 from golden.borrow import uncompiled
 from golden.drawing import Drawing
+from golden.mode import Mode
 from golden.precision import InOrder, one_thread
 from golden.random_numbers import Numbers
 from trainlib_deployer.capture.eager import optimizer_of
@@ -26,8 +27,8 @@ WORD = 4  # bytes of a number: wider ones are narrowed on the way
 
 @dataclass(frozen=True)
 class Stored:
-    """Bytes of what lives from step to step, of a sample, and, at the moment of backward at which they are most, of
-    what autograd still keeps of forward, each storage once, and of the gradients in flight."""
+    """Bytes of what lives from step to step, of a sample, and, at the moment at which they are most, of what autograd
+    keeps, each storage once, and of what is in flight: operands and results in forward, gradients in backward."""
 
     parameters: int
     state: int
@@ -49,6 +50,22 @@ class Tape:
     kept: dict[int, list[int]] = field(default_factory=dict)  # of a storage: sizes of what is kept of it
     waiting: dict[tuple[Node, int], int] = field(default_factory=dict)
     fullest: tuple[int, int] = 0, 0  # kept, in flight
+
+    @property
+    def saved(self) -> dict[int, int]:
+        """Bytes by storage."""
+        return {at: max(sizes) for at, sizes in self.kept.items() if at not in self.elsewhere}
+
+    def computed(self, given: Sequence[torch.Tensor], made: Sequence[torch.Tensor]) -> None:
+        """An operation of forward: its results are there beside its operands, but for those that may replace one."""
+        saved = self.saved
+        there = {*saved, *self.elsewhere}
+        free = [t for t in given if address(t) not in there]
+        fresh = [t for t in made if address(t) not in there and not any(replaces(t, old) for old in free)]
+        flying: dict[int, int] = {}
+        for t in (*free, *fresh):
+            flying[address(t)] = max(stored_bytes(t), flying.get(address(t), 0))
+        self.fullest = max(self.fullest, (sum(saved.values()), sum(flying.values())), key=sum)
 
     def keep(self, t: torch.Tensor) -> Kept:
         return Kept(self, t)
@@ -74,15 +91,30 @@ class Tape:
             else:
                 passed_on += fresh
                 self.waiting[after, number] = stored_bytes(g)
-        saved = sum(max(sizes) for at, sizes in self.kept.items() if at not in self.elsewhere)
-        self.fullest = max(self.fullest, (saved, others + taken + max(passed_on, used_up)), key=sum)
+        flying = others + taken + max(passed_on, used_up)
+        self.fullest = max(self.fullest, (sum(self.saved.values()), flying), key=sum)
+
+
+class Forward(Mode):
+    """Looks at every operation of forward as it ends."""
+
+    def __init__(self, tape: Tape) -> None:
+        super().__init__()
+        self.tape = tape
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        made = func(*args, **(kwargs or {}))
+        self.tape.computed(list(tensors_in((args, kwargs))), list(tensors_in(made)))
+        return made
 
 
 class Kept:
     """A tensor that autograd has put aside: it lets go of this, and so of its bytes."""
 
     def __init__(self, tape: Tape, t: torch.Tensor) -> None:
-        self.tensor, self.tape, self.at, self.size = t, tape, t.untyped_storage().data_ptr(), nbytes(t)
+        self.tensor, self.tape, self.at, self.size = t, tape, address(t), nbytes(t)
         tape.kept.setdefault(self.at, []).append(self.size)
 
     def __del__(self) -> None:
@@ -118,8 +150,12 @@ def stored(user: UserModel, accumulate: int) -> Stored:
         lasting = [t for t in (*module.parameters(), *module.buffers()) if t.is_floating_point() or t.is_complex()]
         inputs, wanted = cloned(given), cloned(target)
         sample = [*tensors_in(inputs), *tensors_in(wanted)]
-        tape = Tape(frozenset(t.untyped_storage().data_ptr() for t in (*lasting, *sample)))
-        with Drawing(Numbers(0)), torch.autograd.graph.saved_tensors_hooks(tape.keep, lambda kept: kept.tensor):
+        tape = Tape(frozenset(address(t) for t in (*lasting, *sample)))
+        with (
+            Drawing(Numbers(0)),
+            torch.autograd.graph.saved_tensors_hooks(tape.keep, lambda kept: kept.tensor),
+            Forward(tape),
+        ):
             output = module(*inputs)
             loss = user.loss(output, wanted)
         results = [tape.keep(t) for t in tensors_in(output)]
@@ -148,10 +184,15 @@ def replaces(new: torch.Tensor, old: torch.Tensor | None) -> bool:
     """A gradient of the same shape may take the place of the one it is made of; a view of it lies there."""
     if old is None:
         return False
-    same = new.untyped_storage().data_ptr() == old.untyped_storage().data_ptr()
+    same = address(new) == address(old)
     return same or (new.shape == old.shape and stored_bytes(old) >= nbytes(new))
 
 
+def address(t: torch.Tensor) -> int:
+    """Of its storage."""
+    return t.untyped_storage().data_ptr()
+
+
 def stored_bytes(t: torch.Tensor) -> int:
-    """Of a gradient, which may be one number seen as many."""
+    """Of a tensor that may be one number seen as many."""
     return min(nbytes(t), t.untyped_storage().nbytes())

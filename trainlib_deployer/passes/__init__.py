@@ -16,6 +16,7 @@ from trainlib_deployer.passes.mixed import mixed
 from trainlib_deployer.passes.place_sums import place_sums
 from trainlib_deployer.passes.prune_loops import prune_loops
 from trainlib_deployer.passes.reorder import reorder
+from trainlib_deployer.passes.share_constants import share_constants
 from trainlib_deployer.passes.split_reductions import split_reductions
 from trainlib_deployer.program.ir import Program
 from trainlib_deployer.program.precision import Precision
@@ -25,6 +26,7 @@ Pass = Callable[[Program], Program]
 DEFAULT: tuple[Pass, ...] = (
     drop_dead,  # results that nobody reads
     prune_loops,  # ... and inside of generated loops
+    share_constants,  # those of the same contents
     place_sums,  # gradients of slices into one tensor
     fuse_loops,  # chains of pointwise operations into one loop
     fuse_updates,  # gradients that are products of single numbers into the update that uses them
