@@ -104,7 +104,7 @@ def test_a_core_that_reaches_for_them_faults(pair: tuple[Deployment, Deployment]
     folder = tmp_path / "reaching"
     shutil.copytree(pair[1].folder, folder)
     source = (folder / "net.c").read_text()
-    start = "        tl_carry_start(&carry);\n"
+    start = "        tl_carry_start(&copy);\n"
     reach = "    if (tl_core_id() == 0)\n        (void)*(volatile char *)tl_rv32_l3;\n"
     assert start in source
     planted = source.replace(start, start + reach).replace(

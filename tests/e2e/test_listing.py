@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -17,11 +18,15 @@ from trainlib_deployer.emit.addresses import Addresses
 from trainlib_deployer.emit.listed import listed
 from trainlib_deployer.emit.listing import Argument, Call, Home, Listing, Operation, Pointer, Recorded, Stream, Tile
 from trainlib_deployer.emit.loops import LoopLibrary
+from trainlib_deployer.emit.orders import FIRSTS, ORDER, RUNS
+from trainlib_deployer.folder import stored_plan
+from trainlib_deployer.ops.carry import ORDERS
 from trainlib_deployer.program.loop import Loop
 
 TELLER = Path(__file__).with_name("listing_teller.c")
 CONSTANTS = {"INT32_MIN": -(2**31)}
 JOBS, UNDER_WAY = "JOBS", "copies_under_way"
+FAR_FILE = "far.bin"
 Told = list[str]
 
 
@@ -63,14 +68,21 @@ def told(made: Deployment, listing: Listing) -> Told:
     shown = ["void net_far_begin(void) {}", "static void tell_places(void)", "{", *shown, "}", *regions(made)]
     (folder / "teller.c").write_text("\n".join(('#include "net.c"', TELLER.read_text(), *stubs, *shown)))
     gcc = ["gcc", "-std=gnu99", "-O0", f"-I{folder}", f"-I{folder / 'kernels'}"]
-    hidden = [f"-Dtl_dma_{name}=host_dma_{name}" for name in ("in", "out", "wait")]
+    hidden = [f"-Dtl_{name}=host_{name}" for name in ("dma_in", "dma_out", "dma_wait", "far_read")]
     subprocess.run([*gcc, *hidden, "-c", folder / "kernels" / "host.c", "-o", folder / "host.o"], check=True)
     mine = ["-DPLAN_CORES=1", "-DTL_OP(position)=void tell_operation(int); tell_operation(position)"]
     mine += ["-DTL_NEXT_OP=void tell_next(void); tell_next()"]
+    if made.plan.far:
+        mine += [f"-DORDERS_STORED={orders_at(folder)}", f'-DFAR_FILE="{folder / FAR_FILE}"']
     sources = [folder / "teller.c", folder / "weights.c", *folder.glob("kernels/stream.c"), folder / "host.o"]
     subprocess.run([*gcc, *mine, *sources, "-o", folder / "teller", "-pthread", "-lm"], check=True)
     done = subprocess.run([folder / "teller"], check=False, capture_output=True, text=True)  # a mistake may end it
     return in_order(done.stdout.splitlines())
+
+
+def orders_at(folder: Path) -> int:
+    """Where they begin in the file of what lies behind L2."""
+    return int(stored_plan(folder)["stored"][FAR_FILE][ORDERS])
 
 
 def stub(call: Call, fields: dict[str, Argument]) -> str:
@@ -228,26 +240,21 @@ def exchanged(source: str, table: str, row: str) -> str:
     )
 
 
-def other_orders(source: str) -> str:
-    return re.sub(r"orders\[\] = \{\n    (\d+), (\d+), ", r"orders[] = {\n    \2, \1, ", source)
-
-
-def another_copy(source: str) -> str:
-    return exchanged(source, "copy_t copies", r"\{OFFSET_.*\}")
-
-
 def other_places(source: str) -> str:
-    return exchanged(source, "run_t runs", r"\{like_\w+, places_\w+\}")
+    """The places of the first two functions exchanged that differ."""
+    begin, row = source.index("run_t runs[] = {"), r"\{like_\w+, places_\w+\}"
+    pattern = rf"    ({row}),\n    (?!\1,)({row}),\n"
+    return source[:begin] + re.sub(pattern, r"    \2,\n    \1,\n", source[begin:], count=1)
 
 
 def no_first_tiles(source: str) -> str:
-    return source.replace("EARLY(firsts[row]", "(void)(firsts[row]")
+    return source.replace("EARLY(firsts[o->row]", "(void)(firsts[o->row]")
 
 
 MISTAKES: dict[tuple[str, ...], list[Callable[[str], str]]] = {
     ("24k", "1M"): [another_move, another_tile, never_started, other_order],
     ("128M", "1M"): [other_order, another_place],
-    ("24k", "64k", "1M"): [other_orders, another_copy, other_places, no_first_tiles],
+    ("24k", "64k", "1M"): [other_places, no_first_tiles],
 }
 
 
@@ -265,3 +272,19 @@ def test_the_c_does_what_the_listing_says(memories: tuple[str, ...], tmp_path: P
         assert planted != source
         (made.folder / "net.c").write_text(planted)
         assert told(made, reader.listing) != expected, mistake.__name__
+
+
+def test_orders_are_what_the_listing_says(tmp_path: Path) -> None:
+    made = deployed(tmp_path / "net", "24k", "64k", "1M")
+    reader, path, begin = Reader.of(made), made.folder / FAR_FILE, orders_at(made.folder)
+    expected, data = reader.said(), path.read_bytes()
+    orders = np.frombuffer(data[begin:], ORDER)
+    copies = np.flatnonzero(orders["rows"])
+    assert len(copies) and {RUNS, FIRSTS} <= {*orders["what"]}
+    for field, at in (("far", copies[0]), ("near", copies[-1]), ("row_bytes", copies[1]), ("what", copies[1])):
+        planted = orders.copy()
+        planted[field][at] ^= 16 if field != "what" else 1
+        path.write_bytes(data[:begin] + planted.tobytes())
+        assert told(made, reader.listing) != expected, field
+    path.write_bytes(data[:begin] + orders[::-1].tobytes())
+    assert told(made, reader.listing) != expected

@@ -18,9 +18,10 @@ from trainlib_deployer.emit.listing import (
     Tiles,
     Way,
 )
-from trainlib_deployer.emit.orders import AWAITS, FIRSTS, NARROW, RUNS, Orders
+from trainlib_deployer.emit.orders import AWAITS, FIRSTS, IN, RUNS, Orders
 from trainlib_deployer.emit.shared import Shared, shared, streams_shared
 from trainlib_deployer.emit.tables import Tables
+from trainlib_deployer.ops.carry import ORDERS_AT_HAND
 from trainlib_deployer.program.ir import DType
 
 
@@ -44,7 +45,7 @@ def home(name: str, level: str = "L1") -> Home:
 
 
 PLACES = {name: place(64 * i) for i, name in enumerate(("x", "y", "z", "lanes", "more", "buffer"))}
-PLACES |= {name: place(64 * i, "L2") for i, name in enumerate(("u", "v"))}
+PLACES |= {name: place(64 * i, "L2") for i, name in enumerate(("u", "v", "near"))} | {"far": place(4096, "L3")}
 
 
 def work(name: str, *given: str, count: int = 5) -> Operation:
@@ -70,34 +71,52 @@ def found(*operations: Operation) -> dict[int, Shared]:
     return shared(listing, streams_shared(listing), Tables())
 
 
-def orders(*operations: Operation, alone: tuple[int, ...] = (), near: int = NARROW) -> Orders:
-    return Orders(step(*operations), alone, found(*operations), near)
+def orders(*operations: Operation, alone: tuple[int, ...] = (), persistent: int = 0) -> Orders:
+    return Orders(step(*operations), alone, found(*operations), persistent)
+
+
+def told(made: Orders) -> list[tuple[int, int]]:
+    """What each does, and which row."""
+    return [(what, row) for what, row, *_ in made.orders]
 
 
 STEP = (start("a", 0, 0), start("b", 1, 60), work("c"), wait("d", 1), wait("e", 0), start("f", 1, 0), wait("g", 1))
 
 
 def test_neighbours_are_one_call() -> None:
-    assert list(orders(*STEP).lines(range(7))) == ["CARRY(a, 0, 2);", "RUN(c);", "CARRY(d, 2, 4);"]
-    assert list(orders(*STEP).lines(range(4, 7))) == ["CARRY(e, 3, 3);"]
+    whole = ["BRING(0, 6);", "CARRY(a, 0, 2);", "RUN(c);", "CARRY(d, 2, 4);"]
+    assert list(orders(*STEP).lines(range(7))) == whole
+    assert list(orders(*STEP).lines(range(4, 7))) == ["BRING(3, 3);", "CARRY(e, 0, 3);"]
 
 
-def test_a_row_has_what_its_copy_says() -> None:
-    made = orders(*STEP)
-    assert made.manners.texts == ("{52, 3, 104, 0, 1}", "{52, 3, 104, 1, 1}")
-    assert made.copies.texts[1] == "{OFFSET_far + 60, OFFSET_near / 16, 1}" and len(made.copies.texts) == 3
-    assert made.orders == [0, 1, 1 | AWAITS, 0 | AWAITS, 2, 2 | AWAITS]
-    assert "".join(made.text) == "0, 1, 32769, 32768, 2, 32770,"
-    assert (made.place_type, made.nbytes) == ("uint16_t", 3 * 8 + 2 * 16 + 6 * 2)
-
-
-def test_two_bytes_say_where_in_a_megabyte() -> None:
-    wide = orders(*STEP, near=NARROW + 1)
-    assert (wide.place_type, wide.nbytes) == ("uint32_t", 3 * 12 + 2 * 16 + 6 * 2)
+def test_an_order_has_what_its_copy_says() -> None:
+    made = orders(*STEP, persistent=32)
+    assert told(made) == [(IN, 0), (IN, 1), (AWAITS, 1), (AWAITS, 0), (IN, 1), (AWAITS, 1)]
+    assert made.orders[1] == (IN, 1, 128 - 32, 4096 + 60, 52, 3, 104)
+    assert (len(made.data.tobytes()), made.nbytes) == (6 * 24, 0)
 
 
 def test_what_is_recorded_behind_keeps_its_function() -> None:
-    assert list(orders(*STEP, alone=(5,)).lines(range(7)))[2:] == ["CARRY(d, 2, 2);", "RUN(f);", "CARRY(g, 4, 1);"]
+    kept = ["CARRY(d, 2, 2);", "RUN(f);", "CARRY(g, 4, 1);"]
+    assert list(orders(*STEP, alone=(5,)).lines(range(7)))[3:] == kept
+
+
+def test_no_more_orders_are_brought_than_there_is_room_for() -> None:
+    """All orders of an operation come together."""
+    many = (start("a0", 0, 0), *(wait(f"a{k}", 0) if k % 2 else start(f"a{k}", 0, 0) for k in range(1, 299)))
+    last = start("b", 0, 0), wait("c", 0, ("h", "i"))
+    made = orders(*many, *last, tiled("h", "u"), tiled("i", "u", "more"))
+    room = ORDERS_AT_HAND
+    assert room == 128 and len(made.orders) >= 299 + 1 + 3
+    assert list(made.lines(range(301))) == [
+        f"BRING(0, {room});",
+        f"CARRY(a0, 0, {room});",
+        f"BRING({room}, {room});",
+        f"CARRY(a{room}, 0, {room});",
+        f"BRING({2 * room}, {303 - 2 * room});",
+        f"CARRY(a{2 * room}, 0, {303 - 2 * room});",
+    ]
+    assert list(made.lines(range(127 + 46, 301)))[:3] == ["BRING(173, 128);", "CARRY(a173, 0, 127);", "BRING(300, 3);"]
 
 
 def test_a_copy_starts_first_tiles_by_orders_of_their_own() -> None:
@@ -105,8 +124,9 @@ def test_a_copy_starts_first_tiles_by_orders_of_their_own() -> None:
     more = (wait("a", 0, ("h",)), start("b", 0, 0), wait("c", 0, ("i", "k")))
     made = orders(start("s", 0, 0), *more, tiled("h", "u"), tiled("i", "u"), tiled("k", "u", "more"))
     assert made.first_tiles.texts == ("{streams_h, LANES(h), 0x1}", "{streams_h, LANES(k), 0x1}")
-    assert made.orders[:7] == [0, FIRSTS, AWAITS, 1, FIRSTS, FIRSTS | 1, AWAITS | 1]
-    assert list(made.lines(range(4))) == ["CARRY(s, 0, 7);"]
+    begun, ended = (IN, 0), (AWAITS, 0)
+    assert told(made)[:7] == [begun, (FIRSTS, 0), ended, begun, (FIRSTS, 0), (FIRSTS, 1), ended]
+    assert list(made.lines(range(4))) == ["BRING(0, 7);", "CARRY(s, 0, 7);"]
 
 
 # ---- functions that operations share
@@ -125,8 +145,8 @@ def test_what_differs_in_places_alone_is_one_function() -> None:
     assert made[1].table_text.splitlines()[1:-1] == ["    F32(L1, y),", "    F32(L1, z),"]
     run = orders(one, other, longer, same)
     assert run.functions.texts == ("{like_one, places_one}", "{like_one, places_other}")
-    assert run.orders == [RUNS, RUNS | 1, RUNS]
-    assert list(run.lines(range(4))) == ["CARRY(one, 0, 2);", "RUN(longer);", "CARRY(same, 2, 1);"]
+    assert told(run) == [(RUNS, 0), (RUNS, 1), (RUNS, 0)]
+    assert list(run.lines(range(4))) == ["BRING(0, 3);", "CARRY(one, 0, 2);", "RUN(longer);", "CARRY(same, 2, 1);"]
 
 
 def test_one_tensor_twice_is_another_function_than_two() -> None:

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from trainlib_deployer.emit.addresses import Addresses
-from trainlib_deployer.emit.initial import Binary, contents_context, kept_in
+from trainlib_deployer.emit.initial import Binary, Kept, contents_context, kept_in
 from trainlib_deployer.emit.names import comment
 from trainlib_deployer.machine.machine import Machine
 from trainlib_deployer.plan.plan import Buffer, LevelPlan
 from trainlib_deployer.program.ir import Tensor
 
 
-def level_context(at: Addresses, level: LevelPlan, binary: Binary) -> dict[str, Any]:
-    """`binary` is the file that has what lies there before the first step."""
+def level_context(at: Addresses, level: LevelPlan, binary: Binary, more: Sequence[Kept] = ()) -> dict[str, Any]:
+    """`binary` is the file that has what lies there before the first step: tensors, and `more`."""
     tensors, buffers = at.plan.program.tensors, at.plan.buffers
     here = (b for b in buffers if b.level == level.name and b.name in tensors)
     kept = [b for b in here if tensors[b.name].role.persistent]
     ends = [*(b.offset for b in kept[1:]), level.persistent]
-    found = kept_in(at.plan, level.name)
+    found = [*kept_in(at.plan, level.name), *more]
     return {
         "name": level.name,
         "size": level.size,

@@ -22,7 +22,7 @@ KEYWORDS = frozenset(
     typename using virtual wchar_t xor xor_eq""".split()
 )  # of C and C++
 # What a parameter of net_train_step must not hide, and what data_ begins otherwise.
-USED = frozenset("memcpy learning_rate run names reference operations copies orders carry manners runs firsts".split())
+USED = frozenset("memcpy learning_rate run names reference operations carry bring runs firsts".split())
 MACROS = re.compile(r"(PLAN|NET|DATA|OFFSET|TL)_.*|L[12]|[FI]32|U16|U8|[A-Z0-9_]{4,}|_[A-Z_].*")
 FUNCTIONS = frozenset(
     """init train_step evaluate forward save load save_to load_from state steps trace profile paint position

@@ -1,8 +1,9 @@
 """What a step with a third memory does, as rows of tables, which one function of C carries out.
 
 An order starts a copy, awaits it, starts the first tiles of an operation to come, or runs a function that several
-operations share (`shared.py`); orders that follow each other are carried out by one call. An operation that is none of
-these, or behind which something is recorded, has a function of its own.
+operations share (`shared.py`). All orders of a step lie in the third memory, and some at a time are brought near.
+Orders that follow each other are carried out by one call. An operation that is none of these, or behind which something
+is recorded, has a function of its own.
 """
 
 from __future__ import annotations
@@ -12,15 +13,20 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import groupby
 
-from trainlib_deployer.emit.listing import CARRY, Call, Listing, Pointer, copy_of, job_awaited
+import numpy as np
+
+from trainlib_deployer.emit.listing import Listing, copy_of, job_awaited
 from trainlib_deployer.emit.operation_text import mask
 from trainlib_deployer.emit.shared import Shared, key_of, streams_shared
+from trainlib_deployer.ops.carry import ORDER_BYTES, ORDERS_AT_HAND
 
-STARTS, RUNS, AWAITS, FIRSTS = (how << 14 for how in range(4))  # in an order, beside the number of its row
-ORDER, MANNER, RUN, FIRST, PLACE = 2, 16, 8, 12, 4  # bytes of a row of each table
-UNIT = 16  # bytes: every buffer begins at a multiple of them
-NARROW = UNIT << 16  # bytes of a memory in which two bytes say which
-IN_A_LINE = 16
+OUT, IN, AWAITS, RUNS, FIRSTS = range(5)  # what an order does
+COPIED = ("near", "far", "row_bytes", "rows", "pitch")  # numbers of a copy; of other orders they say nothing
+ORDER = np.dtype([*((name, "<u2") for name in ("what", "row")), *((name, "<u4") for name in COPIED)])  # order_t
+assert ORDER.itemsize == ORDER_BYTES
+NO_COPY = (0,) * len(COPIED)
+RUN, FIRST, PLACE = 8, 12, 4  # bytes of a row of each table
+Order = tuple[int, ...]
 
 
 class Rows:
@@ -32,19 +38,17 @@ class Rows:
             texts.setdefault(key, text)
         self.texts = tuple(texts.values())
         self.numbers = {key: number for number, key in enumerate(texts)}
-        assert len(texts) <= RUNS, "there are numbers for all of them"
 
 
 @dataclass(frozen=True)
 class Orders:
-    """The tables, and what the functions of a step say. `alone`: operations that need a function; `near`: bytes of the
-    memory that copies are in."""
+    """The tables, and what the functions of a step say. `alone`: operations that need a function; `persistent`: bytes
+    before those that copies are in."""
 
     listing: Listing
     alone: Collection[int] = ()
     shared: Mapping[int, Shared] = field(default_factory=dict)
-    near: int = NARROW
-    runs, awaits, firsts, unit = RUNS, AWAITS, FIRSTS, UNIT
+    persistent: int = 0
 
     @cached_property
     def copies_at(self) -> list[int]:
@@ -58,35 +62,39 @@ class Orders:
         found, number = {}, 0
         for at in sorted({*self.copies_at, *self.shared} - {*self.alone}):
             found[at] = number
-            number += len(list(self.of_operation(at)))
+            number += self.count(at)
         return found
 
     @cached_property
-    def orders(self) -> list[int]:
-        rows = {RUNS: self.functions, FIRSTS: self.first_tiles, STARTS: self.copies, AWAITS: self.copies}
-        return [how | rows[how].numbers[key] for at in self.positions for how, key in self.of_operation(at)]
+    def orders(self) -> list[Order]:
+        return [order for at in self.positions for order in self.of_operation(at)]
 
-    def of_operation(self, at: int) -> Iterator[tuple[int, Hashable]]:
-        """Its orders: what each does with which row. A shared function starts first tiles itself."""
+    @property
+    def data(self) -> np.ndarray[tuple[int], np.dtype[np.void]]:
+        """As they lie in the third memory."""
+        return np.array(self.orders, ORDER)
+
+    def count(self, at: int) -> int:
+        """Of an operation's orders."""
+        return 1 if at in self.shared else 1 + len(self.listing.operations[at].starts)
+
+    def of_operation(self, at: int) -> Iterator[Order]:
+        """A shared function starts first tiles itself."""
         if at in self.shared:
-            yield RUNS, self.shared[at].key
+            yield RUNS, self.functions.numbers[self.shared[at].key], *NO_COPY
             return
         operation = self.listing.operations[at]
-        yield from ((FIRSTS, self.first_key(name)) for name in operation.starts)
-        yield STARTS if job_awaited(operation) is None else AWAITS, self.begun(at)
+        for name in operation.starts:
+            yield FIRSTS, self.first_tiles.numbers[self.first_key(name)], *NO_COPY
+        job = job_awaited(operation)
+        yield self.copy(at) if job is None else (AWAITS, job, *NO_COPY)
 
-    def begun(self, at: int) -> int:
-        """The operation that starts a copy which this one starts or awaits."""
-        return self.listing.awaited.get(at, at)
-
-    @cached_property
-    def manners(self) -> Rows:
-        """What copies have in common."""
-        return Rows((self.manner(at), self.manner(at)) for at in self.copies_at)
-
-    @cached_property
-    def copies(self) -> Rows:
-        return Rows((self.begun(at), self.row(at)) for at in self.copies_at)
+    def copy(self, at: int) -> Order:
+        found = copy_of(self.listing.operations[at])
+        assert found is not None, "it starts a copy"
+        (_, near), (_, far) = (key_of(self.listing, pointer.home) for pointer in (found.near, found.far))
+        rows = found.row_bytes, found.rows, found.pitch
+        return (IN if found.inward else OUT, found.job, near - self.persistent, far + found.offset, *rows)
 
     @cached_property
     def functions(self) -> Rows:
@@ -111,47 +119,39 @@ class Orders:
         tiles = self.listing.tiles_of(name)
         return f"{{streams_{self.streams[name]}, {tiles.lanes.text}, {mask(tiles):#x}}}"
 
-    def call(self, at: int) -> Call:
-        calls = self.listing.operations[self.begun(at)].calls
-        return next(c for tile in calls for c in tile if c.struct == CARRY)
-
-    def manner(self, at: int) -> str:
-        given = dict(self.call(at).arguments)
-        return f"{{{', '.join(str(given[name]) for name in ('row_bytes', 'rows', 'pitch', 'job', 'inward'))}}}"
-
-    def row(self, at: int) -> str:
-        given = dict(self.call(at).arguments)
-        near, far = given["near"], given["far"]
-        assert isinstance(near, Pointer) and isinstance(far, Pointer)
-        manner = self.manners.numbers[self.manner(at)]
-        return f"{{{far.home.text} + {given['offset']}, OFFSET_{near.home.name} / {UNIT}, {manner}}}"
-
-    @property
-    def place_type(self) -> str:
-        """Of a place nearby, in units."""
-        return "uint16_t" if self.near <= NARROW else "uint32_t"
-
-    @property
-    def text(self) -> Iterator[str]:
-        """The orders."""
-        for begin in range(0, len(self.orders), IN_A_LINE):
-            yield "".join(f"{order}, " for order in self.orders[begin : begin + IN_A_LINE]).rstrip()
-
     @property
     def nbytes(self) -> int:
+        """Of the tables near."""
         tables = {s.table: PLACE * len(s.general.places) for s in self.shared.values()}
-        row = 8 if self.near <= NARROW else 12
-        rows = ((row, self.copies), (MANNER, self.manners), (RUN, self.functions), (FIRST, self.first_tiles))
-        whole = sum(size * len(found.texts) for size, found in rows) + sum(tables.values())
-        return whole + -(-ORDER * len(self.orders) // 4) * 4
+        return RUN * len(self.functions.texts) + FIRST * len(self.first_tiles.texts) + sum(tables.values())
 
     def lines(self, function: Sequence[int]) -> Iterator[str]:
         """Of one function of the step."""
+        mine = [at for at in function if at in self.positions]
+        last = self.end(mine[-1]) if mine else 0
+        begin = end = 0  # of the orders at hand
         for ordered, group in groupby(function, key=lambda at: at in self.positions):
-            found = list(group)
-            names = [self.listing.operations[at].name for at in found]
-            if ordered:
-                count = sum(len(list(self.of_operation(at))) for at in found)
-                yield f"CARRY({names[0]}, {self.positions[found[0]]}, {count});"
-            else:
-                yield from (f"RUN({name});" for name in names)
+            if not ordered:
+                yield from (f"RUN({self.listing.operations[at].name});" for at in group)
+                continue
+            run: list[int] = []
+            for at in group:
+                if self.end(at) > end:
+                    yield from self.carried(run, begin)
+                    begin, run = self.positions[at], []
+                    end = min(begin + ORDERS_AT_HAND, last)
+                    assert self.end(at) <= end, "orders of one operation are at hand together"
+                    yield f"BRING({begin}, {end - begin});"
+                run.append(at)
+            yield from self.carried(run, begin)
+
+    def end(self, at: int) -> int:
+        """Of an operation's orders: the number behind the last one."""
+        return self.positions[at] + self.count(at)
+
+    def carried(self, run: Sequence[int], begin: int) -> Iterator[str]:
+        """The call for operations whose orders are at hand."""
+        if run:
+            first = self.positions[run[0]]
+            name = self.listing.operations[run[0]].name
+            yield f"CARRY({name}, {first - begin}, {self.end(run[-1]) - first});"

@@ -21,6 +21,7 @@ from trainlib_deployer.emit.initial import (
     SKETCH,
     Array,
     Binary,
+    Kept,
     reference_steps,
     references,
     samples,
@@ -50,7 +51,7 @@ from trainlib_deployer.emit.words import describe, title
 from trainlib_deployer.folder import PLAN
 from trainlib_deployer.image.image import Image
 from trainlib_deployer.kernels.row import Row
-from trainlib_deployer.ops.carry import JOB_BYTES
+from trainlib_deployer.ops.carry import JOB_BYTES, ORDER_BYTES, ORDERS
 from trainlib_deployer.ops.random import KEY
 from trainlib_deployer.ops.scaling import SCALE, SKIPPED
 from trainlib_deployer.plan.plan import Plan
@@ -109,7 +110,12 @@ class Project:
     @cached_property
     def orders(self) -> Orders:
         alone = {at for at in self.traces_after if at is not None}
-        return Orders(self.listing, alone, self.shared, self.plan.outer.size)
+        return Orders(self.listing, alone, self.shared, self.plan.outer.persistent)
+
+    @property
+    def given_orders(self) -> list[Kept]:
+        """What the third memory holds of them."""
+        return [Kept(ORDERS, self.plan.home[ORDERS].offset, self.orders.data)] if self.orders.orders else []
 
     @cached_property
     def shared(self) -> dict[int, Shared]:
@@ -174,7 +180,7 @@ class Project:
         operations, tables = self.operations, self.tables
         arguments = self.arguments
         levels = [level_context(self.at, level, self.weights) for level in self.plan.near_levels]
-        far = [level_context(self.at, self.plan.far, self.far)] if self.plan.far is not None else []
+        far = [level_context(self.at, self.plan.far, self.far, self.given_orders)] if self.plan.far is not None else []
         places = ", ".join(f"{a['c_type']} *{a['name']}" for a in arguments)
         signature = ", ".join(f"const {a['c_type']} *{a['name']}" for a in arguments)
         inputs = ", ".join(f"const {a['c_type']} *{a['name']}" for a in arguments if a["is_input"])
@@ -190,6 +196,7 @@ class Project:
             "lane_bytes": LANE_BYTES,
             "outer": self.plan.outer.name,
             "job_bytes": JOB_BYTES,
+            "order_bytes": ORDER_BYTES,
             "c_alignment": c_alignment(self.plan.target),
             "offsets": self.offsets(),
             "arguments": arguments,

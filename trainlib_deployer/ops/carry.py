@@ -10,6 +10,9 @@ from dataclasses import dataclass
 from trainlib_deployer.program.ir import Kind
 
 JOB_BYTES = 128  # what a copy under way takes (tl_far_t)
+ORDERS = "all orders"  # their place in the memory behind the outer one
+ORDER_BYTES = 24  # of what a step does next (emit/orders.py)
+ORDERS_AT_HAND = 128  # in the outer memory
 
 
 class Transfer(Kind):

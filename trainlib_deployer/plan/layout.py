@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from trainlib_deployer.arena.arena import Interval, Placement, Problem, place
 from trainlib_deployer.machine.machine import Machine, Memory
 from trainlib_deployer.machine.sizes import aligned
-from trainlib_deployer.ops.carry import JOB_BYTES, Carry
+from trainlib_deployer.ops.carry import JOB_BYTES, ORDER_BYTES, ORDERS, ORDERS_AT_HAND, Carry
 from trainlib_deployer.plan.plan import Buffer, LevelPlan, Plan
 from trainlib_deployer.plan.tiles import Tiling
 from trainlib_deployer.program.ir import Program, Tensor
 from trainlib_deployer.program.lifetimes import Lifetime, lifetimes, shared_storage
 
 STACKS, UNDER_WAY = "core stacks", "copies under way"
+AT_HAND = "orders at hand"
 INNER, OUTER, FAR = 0, 1, 2  # levels of a machine
 
 
@@ -89,16 +90,27 @@ def stream_items(at: int, tiling: Tiling) -> list[Item]:
     return out
 
 
-def far_items(program: Program) -> list[tuple[list[Item], list[Item]]]:
-    """What lives behind the outer level, if anything does."""
-    return [(persistent_items(program, far=True), tensor_items(program, far=True))] if program.far else []
+def far_items(program: Program, tilings: Mapping[int, Tiling] | None = None) -> list[tuple[list[Item], list[Item]]]:
+    """What lives behind the outer level, if anything does: tensors, and an order for each operation and for first tiles
+    that come early."""
+    if not program.far:
+        return []
+    early = sum(t.host is not None for t in (tilings or {}).values())
+    orders = always_there(program, ORDERS, (len(program.ops) + early) * ORDER_BYTES)
+    return [([*persistent_items(program, far=True), orders], tensor_items(program, far=True))]
 
 
 def under_way(program: Program) -> list[Item]:
-    """The record of copies that are under way."""
+    """The record of copies that are under way, and the orders that come next."""
     jobs = [op.kind.job for op in program.ops if isinstance(op.kind, Carry)]
-    life = Lifetime(0, max(len(program.ops), 1))
-    return [Item(UNDER_WAY, (max(jobs) + 1) * JOB_BYTES, life, "buffer")] if jobs else []
+    if not jobs:
+        return []
+    orders = always_there(program, AT_HAND, ORDERS_AT_HAND * ORDER_BYTES)
+    return [always_there(program, UNDER_WAY, (max(jobs) + 1) * JOB_BYTES), orders]
+
+
+def always_there(program: Program, name: str, size: int) -> Item:
+    return Item(name, size, Lifetime(0, max(len(program.ops), 1)), "buffer")
 
 
 def assembled(
@@ -110,7 +122,7 @@ def assembled(
     """Place what persists and what comes and goes, level by level: `items` of the first two."""
     levels: dict[str, LevelPlan] = {}
     buffers: list[Buffer] = []
-    found = [*items, *far_items(program)]
+    found = [*items, *far_items(program, tilings)]
     found[OUTER] = found[OUTER][0], [*found[OUTER][1], *under_way(program)]
     for memory, (kept, transient) in zip(target.memories[: len(found)], found, strict=True):
         levels[memory.name], placed = one_level(memory, target.alignment, kept, transient)

@@ -11,7 +11,7 @@ from trainlib_deployer.frames import frame
 from trainlib_deployer.html import table
 from trainlib_deployer.image.image import Image
 from trainlib_deployer.machine.machine import Machine
-from trainlib_deployer.ops.carry import Transfer
+from trainlib_deployer.ops.carry import ORDER_BYTES, Transfer
 from trainlib_deployer.plan.cycles import untiled_cycles
 from trainlib_deployer.plan.figures import NONE, Account
 from trainlib_deployer.plan.links import Link, links
@@ -104,7 +104,7 @@ class Plan:
         """A kernel's code is not at hand when it begins; tiles do not change that."""
         op, machine = self.program.ops[at], self.target
         if isinstance(op.kind, Transfer):
-            return machine.far_link.asked + op.kind.exposed
+            return machine.far_link.asked + ORDER_BYTES / machine.far_link.bytes_per_cycle + op.kind.exposed
         fetched = machine.costs.tile.kernel if isinstance(op.kind, Priced) else 0.0
         if at in self.tilings:
             return self.tilings[at].cycles + fetched

@@ -18,9 +18,11 @@ from trainlib_deployer.capture.batch_counts import batch_counts
 from trainlib_deployer.check.verify import model_of, reference_sketches
 from trainlib_deployer.emit.files import OF_FAR
 from trainlib_deployer.emit.initial import REFERENCE, SKETCH, Binary, Kept, contents_context, references
+from trainlib_deployer.emit.orders import ORDER
 from trainlib_deployer.emit.render import rendered
 from trainlib_deployer.errors import UsageError
 from trainlib_deployer.folder import PLAN, check_whole, edited_files, note_written
+from trainlib_deployer.ops.carry import ORDERS
 from trainlib_deployer.plan.layout import FAR
 from trainlib_deployer.program.ir import DType
 from trainlib_deployer.state.dumps import is_dump, read_dump
@@ -47,7 +49,7 @@ def put_weights(folder: Path, path: Path, may_miss: tuple[str, ...] = ()) -> lis
     check_whole(folder)
     state, notes = given_state(known, path, may_miss)
     values = initial_values(known) | values_of(known, state)
-    sources, binaries = contents_files(known.plan, values)
+    sources, binaries = contents_files(known.plan, values | given_orders(known))
     files = {name: text.encode() for name, text in sources.items()}
     files |= {binary.name: b"".join(part.tobytes() for part in binary.parts) for binary in binaries}
     files["model/weights.pt"] = saved(state)
@@ -78,6 +80,12 @@ def initial_values(known: Known) -> Values:
             flat = np.frombuffer(given[name], dtype, count) if name in given else np.zeros(count, dtype)
             values[name] = flat.reshape(t["shape"])
     return values
+
+
+def given_orders(known: Known) -> Values:
+    """What a step with a third memory does, which lies there, too."""
+    at = known.plan["stored"].get(WEIGHTS_FAR, {}).get(ORDERS)
+    return {} if at is None else {ORDERS: np.fromfile(known.folder / WEIGHTS_FAR, ORDER, offset=at)}  # to its end
 
 
 def given_parts(known: Known) -> Iterator[tuple[str, bytes]]:
