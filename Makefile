@@ -34,9 +34,9 @@ demo: $(VENV)/installed
 test: lint
 	CCACHE_DIR=$(CURDIR)/build/ccache CCACHE_NOHASHDIR=1 PATH="/usr/lib/ccache:$$PATH" $(BIN)/pytest -q -n 2 tests
 
-# What needs neither a compiler nor seconds.
+# What needs neither a compiler nor seconds. Bytecode is kept, whatever the environment says: else every process compiles.
 unit: $(VENV)/ready
-	$(BIN)/pytest -x -q -n 2 --dist loadfile -m "not compiler and not slow" tests/unit
+	env -u PYTHONDONTWRITEBYTECODE $(BIN)/pytest -x -q -n 2 --dist loadfile -m "not compiler and not slow" tests/unit
 
 # Every kernel against its reference, and the rest of the C library.
 kernels: $(VENV)/ready

@@ -12,12 +12,13 @@ import contextlib
 import copy
 import functools
 import itertools
+import operator
 import random
 import sys
 import types
 from array import array
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -182,9 +183,10 @@ class Snapshot:
         yield from ((name.removeprefix(f"{path}."), held) for name, held in self.read(Slots(thing), path))
         space = getattr(thing, "__dict__", {})
         tables = [space[name] for name in TABLES] if isinstance(thing, nn.Module) else []
+        own = {id(table) for table in tables}
         for table in (*tables, space):
             self.things[id(table)] = table
-            yield from (entry for entry in self.container(table, path) if not any(entry[1] is t for t in tables))
+            yield from (entry for entry in self.container(table, path) if id(entry[1]) not in own)
 
     def variables(self, function: types.FunctionType) -> Iterator[tuple[str, Any]]:
         """Tensors, containers and plain values outside of it that a function of the user's, or one that it calls,
@@ -240,9 +242,12 @@ class Snapshot:
 # ---- what to walk
 
 
+CODE = (type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType)
+STILL = (*CODE, str, bytes, int, float, complex, torch.dtype, torch.Size, type(None))
+
+
 def changeable(thing: Any) -> bool:
-    still = isinstance(thing, type | types.ModuleType | types.FunctionType | types.BuiltinFunctionType)
-    return not still and not isinstance(thing, str | bytes | int | float | complex | torch.dtype | torch.Size | None)
+    return not isinstance(thing, STILL)
 
 
 def root(thing: Any) -> str:
@@ -282,22 +287,25 @@ def plain_tensor(t: torch.Tensor) -> bool:
 def undo_of(thing: Any) -> Undo:
     """For a container: the same entries in the same order, where they are not."""
     if isinstance(thing, dict):
-        return functools.partial(put_entries, thing, list(thing.items()))
+        return functools.partial(put_entries, thing, dict(thing))
     return functools.partial(put_items, thing, list(thing))
 
 
-def put_entries(thing: dict[Any, Any], entries: list[tuple[Any, Any]]) -> None:
-    now = list(thing.items())
-    if len(now) != len(entries) or any(a is not c or b is not d for (a, b), (c, d) in zip(now, entries, strict=True)):
+def put_entries(thing: dict[Any, Any], entries: dict[Any, Any]) -> None:
+    if not (same(thing, entries) and same(thing.values(), entries.values())):
         thing.clear()
         thing.update(entries)
 
 
 def put_items(thing: Any, items: list[Any]) -> None:
-    now = list(thing)
-    if len(now) != len(items) or any(a is not b for a, b in zip(now, items, strict=True)):
+    if not same(thing, items):
         thing.clear()
         (thing.update if isinstance(thing, set) else thing.extend)(items)
+
+
+def same(now: Collection[Any], before: Collection[Any]) -> bool:
+    """The very things, in the same order."""
+    return len(now) == len(before) and all(map(operator.is_, now, before))
 
 
 def put_count(container: Any, key: Any, count: Count) -> None:

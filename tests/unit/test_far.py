@@ -176,7 +176,7 @@ def test_a_resident_is_far_from_a_gap_on() -> None:
 def test_what_does_not_fit_names_the_need_with_a_third_memory() -> None:
     """An input of 64 kB stays; of what leaves, a piece is there at a time."""
     p = program("A+A>b b+b>b", A=32, b=32)
-    p = replace(p, tensors=p.tensors | {"I": Tensor("I", (16 * KB,), DType.F32, Role.INPUT)}, outputs=())
+    p = replace(p, tensors=p.tensors | {"I": Tensor("I", (4, 4 * KB), DType.F32, Role.INPUT)}, outputs=())
     with pytest.raises(DoesNotFit, match=r"L3: needs 83,968 of 1,048,576 bytes") as refused:
         plan(p, machine(40 * KB))
     assert 24 * KB < refused.value.over["L2"] < 28 * KB

@@ -109,15 +109,15 @@ def test_progress_of_what_takes_long(
 ) -> None:
     """Nothing for a while, then the stage that still runs, again and again, and every other one as it begins."""
     monkeypatch.setattr(spoken, "PATIENCE", 0.2)
-    monkeypatch.setattr(spoken, "AGAIN", 0.2)
+    monkeypatch.setattr(spoken, "AGAIN", 0.05)
     with click.Context(cli) as ctx:
         ctx.meta[spoken.QUIET] = quiet
         say = spoken.Progress()
         say("first")
         say("second")
-        time.sleep(0.7)
+        time.sleep(0.4)
         say("third")
-    time.sleep(0.3)
+    time.sleep(0.15)
     lines = capsys.readouterr().err.splitlines()
     words = [line.partition(" s] ")[2] for line in lines]
     assert words == [] if quiet else words[-1] == "third" and set(words[:-1]) == {"second ..."} and len(words) > 2

@@ -129,6 +129,7 @@ def watching(kind: type) -> type:
 
 
 WATCHING = {kind: watching(kind) for kind in (int, float)}
+WATCHED = {made: kind for kind, made in WATCHING.items()}
 
 
 def watched(value: Any, decisions: Decisions) -> Any:
@@ -162,7 +163,7 @@ def beyond(other: Any, low: float, high: float) -> bool:
 
 def kind_of(value: Any) -> Any:
     """Of which it is a number that is watched."""
-    return next((k for k, w in WATCHING.items() if isinstance(value, w)), None)
+    return WATCHED.get(type(value))
 
 
 # ---- what is called with them

@@ -26,7 +26,7 @@ from trainlib_deployer.errors import DeployError, UsageError
 from trainlib_deployer.program.ir import Source
 
 LIBRARIES = [Path(sysconfig.get_path(kind)) for kind in ("stdlib", "purelib", "platlib")]
-NOT_THE_USERS = tuple(str(p.resolve()) for p in (Path(torch.__file__).parent, Path(__file__).parents[1], *LIBRARIES))
+NOT_THE_USERS = tuple(f"{p.resolve()}/" for p in (Path(torch.__file__).parent, Path(__file__).parents[1], *LIBRARIES))
 ARGUMENTS = """give them defaults, or add above that line, with what it shall get:
     import sys
     sys.argv += ["--name", "value"]"""
@@ -86,14 +86,18 @@ def source_in_stack(text: str) -> Source | None:
 def is_users(filename: str) -> bool:
     if filename.startswith("<") and not filename.startswith("<ipython"):
         return False
-    path = real_path(Path(filename).absolute())
-    return not any(path.startswith(root + "/") for root in NOT_THE_USERS)
+    return not real_path(filename).startswith(NOT_THE_USERS)
+
+
+def real_path(filename: str) -> str:
+    """Without links."""
+    return without_links(filename if filename.startswith("/") else str(Path(filename).absolute()))
 
 
 @functools.cache
-def real_path(absolute: Path) -> str:
-    """Without links. Remembered: two thousand modules are asked for theirs at every deployment."""
-    return str(absolute.resolve())
+def without_links(absolute: str) -> str:
+    """Remembered, and by text: two thousand modules are asked for theirs at every deployment."""
+    return str(Path(absolute).resolve())
 
 
 def shown(filename: str) -> str:
@@ -137,8 +141,9 @@ def importable(directory: Path) -> Iterator[None]:
 def is_helper(module: ModuleType, directory: Path) -> bool:
     """A module of the user's beside their file; the file itself stays registered, for pickle and inspect."""
     origin = getattr(module, "__file__", None)
-    beside = bool(origin) and real_path(Path(str(origin)).absolute()).startswith(f"{directory}/")
-    return beside and is_users(str(origin)) and not hasattr(module, MAIN)
+    if not origin or not real_path(str(origin)).startswith(f"{directory}/"):
+        return False
+    return is_users(str(origin)) and not hasattr(module, MAIN)
 
 
 def helpers(directory: Path) -> list[Path]:
