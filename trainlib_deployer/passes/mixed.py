@@ -88,7 +88,7 @@ def halves_of(program: Program) -> set[str]:
     """Tensors whose elements are halves, wherever they lie."""
     read, written = readers(program), writers(program)
     late = {v.tensor for op in program.ops if op.phase not in PASSES for v in op.reads}  # gradients, new statistics
-    floats = {*program.shown, *of_losses(program), *late, *(t for _, t in program.gradients)}
+    floats = {*program.shown, *of_losses(program), *late, *(t for _, t in program.gradients), *positions(program)}
     few = statistics(program)
     out = set()
     for name, tensor in program.tensors.items():
@@ -101,6 +101,27 @@ def halves_of(program: Program) -> set[str]:
         if multiplied or name not in few:
             out.add(name)
     return out
+
+
+def positions(program: Program) -> set[str]:
+    """What an operation makes on its way to integers. A half holds whole numbers up to 2,048: an image may have more
+    pixels, and of a place between two of them little would be left."""
+    made = writers(program)
+    found: set[str] = set()
+    users = [op for op in program.ops if any(program.tensors[v.tensor].dtype is DType.I32 for v in op.writes)]
+    while users:
+        op = users.pop()
+        for name in {v.tensor for v in op.reads} - found:
+            makers = [program.ops[i] for i in made.get(name, [])]
+            if makers and all(isinstance(m.kind, Loop) and is_part(m, op) for m in makers):
+                found.add(name)
+                users += makers
+    return found
+
+
+def is_part(one: Op, other: Op) -> bool:
+    """Both come from the same operation of the user's."""
+    return (one.function, one.layer, one.source) == (other.function, other.layer, other.source)
 
 
 def passed_on(program: Program) -> set[str]:
