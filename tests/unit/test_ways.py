@@ -87,6 +87,19 @@ def test_tiles_of_a_smaller_team(kind: Conv | MatMul) -> None:
     assert found >= CORES - 1
 
 
+def test_small_products_go_through_l1_several_at_a_time() -> None:
+    """Fault: tiles of a batch were pieces of one product each, whatever the room."""
+    kind = MatMul(7, 37, 29, 12)
+    views = dense("a", 7, 37, 12), dense("b", 7, 12, 29), dense("c", 7, 37, 29)
+    program = Program("net", {v.tensor: Tensor(v.tensor, v.shape, DType.F32, Role.ACTIVATION) for v in views})
+    op = Op("op", kind, views[:2], views[2:], "forward", "op")
+    tiling = best_tiling(program, op, Room(frozenset(), 48000, MACHINE))
+    assert tiling is not None
+    shapes = [part.writes[0].shape for part in tiling.parts]
+    assert len(shapes) > 1 and sum(s[0] for s in shapes) == 7
+    assert shapes[0][0] > 1 and {s[1:] for s in shapes} == {(37, 29)}
+
+
 @pytest.mark.parametrize("kind", KINDS, ids=lambda k: f"{k.name} {k.macs()}")
 def test_what_cannot_fit_is_refused_before_it_is_cut(kind: Conv | MatMul) -> None:
     """Fault: an operation that no tiles make small enough was met behind all that had been worked out before it."""

@@ -68,7 +68,12 @@ class MatMul(Cuttable[Cut], Leading, Frugal, Priced):
         return table.cycles(self, cores, costs)
 
     def cuts(self) -> Iterator[list[Cut]]:
-        """Rows, then columns, pass by; long sums in pieces of whole blocks, unless only complete ones can be stored."""
+        """Whole products; or rows, then columns of one, pass by; long sums in pieces of whole blocks, unless only
+        complete ones can be stored."""
+        for some in sizes(self.batch)[1:]:
+            if -(-self.batch // some) <= MOST_TILES:
+                whole = (0, self.m), (0, self.n), (0, self.k)
+                yield [Cut(s, *whole) for s in ranges(self.batch, some)]
         for k in sizes(self.k, BLOCK) if self.result is DType.F32 else [self.k]:
             for m in sizes(self.m, 4):
                 for n in sizes(self.n, 4):
