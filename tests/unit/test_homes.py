@@ -147,6 +147,13 @@ def test_kinds_are_asked_what_they_can_do() -> None:
     assert found == {"lower.py": ["getattr(captured.graph, node.target)"], **OF_GRAPHS}
 
 
+def test_rows_of_kernels_are_typed() -> None:
+    """A kernel is written down for the kinds that it takes, not for anything."""
+    trees = {n: tree for n, tree in sources().items() if n.startswith("kernels/")}
+    assert len(trees) > 10
+    assert not [n for n, tree in trees.items() if any(isinstance(x, ast.Name) and x.id == "Any" for x in nodes(tree))]
+
+
 OF_GRAPHS = {"own_optimizer.py": ["getattr(update.graph, node.target)"]}  # names that PyTorch gives
 
 

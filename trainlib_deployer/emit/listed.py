@@ -28,7 +28,7 @@ from trainlib_deployer.plan.plan import Plan
 from trainlib_deployer.plan.tiles import Stream as PlannedStream
 from trainlib_deployer.plan.tiles import Tiling
 from trainlib_deployer.program.call import Operand
-from trainlib_deployer.program.ir import Part, View
+from trainlib_deployer.program.ir import Kind, Part, View
 from trainlib_deployer.program.loop import Loop
 from trainlib_deployer.program.segments import segments
 
@@ -121,7 +121,9 @@ def way(s: PlannedStream) -> Way:
     return Way(pitch, plane_pitch, tuple(moves))
 
 
-def fields(row: Row, part: Part, tokens: list[Operand], known: dict[str, Argument]) -> Iterator[tuple[str, Argument]]:
+def fields(
+    row: Row[Kind], part: Part, tokens: list[Operand], known: dict[str, Argument]
+) -> Iterator[tuple[str, Argument]]:
     """Of the row's struct, with what the tokens stand for."""
     reads = len(part.reads)
     for name, value in row.call(part.kind, tokens[:reads], tokens[reads:], SCRATCH).fields:

@@ -67,8 +67,8 @@ def body_text(kind: Loop, reads: tuple[View, ...], writes: tuple[View, ...]) -> 
 def single(t: Text, kind: Loop) -> None:
     t.add("if (tl_core_id() != 0)")
     t.add("    return;")
-    loads(t, kind, {i: f"r{i}[0]" for i in range(len(kind.inputs))})
-    instructions(t, kind, kind.body, len(kind.inputs))
+    loads(t, kind, {i: f"r{i}[0]" for i in range(kind.at_body)})
+    instructions(t, kind, kind.body, kind.at_body)
     stores(t, kind, "w")
 
 
@@ -131,8 +131,8 @@ def folded(t: Text, kind: Loop, reads: tuple[View, ...], writes: tuple[View, ...
     pointers(t, kind, reads, writes, len(outer))
     fold(t, kind, reads, closed(kind, {r.value for r in kind.reductions}))
     again = needed_behind(kind)
-    loads(t, kind, {i: f"p{i}[0]" for i in sorted(again) if i < len(kind.inputs)})
-    instructions(t, kind, kind.body, len(kind.inputs), again)
+    loads(t, kind, {i: f"p{i}[0]" for i in sorted(again) if i < kind.at_body})
+    instructions(t, kind, kind.body, kind.at_body, again)
     instructions(t, kind, kind.post, kind.at_post)
     stores(t, kind, "q")
     if units > 1:
@@ -146,7 +146,7 @@ def needed_behind(kind: Loop) -> set[int]:
 
 def closed(kind: Loop, wanted: set[int]) -> set[int]:
     """Those of `wanted` that are inputs or made by the body, and what they are made of."""
-    first = len(kind.inputs)
+    first = kind.at_body
     found = {i for i in wanted if i < first + len(kind.body)}
     for i in reversed(range(len(kind.body))):
         if first + i in found:

@@ -56,7 +56,7 @@ from trainlib_deployer.ops.random import KEY
 from trainlib_deployer.ops.scaling import SCALE, SKIPPED
 from trainlib_deployer.plan.plan import Plan
 from trainlib_deployer.plan.tiles import LANE_BYTES
-from trainlib_deployer.program.ir import LEARNING_RATE, MOMENTUM, STEP, DType, Role, Tensor, View
+from trainlib_deployer.program.ir import LEARNING_RATE, MOMENTUM, STEP, DType, Kind, Role, Tensor, View
 from trainlib_deployer.program.segments import segments
 from trainlib_deployer.report.page import report
 from trainlib_deployer.state.image import image_bytes
@@ -129,7 +129,7 @@ class Project:
         return {o.name: o.name for o in self.listing.operations if o.tiles is not None}
 
     @cached_property
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[Row[Kind]]:
         return self.plan.account.rows
 
     @cached_property

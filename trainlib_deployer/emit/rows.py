@@ -65,7 +65,7 @@ def unrolls(kind: Loop, row: Row) -> bool:
 
 def elements(t: Text, kind: Loop, row: Row, lanes: int) -> None:
     """`lanes` neighbours, each a statement behind the one before: cores that share a float unit then find it free."""
-    first = len(kind.inputs)
+    first = kind.at_body
     own = {*row.reads, *range(first, first + len(kind.body))}
     names = [partial(value, lane, own) if lanes > 1 else "v{}".format for lane in range(lanes)]
     work = [statements(kind, row, name, lane) for lane, name in enumerate(names)]
@@ -78,7 +78,7 @@ def elements(t: Text, kind: Loop, row: Row, lanes: int) -> None:
 def statements(kind: Loop, row: Row, name: Name, lane: int) -> list[str]:
     """Up to the results of one element."""
     found = [f"const {kind.inputs[i].c_name} {name(i)} = {pointer.at(lane)};" for i, pointer in row.reads.items()]
-    return found + [instruction(kind, step, len(kind.inputs) + i, name) for i, step in enumerate(kind.body)]
+    return found + [instruction(kind, step, kind.at_body + i, name) for i, step in enumerate(kind.body)]
 
 
 def value(lane: int, own: set[int], index: int) -> str:

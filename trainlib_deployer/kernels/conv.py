@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar, Unpack
 
 from trainlib_deployer.formats import DType
 from trainlib_deployer.kernels.panels import BLOCK, FLOAT, PANEL, panel_cycles
-from trainlib_deployer.kernels.row import Fields, Grain, Row, pointer
+from trainlib_deployer.kernels.row import Fields, Grain, More, Row, pointer
 from trainlib_deployer.machine.costs import Costs
 from trainlib_deployer.program.call import Operand, strides
 from trainlib_deployer.program.cuts import working
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from trainlib_deployer.ops.conv import Conv
     from trainlib_deployer.ops.conv_shape import ConvShape
 
+T = TypeVar("T")
 SLACK = 2 * 8 * 4 * FLOAT  # bytes around a panel, for 3 x 3 kernels that a block cuts
 SQUARES = 4  # of 2 x 2 outputs, side by side
 MOST_COPIED = 6144  # elements of dL/dy
@@ -30,7 +31,7 @@ TILE = Grain(4, 4, BLOCK)
 NAMES = {"fw": ("x", "w", "y"), "bw_x": ("y", "w", "x"), "bw_w": ("x", "y", "w")}
 
 
-def operands(kind: Conv, reads: Sequence[Any], writes: Sequence[Any]) -> dict[str, Any]:
+def operands(kind: Conv, reads: Sequence[T], writes: Sequence[T]) -> dict[str, T]:
     return dict(zip(NAMES[kind.direction], (*reads[:2], writes[0]), strict=True))
 
 
@@ -213,7 +214,7 @@ def kernel_row_cycles(kind: Conv, cores: int, costs: Costs) -> float:
     return work * (costs.conv.by_two if s.wo % 4 else 1.0)
 
 
-def row(folder: str, name: str, **more: Any) -> Row:
+def row(folder: str, name: str, **more: Unpack[More[Conv]]) -> Row[Conv]:
     """Rows of a direction are named after it, and then what they are for."""
     direction = "fw" if name.startswith("fw") else name[:4]
     source = f"{folder}/conv2d_{name}.c"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from trainlib_deployer.kernels.row import Fields, Row
+from trainlib_deployer.kernels.row import AnyRow, Fields, Row
 from trainlib_deployer.program.call import Operand, strides
 from trainlib_deployer.program.cuts import span
 from trainlib_deployer.program.ir import View
@@ -72,12 +72,12 @@ HEADER = "tl_index.h"
 ROWS = "rows of the result"
 
 
-def lines(name: str) -> Row:
+def lines(name: str) -> Row[Lines]:
     """Of a kind that does something with each line."""
     return Row(name, f"tl_{name}_f32", f"index/{name}.c", "tl_lines", HEADER, line_fields, split="lines")
 
 
-INDEX = (
+INDEX: tuple[AnyRow, ...] = (
     Row("take", "tl_take_rows_32", "index/take_rows.c", "tl_take", HEADER, take_fields, fits=by_rows, split=ROWS),
     Row("take", "tl_take_32", "index/take.c", "tl_take", HEADER, take_fields, split=ROWS),
     Row("put", "tl_put_rows_f32", "index/put_rows.c", "tl_put", HEADER, put_fields, fits=by_rows, split=ROWS),

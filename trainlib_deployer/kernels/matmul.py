@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Unpack
 
 from trainlib_deployer.formats import DType
 from trainlib_deployer.kernels.panels import BLOCK, FLOAT, PANEL, panel_cycles
-from trainlib_deployer.kernels.row import Fields, Grain, Row, pointer
+from trainlib_deployer.kernels.row import Fields, Grain, More, Row, pointer
 from trainlib_deployer.machine.costs import Costs
 from trainlib_deployer.program.call import Operand, strides
 from trainlib_deployer.program.cuts import working
@@ -221,7 +221,7 @@ def matrix_cycles(kind: MatMul, cores: int, costs: Costs) -> float:
     return panel_cycles(kind.batch, kind.m, kind.n, kind.k, working(kind.team, cores), costs.panel)
 
 
-def row(name: str, **more: Any) -> Row:
+def row(name: str, **more: Unpack[More[MatMul]]) -> Row[MatMul]:
     source, symbol = f"matmul/matmul_{name}.c", f"tl_matmul_{name}_f32"
     return Row("matmul", symbol, source, "tl_matmul", "tl_matmul.h", fields, **more)
 

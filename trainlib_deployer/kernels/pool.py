@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar, Unpack
 
-from trainlib_deployer.kernels.row import Fields, Row
+from trainlib_deployer.kernels.row import Fields, Making, More, Row
 from trainlib_deployer.machine.costs import Costs
 from trainlib_deployer.program.call import Operand
 from trainlib_deployer.program.ir import DType, View
 
 if TYPE_CHECKING:
     from trainlib_deployer.ops.pool import AvgPool, MaxPool, PoolShape
+
+P = TypeVar("P", bound="MaxPool | AvgPool")
 
 
 def max_fields(kind: MaxPool, reads: list[Operand], writes: list[Operand], _scratch: str) -> Fields:
@@ -137,11 +139,11 @@ def three_cycles(kind: MaxPool, cores: int, costs: Costs) -> float:
     return input_cycles(kind, cores, costs.pool.three * kind.shape.kernel[0] / kind.shape.stride[0], costs)
 
 
-def row(fields: Any, operation: str, more: str = "", **keywords: Any) -> Row:
+def row(fields: Making[P], operation: str, more: str = "", **keywords: Unpack[More[P]]) -> Row[P]:
     name = operation + more
-    source, split = f"pool/{name}.c", "outputs" if operation.endswith("fw") else "inputs"
+    keywords.setdefault("split", "outputs" if operation.endswith("fw") else "inputs")
     keywords.setdefault("cycles", any_cycles)
-    return Row(operation, f"tl_{name}_f32", source, "tl_pool2d", "tl_pool.h", fields, split=split, **keywords)
+    return Row(operation, f"tl_{name}_f32", f"pool/{name}.c", "tl_pool2d", "tl_pool.h", fields, **keywords)
 
 
 maxima, averages = partial(row, max_fields), partial(row, average_fields)

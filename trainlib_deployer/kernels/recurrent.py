@@ -31,7 +31,7 @@ def cycles(kind: Scan, cores: int, costs: Costs) -> float:
     return kind.steps * (c.step + -(-kind.batch * kind.hidden // cores) * unit)
 
 
-def row(name: str) -> Row:
+def row(name: str) -> Row[Scan]:
     symbol, source = f"tl_{name}_f32", f"recurrent/{name}.c"
     return Row(name, symbol, source, "tl_recurrent", "tl_recurrent.h", fields, cycles=cycles, split="units of a step")
 

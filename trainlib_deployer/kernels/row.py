@@ -5,14 +5,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Generic, Never, TypedDict, TypeVar
 
 from trainlib_deployer.formats import DType
 from trainlib_deployer.machine.costs import Costs
 from trainlib_deployer.program.call import Call, Operand
 from trainlib_deployer.program.ir import Kind, View
 
+K_contra = TypeVar("K_contra", bound=Kind, contravariant=True)
 Fields = Sequence[tuple[str, str | int]]
+Making = Callable[[K_contra, list[Operand], list[Operand], str], Fields]  # from kind, reads, writes, scratch
 BLOCKS = "fused chains of 64 terms, added up block by block"
 PAIRS = "one chain of sums of two products"  # tl_pair.h
 CHANNELS = "one chain of sums of two products, those of neighbouring channels"  # tl_conv_pairs.h
@@ -27,7 +29,7 @@ class Grain:
     terms: int
 
 
-def no_scratch(_kind: Any, _cores: int) -> int:
+def no_scratch(_kind: Kind, _cores: int) -> int:
     return 0
 
 
@@ -36,21 +38,21 @@ def pointer(name: str, storage: DType) -> str:
     return name if storage is DType.F32 else f"{name}_{storage.name.lower()}"
 
 
-def unpriced(_kind: Any, _cores: int, _costs: Costs) -> float:
+def unpriced(_kind: Kind, _cores: int, _costs: Costs) -> float:
     return 0.0
 
 
-def any_layout(_kind: Any, _reads: Sequence[View], _writes: Sequence[View]) -> bool:
+def any_layout(_kind: Kind, _reads: Sequence[View], _writes: Sequence[View]) -> bool:
     return True
 
 
-def any_shape(_kind: Any, _cores: int) -> bool:
+def any_shape(_kind: Kind, _cores: int) -> bool:
     return True
 
 
 @dataclass(frozen=True)
-class Row:
-    """A kernel of the C library.
+class Row(Generic[K_contra]):
+    """A kernel of the C library, for one class of kinds.
 
     Rows of one operation and one arithmetic give the same bits. An operation keeps its arithmetic; each of its tiles
     takes the cheapest row of that arithmetic that applies to the tile's own shape and strides.
@@ -61,11 +63,11 @@ class Row:
     source: str  # below c_lib/kernels; what it needs in turn is found by what it mentions
     struct: str
     header: str  # of c_lib/include, which declares the struct
-    fields: Callable[[Any, list[Operand], list[Operand], str], Fields]  # kind, reads, writes, scratch
-    takes: Callable[[Any, int], bool] = any_shape  # kind, cores that work
-    fits: Callable[[Any, Sequence[View], Sequence[View]], bool] = any_layout  # kind, reads, writes
-    scratch: Callable[[Any, int], int] = no_scratch  # bytes: kind, cores that work
-    cycles: Callable[[Any, int, Costs], float] = unpriced  # of the slowest core: kind, cores that work, costs
+    fields: Making[K_contra]
+    takes: Callable[[K_contra, int], bool] = any_shape  # kind, cores that work
+    fits: Callable[[K_contra, Sequence[View], Sequence[View]], bool] = any_layout  # kind, reads, writes
+    scratch: Callable[[K_contra, int], int] = no_scratch  # bytes: kind, cores that work
+    cycles: Callable[[K_contra, int, Costs], float] = unpriced  # of the slowest core: kind, cores that work, costs
     split: str = ""  # what the cores share out
     grain: Grain = Grain(0, 0, 0)
     storage: DType = DType.F32  # of the operands that are multiplied
@@ -73,9 +75,24 @@ class Row:
     needs: frozenset[str] = frozenset()  # instruction sets beyond those of every machine
     arithmetic: str = BLOCKS
 
-    def call(self, kind: Kind, reads: list[Operand], writes: list[Operand], scratch: str) -> Call:
+    def call(self, kind: K_contra, reads: list[Operand], writes: list[Operand], scratch: str) -> Call:
         return Call(self.symbol, self.struct, tuple(self.fields(kind, reads, writes, scratch)))
 
     @property
     def prototype(self) -> str:
         return f"void {self.symbol}(const {self.struct} *a);"
+
+
+AnyRow = Row[Never]  # whichever kinds it is for, which its operation says
+
+
+class More(TypedDict, Generic[K_contra], total=False):
+    """What the rows of a family differ in."""
+
+    takes: Callable[[K_contra, int], bool]
+    fits: Callable[[K_contra, Sequence[View], Sequence[View]], bool]
+    scratch: Callable[[K_contra, int], int]
+    cycles: Callable[[K_contra, int, Costs], float]
+    split: str
+    grain: Grain
+    arithmetic: str

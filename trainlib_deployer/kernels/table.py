@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import cast
 
 from trainlib_deployer.kernels.carry import CARRY
 from trainlib_deployer.kernels.conv import CONV
@@ -14,24 +15,33 @@ from trainlib_deployer.kernels.matmul import MATMUL
 from trainlib_deployer.kernels.matmul_f16 import MATMUL_F16
 from trainlib_deployer.kernels.pool import POOL
 from trainlib_deployer.kernels.recurrent import RECURRENT
-from trainlib_deployer.kernels.row import Row, any_layout
+from trainlib_deployer.kernels.row import AnyRow, Row, any_layout
 from trainlib_deployer.kernels.winograd import WINOGRAD
 from trainlib_deployer.machine.costs import Costs
 from trainlib_deployer.program.ir import Kind, View
 
-ROWS: tuple[Row, ...] = (
-    *(*MATMUL, *MATMUL_F16, *CONV, *CONV_F16, *WINOGRAD, *DEPTHWISE, *POOL, *RECURRENT, *INDEX),
+ROWS: tuple[AnyRow, ...] = (
+    *MATMUL,
+    *MATMUL_F16,
+    *CONV,
+    *CONV_F16,
+    *WINOGRAD,
+    *DEPTHWISE,
+    *POOL,
+    *RECURRENT,
+    *INDEX,
     *CARRY,
 )
-BY_OPERATION: dict[str, tuple[Row, ...]] = {
+BY_OPERATION: dict[str, tuple[AnyRow, ...]] = {
     name: tuple(r for r in ROWS if r.operation == name) for name in dict.fromkeys(r.operation for r in ROWS)
 }
 
 
 @lru_cache(maxsize=1 << 16)
-def rows_for(kind: Kind, cores: int) -> list[Row]:
+def rows_for(kind: Kind, cores: int) -> list[Row[Kind]]:
     """Those that take an operation of this shape and these operands; the better ones first."""
-    return [r for r in BY_OPERATION.get(kind.name, ()) if r.storage is kind.storage and r.takes(kind, cores)]
+    named = cast("tuple[Row[Kind], ...]", BY_OPERATION.get(kind.name, ()))  # rows of its name are for kinds like it
+    return [r for r in named if r.storage is kind.storage and r.takes(kind, cores)]
 
 
 @lru_cache(maxsize=1 << 16)
@@ -40,7 +50,7 @@ def scratch(kind: Kind, cores: int) -> int:
     return max((r.scratch(kind, cores) for r in within_reach(rows_for(kind, cores))), default=0)
 
 
-def within_reach(rows: Sequence[Row]) -> Sequence[Row]:
+def within_reach(rows: Sequence[Row[Kind]]) -> Sequence[Row[Kind]]:
     """Those that are chosen for some strides: no further than to the first one that takes any."""
     return rows[: next((at for at, r in enumerate(rows, 1) if r.fits is any_layout), len(rows))]
 
@@ -50,7 +60,7 @@ def cycles(kind: Kind, cores: int, costs: Costs) -> float:
     return min(r.cycles(kind, cores, costs) for r in rows_for(kind, cores))
 
 
-def chosen(kind: Kind, reads: Sequence[View], writes: Sequence[View], cores: int) -> Row | None:
+def chosen(kind: Kind, reads: Sequence[View], writes: Sequence[View], cores: int) -> Row[Kind] | None:
     """The row that carries out an operation, or a tile, on operands that lie like this; None for a generated loop."""
     found = [r for r in rows_for(kind, cores) if r.fits(kind, reads, writes)]
     assert found or kind.name not in BY_OPERATION, f"no kernel takes {kind}"

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Unpack
 
 from trainlib_deployer.kernels.conv import fields as direct_fields
 from trainlib_deployer.kernels.conv import row
 from trainlib_deployer.kernels.panels import BLOCK, FLOAT
-from trainlib_deployer.kernels.row import BLOCKS, Fields, Grain, Row
+from trainlib_deployer.kernels.row import BLOCKS, Fields, Grain, More, Row
 from trainlib_deployer.machine.costs import Costs
 from trainlib_deployer.program.call import Operand
 
@@ -151,9 +151,9 @@ def pays(kind: Conv) -> bool:
     return s.groups * (20_000 + transforms + products) < 0.8 * DIRECT * s.macs()
 
 
-def winograd(name: str, **more: Any) -> Row:
-    made = row("winograd", name, takes=takes, scratch=scratch, arithmetic=ARITHMETIC, **more)
-    return replace(made, fields=fields)
+def winograd(name: str, **more: Unpack[More[Conv]]) -> Row[Conv]:
+    made = row("winograd", name, **more)
+    return replace(made, fields=fields, takes=takes, scratch=scratch, arithmetic=ARITHMETIC)
 
 
 image = partial(winograd, cycles=cycles, split="elements x channels x tiles", grain=Grain(4, 4, BLOCK))

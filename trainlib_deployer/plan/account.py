@@ -8,7 +8,7 @@ from trainlib_deployer.kernels.row import Row
 from trainlib_deployer.plan.direct import direct_operations
 from trainlib_deployer.plan.figures import Account, Carried, Figures, Traffic
 from trainlib_deployer.plan.plan import Plan
-from trainlib_deployer.program.ir import EVALUATION
+from trainlib_deployer.program.ir import EVALUATION, Kind
 
 
 def accounted(plan: Plan) -> Plan:
@@ -26,7 +26,7 @@ def moved_at(plan: Plan, at: int) -> int:
     return own + sum(tilings[g].early_moved for g in plan.guests.get(at, ()))
 
 
-def rows_of(plan: Plan, at: int) -> tuple[Row, ...]:
+def rows_of(plan: Plan, at: int) -> tuple[Row[Kind], ...]:
     found = [link.row for tile in plan.calls[at] for link in tile if link.row is not None]
     return tuple(sorted(dict.fromkeys(found), key=lambda r: -found.count(r)))
 

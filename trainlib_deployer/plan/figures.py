@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from trainlib_deployer.kernels.row import Row
 from trainlib_deployer.ops.carry import Arrival, Carry
-from trainlib_deployer.program.ir import Program
+from trainlib_deployer.program.ir import Kind, Program
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Figures:
 
     cycles: float  # of the slowest core, estimated
     moved: int  # bytes whose transfer it starts: its own, and those of tiles that it brings early
-    rows: tuple[Row, ...]  # of the table of kernels, the one of most tiles first; none for generated loops
+    rows: tuple[Row[Kind], ...]  # of the table of kernels, the one of most tiles first; none for generated loops
     direct: Direct | None
 
 
@@ -69,7 +69,7 @@ class Account:
     carried: Carried
 
     @property
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[Row[Kind]]:
         """That are called, each once."""
         return list(dict.fromkeys(row for f in self.figures for row in f.rows))
 

@@ -8,7 +8,7 @@ from trainlib_deployer.kernels.row import Row
 from trainlib_deployer.kernels.table import chosen
 from trainlib_deployer.plan.tiles import Tiling
 from trainlib_deployer.program.chain import Chain
-from trainlib_deployer.program.ir import Op, Part
+from trainlib_deployer.program.ir import Kind, Op, Part
 from trainlib_deployer.program.loop import Loop
 from trainlib_deployer.program.merge import merged
 
@@ -21,7 +21,7 @@ class Link:
 
     part: Part
     slots: Slots
-    row: Row | None  # of the table of kernels; None: a generated loop
+    row: Row[Kind] | None  # of the table of kernels; None: a generated loop
 
 
 def links(op: Op, tiling: Tiling | None, cores: int) -> list[tuple[Link, ...]]:
@@ -54,5 +54,5 @@ def local(part: Part, slots: Slots, cores: int) -> Link:
     return Link(part, slots, row_of(part, cores))
 
 
-def row_of(part: Part, cores: int) -> Row | None:
+def row_of(part: Part, cores: int) -> Row[Kind] | None:
     return chosen(part.kind, part.reads, part.writes, cores)
