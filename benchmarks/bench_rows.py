@@ -28,7 +28,8 @@ T = TypeVar("T")
 CORES = 8
 MAKEFILE = """APP := bench
 APP_SRCS := main.c $(sort $(wildcard kernels/*.c))
-APP_CFLAGS := -std=gnu99 -O2 -ffp-contract=off -fno-math-errno -Ikernels -DTL_HAL_PULP -DTL_XF16AUXVEC -DNET_PROFILE
+APP_CFLAGS := -std=gnu99 -O2 -ffp-contract=off -fno-math-errno -Ikernels
+APP_CFLAGS += -DTL_HAL_PULP -DTL_XPULP -DTL_XF16AUXVEC -DNET_PROFILE
 APP_LDFLAGS := -lm
 include $(RULES_DIR)/pmsis_rules.mk
 """

@@ -1,4 +1,4 @@
-"""Rows for halves by PULP's own instructions, on Spike with an extension that knows them: the bits of portable C."""
+"""Rows by PULP's own instructions, on Spike with an extension that knows them: the bits of portable C."""
 
 from __future__ import annotations
 
@@ -11,20 +11,23 @@ import pytest
 
 from tests.e2e.test_rv32_hal import C_LIB, COMPILERS, NUMBERS, ROOT, build, emulate, without_spike
 from trainlib_deployer.emit.library import Library
-from trainlib_deployer.formats import DType
 from trainlib_deployer.kernels.table import ROWS
 from trainlib_deployer.run.spike import program as spike
 
-PROGRAM = ROOT / "tests" / "e2e" / "rv32" / "halves.c"
+PROGRAMS = ROOT / "tests" / "e2e" / "rv32"
 FOLDERS = [f"-I{C_LIB / name}" for name in ("include", "ukernels")]
 MISSING = [tool for tool in ("clang-19", "ld.lld-19", "llvm-objdump-19", "gcc", "g++") if shutil.which(tool) is None]
 
 pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)}")
 
 
-def sources() -> list[Path]:
-    rows = [C_LIB / "kernels" / row.source for row in ROWS if row.storage is DType.F16]
-    return Library.at(C_LIB).needed(rows, [])
+def sources(program: Path) -> list[Path]:
+    """Of the rows that a program calls, and of what else it does."""
+    text = program.read_text()
+    called = set(re.findall(r"^void (tl_\w+)\(", text, re.MULTILINE))
+    rows = [C_LIB / "kernels" / row.source for row in ROWS if row.symbol in called]
+    assert len(rows) == len(called)
+    return Library.at(C_LIB).needed(rows, [text])
 
 
 def extension(folder: Path) -> Path:
@@ -39,12 +42,14 @@ def extension(folder: Path) -> Path:
 
 
 @without_spike
-def test_the_same_bits_as_portable_c(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("name", "sets"), [("halves", "TL_XF16AUXVEC"), ("floats", "TL_XPULP")])
+def test_the_same_bits_as_portable_c(tmp_path: Path, name: str, sets: str) -> None:
+    program = PROGRAMS / f"{name}.c"
     host, wanted = tmp_path / "host", tmp_path / "host.bin"
-    files = map(str, [PROGRAM, *sources(), C_LIB / "hal" / "host.c"])
+    files = map(str, [program, *sources(program), C_LIB / "hal" / "host.c"])
     subprocess.run(["gcc", *NUMBERS, *FOLDERS, *files, "-pthread", "-lm", "-o", str(host)], check=True)
     subprocess.run([str(host)], check=True, env={"TL_RECORD": str(wanted)}, capture_output=True)
-    elf = build(tmp_path, "spike-clang", "TL_XF16AUXVEC", program=PROGRAM, more=sources())
+    elf = build(tmp_path, "spike-clang", sets, program=program, more=sources(program))
     done = emulate(elf, found := tmp_path / "spike.bin", extension=extension(tmp_path))
     assert done.stdout.startswith("DONE"), done.stdout + done.stderr
     assert found.read_bytes() == wanted.read_bytes()
@@ -54,7 +59,14 @@ def loops(folder: Path, name: str) -> list[list[int]]:
     """The bodies of a micro-kernel's hardware loops, word by word: each begins where the instruction set wants it, and
     ends with its last word."""
     target, source = folder / f"{name}.o", C_LIB / "kernels" / "tile" / f"{name}.c"
-    flags = ["-DTL_HAL_RV32", "-DTL_XF16AUXVEC", "-ffreestanding", "-mno-relax", *FOLDERS]  # aligned at once
+    flags = [
+        "-DTL_HAL_RV32",
+        "-DTL_XF16AUXVEC",
+        "-DTL_XPULP",
+        "-ffreestanding",
+        "-mno-relax",
+        *FOLDERS,
+    ]  # aligned at once
     subprocess.run([*COMPILERS["clang"], *NUMBERS, *flags, "-c", str(source), "-o", str(target)], check=True)
     listing = subprocess.run(["llvm-objdump-19", "-d", str(target)], check=True, capture_output=True, text=True).stdout
     words = {int(at, 16): int(word, 16) for at, word in re.findall(r"^ +([0-9a-f]+): ([0-9a-f]{8})\s", listing, re.M)}
@@ -66,6 +78,16 @@ def loops(folder: Path, name: str) -> list[list[int]]:
 def is_load(word: int) -> bool:
     """p.lw of the next word."""
     return word & 0x707F == 0x200B and word >> 20 == 4
+
+
+def is_load_by(word: int) -> bool:
+    """p.lw by a register."""
+    return word & 0xFE00707F == 0x2000700B
+
+
+def is_mac(word: int) -> bool:
+    """fmadd.s"""
+    return word & 0x0600007F == 0x43
 
 
 def is_dot(word: int) -> bool:
@@ -108,3 +130,16 @@ def test_encodings_of_kernel_rows(tmp_path: Path) -> None:
         assert is_dot(body[-1]) and len(dots) == 16 * taps
         for tap in range(taps):
             assert len({word >> 7 & 31 for word in dots[16 * tap : 16 * tap + 16]}) == 16
+
+
+def test_encodings_of_floats(tmp_path: Path) -> None:
+    """Of panels and of rows: 8 loads and 16 multiply-adds of all with all."""
+    found = loops(tmp_path, "tile")
+    assert [sum(map(is_load_by, body)) for body in found] == [2, 5]  # of panels, of rows
+    for body in found:
+        macs = [word for word in body if is_mac(word)]
+        sums = {word >> 7 & 31 for word in macs}
+        assert len(body) == 24 and len(macs) == len(sums) == 16
+        assert sum(map(is_load, body)) + sum(map(is_load_by, body)) == 8
+        assert {word >> 27 for word in macs} == sums, "each goes on with itself"
+        assert not sums & {word >> 7 & 31 for word in body if not is_mac(word)}

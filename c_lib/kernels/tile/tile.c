@@ -1,12 +1,13 @@
 /* The micro-kernels: 16 multiply-adds for 8 loads, with everything in the 28 registers that a core has. */
 #include "tl_tile.h"
 #include "tl_terms.h"
+#include "tl_tile_xpulp.h"
 
-#define TL_ROWS(what) what(0) what(1) what(2) what(3)
+#define TL_EACH_ROW(what) what(0) what(1) what(2) what(3)
 
 #define TL_DECLARE(i) float c##i##0 = 0.0f, c##i##1 = 0.0f, c##i##2 = 0.0f, c##i##3 = 0.0f;
-#define TL_LOAD(i) c##i##0 = t[4 * i], c##i##1 = t[4 * i + 1], c##i##2 = t[4 * i + 2], c##i##3 = t[4 * i + 3];
-#define TL_SAVE(i) t[4 * i] = c##i##0, t[4 * i + 1] = c##i##1, t[4 * i + 2] = c##i##2, t[4 * i + 3] = c##i##3;
+#define TL_TAKE(i) c##i##0 = t[4 * i], c##i##1 = t[4 * i + 1], c##i##2 = t[4 * i + 2], c##i##3 = t[4 * i + 3];
+#define TL_KEEP(i) t[4 * i] = c##i##0, t[4 * i + 1] = c##i##1, t[4 * i + 2] = c##i##2, t[4 * i + 3] = c##i##3;
 
 /* Overwrites rows of contiguous outputs, or adds the finished block to them. */
 #define TL_SET_ROW(i)                                                                                                  \
@@ -48,7 +49,7 @@ void tl_tile_store(const tl_panel_out *out, int row)
     const int c_m = out->c_m;
     float *q = out->c + row * c_m;
     if (row + 4 <= out->row_end && out->cols == 4) {
-        TL_ROWS(TL_STORE_ROW)
+        TL_EACH_ROW(TL_STORE_ROW)
         return;
     }
     for (int i = 0; i < 4 && row + i < out->row_end; ++i)
@@ -57,8 +58,6 @@ void tl_tile_store(const tl_panel_out *out, int row)
 }
 
 /* What becomes of whole tiles: they overwrite dense rows, or are added to them; anything else; they are continued. */
-enum { TL_SET, TL_ADD, TL_STORE, TL_PAUSE };
-
 static inline int end_of(const tl_panel_out *out)
 {
     if (out->pause)
@@ -69,10 +68,10 @@ static inline int end_of(const tl_panel_out *out)
 }
 
 #define TL_BEGIN                                                                                                       \
-    TL_ROWS(TL_DECLARE)                                                                                                \
+    TL_EACH_ROW(TL_DECLARE)                                                                                            \
     if (out->resume) {                                                                                                 \
         const float *t = out->tile;                                                                                    \
-        TL_ROWS(TL_LOAD)                                                                                               \
+        TL_EACH_ROW(TL_TAKE)                                                                                           \
     }
 
 #define TL_END(end)                                                                                                    \
@@ -80,16 +79,46 @@ static inline int end_of(const tl_panel_out *out)
         const int c_m = out->c_m;                                                                                      \
         float *q = out->c + row * c_m + out->c_n[0];                                                                   \
         if (end == TL_SET) {                                                                                           \
-            TL_ROWS(TL_SET_ROW)                                                                                        \
+            TL_EACH_ROW(TL_SET_ROW)                                                                                    \
         } else {                                                                                                       \
-            TL_ROWS(TL_ADD_ROW)                                                                                        \
+            TL_EACH_ROW(TL_ADD_ROW)                                                                                    \
         }                                                                                                              \
     } else {                                                                                                           \
         float *t = out->tile;                                                                                          \
-        TL_ROWS(TL_SAVE)                                                                                               \
+        TL_EACH_ROW(TL_KEEP)                                                                                           \
         if (end == TL_STORE)                                                                                           \
             tl_tile_store(out, row);                                                                                   \
     }
+
+#ifdef TL_XPULP_TILES
+enum { TL_STEPS_HELP = 0 }; /* to be known */
+
+static inline tl_tile_way way_of(const tl_panel_out *out, int row, int end, int terms)
+{
+    const float *from = out->resume ? out->tile : NULL;
+    if (end <= TL_ADD)
+        return (tl_tile_way){from, out->c + row * out->c_m + out->c_n[0], 4 * out->c_m, end, terms};
+    return (tl_tile_way){from, out->tile, 16, TL_STORE, terms};
+}
+
+static inline __attribute__((always_inline)) void whole_rows(const tl_panel_out *out, int row, int end, const float *a,
+                                                             int step, const float *b, int b_k, int kc, int packed)
+{
+    (void)packed;
+    tl_xpulp_rows(way_of(out, row, end, kc), a, step, b, b_k);
+    if (end == TL_STORE)
+        tl_tile_store(out, row);
+}
+
+static inline __attribute__((always_inline)) void one_panel(const tl_panel_out *out, int row, int end, const float *a,
+                                                            int a_k, const float *b, int b_k, int terms)
+{
+    tl_xpulp_panel(way_of(out, row, end, terms), a, a_k, b, b_k);
+    if (end == TL_STORE)
+        tl_tile_store(out, row);
+}
+#else
+enum { TL_STEPS_HELP = 1 };
 
 /* packed, a literal: b_k is 4. */
 static inline __attribute__((always_inline)) void whole_rows(const tl_panel_out *out, int row, int end, const float *a,
@@ -117,6 +146,23 @@ static inline __attribute__((always_inline)) void whole_rows(const tl_panel_out 
     TL_END(end)
 }
 
+static inline __attribute__((always_inline)) void one_panel(const tl_panel_out *out, int row, int end, const float *a,
+                                                            int a_k, const float *b, int b_k, int terms)
+{
+    TL_BEGIN
+    if (terms > 0) {
+        float w0 = a[0], w1 = a[1], w2, w3, x0 = b[0], x1, x2, x3;
+        int left = terms - 1;
+        TL_ADDRESS_HERE(left)
+        while (left != 0) {
+            TL_TERM_OF_PANEL(1)
+        }
+        TL_TERM_OF_PANEL(0)
+    }
+    TL_END(end)
+}
+#endif
+
 /* The last rows, fewer than four: those that are missing repeat the last one. */
 static __attribute__((noinline)) void last_rows(const tl_panel_out *out, int row, const float *a, int a_m,
                                                 const float *b, int b_k, int kc)
@@ -126,7 +172,7 @@ static __attribute__((noinline)) void last_rows(const tl_panel_out *out, int row
     TL_BEGIN
     for (; kc > 0; --kc, b += b_k) {
         const float w0 = *a0++, w1 = *a1++, w2 = *a2++, w3 = w2, x0 = b[0], x1 = b[1], x2 = b[2], x3 = b[3];
-        TL_ROWS(TL_FOUR)
+        TL_EACH_ROW(TL_FOUR)
     }
     TL_END((out->pause ? TL_PAUSE : TL_STORE))
 }
@@ -150,7 +196,7 @@ static __attribute__((noinline)) void rows_apart(const tl_panel_out *out, const 
 
 static void all_rows(const tl_panel_out *out, const float *a, int a_m, const float *b, int b_k, int kc)
 {
-    if (b_k == 4)
+    if (TL_STEPS_HELP && b_k == 4)
         rows_packed(out, a, a_m, b, kc);
     else
         rows_apart(out, a, a_m, b, b_k, kc);
@@ -177,21 +223,8 @@ static inline __attribute__((always_inline)) void panel_body(const tl_panel_out 
                                                              int a_k, const float *panel, int b_k, int terms)
 {
     const int whole = end_of(out), part = out->pause ? TL_PAUSE : TL_STORE;
-    for (int row = out->row; row < out->row_end; row += 4, first += a_tile) {
-        const int end = row + 4 <= out->row_end ? whole : part;
-        const float *a = first, *b = panel;
-        TL_BEGIN
-        if (terms > 0) {
-            float w0 = a[0], w1 = a[1], w2, w3, x0 = b[0], x1, x2, x3;
-            int left = terms - 1;
-            TL_ADDRESS_HERE(left)
-            while (left != 0) {
-                TL_TERM_OF_PANEL(1)
-            }
-            TL_TERM_OF_PANEL(0)
-        }
-        TL_END(end)
-    }
+    for (int row = out->row; row < out->row_end; row += 4, first += a_tile)
+        one_panel(out, row, row + 4 <= out->row_end ? whole : part, first, a_k, panel, b_k, terms);
 }
 
 /* Two functions of their own, so that no core has the frames of both on its stack. */
@@ -211,7 +244,7 @@ static __attribute__((noinline)) void panel_apart(const tl_panel_out *out, const
 
 void tl_tile_panel(const tl_panel_out *out, const float *a, int a_tile, int a_k, const float *b, int b_k, int kc)
 {
-    if (a_k == 4 && b_k == 4)
+    if (TL_STEPS_HELP && a_k == 4 && b_k == 4)
         panel_packed(out, a, a_tile, a_k, b, b_k, kc);
     else
         panel_apart(out, a, a_tile, a_k, b, b_k, kc);

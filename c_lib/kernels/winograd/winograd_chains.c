@@ -2,14 +2,15 @@
  * around a tile of tile.c. */
 #include "tl_tile.h" /* first: it sets how the whole file is compiled */
 #include "tl_terms.h"
+#include "tl_tile_xpulp.h"
 #include "tl_winograd_tiles.h"
 
 /* clang-format off */
-#define TL_ROWS(what) what(0) what(1) what(2) what(3)
+#define TL_EACH_ROW(what) what(0) what(1) what(2) what(3)
 /* clang-format on */
 #define TL_DECLARE(i) float c##i##0 = 0.0f, c##i##1 = 0.0f, c##i##2 = 0.0f, c##i##3 = 0.0f;
-#define TL_LOAD(i) c##i##0 = m[4 * i], c##i##1 = m[4 * i + 1], c##i##2 = m[4 * i + 2], c##i##3 = m[4 * i + 3];
-#define TL_SAVE(i) m[4 * i] = c##i##0, m[4 * i + 1] = c##i##1, m[4 * i + 2] = c##i##2, m[4 * i + 3] = c##i##3;
+#define TL_TAKE(i) c##i##0 = m[4 * i], c##i##1 = m[4 * i + 1], c##i##2 = m[4 * i + 2], c##i##3 = m[4 * i + 3];
+#define TL_KEEP(i) m[4 * i] = c##i##0, m[4 * i + 1] = c##i##1, m[4 * i + 2] = c##i##2, m[4 * i + 3] = c##i##3;
 
 enum { a_k = 16, b_k = 16 };
 
@@ -17,10 +18,13 @@ static inline __attribute__((always_inline)) void chains(const float *u, int u_s
                                                          int count, int terms, int resumed)
 {
     for (; count > 0; --count, u += u_step, m += 16) {
+#ifdef TL_XPULP_TILES
+        tl_xpulp_panel((tl_tile_way){resumed ? m : NULL, m, 16, TL_STORE, terms}, u, a_k, v, b_k);
+#else
         const float *a = u, *b = v;
-        TL_ROWS(TL_DECLARE)
+        TL_EACH_ROW(TL_DECLARE)
         if (resumed) {
-            TL_ROWS(TL_LOAD)
+            TL_EACH_ROW(TL_TAKE)
         }
         float w0 = a[0], w1 = a[1], w2, w3, x0 = b[0], x1, x2, x3;
         int left = terms - 1;
@@ -29,7 +33,8 @@ static inline __attribute__((always_inline)) void chains(const float *u, int u_s
             TL_TERM_OF_PANEL(1)
         }
         TL_TERM_OF_PANEL(0)
-        TL_ROWS(TL_SAVE)
+        TL_EACH_ROW(TL_KEEP)
+#endif
     }
 }
 

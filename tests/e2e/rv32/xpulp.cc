@@ -1,5 +1,5 @@
-// The instructions of PULP's cores that kernels for halves contain, for Spike (--extlib): a second, independent statement
-// of what they do. A hardware loop ends with a vfdotpex.s.h here, which looks whether it is the last instruction.
+// The instructions of PULP's cores that kernels contain, for Spike (--extlib): a second, independent statement of what they
+// do. A hardware loop ends with a vfdotpex.s.h or a load here, which look whether they are the last instruction.
 #include <riscv/extension.h>
 #include <riscv/mmu.h>
 #include <riscv/trap.h>
@@ -20,6 +20,22 @@ std::map<uint32_t, Loop> loops; // by hart
 reg_t widened(uint32_t value)
 {
     return (reg_t)(sreg_t)(int32_t)value;
+}
+
+reg_t next_of(processor_t *p, reg_t pc)
+{
+    Loop &loop = loops[p->get_id()];
+    return pc == loop.end && --loop.left > 0 ? loop.start : pc + 4;
+}
+
+reg_t load_and_add(processor_t *p, insn_t insn, reg_t pc, uint32_t by)
+{
+    auto &x = p->get_state()->XPR;
+    const reg_t at = x[insn.rs1()];
+    const int32_t value = p->get_mmu()->load<int32_t>((uint32_t)at);
+    x.write(insn.rs1(), widened((uint32_t)at + by));
+    x.write(insn.rd(), widened((uint32_t)value));
+    return next_of(p, pc);
 }
 
 float number(uint32_t bits)
@@ -63,14 +79,15 @@ uint32_t nearest(float value)
 // p.lw rd, imm(rs1!): load, then advance. Into x0 it is a mark of the program's, which the boot code answers.
 reg_t load_and_advance(processor_t *p, insn_t insn, reg_t pc)
 {
-    auto &x = p->get_state()->XPR;
     if (insn.rd() == 0)
         throw trap_illegal_instruction(insn.bits());
-    const reg_t at = x[insn.rs1()];
-    const int32_t value = p->get_mmu()->load<int32_t>((uint32_t)at);
-    x.write(insn.rs1(), widened((uint32_t)(at + insn.i_imm())));
-    x.write(insn.rd(), widened((uint32_t)value));
-    return pc + 4;
+    return load_and_add(p, insn, pc, (uint32_t)insn.i_imm());
+}
+
+// p.lw rd, rs2(rs1!): the same, by what is in a register.
+reg_t load_and_advance_by(processor_t *p, insn_t insn, reg_t pc)
+{
+    return load_and_add(p, insn, pc, (uint32_t)p->get_state()->XPR[insn.rs2()]);
 }
 
 // lp.setup: the next instructions, as far as halfwords behind this one, as often as rs1 says.
@@ -89,8 +106,7 @@ reg_t dot(processor_t *p, insn_t insn, reg_t pc)
     const float low = half(a & 0xffff) * half(b & 0xffff), high = half(a >> 16) * half(b >> 16);
     const float pair = low + high;
     x.write(insn.rd(), widened(bits(number((uint32_t)x[insn.rd()]) + pair)));
-    Loop &loop = loops[p->get_id()];
-    return pc == loop.end && --loop.left > 0 ? loop.start : pc + 4;
+    return next_of(p, pc);
 }
 
 // pv.pack.h: the lower halves of rs1 (above) and rs2.
@@ -139,6 +155,7 @@ struct Pulp : extension_t {
             all.push_back({match, mask, f, f, f, f, f, f, f, f});
         };
         add(0x0000200b, 0x0000707f, load_and_advance);
+        add(0x2000700b, 0xfe00707f, load_and_advance_by);
         add(0x0000407b, 0x00007fff, set_up_loop);
         add(0x96000033, 0xfe00707f, dot);
         add(0xd0000057, 0xfe00707f, pack);

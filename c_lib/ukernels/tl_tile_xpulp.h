@@ -1,0 +1,95 @@
+/* Whole 4 x 4 tiles by PULP's own instructions: a hardware loop of 8 loads that advance and 16 multiply-adds; internal to
+ * c_lib/kernels. A load stands behind every second multiply-add: however far one of two cores that share a float unit is
+ * ahead, a term takes 33 cycles. That needs all registers that there are, so what comes after waits in memory. */
+#ifndef TL_TILE_XPULP_H
+#define TL_TILE_XPULP_H
+#include "tl_xpulp.h"
+
+/* Not where a register points at the frame. */
+#if defined(TL_XPULP) && defined(__riscv_zfinx) && defined(__OPTIMIZE__)
+#define TL_XPULP_TILES
+#endif
+
+/* What becomes of a tile: it overwrites rows, is added to them, or is stored as it is. */
+enum { TL_SET, TL_ADD, TL_STORE, TL_PAUSE };
+
+#ifdef TL_XPULP_TILES
+/* What the sums of a tile of so many terms begin with, and where they go. */
+typedef struct {
+    const float *from; /* NULL: zeros */
+    float *to;
+    int bytes; /* from one of its rows to the next */
+    int end;   /* TL_SET, TL_ADD, TL_STORE */
+    int terms;
+} tl_tile_way;
+
+/* clang-format off */
+#define TL_LOAD_BY(to, from, by) ".insn r 0x0b, 7, 0x10, " to ", " from ", " by "\n" /* p.lw to, by(from!) */
+#define TL_MAC(to, a, b) "fmadd.s " to ", " a ", " b ", " to "\n"
+#define TL_ZEROS(s0, s1, s2, s3) "li " s0 ", 0\nli " s1 ", 0\nli " s2 ", 0\nli " s3 ", 0\n"
+#define TL_FROM_ZERO(s0, s1, s2, s3)                                                                                   \
+    "fadd.s " s0 ", " s0 ", x0\nfadd.s " s1 ", " s1 ", x0\nfadd.s " s2 ", " s2 ", x0\nfadd.s " s3 ", " s3 ", x0\n"
+#define TL_ONTO(s0, s1, s2, s3)                                                                                        \
+    "lw s1, 0(a5)\nlw s11, 4(a5)\nlw a6, 8(a5)\nlw a7, 12(a5)\nadd a5, a5, ra\n"                                       \
+    "fadd.s " s0 ", s1, " s0 "\nfadd.s " s1 ", s11, " s1 "\nfadd.s " s2 ", a6, " s2 "\nfadd.s " s3 ", a7, " s3 "\n"
+
+/* `first`: the operands that a term finds loaded; `term` loads them for the next one, `last` does not. */
+#define TL_TILE(first, term, last)                                                                                     \
+    "lw a4, %[from]\nli ra, 16\nbeqz a4, 1f\n" TL_ROWS(TL_START) "j 2f\n1:\n" TL_ROWS(TL_ZEROS)                        \
+    "2:\nlw a7, %[terms]\nblez a7, 4f\naddi a7, a7, -1\n.balign 4\n.option push\n.option norvc\n"                      \
+    first "beqz a7, 3f\n" TL_LOOP("a7", "48") term "3:\n" last ".option pop\n"                                         \
+    "4:\nlw a4, %[to]\nlw ra, %[bytes]\nlw a5, %[end]\nbeqz a5, 5f\naddi a5, a5, -1\nbnez a5, 6f\nmv a5, a4\n"         \
+    TL_ROWS(TL_ONTO) "j 6f\n5:\n" TL_ROWS(TL_FROM_ZERO) "6:\n" TL_ROWS(TL_SAVE)
+#define TL_TILE_WAY [from] "m"(w.from), [to] "m"(w.to), [bytes] "m"(w.bytes), [end] "m"(w.end), [terms] "m"(w.terms)
+
+/* Two rows, column by column, then the other two. a: s1, a5, a6, a7; b: a4, s11, ra, s0 */
+#define TL_TERM_OF_PANEL_X(a0, a1, b0, b1, b2)                                                                         \
+    TL_MAC("t0", "s1", "a4") TL_MAC("t4", "a5", "a4") TL_LOAD_BY("s0", "%[b]", "%[b_k]")                               \
+    TL_MAC("t1", "s1", "s11") TL_MAC("t5", "a5", "s11") TL_LOAD("a6", "%[a]")                                          \
+    TL_MAC("t2", "s1", "ra") TL_MAC("t6", "a5", "ra") TL_LOAD_BY("a7", "%[a]", "%[a_k]")                               \
+    TL_MAC("t3", "s1", "s0") TL_MAC("s2", "a5", "s0") a0                                                               \
+    TL_MAC("s3", "a6", "a4") TL_MAC("s7", "a7", "a4") a1                                                               \
+    TL_MAC("s4", "a6", "s11") TL_MAC("s8", "a7", "s11") b0                                                             \
+    TL_MAC("s5", "a6", "ra") TL_MAC("s9", "a7", "ra") b1                                                               \
+    TL_MAC("s6", "a6", "s0") TL_MAC("s10", "a7", "s0") b2
+#define TL_FIRST_A TL_LOAD("s1", "%[a]"), TL_LOAD("a5", "%[a]")
+#define TL_FIRST_B TL_LOAD("a4", "%[b]"), TL_LOAD("s11", "%[b]"), TL_LOAD("ra", "%[b]")
+#define TL_ALL_FIVE(a0, a1, b0, b1, b2) a0 a1 b0 b1 b2
+
+/* Row by row, so that a has three registers and its pointer walks down the four rows: a4, s11, s0, s11; b: s1, a5, a6, a7 */
+#define TL_TERM_OF_ROWS_X(a0, b0, b1)                                                                                  \
+    TL_MAC("t0", "a4", "s1") TL_LOAD("a6", "%[b]") TL_MAC("t1", "a4", "a5") TL_LOAD_BY("a7", "%[b]", "ra")             \
+    TL_MAC("t2", "a4", "a6") TL_LOAD_BY("s11", "%[a]", "%[a_m]") TL_MAC("t3", "a4", "a7")                              \
+    TL_MAC("t4", "s11", "s1") TL_LOAD_BY("s0", "%[a]", "%[a_m]") TL_MAC("t5", "s11", "a5")                             \
+    TL_MAC("t6", "s11", "a6") TL_MAC("s2", "s11", "a7") TL_LOAD_BY("s11", "%[a]", "%[back]")                           \
+    TL_MAC("s3", "s0", "s1") TL_MAC("s4", "s0", "a5") TL_MAC("s5", "s0", "a6") a0 TL_MAC("s6", "s0", "a7")             \
+    TL_MAC("s7", "s11", "s1") b0 TL_MAC("s8", "s11", "a5") TL_MAC("s9", "s11", "a6") TL_MAC("s10", "s11", "a7") b1
+#define TL_FIRST_OF_ROWS TL_LOAD_BY("a4", "%[a]", "%[a_m]"), TL_LOAD("s1", "%[b]"), TL_LOAD("a5", "%[b]")
+#define TL_ALL_THREE(a0, b0, b1) a0 b0 b1
+/* clang-format on */
+
+/* As tl_tile_panel. */
+static inline __attribute__((always_inline)) void tl_xpulp_panel(tl_tile_way w, const float *a, int a_k, const float *b,
+                                                                 int b_k)
+{
+    __asm__ volatile(TL_TILE(TL_EACH(TL_ALL_FIVE, TL_FIRST_A, TL_FIRST_B),
+                             TL_EACH(TL_TERM_OF_PANEL_X, TL_FIRST_A, TL_FIRST_B),
+                             TL_TERM_OF_PANEL_X("", "", "", "", ""))
+                     : [a] "+r"(a), [b] "+r"(b)
+                     : [a_k] "r"(4 * a_k - 12), [b_k] "r"(4 * b_k - 12), TL_TILE_WAY
+                     : "s0", TL_USED);
+}
+
+/* As tl_tile_rows. */
+static inline __attribute__((always_inline)) void tl_xpulp_rows(tl_tile_way w, const float *a, int a_m, const float *b,
+                                                                int b_k)
+{
+    const int advance = 4 * b_k - 12;
+    __asm__ volatile(TL_TILE("lw ra, %[advance]\n" TL_EACH(TL_ALL_THREE, TL_FIRST_OF_ROWS),
+                             TL_EACH(TL_TERM_OF_ROWS_X, TL_FIRST_OF_ROWS), TL_TERM_OF_ROWS_X("", "", ""))
+                     : [a] "+r"(a), [b] "+r"(b)
+                     : [a_m] "r"(4 * a_m), [back] "r"(4 - 12 * a_m), [advance] "m"(advance), TL_TILE_WAY
+                     : "s0", TL_USED);
+}
+#endif
+#endif

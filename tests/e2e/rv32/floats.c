@@ -1,0 +1,97 @@
+/* What tests/e2e/test_xpulp.py runs on the host, in portable C, and on Spike, with PULP's instructions: products and
+ * convolutions of floats, over shapes that leave edges, and their tiles alone. */
+#include "tl_conv.h"
+#include "tl_matmul.h"
+#include "tl_winograd_tiles.h"
+
+enum { CORES = 8, STACK = 1536, ELEMENTS = 2100, RESULTS = 800, SCRATCH = 24576 };
+
+typedef struct {
+    uint8_t stacks[CORES * STACK] __attribute__((aligned(16)));
+    float a[ELEMENTS], b[ELEMENTS], c[RESULTS], init[RESULTS];
+    uint32_t scratch[SCRATCH / 4];
+} l1_data;
+TL_L1 static l1_data l1;
+volatile int net_position;
+
+void tl_matmul_rows_x_panels_f32(const tl_matmul *a);
+void tl_matmul_panels_x_panels_f32(const tl_matmul *a);
+void tl_matmul_packed_x_packed_f32(const tl_matmul *a);
+void tl_conv2d_fw_f32(const tl_conv2d *a);
+void tl_conv2d_bw_x_f32(const tl_conv2d *a);
+void tl_conv2d_bw_w_f32(const tl_conv2d *a);
+
+/* Of all signs and many sizes; some are zero. */
+static void fill(float *to, int count, uint32_t state)
+{
+    for (int i = 0; i < count; i++) {
+        state = state * 1664525u + 1013904223u;
+        const float size = (float)(1u << (state >> 28)) * 0.01f;
+        to[i] = (state >> 8 & 15) == 0 ? -0.0f : ((float)(state >> 8 & 0xffff) - 32768.0f) * size;
+    }
+}
+
+static void run(tl_fn kernel, const void *argument)
+{
+    fill(l1.a, ELEMENTS, 1), fill(l1.b, ELEMENTS, 2), fill(l1.c, RESULTS, 3), fill(l1.init, RESULTS, 4);
+    tl_cluster_run(CORES, kernel, (void *)(uintptr_t)argument, l1.stacks, STACK);
+    tl_record(l1.c, sizeof l1.c);
+}
+
+/* Overwritten, with a start, and added to what is there. */
+static void product(tl_fn kernel, int batch, int m, int n, int k, int across)
+{
+    tl_matmul p = {.a = l1.a, .b = l1.b, .c = l1.c, .batch = batch, .m = m, .n = n, .k = k, .scratch = l1.scratch};
+    p.a_b = m * k, p.a_m = across ? 1 : k, p.a_k = across ? m : 1;
+    p.b_b = k * n, p.b_k = n, p.b_n = 1, p.c_b = m * n, p.c_m = n, p.c_n = 1;
+    run(kernel, &p);
+    p.init = l1.init, p.i_n = 1;
+    run(kernel, &p);
+    p.init = NULL, p.accumulate = 1;
+    run(kernel, &p);
+}
+
+static void convolution(int groups, int ci, int co, int size, int kernel, int stride, int pad)
+{
+    const int out = (size + 2 * pad - kernel) / stride + 1;
+    tl_conv2d p = {.n = 2, .groups = groups, .ci = ci, .co = co, .h = size, .wd = size, .ho = out, .wo = out};
+    p.kh = p.kw = kernel, p.stride_h = p.stride_w = stride, p.pad_h = p.pad_w = pad, p.dil_h = p.dil_w = 1;
+    p.xp = (tl_pitch){groups * ci * size * size, size * size, size};
+    p.yp = (tl_pitch){groups * co * out * out, out * out, out};
+    p.w_co = ci * kernel * kernel, p.w_ci = kernel * kernel, p.scratch = l1.scratch;
+    p.x = l1.a, p.w = l1.b, p.y = l1.c, p.bias = l1.init;
+    run((tl_fn)tl_conv2d_fw_f32, &p);
+    p.y = l1.a, p.x = l1.c, p.bias = NULL;
+    run((tl_fn)tl_conv2d_bw_x_f32, &p);
+    p.x = l1.b, p.w = l1.c;
+    run((tl_fn)tl_conv2d_bw_w_f32, &p);
+}
+
+/* Sums of three panels over so many terms, on one core: new ones, and others that go on with these. */
+static void chains(int terms)
+{
+    fill(l1.a, ELEMENTS, 5), fill(l1.b, ELEMENTS, 6);
+    tl_winograd_chains(l1.a, 16 * terms, l1.b, l1.c, 3, terms);
+    tl_record(l1.c, sizeof l1.c);
+    tl_winograd_chains_resumed(l1.a + 4, 16 * terms, l1.b + 4, l1.c, 3, terms);
+    tl_record(l1.c, sizeof l1.c);
+}
+
+int main(void)
+{
+    tl_record_open();
+    product((tl_fn)tl_matmul_rows_x_panels_f32, 1, 8, 12, 64, 0);
+    product((tl_fn)tl_matmul_rows_x_panels_f32, 2, 9, 7, 83, 0);
+    product((tl_fn)tl_matmul_panels_x_panels_f32, 1, 16, 13, 129, 1);
+    product((tl_fn)tl_matmul_panels_x_panels_f32, 3, 4, 20, 2, 1);
+    product((tl_fn)tl_matmul_packed_x_packed_f32, 1, 11, 17, 31, 1);
+    convolution(1, 5, 7, 6, 3, 1, 1);
+    convolution(1, 3, 5, 9, 3, 2, 1);
+    convolution(2, 4, 6, 5, 1, 1, 0);
+    for (int terms = 1; terms < 4; terms++)
+        chains(terms);
+    chains(19);
+    tl_puts("DONE\n");
+    tl_exit(0);
+    return 0;
+}
