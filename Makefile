@@ -75,10 +75,10 @@ bench-tiles: $(VENV)/ready
 bench-rows: $(VENV)/ready
 	$(BIN)/python -m benchmarks.bench_rows $(ROWS)
 
-# Bytes of every kernel's code, and of a word of generated code, by the compilers that are there: PULP-SDK's configs/*.sh sourced
-code-sizes: BUILDS ?= pulp-sdk
+# Bytes of every kernel's code, and of a word of generated code, by all compilers: with PULP-SDK's configs/*.sh sourced; or BUILDS='cortex-m4f rv32imc'
+code-sizes: BUILDS ?= pulp-sdk cortex-m4f cortex-m7 cortex-m33 rv32imc
 code-sizes: $(VENV)/ready
-	for build in $(BUILDS); do $(BIN)/python -m benchmarks.measure_code $$build && $(BIN)/python -m benchmarks.measure_words $$build; done
+	for build in $(BUILDS); do $(BIN)/python -m benchmarks.measure_code $$build && $(BIN)/python -m benchmarks.measure_words $$build || exit 1; done
 
 bench-linker: $(VENV)/ready
 	$(BIN)/python -m benchmarks.bench_linker $(EXAMPLES)

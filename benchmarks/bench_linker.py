@@ -11,6 +11,7 @@ not built again.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import shutil
@@ -24,7 +25,10 @@ from pathlib import Path
 from benchmarks.objects import Elf
 from trainlib_deployer.errors import DoesNotFit
 from trainlib_deployer.machine.build import Build
-from trainlib_deployer.machine.targets import TARGETS
+from trainlib_deployer.machine.targets import TARGETS, resolve
+from trainlib_deployer.options import Options
+from trainlib_deployer.pipeline import deploy_user_model
+from trainlib_deployer.user.load_model import load
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 L1, L2 = 0x1000_0000, 0x1C00_0000
@@ -53,12 +57,10 @@ class Row:
         return f"{self.memory} | {self.planned:,} | {self.linked:,} | {100 * (self.ratio - 1):+.2f} %"
 
 
-def deploy(example: Path, target: str, folder: Path, *more: str) -> None:
-    options = ["--model", str(example), "--target", target, "--l2", ROOM, "--out", str(folder), *more]
-    done = subprocess.run([sys.executable, "-m", "trainlib_deployer", *options], check=False, capture_output=True)
-    if done.returncode == DoesNotFit.exit_code:
-        raise DoesNotFit(done.stderr.decode())
-    done.check_returncode()
+def deploy(example: Path, target: str, folder: Path) -> None:
+    """As the command line does, in this process: PyTorch takes seconds to import."""
+    with contextlib.redirect_stdout(sys.stderr):
+        deploy_user_model(load(str(example)), Options(resolve(target, l2=ROOM), folder))
 
 
 def of_sdk(target: str) -> bool:
