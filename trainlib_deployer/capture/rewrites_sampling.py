@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
 
 from trainlib_deployer.capture.extents import per_dimension
 
@@ -118,12 +119,22 @@ def cubic(at: Tensor) -> Taps:
 
 
 def mixed(place: Points, at: Sequence[Tensor], taps: Callable[[Tensor], Taps]) -> Tensor:
-    """The sum over all neighbours, of which each dimension has a few."""
-    terms = []
-    for chosen in itertools.product(*map(taps, at)):
+    """The sum over all neighbours, of which each dimension has a few. Backward looks each up again, as PyTorch's does:
+    what that makes on the way is many times as large as the image and the grid."""
+
+    def term(numbers: Sequence[int]) -> Tensor:
+        chosen = [taps(p)[i] for p, i in zip(at, numbers, strict=True)]
         share = reduce(torch.mul, [s for _, s in chosen])
-        terms.append(place([p for p, _ in chosen]) * share.unsqueeze(1))
-    return reduce(torch.add, terms)
+        return place([p for p, _ in chosen]) * share.unsqueeze(1)
+
+    neighbours = itertools.product(*(range(len(taps(p))) for p in at))
+    return reduce(torch.add, (again(term, numbers) for numbers in neighbours))
+
+
+def again(function: Callable[..., Tensor], *args: Any) -> Tensor:
+    """Its result; what backward needs of it is computed again there."""
+    made: Tensor = checkpoint(function, *args, use_reentrant=False, preserve_rng_state=False)
+    return made
 
 
 class Points:
