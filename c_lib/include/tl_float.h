@@ -126,6 +126,35 @@ static inline float tl_ceilf(float x)
     return whole < x ? whole + tl_lit(1.0f) : whole;
 }
 
+/* x = mantissa * 2^exponent, the mantissa from 1/2 to 1; zero, infinities and NaN are their own, with 0. */
+static inline int32_t tl_exponentf(float x)
+{
+    float size = tl_absf(x);
+    if (!(size > 0.0f && size < TL_INFINITY))
+        return 0;
+    int32_t grown = size < tl_lit(1.17549435e-38f) ? 24 : 0;
+    return (int32_t)(tl_bits(grown ? size * tl_lit(16777216.0f) : size) >> 23) - 126 - grown;
+}
+
+static inline float tl_mantissaf(float x)
+{
+    if (!(tl_absf(x) > 0.0f && tl_absf(x) < TL_INFINITY))
+        return x;
+    float normal = tl_absf(x) < tl_lit(1.17549435e-38f) ? x * tl_lit(16777216.0f) : x;
+    return tl_from_bits((tl_bits(normal) & 0x807fffffu) | 0x3f000000u);
+}
+
+static inline float tl_nextafterf(float x, float toward)
+{
+    if (x != x || toward != toward)
+        return x + toward;
+    if (x == toward)
+        return toward;
+    if (x == 0.0f)
+        return tl_copysignf(tl_from_bits(1), toward);
+    return tl_from_bits((x < toward) == (x > 0.0f) ? tl_bits(x) + 1 : tl_bits(x) - 1);
+}
+
 /* Halves go to the even neighbour, as torch.round does. */
 static inline float tl_roundf(float x)
 {

@@ -367,3 +367,15 @@ case(
     fixed(torch.tensor([1, 2, 0])),
 )
 case("special", "ndtri", torch.special.ndtri, torch.cat([uniform((7,), 0.0, 1.0), uniform((6,), 1e-7, 1e-3)]))
+
+
+# ---- numbers by their bits
+
+
+def put_together(x: Leaf) -> Leaf:
+    mantissa, exponent = torch.frexp(x)
+    return mantissa * (exponent + 0.5)
+
+
+case("special", "frexp", put_together, torch.cat([uniform((7,), -9.0, 9.0), torch.tensor([0.0, 1.0, -0.5, 4096.0])]))
+case("special", "nextafter", lambda x, toward: 3 * torch.nextafter(x, toward), (3, 5), (5,))

@@ -85,6 +85,11 @@ FUNCTIONS = {
     "lgamma": Function(torch.lgamma, 4.0, 10.0, lgamma_reflected),
     "digamma": Function(torch.digamma, 3.0, 10.0, digamma_reflected),
     "sign": Function(torch.sgn, 0.0, 1.0),
+    "mantissa": Function(lambda x: torch.frexp(x)[0], 0.0, 100.0),
+    "exponent": Function(lambda x: torch.frexp(x)[1].double(), 0.0, 100.0),
+    "nextafter": Function(
+        lambda x, toward: torch.nextafter(x.float(), toward.float()).double(), 0.0, 100.0, arguments=2
+    ),
     "trunc": Function(torch.trunc, 0.0, 100.0),
     "floor": Function(torch.floor, 0.0, 100.0),
     "ceil": Function(torch.ceil, 0.0, 100.0),

@@ -198,6 +198,17 @@ def sign(x: Expr) -> Operand:
     return call("sign", x)
 
 
+@formula(aten.nextafter.default)
+def nextafter(x: Expr, toward: Expr) -> Operand:
+    return call("nextafter", x, toward)
+
+
+@covers(aten.frexp.Tensor)
+def frexp(b: Builder, x: View) -> tuple[View, ...]:
+    """Mantissa and exponent."""
+    return b.maps(lambda v: (call("mantissa", v), v.body.add("exponent", DType.I32, v)), x)
+
+
 @formula(aten.reciprocal.default)
 def reciprocal(x: Expr) -> Operand:
     return 1.0 / x

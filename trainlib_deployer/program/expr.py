@@ -95,6 +95,9 @@ C_FORM: dict[str, str] = {
     "imax": "({0} > {1} ? {0} : {1})",
     "imin": "({0} < {1} ? {0} : {1})",
     "sign": "tl_signf({0})",
+    "mantissa": "tl_mantissaf({0})",
+    "exponent": "tl_exponentf({0})",
+    "nextafter": "tl_nextafterf({0}, {1})",
 }
 
 _COMPARE = {"lt", "le", "gt", "ge", "eq", "ne", "not"}
