@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from golden.doubt import CERTAIN, Branches
 from golden.layers import Inside
 from golden.mode import Mode, leaves, mapped
 
@@ -39,9 +40,17 @@ NORMS = {  # the first of their operands; the others are statistics and paramete
 class Halves(Mode):
     """Everything that PyTorch computes in `dtype` while this is on, as a program of mixed precision does."""
 
-    def __init__(self, dtype: torch.dtype, floats: Iterable[Any], chains: bool, kept: Inside | None = None) -> None:
+    def __init__(
+        self,
+        dtype: torch.dtype,
+        floats: Iterable[Any],
+        chains: bool,
+        kept: Inside | None = None,
+        branches: Branches | None = None,
+    ) -> None:
         """`floats`: parameters, buffers, samples."""
         super().__init__()
+        self.branches = CERTAIN.of(0) if branches is None else branches
         self.dtype, self.chains, self.kept = dtype, chains, Inside() if kept is None else kept
         self.floats: dict[int, torch.Tensor] = {}  # by where they lie, kept so that nothing else comes to lie there
         self.of_losses: dict[int, torch.Tensor] = {}  # floats for whoever calculates with floats alone
@@ -56,6 +65,7 @@ class Halves(Mode):
         if name not in LOSSES:
             count = NORMS.get(name, len(args))
             args = (*self.found(func, args[:count], alone), *args[count:])
+        args = self.branches.taken(name, args)
         if name in BATCH_NORMS:
             self.leave(args[3:5])  # an InstanceNorm counts in copies of its statistics
         out = func(*(args if self.kept else self.multiplied(name, args)), **(kwargs or {}))
@@ -107,8 +117,10 @@ class Halves(Mode):
         return value if place in self.floats or (place in self.of_losses and self.kept) else self.half(value)
 
     def half(self, value: Any) -> Any:
-        there = isinstance(value, torch.Tensor) and value.dtype is self.dtype
-        return value.to(torch.float16).to(self.dtype) if there else value
+        if not isinstance(value, torch.Tensor) or value.dtype is not self.dtype:
+            return value
+        same = value.untyped_storage().data_ptr() in self.floats
+        return (value.to(torch.float16) if same else self.branches.rounded(value)).to(self.dtype)
 
 
 def places(tensors: Iterable[Any]) -> dict[int, torch.Tensor]:

@@ -139,13 +139,14 @@ def first_examples(task: Task, sample: tuple[Any, Any]) -> tuple[Any, Any]:
 
 
 @contextlib.contextmanager
-def halving(task: Task, sample: Any, dtype: torch.dtype, noise: int = 0) -> Iterator[None]:
+def halving(task: Task, sample: Any, dtype: torch.dtype, noise: int = 0, step: int = 0) -> Iterator[None]:
     """Around forward and backward: what a program of mixed precision rounds, with odd noise as little as it may."""
     if task.dtype == "fp32":
         yield
         return
     floats = (*task.module.parameters(), *task.module.buffers(), *pytree.tree_leaves(sample))
-    with inside(task.module, task.keep) as kept, Halves(dtype, floats, noise % 2 == 1, kept):
+    branches = task.doubt.of(step)
+    with inside(task.module, task.keep) as kept, Halves(dtype, floats, noise % 2 == 1, kept, branches):
         yield
 
 
@@ -159,7 +160,7 @@ def inferring(
             take_over(module, None, reached(resume, step))
         before = {n: b.detach().clone() for n, b in module.named_buffers() if b.shape == shapes.get(n)}
         given, wanted = taken(task.samples[step % len(task.samples)], dtype)
-        with Drawing(Numbers(step)), halving(task, given, dtype, noise):
+        with Drawing(Numbers(step)), halving(task, given, dtype, noise, step):
             output = module(*given)
             record_outputs(record, step, output)
             if task.loss is not None:
@@ -186,7 +187,7 @@ def training(
         if first:
             module.zero_grad(set_to_none=True)  # also of what no optimizer updates
         sample = taken(task.samples[step % len(task.samples)], dtype)
-        with Drawing(Numbers(step)), halving(task, sample, dtype, noise):
+        with Drawing(Numbers(step)), halving(task, sample, dtype, noise, step):
             _, loss = forward(task, sample, dtype, noise, partial(record_outputs, record, step))
             ((loss if scaler is None else scaler.scaled(loss)) / task.accumulate).backward()
         record[step, "loss", "loss"] = array(loss)

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from golden.doubt import CERTAIN, Doubt
 from golden.examples import Layout
 from golden.layers import outside
 from golden.loss_scale import LossScale
@@ -41,6 +42,7 @@ class Task:
     by_row: bool = True  # the rows of a sample are its examples
     evaluation: int | None = None  # examples of an evaluation as after model.eval(); None: as it trains
     keep: Sequence[str] = ()  # of mixed precision: layers that stay fp32
+    doubt: Doubt = CERTAIN  # of mixed precision: what a program may do otherwise
 
     @property
     def halves(self) -> Sequence[str]:

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from golden import compare, nearest, reference, rounding, sketch
+from golden.doubt import CERTAIN, Doubt, Kinks
 from golden.load import load_task
 from golden.loss_scale import LossScale
 from golden.record import Apart, Spilled
@@ -33,6 +34,7 @@ KINDS = ("loss", "output", "gradient", "parameter", "state", "evaluation")
 HEADINGS = ("tensors", "compared", "failed", "worst rel. error", "tolerance", "where")
 OWN_RUNS = 3  # that a project is judged by where no PyTorch is; in fp32 they seldom differ by a branch
 HALF_RUNS = 8  # at most, of mixed precision: one in a few takes another branch somewhere
+SHAKEN = (1 / 16, 1 / 4, 1.0)  # parts of a half's rounding that elements may be off by, beside it
 SHARP = 0.03  # relative: what a gradient may be off by
 FLOAT32_RUNS = 8  # at most; the furthest may be one in which a branch flips
 
@@ -273,27 +275,37 @@ def judge(
 
 def judged_in_halves(task: Task, computed: dict[Key, Array], steps: int, layers: dict[tuple[str, str], str]) -> Judged:
     """Each step from where the program was, by the run of PyTorch that is next to it. There are more of them as long as
-    the program fails or they could not tell a gradient from one that is a few percent larger; in the end, one without
-    halves: a sum that cancels is made of them alone."""
-    runs = [reference.run(task, steps, torch.float64, resume=computed)]
+    the program fails or they could not tell a gradient from one that is a few percent larger. Then, elements next to a
+    corner are turned; in the end, roundings differ, by as little as it takes."""
+    kinks = Kinks()
+
+    def run(dtype: torch.dtype, noise: int = 0, doubt: Doubt = CERTAIN) -> dict[Key, Array]:
+        return reference.run(replace(task, doubt=doubt), steps, dtype, noise, computed)
+
+    runs = [run(torch.float64, doubt=Doubt(kinks))]
     floors = nearest.floors(task.module, runs[0], computed, halves=task.halves)
 
-    def judged(widest: bool = False) -> Judged:
-        family = nearest.Family(runs)
-        near, least = family.beside(computed), family.tolerances(floors, widest)
+    def judged(*others: dict[Key, Array]) -> Judged:
+        near = nearest.Family([*runs, *others]).beside(computed)
+        least = nearest.Family([runs[0], *others] if others else runs).tolerances(floors)
         return Judged(compare.compare(computed, near, [near], layers, least=least), near, [near], least, len(runs) - 2)
 
     for _ in range(1 + HALF_RUNS):
-        runs.append(reference.run(task, steps, torch.float32, noise=len(runs) - 1, resume=computed))
+        runs.append(run(torch.float32, len(runs) - 1))
         found = judged()
         sharp = all(t.hides <= SHARP for t in found.verdict.tensors if t.kind == "gradient" and t.compared)
         if found.verdict.missing or (found.verdict.passed and sharp):
             return found
-    if found.verdict.passed:
-        return found
-    plain = reference.run(replace(task, dtype="fp32"), steps, torch.float64, resume=computed)
-    runs.append({k: v if k[1] in nearest.LASTING else plain[k] for k, v in runs[0].items()})
-    return judged(widest=True)
+    for turned in kinks.turned():
+        if found.verdict.passed:
+            return found
+        runs.append(run(torch.float64, doubt=Doubt(turned=turned)))
+        found = judged()
+    for part in SHAKEN:
+        if found.verdict.passed:
+            return found
+        found = judged(*(run(torch.float64, i, Doubt(shaken=part, seed=i)) for i in range(HALF_RUNS)))
+    return found
 
 
 def within_rounding(

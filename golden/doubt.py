@@ -1,0 +1,114 @@
+"""What a program of mixed precision may do otherwise than the reference, so that one is told from a wrong one.
+
+It rounds at a few other places than PyTorch's operations would, and whatever it calculates of that is off by parts of a
+half's rounding. Two kinds of runs of the reference tell what that comes to:
+
+- `Kinks`: one of the elements that lie next to the corner of a ReLU is on its other side. There are few of them, each
+  moves the gradients below by a lot, and nothing else changes.
+- `Doubt.shaken`: all elements are off by chance before they are rounded, by up to this part of what rounding may do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+CORNERS: dict[str, Callable[..., tuple[float, ...]]] = {
+    **dict.fromkeys("relu relu_ leaky_relu leaky_relu_ abs".split(), lambda *_: (0.0,)),
+    **dict.fromkeys(("threshold", "threshold_", "clamp_min", "clamp_min_"), lambda corner, *_: (corner,)),
+    **dict.fromkeys(("hardtanh", "hardtanh_", "clamp"), lambda low=-1.0, high=1.0: (low, high)),
+}
+ODD, MORE = 0x5851F42D4C957F2D, 0x2545F4914F6CDD1D
+Place = tuple[int, int, float]  # an operation of a step, an element that it reads, and the corner next to that
+
+
+@dataclass
+class Kinks:
+    """The elements next to a corner, found in one run and turned in others, one in each."""
+
+    near: dict[int, list[tuple[float, Place]]] = field(default_factory=dict)  # by step
+    kept: int = 8
+
+    def note(self, step: int, operation: int, value: torch.Tensor, corners: Sequence[float]) -> None:
+        """Of an operation that has these corners; next to one is what is small beside the other elements."""
+        size = value.square().mean().sqrt().clamp(min=1e-30)
+        for corner in corners:
+            distances = ((value - corner).abs() / size).reshape(-1)
+            found = distances.topk(min(self.kept, len(distances)), largest=False)
+            places = ((operation, int(i), corner) for i in found.indices)
+            near = [*self.near.get(step, ()), *zip(found.values.tolist(), places, strict=True)]
+            self.near[step] = sorted(near)[: self.kept]
+
+    def turned(self) -> Iterator[dict[int, Place]]:
+        """In each step the nearest, then the next ones."""
+        for i in range(self.kept):
+            yield {step: found[i][1] for step, found in self.near.items() if i < len(found)}
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """Of one run."""
+
+    kinks: Kinks | None = None  # takes down what is next to a corner
+    turned: dict[int, Place] = field(default_factory=dict)  # by step
+    shaken: float = 0.0
+    seed: int = 0
+
+    def of(self, step: int) -> Branches:
+        return Branches(self, step)
+
+
+CERTAIN = Doubt()
+
+
+@dataclass
+class Branches:
+    """What is done with the operands of the operations of one step."""
+
+    doubt: Doubt
+    step: int
+    count: int = 0
+
+    def taken(self, name: str, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Operands of an operation that may have corners."""
+        value = args[0] if name in CORNERS and args else None
+        if not isinstance(value, torch.Tensor) or not value.is_floating_point() or not value.numel():
+            return args
+        corners = [c for c in CORNERS[name](*args[1:]) if isinstance(c, int | float)]
+        self.count += 1
+        if self.doubt.kinks is not None:
+            self.doubt.kinks.note(self.step, self.count, value, corners)
+        operation, element, corner = self.doubt.turned.get(self.step, (0, 0, 0.0))
+        if operation != self.count:
+            return args
+        mirrored = value.reshape(-1).clone()
+        mirrored[element] = 2 * corner - mirrored[element]
+        if name.endswith("_"):
+            value.copy_(mirrored.view(value.shape))
+            return args
+        return (mirrored.view(value.shape), *args[1:])
+
+    def rounded(self, value: torch.Tensor) -> torch.Tensor:
+        """To halves. What one is already stays, and an element that is read twice is rounded alike."""
+        near = value.to(torch.float16)
+        if not self.doubt.shaken:
+            return near
+        moved = value + self.doubt.shaken * chance(value, self.doubt.seed) * gap(value)
+        return torch.where(near == value, near, moved.to(torch.float16))
+
+
+def gap(value: torch.Tensor) -> torch.Tensor:
+    """From a half to the next one."""
+    exponents = torch.frexp(value.nan_to_num(0.0, 0.0, 0.0)).exponent
+    return torch.ldexp(torch.ones_like(value), (exponents - 11).clamp(min=-24))
+
+
+def chance(value: torch.Tensor, seed: int) -> torch.Tensor:
+    """Between -1/2 and 1/2, by the bits of each element."""
+    bits = value.double().contiguous().view(torch.int64) ^ (seed * ODD & 0x7FFFFFFFFFFFFFFF)
+    bits = bits * ODD
+    bits = (bits ^ (bits >> 29)) * MORE
+    return ((bits >> 24) & 0xFFFFFF).to(value.dtype) / 2**24 - 0.5
