@@ -14,7 +14,7 @@ PACKAGES := transformers timm braindecode snntorch rotary-embedding-torch x-tran
 	torch-geometric monai
 C_FILES := $(shell find c_lib tests -name '*.c' -o -name '*.h' | sort)
 
-.PHONY: pictures site wheel bench-chip bench-cycles bench-least bench-linker bench-loops bench-rows bench-tiles code-sizes demo test lint unit kernels fuzz mixed-examples suites bench-memory format clean
+.PHONY: pictures site wheel bench-chip bench-cycles bench-least bench-linker bench-loops bench-rows bench-tiles code-sizes tune-table demo test lint unit kernels fuzz mixed-examples suites bench-memory format clean
 
 $(VENV)/installed: constraints.txt setup.cfg pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -98,6 +98,10 @@ bench-loops: $(VENV)/ready
 
 bench-cycles: $(VENV)/ready
 	$(BIN)/python -m benchmarks.bench_cycles $(NETWORKS)
+
+# Tiles of the examples on GVSoC, with the SDK sourced, for the package: only what is not known yet of today's kernels
+tune-table: $(VENV)/ready
+	$(BIN)/python -m benchmarks.tune_table $(EXAMPLES)
 
 site: $(VENV)/ready
 	$(BIN)/mkdocs build --strict

@@ -39,6 +39,8 @@ from trainlib_deployer.plan.plan import Plan
 from trainlib_deployer.plan.smaller import Saved
 from trainlib_deployer.program.ir import Program
 from trainlib_deployer.program.join import joined
+from trainlib_deployer.tune.shipped import told, with_measurements
+from trainlib_deployer.tune.table import Table
 from trainlib_deployer.tune.tuning import Tuner
 from trainlib_deployer.user.code import user_code
 from trainlib_deployer.user.kept import precision_of
@@ -100,7 +102,9 @@ def deployed(user: UserModel, options: Options, say: Say) -> Deployed:
         beside = evaluation_of(user.evaluation, captured.written)
         program = joined(program, passes.run(beside, pipeline))
     say("planning memory")
+    options = replace(options, target=with_measurements(options.target))
     project, image = beside_build(program, user, options, say)
+    project = replace(project, plan=told(project.plan))
     planned = project.plan.beside(image)
     say(f"{'training' if user.trains else 'running'} in PyTorch, for the program's own check")
     check_golden_model(task_of(replace(user, evaluation=None), options.accumulate), eager)
@@ -116,7 +120,9 @@ def deployed(user: UserModel, options: Options, say: Say) -> Deployed:
         def written(target: Machine) -> tuple[Project, Image | None]:
             return beside_build(program, user, replace(options, target=target), lambda line: None)
 
-        project, image = Tuner(written, options.target, references, options.tune, say).best()
+        kept = options.tune.table
+        table = Table.of(options.target, options.tune.on) if kept is None else Table.at(kept)
+        project, image = Tuner(written, options.target, references, options.tune, say, table).best()
         planned = project.plan.beside(image)
     say("writing the project")
     with replaced_folder(options.out, force=options.force) as folder:

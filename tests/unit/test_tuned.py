@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -11,12 +12,17 @@ from pathlib import Path
 import pytest
 
 from tests.unit.test_ways import MACHINE, SHAPE, operation
+from trainlib_deployer.emit.library import Library
+from trainlib_deployer.emit.resources import c_lib_dir
 from trainlib_deployer.errors import UsageError
+from trainlib_deployer.machine.targets import resolve
 from trainlib_deployer.machine.tuned import Tuned
 from trainlib_deployer.ops.conv import Conv
 from trainlib_deployer.plan.best_tiling import best_tiling
 from trainlib_deployer.plan.tiles import Room, Tiling
+from trainlib_deployer.tune import contents, shipped
 from trainlib_deployer.tune.asked import ROUNDS, Tune
+from trainlib_deployer.tune.contents import LOOP, content
 from trainlib_deployer.tune.table import Table
 
 KIND = Conv("bw_w", SHAPE)
@@ -76,23 +82,82 @@ def test_names_are_the_same_in_every_process() -> None:
     assert told.stdout == f"{cut(Tuned()).measured_as}\n"
 
 
+KERNELS = {"work": {"tl_matmul_rows_x_panels_f32"}, "other": {LOOP, "tl_matmul_vector_f32"}}
+
+
 def test_a_table_is_kept_and_a_damaged_one_begun_anew(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "table.json"
-    Table.at(path).add("cycles", {("work", "3 x 5"): 17, ("work", "5 x 3"): 19})
-    Table.at(path).add("cycles", {("other", "1"): 7, ("work", "5 x 3"): 18})
+    Table.at(path).add("cycles", {("work", "3 x 5"): 17, ("work", "5 x 3"): 19}, KERNELS)
+    Table.at(path).add("cycles", {("other", "1"): 7, ("work", "5 x 3"): 18}, KERNELS)
     found = Table.at(path)
     assert found.taken == {"work": {"3 x 5": 17, "5 x 3": 18}, "other": {"1": 7}} and found.unit == "cycles"
-    assert found.knows("work", "3 x 5") and not found.knows("other", "3 x 5")
+    assert found.knows("work", "3 x 5") and not found.knows("other", "3 x 5") and not found.lost
     for damaged in ("", "[]", "{", json.dumps({"unit": "cycles", "taken": {"work": 3}}), "[" * 100_000):
         path.write_text(damaged)
         assert Table.at(path).taken == {}
 
 
+def test_nothing_is_known_of_a_kernel_that_is_another_one_now(tmp_path: Path) -> None:
+    path = tmp_path / "table.json"
+    Table.at(path).add("cycles", {("work", "3 x 5"): 17, ("other", "1"): 7}, KERNELS)
+    whole = json.loads(path.read_text())
+    for changed, left in ((LOOP, {"work"}), ("tl_matmul_rows_x_panels_f32", {"other"})):
+        kernels = {**whole["kernels"], changed: "0" * 16}
+        path.write_text(json.dumps({**whole, "kernels": kernels}))
+        found = Table.at(path)
+        assert set(found.taken) == left and found.outdated == {changed} and found.lost == 1
+    found.add("cycles", {("work", "3 x 5"): 11}, KERNELS)
+    assert Table.at(path).taken == {"work": {"3 x 5": 11}, "other": {"1": 7}}
+
+
+@pytest.mark.parametrize(
+    ("file", "word", "other"),
+    [
+        ("kernels/matmul/matmul_rows_x_panels.c", "TL_PANELS", "TL_PACKED"),  # its own text
+        ("kernels/tile/tile.c", "row += 4", "row += 8"),  # what it calls
+        ("ukernels/tl_terms.h", "TL_FMA(0, 0)", "TL_FMA(1, 1)"),  # a macro of that
+        ("ukernels/tl_product.h", "lo += last - first", "lo += last"),  # a function of a header
+    ],
+)
+def test_what_a_kernel_is_made_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str, word: str, other: str
+) -> None:
+    def now(name: str) -> str:
+        return content.__wrapped__(name)
+
+    monkeypatch.setattr(contents, "c_lib_dir", lambda: tmp_path / "c_lib")
+    shutil.copytree(c_lib_dir(), tmp_path / "c_lib")
+    names = ("tl_matmul_rows_x_panels_f32", "tl_depthwise_fw_f32", "a kernel that is no more")
+    before = [now(name) for name in names]
+    text = (tmp_path / "c_lib" / file).read_text()
+    assert word in text
+    (tmp_path / "c_lib" / file).write_text(text.replace(word, other))
+    Library.at.cache_clear()
+    after = [now(name) for name in names]
+    Library.at.cache_clear()
+    assert before[0] != after[0] and before[1:] == after[1:] and before[2] == ""
+
+
 def test_a_cache_that_cannot_be_written_is_in_nobodys_way(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     table = Table.at(tmp_path / "file" / "tuned" / "table.json")
-    assert not table.add("cycles", {("work", "3 x 5"): 17}) and table.knows("work", "3 x 5")
-    assert Table.at(tmp_path / "deep" / "table.json").add("cycles", {("work", "3 x 5"): 17})
+    assert not table.add("cycles", {("work", "3 x 5"): 17}, KERNELS) and table.knows("work", "3 x 5")
+    assert Table.at(tmp_path / "deep" / "table.json").add("cycles", {("work", "3 x 5"): 17}, KERNELS)
+
+
+def test_measurements_that_come_with_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a chip as it is: not of one with fewer cores, nor of sizes without a chip."""
+    work, ways, table = measured(70, 60, 50)
+    path = tmp_path / "pulp-open.json"
+    monkeypatch.setattr(shipped, "FOLDER", tmp_path)
+    monkeypatch.setattr(shipped, "shipped", lambda name: Table.at(path))
+    chip = resolve("pulp-open", None, "40k", "2M")
+    assert shipped.with_measurements(chip) is chip
+    Table.at(path).add("cycles", {(work, way): n for way, n in table.taken[work].items()}, {work: {LOOP}})
+    tuned = shipped.with_measurements(chip).tuned
+    assert tuned is not None and cut(tuned).way == ways[2].way
+    for other in (resolve("pulp-open", 7), resolve(None, 8, "48k"), resolve("siracusa")):
+        assert shipped.with_measurements(other) is other
 
 
 def test_where_to_measure() -> None:

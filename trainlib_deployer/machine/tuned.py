@@ -4,6 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
+
+
+class Way(Protocol):
+    """One way to cut an operation."""
+
+    @property
+    def way(self) -> str:
+        """Its name."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -14,13 +24,14 @@ class Tuned:
     taken: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     rank: int = 0
 
-    def chosen(self, work: str, ways: Sequence[str]) -> tuple[int, float]:
+    def chosen(self, work: str, ways: Sequence[Way]) -> tuple[int, float]:
         """Which of these ways, the most promising first, and what it takes as a share of what the first one does. One
         that was not measured is no better than estimated, and nothing is known where the first was not."""
         if self.rank:
             return min(self.rank, len(ways) - 1), 1.0
-        known = self.taken.get(work, {})
-        if not known.get(ways[0]):
+        known = self.taken.get(work)
+        if known is None or not known.get(ways[0].way):
             return 0, 1.0
-        best = min((i for i, way in enumerate(ways) if way in known), key=lambda i: known[ways[i]])
-        return best, known[ways[best]] / known[ways[0]]
+        names = [w.way for w in ways]
+        best = min((i for i, name in enumerate(names) if name in known), key=lambda i: known[names[i]])
+        return best, known[names[best]] / known[names[0]]

@@ -120,14 +120,14 @@ class Prospects:
         tuned = self.job.room.machine.tuned
         if not found or tuned is None:
             return found[0] if found else None
-        at, share = tuned.chosen(self.digest, [t.way for t in found])
+        at, share = tuned.chosen(self.digest, found)
         cost = replace(found[at].cost, cycles=share * found[0].cycles)
-        return replace(found[at], cost=cost, measured_as=(self.digest, found[at].way))
+        return replace(found[at], cost=cost, work=self.digest, estimated=found[0] if at else None)
 
     @cached_property
     def digest(self) -> str:
-        """Of what is cut, on whatever machine."""
-        return digest((self.job.work, sorted(self.job.room.resident)))
+        """Of what is cut, for so many cores of whatever machine."""
+        return digest((self.job.work, sorted(self.job.room.resident), self.job.room.cores))
 
     def fitting(self, index: int, capacity: int) -> Tiling | None:
         """With two buffers a stream if there is room for them."""

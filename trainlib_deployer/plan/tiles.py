@@ -129,9 +129,8 @@ class Tiling:
     alignment: int  # of what lies in L1
     host: int | None = None  # the operation before this one that starts the early streams
     names: tuple[str, ...] = ()
-    measured_as: tuple[str, str] | None = (
-        None  # what is cut, and how, where measurements choose: not the tensors' names
-    )
+    work: str = ""  # what is cut, where measurements choose: not the tensors' names
+    estimated: Tiling | None = None  # what estimates put first, where measurements chose this one instead
 
     def named(self, names: tuple[str, ...]) -> Tiling:
         """Of an operation whose tensors had been numbered; the parts are shared with all that are like it."""
@@ -162,6 +161,11 @@ class Tiling:
         order = digest(self.tiles.parts[:2])[:4]
         ahead = "" if self.ahead else " one by one"
         return f"{self.count} x {' '.join('x'.join(map(str, shape)) for shape in shapes)} {order}{ahead}"
+
+    @property
+    def measured_as(self) -> tuple[str, str] | None:
+        """What is cut, and how."""
+        return (self.work, self.way) if self.work else None
 
     @property
     def quiet(self) -> float:

@@ -23,10 +23,10 @@ class Choice:
 
 @dataclass(frozen=True)
 class Tuning:
-    """A step before and after, on what it was measured, and in what unit."""
+    """On what it was measured, in what unit, and a step before and after, if it was run for that."""
 
     on: str
     unit: str
-    before: int
-    after: int
+    before: int | None
+    after: int | None
     choices: tuple[Choice, ...]

@@ -19,6 +19,7 @@ BACKENDS = {
     "qemu-riscv": ("board", "QemuRiscv"),
 }
 EMULATED = "qemu"  # the cluster without PULP's tools
+SIMULATED = "gvsoc"  # with them
 
 
 class Backend(Protocol):

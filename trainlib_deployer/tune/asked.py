@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from pathlib import Path
 
 from trainlib_deployer.arguments import natural
 from trainlib_deployer.errors import UsageError
@@ -14,12 +15,13 @@ ROUNDS = 4
 
 @dataclass(frozen=True)
 class Tune:
-    """Where tiles are measured, how many ways to cut each operation, and who runs the projects, if not this computer:
-    any executor of concurrent.futures."""
+    """Where tiles are measured, how many ways to cut each operation, who runs the projects, if not this computer: any
+    executor of concurrent.futures, and the file that keeps what was measured, if not one in the user's cache."""
 
     on: str
     rounds: int = ROUNDS
     executor: Executor | None = None
+    table: Path | None = None
 
     def __post_init__(self) -> None:
         backend(self.on)

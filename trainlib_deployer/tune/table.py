@@ -1,5 +1,9 @@
-"""What has been measured on this computer, kept for all later builds: a file for each machine, place and compiler, and
-for each version of the C that is measured."""
+"""What has been measured, kept for later builds: a file for each machine, place and compiler.
+
+Of each operation that was cut, a file says which kernels its tiles call, and what these were made of then: of a kernel
+that is another one now, nothing is known. One such file comes with the package (`shipped.py`), the others are this
+computer's.
+"""
 
 from __future__ import annotations
 
@@ -7,20 +11,20 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
-from trainlib_deployer.emit.resources import c_lib_dir
 from trainlib_deployer.folder import write_whole
 from trainlib_deployer.machine.machine import Machine
 from trainlib_deployer.plan.tiles import digest
 from trainlib_deployer.run.emulated import DEBIAN_PACKAGES
+from trainlib_deployer.tune.contents import content
 
 COMPILERS = ("cc", "riscv32-unknown-elf-gcc", "arm-none-eabi-gcc")
-PACKAGE = Path(__file__).resolve().parents[1]
+Cut = tuple[str, str]  # what was cut, and how
 
 
 @dataclass
@@ -30,49 +34,62 @@ class Table:
     path: Path
     unit: str = ""
     taken: dict[str, dict[str, int]] = field(default_factory=dict)
+    kernels: dict[str, tuple[str, ...]] = field(default_factory=dict)  # that what is cut calls
+    outdated: frozenset[str] = frozenset()  # kernels in the file that are others now
+    lost: int = 0  # things that are cut, of which therefore nothing is known
 
     @staticmethod
     def of(machine: Machine, on: str) -> Table:
         team = (machine.name, machine.team, machine.idle, machine.stack_bytes)
-        return Table.at(cache() / f"{digest((team, on, compilers(), sources()))}.json")
+        return Table.at(cache() / f"{digest((team, on, compilers()))}.json")
 
     @staticmethod
     def at(path: Path) -> Table:
         with suppress(OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            found = json.loads(path.read_text())
-            taken = {w: {way: int(n) for way, n in ways.items()} for w, ways in found["taken"].items()}
-            return Table(path, str(found["unit"]), taken)
+            return Table.read(path, json.loads(path.read_text()))
         return Table(path)
+
+    @staticmethod
+    def read(path: Path, found: Mapping[str, Any]) -> Table:
+        """But for what has changed since."""
+        outdated = frozenset(name for name, was in found["kernels"].items() if content(name) != was)
+        table = Table(path, str(found["unit"]), outdated=outdated)
+        for work, known in found["taken"].items():
+            kernels = tuple(map(str, known["kernels"]))
+            if outdated.intersection(kernels):
+                table.lost += 1
+            else:
+                table.kernels[work] = kernels
+                table.taken[work] = {way: int(n) for way, n in known["ways"].items()}
+        return table
 
     def knows(self, work: str, way: str) -> bool:
         return way in self.taken.get(work, {})
 
-    def add(self, unit: str, found: Mapping[tuple[str, str], int]) -> bool:
+    def add(self, unit: str, found: Mapping[Cut, int], kernels: Mapping[str, Iterable[str]]) -> bool:
         """At once also in the file: what was measured before somebody loses patience stays known. False where nothing
         can be written."""
         self.unit = unit
         for (work, way), took in found.items():
             self.taken.setdefault(work, {})[way] = took
+            self.kernels[work] = tuple(sorted({*self.kernels.get(work, ()), *kernels[work]}))
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(self.path, json.dumps({"unit": self.unit, "taken": self.taken}, indent=1, sort_keys=True))
+            write_whole(self.path, self.text())
         except OSError:
             return False
         return True
+
+    def text(self) -> str:
+        called = sorted({name for names in self.kernels.values() for name in names})
+        taken = {work: {"kernels": self.kernels[work], "ways": ways} for work, ways in self.taken.items()}
+        whole = {"unit": self.unit, "kernels": {name: content(name) for name in called}, "taken": taken}
+        return json.dumps(whole, indent=1, sort_keys=True) + "\n"
 
 
 def cache() -> Path:
     """The user's."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "trainlib-deploy", "tuned")
-
-
-def sources() -> str:
-    """What decides what tiles take: the C library, and what writes C."""
-    found = sha256()
-    for folder in (c_lib_dir(), PACKAGE / "emit", PACKAGE / "kernels"):
-        for path in sorted(p for p in folder.rglob("*") if p.is_file() and p.suffix != ".pyc"):
-            found.update(path.relative_to(folder).as_posix().encode() + b"\0" + path.read_bytes())
-    return found.hexdigest()
 
 
 def compilers() -> list[str]:

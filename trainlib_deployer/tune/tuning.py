@@ -20,10 +20,13 @@ from trainlib_deployer.emit.project import Project
 from trainlib_deployer.image.image import Image
 from trainlib_deployer.machine.machine import Machine
 from trainlib_deployer.machine.tuned import Tuned
+from trainlib_deployer.plan.plan import Plan
+from trainlib_deployer.plan.tiles import Tiling
 from trainlib_deployer.plan.tuning import Choice, Tuning
 from trainlib_deployer.report.runs import Measured
 from trainlib_deployer.run import backend
 from trainlib_deployer.tune.asked import Tune
+from trainlib_deployer.tune.contents import called
 from trainlib_deployer.tune.measure import packed, taken
 from trainlib_deployer.tune.table import Table
 
@@ -41,38 +44,42 @@ class Tuner:
     references: Mapping[Key, Sketch]
     asked: Tune
     say: Callable[[str], None]
+    table: Table
 
     def best(self) -> Written:
         """The faster of the two, with what was measured in its plan."""
         backend(self.asked.on).check_tools()
-        table = Table.of(self.target, self.asked.on)
+        table = self.table
         with pool(self.asked) as executor:
             rounds = [self.planned(Tuned(rank=rank)) for rank in range(self.asked.rounds)]
-            self.measure(rounds, table, executor)
-            self.say(f"measuring the step as a whole on {self.asked.on}")
+            known = self.measure(rounds, table, executor)
             estimated, measured = rounds[0], self.planned(Tuned(table.taken))
-            before, after = (self.started(written, executor) for written in (estimated, measured))
-            old, new = before.result(), after.result()
-        first = ways(estimated[0])
-        better = new.total < old.total and ways(measured[0]) != first
+            self.say(f"measuring the step as a whole on {self.asked.on}")
+            before = None if 0 in known else self.started(estimated, executor)
+            after = self.started(measured, executor)
+            old, new = known[0] if before is None else before.result(), after.result()
+        better = new.total < old.total and ways(measured[0]) != ways(estimated[0])
         (project, image), shown = (measured, new) if better else (estimated, old)
-        choices = tuple(self.choices(project, first, table))
-        found = Tuning(self.asked.on, old.unit, old.total, shown.total, choices)
+        found = Tuning(self.asked.on, old.unit, old.total, shown.total, choices(project.plan, table))
         return replace(project, plan=replace(project.plan, tuned=found)), image
 
     def planned(self, tuned: Tuned) -> Written:
         return self.write(replace(self.target, tuned=tuned))
 
-    def measure(self, rounds: Sequence[Written], table: Table, executor: Executor) -> None:
+    def measure(self, rounds: Sequence[Written], table: Table, executor: Executor) -> dict[int, Measured]:
         """All rounds, but for what is known already."""
-        new = [r for at, r in enumerate(rounds) if self.news(r, rounds[:at], table)]
-        started = {self.started(written, executor): written for written in new}
+        new = [at for at, r in enumerate(rounds) if self.news(r, rounds[:at], table)]
+        started = {self.started(rounds[at], executor): at for at in new}
+        found: dict[int, Measured] = {}
         kept = True
-        for at, done in enumerate(as_completed(started)):
-            self.say(f"measuring tiles on {self.asked.on}: {at + 1} of {len(new)}")
-            kept &= table.add(done.result().unit, averaged(ways(started[done][0]), done.result()))
+        for done in as_completed(started):
+            at, project = started[done], rounds[started[done]][0]
+            found[at] = done.result()
+            self.say(f"measuring tiles on {self.asked.on}: {len(found)} of {len(new)}")
+            kept &= table.add(found[at].unit, averaged(ways(project), found[at]), kernels(project))
         if not kept:
             self.say(f"note: {table.path.parent} cannot be written: what was measured is used now, and not kept")
+        return found
 
     def news(self, written: Written, before: Sequence[Written], table: Table) -> bool:
         """Would it tell anything that is not known, nor will be?"""
@@ -86,20 +93,22 @@ class Tuner:
             whole = packed(Path(scratch))
         return executor.submit(taken, whole, self.asked.on)
 
-    def choices(self, project: Project, first: Ways, table: Table) -> Iterator[Choice]:
-        """Of operations of which more than one way was measured."""
-        of_work = dict(first.values())
-        for at, (work, way) in ways(project).items():
-            known = table.taken.get(work, {})
-            default = of_work.get(work, way)
-            if len(known) > 1 and {way, default} <= set(known):
-                yield Choice(at, way, default, known)
-
 
 def ways(project: Project) -> Ways:
     """How the operations in tiles are cut."""
     found = project.plan.tilings.items()
     return {at: tiling.measured_as for at, tiling in sorted(found) if tiling.measured_as is not None}
+
+
+def kernels(project: Project) -> dict[str, set[str]]:
+    """What the tiles of each thing that is cut call."""
+    found: dict[str, set[str]] = {}
+    for at, (work, _) in ways(project).items():
+        parts = project.plan.tilings[at].parts
+        found.setdefault(work, set()).update(
+            name for part in (parts[0], parts[-1]) for name in called(part, project.plan.target.cores)
+        )
+    return found
 
 
 def averaged(cut: Ways, found: Measured) -> dict[tuple[str, str], int]:
@@ -108,6 +117,16 @@ def averaged(cut: Ways, found: Measured) -> dict[tuple[str, str], int]:
     for at, way in cut.items():
         each.setdefault(way, []).append(found.taken[at])
     return {way: round(sum(took) / len(took)) for way, took in each.items()}
+
+
+def choices(plan: Plan, table: Table) -> tuple[Choice, ...]:
+    """Of operations of which more than one way was measured."""
+    return tuple(found for at, t in sorted(plan.tilings.items()) if (found := choice(at, t, table)) is not None)
+
+
+def choice(at: int, tiling: Tiling, table: Table) -> Choice | None:
+    known, default = table.taken.get(tiling.work, {}), (tiling.estimated or tiling).way
+    return Choice(at, tiling.way, default, known) if len(known) > 1 and {tiling.way, default} <= set(known) else None
 
 
 @contextmanager

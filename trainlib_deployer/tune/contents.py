@@ -1,0 +1,53 @@
+"""What kernels are made of: their own text, that of what they call, and what headers make of their words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+
+from trainlib_deployer.emit.library import Library
+from trainlib_deployer.emit.resources import c_lib_dir
+from trainlib_deployer.kernels.table import ROWS, chosen
+from trainlib_deployer.program.chain import Chain
+from trainlib_deployer.program.ir import Part
+from trainlib_deployer.program.loop import Loop
+
+LOOP = "a generated loop"
+EMIT = Path(__file__).resolve().parents[1] / "emit"
+GENERATES = ("folds.py", "loop_text.py", "loops.py")  # loops
+LIBRARY = ("tl_loop.h", "tl_math.h")  # ... and what they are written with
+SOURCES = {row.symbol: row.source for row in ROWS}
+LENGTH = 16
+
+
+@cache
+def content(kernel: str) -> str:
+    """Of a row by its symbol, or of LOOP; empty where there is none of this name."""
+    if kernel == LOOP:
+        headers = Library.at(c_lib_dir()).headers
+        return digest([*(EMIT / name for name in GENERATES), *(headers[name] for name in LIBRARY)], [])
+    if kernel not in SOURCES:
+        return ""
+    library = Library.at(c_lib_dir())
+    files = library.needed([c_lib_dir() / "kernels" / SOURCES[kernel]], [])
+    texts = [library.sources[path] for path in files]
+    named = library.mentioned(texts)
+    return digest(files, [library.inline[name] for name in sorted(named & library.inline.keys())])
+
+
+def digest(files: list[Path], texts: list[str]) -> str:
+    whole = "\0".join([*(path.read_text() for path in files), *texts])
+    return sha256(whole.encode()).hexdigest()[:LENGTH]
+
+
+def called(part: Part, cores: int) -> Iterator[str]:
+    """By a tile."""
+    if isinstance(part.kind, Chain):
+        for link in part.kind.links(part.reads, part.writes):
+            yield from called(Part(*link), cores)
+    elif isinstance(part.kind, Loop):
+        yield LOOP
+    elif (row := chosen(part.kind, part.reads, part.writes, cores)) is not None:
+        yield row.symbol
