@@ -3,7 +3,7 @@
     python -m benchmarks.bench_least [--seeds 0:500] [EXAMPLE ...]
 
 Without seeds every example, with them random networks of the fuzzer. Rows of more than MOST are printed with the
-tensors that are there at the peak; of random networks these alone.
+tensors that are there at the peak; of random networks these alone. The last lines count them by their largest reason.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import argparse
 import sys
 import tempfile
 import warnings
+from collections import Counter
 from collections.abc import Iterator
 from itertools import accumulate
 from pathlib import Path
@@ -21,7 +22,7 @@ import torch
 from benchmarks.bench_linker import EXAMPLES
 from tests.fuzz.modules import Recipe, source
 from trainlib_deployer import passes
-from trainlib_deployer.advice.beyond import MOST, reasons
+from trainlib_deployer.advice.beyond import MOST, Reason, reasons
 from trainlib_deployer.capture.agreement import captured_and_checked
 from trainlib_deployer.capture.stored import Stored, stored
 from trainlib_deployer.errors import DeployError
@@ -59,9 +60,9 @@ def live(program: Program, unit: int) -> list[int]:
     return list(accumulate(change))
 
 
-def lines(program: Program, least: Stored) -> Iterator[str]:
+def lines(program: Program, why: list[Reason]) -> Iterator[str]:
     """Why, as `explain` says it; the fullest operation, and the largest of what is alive there."""
-    yield from (f"  {r.bytes:,} bytes: {r.words}" for r in reasons(program, TARGETS[DEFAULT], least))
+    yield from (f"  {r.bytes:,} bytes: {r.words}" for r in why)
     found = live(program, GROUND)
     at = found.index(max(found))
     op = program.ops[at]
@@ -79,7 +80,7 @@ def main() -> int:
     given = parser.parse_args()
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
-    found = []
+    found, largest = [], Counter[str]()
     with tempfile.TemporaryDirectory() as work:
         paths = [p for p in sorted(EXAMPLES.glob("*.py")) if not given.examples or p.stem in given.examples]
         if given.seeds:
@@ -90,15 +91,19 @@ def main() -> int:
         for name, program, least in programs(paths):
             taken, exact = (max(live(program, unit)) for unit in (GROUND, 1))
             found.append((taken / least.total, exact / least.total))
+            why = reasons(program, TARGETS[DEFAULT], least) if found[-1][1] > MOST else []
+            largest[max(why, key=lambda r: r.bytes).words.partition(":")[0] if why else ""] += 1
             if not given.seeds or found[-1][1] > MOST:
                 print(
                     f"{name}: {taken:,} for {least.total:,}, {found[-1][0]:.3f}; unrounded {found[-1][1]:.3f}",
-                    *(lines(program, least) if found[-1][1] > MOST else ()),
+                    *(lines(program, why) if why else ()),
                     sep="\n",
                     flush=True,
                 )
     counts = [sum(ratio[i] > MOST for ratio in found) for i in (0, 1)]
     print(f"{counts[0]} of {len(found)} above {MOST}, {counts[1]} of them before sizes are rounded to {GROUND} bytes")
+    for words, count in largest.most_common():
+        print(f"{count:>4} {words or 'none is needed'}")
     return min(counts[1], 1)
 
 

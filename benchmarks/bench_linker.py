@@ -87,7 +87,7 @@ def build(target: str, folder: Path) -> Path:
         make(["make", "-s", "-C", str(folder), ELF], folder)
         return folder / ELF
     if not list(folder.glob("BUILD/**/train/train")):
-        words = f"source {config_of(target)}; make -s -C {folder} all L2_THERE={16 << 20} SIZES=any"
+        words = f"source {config_of(target)}; make -s -C {folder} build L2_THERE={16 << 20} SIZES=any"
         make(["bash", "-c", words], folder)
     return next(folder.glob("BUILD/**/train/train"))
 

@@ -45,9 +45,9 @@ SDK = Build(
     ("clang-19", "--version"),
     "PULP-SDK's rules, -O2, rv32imc_zfinx without PULP's own instructions",
     ("pulp", "pulp_files"),
-    ("all", "SIZES=any"),
+    ("build", "SIZES=any"),
     "BUILD/**/kernels/*.o",
-    ("all", "SIZES=any", "L2_THERE=16777216"),
+    ("build", "SIZES=any", "L2_THERE=16777216"),
     "BUILD/**/train/%s.o",
 )
 

@@ -33,7 +33,9 @@ class Wide(nn.Module):
 
 NETS = {
     "taken apart: logcumsumexp": lambda: nn.Sequential(nn.Linear(5, 53), Apart(), nn.Linear(53, 2)),
-    "the fullest moment is in forward": lambda: nn.Sequential(nn.Linear(5, 97), Wide(), nn.Linear(97, 2)),
+    "results of forward beyond PyTorch's fullest moment": lambda: nn.Sequential(
+        nn.Linear(5, 97), Wide(), nn.Linear(97, 2)
+    ),
     "rounded up to 16 bytes": lambda: nn.Sequential(
         *(nn.Linear(5, 5) if i % 2 else nn.Tanh() for i in range(12)), nn.Linear(5, 2)
     ),

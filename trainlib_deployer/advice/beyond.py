@@ -73,7 +73,7 @@ def known(
     yield Reason(f"steps of operations that are taken apart: {names}", sum(sizes.values()))
     if op.phase == "forward":
         others = sum(i.size for i in here if i.name not in waiting and i.name not in inside)
-        words = f"the fullest moment is in forward, during {op.name}, and PyTorch's account is of backward"
+        words = f"results of forward beyond PyTorch's fullest moment: during {op.name}"
         yield Reason(words, others - least.saved - least.flight)
 
 
