@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -47,13 +48,15 @@ class Family:
         found = {k: near[k[0]][k] for k in self.runs[0]}
         return {k: np.where(np.isinf(v), np.nan, v) if np.isinf(v).any() else v for k, v in found.items()}
 
-    def tolerances(self, least: Mapping[Key, float]) -> dict[Key, float]:
-        """Four times how far a run in the middle is from the one next to it."""
+    def tolerances(self, least: Mapping[Key, float], by_chance: bool = False) -> dict[Key, float]:
+        """Four times how far a run in the middle is from the one next to it. Of runs that differ `by_chance`, and are
+        often equal where there is little to choose, how far two in the middle are from each other."""
         out: dict[Key, float] = {}
         for step in dict.fromkeys(k[0] for k in self.runs[0]):
-            near = [(r, self.next_to(r, step)) for r in self.runs]
+            near = combinations(self.runs, 2) if by_chance else ((r, self.next_to(r, step)) for r in self.runs)
+            pairs = list(near)
             for key in (k for k in self.runs[0] if k[0] == step):
-                found = sorted(relative(one[key], other[key]) for one, other in near)
+                found = sorted(relative(one[key], other[key]) for one, other in pairs)
                 out[key] = max(compare.SLACK * found[len(found) // 2], least.get(key, compare.FLOOR))
         return out
 

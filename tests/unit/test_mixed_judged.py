@@ -50,6 +50,13 @@ def test_one_wrong_gradient_does_not_choose_the_run(factor: float) -> None:
         assert [t.name for t in found.tensors if not t.passed] == [key[2]]
 
 
+def test_equal_runs_tell_nothing_of_the_others() -> None:
+    """Fault: of few elements most runs round all alike; how far they are from the ones next to them was zero."""
+    runs = [{(0, "gradient", "w"): np.array([1.0 + 0.01 * (i % 2)])} for i in range(9)]
+    assert nearest.Family(runs).tolerances({})[0, "gradient", "w"] == compare.FLOOR
+    assert 0.03 < nearest.Family(runs).tolerances({}, by_chance=True)[0, "gradient", "w"] < 0.05
+
+
 def test_updates_are_judged_by_the_gradients_that_the_program_has() -> None:
     """Adam makes a whole step of a gradient however small: with another sign it would go the other way."""
     torch.manual_seed(6)

@@ -34,7 +34,7 @@ KINDS = ("loss", "output", "gradient", "parameter", "state", "evaluation")
 HEADINGS = ("tensors", "compared", "failed", "worst rel. error", "tolerance", "where")
 OWN_RUNS = 3  # that a project is judged by where no PyTorch is; in fp32 they seldom differ by a branch
 HALF_RUNS = 8  # at most, of mixed precision: one in a few takes another branch somewhere
-SHAKEN = (1 / 16, 1 / 4, 1.0)  # parts of a half's rounding that elements may be off by, beside it
+SHAKEN = 1 / 16  # of the gap between two halves: what elements may be off by before they are rounded
 SHARP = 0.03  # relative: what a gradient may be off by
 FLOAT32_RUNS = 8  # at most; the furthest may be one in which a branch flips
 
@@ -276,7 +276,7 @@ def judge(
 def judged_in_halves(task: Task, computed: dict[Key, Array], steps: int, layers: dict[tuple[str, str], str]) -> Judged:
     """Each step from where the program was, by the run of PyTorch that is next to it. There are more of them as long as
     the program fails or they could not tell a gradient from one that is a few percent larger. Then, elements next to a
-    corner are turned; in the end, roundings differ, by as little as it takes."""
+    corner are turned; in the end, all elements are off by a part of a rounding."""
     kinks = Kinks()
 
     def run(dtype: torch.dtype, noise: int = 0, doubt: Doubt = CERTAIN) -> dict[Key, Array]:
@@ -287,7 +287,7 @@ def judged_in_halves(task: Task, computed: dict[Key, Array], steps: int, layers:
 
     def judged(*others: dict[Key, Array]) -> Judged:
         near = nearest.Family([*runs, *others]).beside(computed)
-        least = nearest.Family([runs[0], *others] if others else runs).tolerances(floors)
+        least = nearest.Family([runs[0], *others] if others else runs).tolerances(floors, by_chance=bool(others))
         return Judged(compare.compare(computed, near, [near], layers, least=least), near, [near], least, len(runs) - 2)
 
     for _ in range(1 + HALF_RUNS):
@@ -301,11 +301,9 @@ def judged_in_halves(task: Task, computed: dict[Key, Array], steps: int, layers:
             return found
         runs.append(run(torch.float64, doubt=Doubt(turned=turned)))
         found = judged()
-    for part in SHAKEN:
-        if found.verdict.passed:
-            return found
-        found = judged(*(run(torch.float64, i, Doubt(shaken=part, seed=i)) for i in range(HALF_RUNS)))
-    return found
+    if found.verdict.passed:
+        return found
+    return judged(*(run(torch.float64, i, Doubt(shaken=SHAKEN, seed=i)) for i in range(HALF_RUNS)))
 
 
 def within_rounding(
