@@ -11,7 +11,9 @@ from click.testing import CliRunner
 from torch import nn
 
 import trainlib_deployer
+from trainlib_deployer.advice import chips
 from trainlib_deployer.advice.budget import FREE, Budget
+from trainlib_deployer.advice.chips import Chip
 from trainlib_deployer.advice.forecast import Forecast
 from trainlib_deployer.cli.main import cli
 from trainlib_deployer.errors import DoesNotFit, UsageError
@@ -120,6 +122,8 @@ def test_the_commands_answer(tmp_path: Path) -> None:
     assert all(p["energy_source"].startswith("Vega") for p in found["points"])
     code, text = invoked("sweep", "--target", "gap9", "--memory", "1k")
     assert code == 3 and "nothing of net can be trained within 1k" in text and "is what the least takes" in text
+    code, text = invoked("sweep", "--target", "pulp-open", "--l1", "12k", "--l2", "60k")
+    assert code == 3 and "each beaten by none" in text and "error: nothing of net fits pulp-open: " in text
     code, text = invoked("chips", "--memory", "1k", "--csv", str(tmp_path / "c.csv"))
     assert code == 3 and "error: nothing of net can be trained within 1k; give more" in text
     assert "generic" in (tmp_path / "c.csv").read_text(), "by how much not is told all the same"
@@ -129,3 +133,12 @@ def test_the_commands_answer(tmp_path: Path) -> None:
     within = {c["name"]: c["within_budget"] for c in rows}
     assert within["pulp-open"] is None, "its stacks alone are more"
     assert (within["generic"]["parameters_trained"], within["generic"]["batch"]) == (994, 1), "not in a batch of 6"
+
+
+def test_a_network_for_no_chip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "net.py").write_text(NET)
+    small = Chip("wren", "made up", False, {}, {"L2": 4321})
+    monkeypatch.setattr(chips, "chips_of", lambda *args: [small])
+    done = CliRunner().invoke(cli, ["chips", "--model", str(tmp_path / "net.py"), "--csv", "-"])
+    assert done.exit_code == 3 and "error: a step of net fits none of these chips; a network" in done.stderr
+    assert done.stdout.splitlines()[1].startswith("wren,0,,,,,4321,")

@@ -10,7 +10,8 @@ import click
 from trainlib_deployer.advice.budget import Budget
 
 Command = Callable[..., Any]
-LESS = "give more, or a network with smaller layers"
+SMALLER = "a network with smaller layers"
+LESS = f"give more, or {SMALLER}"
 
 
 def budget_options(command: Command) -> Command:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from trainlib_deployer.advice.budget import Budget
-from trainlib_deployer.cli.budget_options import LESS, budget_options, nothing_within
+from trainlib_deployer.cli.budget_options import LESS, SMALLER, budget_options, nothing_within
 from trainlib_deployer.cli.console import print_points
 from trainlib_deployer.cli.count import COUNT
 from trainlib_deployer.cli.output_files import STDOUT, check_output_file, write_json, write_text
@@ -97,6 +97,11 @@ def sweep_command(
         write_text(csv_file, points_csv(points))
     if STDOUT not in (json_file, csv_file):
         print_points(points, every)
+    if all(p.over for p in points):
+        missing = min(p.over for p in points)
+        raise DoesNotFit(
+            f"nothing of {user.name} fits {machine.name}: {missing:,} bytes over at the least", remedy=SMALLER
+        )
 
 
 def points_json(points: Points, target: Machine) -> dict[str, Any]:
