@@ -46,6 +46,14 @@ void REFERENCE(conv2d_bw_x)(const tl_conv2d *a)
                 }
 }
 #endif
+/* Whether a weight gradient's block of terms begins with this output of an image: whole rows, as many as have 64 of them
+ * at most; 64 of a longer row, or, of kernels with one tap, of the image. */
+static int begins_block(const tl_conv2d *a, int y, int x)
+{
+    if (a->kh * a->kw == 1)
+        return (y * a->wo + x) % 64 == 0;
+    return a->wo > 64 ? x % 64 == 0 : x == 0 && y % (64 / a->wo) == 0;
+}
 void REFERENCE(conv2d_bw_w)(const tl_conv2d *a)
 {
     for (int o = 0; o < a->groups * a->co; o++)
@@ -56,11 +64,14 @@ void REFERENCE(conv2d_bw_w)(const tl_conv2d *a)
                     sum s = {.total = a->accumulate ? *to : 0};
                     for (int n = 0; n < a->n; n++)
                         for (int y = 0; y < a->ho; y++)
-                            for (int x = 0; x < a->wo; x++)
+                            for (int x = 0; x < a->wo; x++) {
+                                if (begins_block(a, y, x))
+                                    next_block(&s);
                                 add(&s, a->READ(y)[n * a->yp.n + o * a->yp.c + y * a->yp.h + x],
                                     at(a->READ(x), a->xp, n, o / a->co * a->ci + c,
                                        y * a->stride_h - a->pad_h + i * a->dil_h,
                                        x * a->stride_w - a->pad_w + j * a->dil_w, a->h, a->wd));
+                            }
                     *to = end(&s);
                 }
 }

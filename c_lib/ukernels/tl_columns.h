@@ -2,8 +2,8 @@
 #ifndef TL_COLUMNS_H
 #define TL_COLUMNS_H
 #include "tl_tile.h" /* first: it sets how the whole file is compiled */
-#include "tl_conv.h"
 #include "tl_element.h"
+#include "tl_outputs.h"
 
 /* One kernel column: the outputs ox of a row that it meets inside the image, and where. */
 typedef struct {
@@ -14,21 +14,6 @@ typedef struct {
 
 /* The kernel columns index .. index + 3 of a group, and where their sums go; beyond the last one it is repeated. */
 void tl_columns_of(const tl_conv2d *a, int group, int index, tl_panel_out *out, tl_column *at);
-
-/* An output. */
-typedef struct {
-    int n, oy, ox;
-} tl_output;
-
-/* `run` outputs further on, within a row. */
-static inline void tl_output_skip(const tl_conv2d *a, int run, tl_output *at)
-{
-    at->ox += run;
-    if (at->ox == a->wo)
-        at->ox = 0, ++at->oy;
-    if (at->oy == a->ho)
-        at->oy = 0, ++at->n;
-}
 
 /* dst[4*i] = what kc outputs from `from` on meet, which steps behind them. */
 void tl_column_pack(const tl_conv2d *a, const tl_column *at, tl_output *from, int kc, tl_element *dst);

@@ -1,7 +1,6 @@
-/* Weight gradient: w[co][ci][ky][kx] = sum over the flat index (n, oy, ox) of y * x; internal to c_lib/kernels. Tiles of
- * 4 output channels x 4 kernel columns (ci, ky, kx), channels fastest; each core takes a contiguous range and packs, for
- * 64 terms at a time, the inputs that its 4 kernel columns meet. dL/dy is read where it lies. Scratch: a panel a core.
- */
+/* Weight gradient: w[co][ci][ky][kx] = sum over (n, oy, ox) of y * x; internal to c_lib/kernels. Tiles of 4 output
+ * channels x 4 kernel columns (ci, ky, kx), channels fastest; each core takes a contiguous range and packs, block by block
+ * of the outputs, the inputs that its 4 kernel columns meet. dL/dy is read where it lies. Scratch: a panel a core. */
 #ifndef TL_CONV_BW_W_H
 #define TL_CONV_BW_W_H
 #include "tl_columns.h" /* first: it sets how the whole file is compiled */
@@ -9,33 +8,29 @@
 
 #define TL_BW_W static inline __attribute__((always_inline))
 
-/* Channels first .. end - 1 over a block that begins at `from`, tile by tile: dL/dy is contiguous along rows, or over the
- * planes of one image. */
+/* Channels first .. end - 1 over a block that begins at `from`, tile by tile: dL/dy is contiguous along rows. */
 static inline void tl_multiply_runs(const tl_conv2d *a, const float *y, tl_output from, int first, int end,
                                     const float *pack, int kc, tl_panel_out *out)
 {
-    const int planes = a->yp.h == a->wo;
     for (out->row = first; out->row < end; out->row += 4) {
         tl_output at = from;
         out->row_end = tl_min(end, out->row + 4);
         out->resume = 0;
         for (int done = 0, run; done < kc; done += run) {
             const float *here = y + at.n * a->yp.n + at.oy * a->yp.h + at.ox;
-            run = tl_min(a->wo - at.ox + (planes ? (a->ho - 1 - at.oy) * a->wo : 0), kc - done);
+            run = tl_min(a->wo - at.ox, kc - done);
             out->pause = done + run < kc;
             tl_tile_rows(out, here + out->row * a->yp.c, a->yp.c, pack + 4 * done, 4, run);
             out->resume = 1;
-            if (planes)
-                at.oy = a->ho - 1;
-            tl_output_skip(a, a->wo - at.ox, &at); /* to the next row or image */
+            tl_output_skip(a, run, &at);
         }
     }
 }
 
-/* Channel tiles first .. last - 1 of four kernel columns. dense, a literal: every block of dL/dy is contiguous. */
+/* Channel tiles first .. last - 1 of four kernel columns. dense, a literal: the planes of dL/dy are contiguous. */
 TL_BW_W void tl_bw_w_panel(const tl_conv2d *a, int group, int index, int first, int last, float *pack, int dense)
 {
-    const int terms = a->n * a->ho * a->wo;
+    const tl_blocks blocks = tl_blocks_of(a);
     const float *y = a->y + group * a->co * a->yp.c;
     float tile[16];
     tl_panel_out out;
@@ -44,14 +39,13 @@ TL_BW_W void tl_bw_w_panel(const tl_conv2d *a, int group, int index, int first, 
     out.resume = out.pause = 0, out.tile = tile;
     tl_columns_of(a, group, index, &out, at);
     tl_output from = {0, 0, 0};
-    for (int k = 0; k < terms; k += TL_KC) {
-        const int kc = tl_min(TL_KC, terms - k), first_output = from.n * a->yp.n + from.oy * a->yp.h + from.ox;
+    for (out.first = !a->accumulate; from.n < a->n; out.first = 0) {
+        const int kc = tl_block_size(a, &blocks, &from), first_output = from.n * a->yp.n + from.oy * a->yp.h + from.ox;
         tl_output behind = from;
         for (int j = 0; j < 4; ++j) {
             behind = from;
             tl_column_pack(a, &at[j], &behind, kc, pack + j);
         }
-        out.first = k == 0 && !a->accumulate;
         out.row = 4 * first, out.row_end = tl_min(a->co, 4 * last);
         if (dense)
             tl_tile_rows(&out, y + first_output + out.row * a->yp.c, a->yp.c, pack, 4, kc);
@@ -66,7 +60,7 @@ TL_BW_W void tl_conv_bw_w(const tl_conv2d *a, int dense)
     const int tiles = (a->co + 3) / 4, panels = (a->ci * a->kh * a->kw + 3) / 4;
     float *pack = (float *)a->scratch + tl_core_id() * TL_PANEL;
     int lo, hi;
-    TL_PROMISE(!dense || ((a->ho == 1 || a->yp.h == a->wo) && (a->n == 1 || a->ho * a->wo % TL_KC == 0)));
+    TL_PROMISE(!dense || a->ho == 1 || a->yp.h == a->wo);
     tl_split_among(tl_team(a->team), a->groups * panels * tiles, 1, &lo, &hi);
     while (lo < hi) {
         const int at = lo / tiles, first = lo % tiles, last = tl_min(tiles, first + hi - lo);

@@ -1,6 +1,6 @@
 /* Weight gradient of kernels with three neighbouring taps a row, over rows of a multiple of four or two outputs (`by`, a
  * literal); internal to c_lib/kernels. Tiles of 4 output channels x the taps of a kernel row, channels fastest; each core
- * takes a contiguous range. Neighbouring outputs share most of their inputs, so a core packs, for 64 terms at a time, what
+ * takes a contiguous range. Neighbouring outputs share most of their inputs, so a core packs, block by block, what
  * each four or two of them meet, and a term loads one or two inputs and four gradients for 12 multiply-adds. Scratch: a
  * panel a core. */
 #ifndef TL_CONV_BW_W_3_H
@@ -16,7 +16,7 @@ typedef struct {
     const float *y; /* the block's first output, in channel 0 of the group */
     const float *x; /* packed */
     float *w;       /* the kernel row of the group's channel 0 */
-    int kc, run;    /* outputs in the block, and those of them that are in its first image */
+    int kc;         /* outputs in the block */
     int begin;      /* the first block, which overwrites w */
 } tl_kernel_row;
 
@@ -100,30 +100,22 @@ TL_BW_W void tl_three_tile(const tl_kernel_row *v, int row, int by, int step)
     const float *x = v->x, *y0 = v->y + row * a->yp.c, *y1 = rows > 1 ? y0 + a->yp.c : y0;
     const float *y2 = rows > 2 ? y1 + a->yp.c : y1, *y3 = rows > 3 ? y2 + a->yp.c : y2;
     TL_THREE_ROWS(TL_THREE_SUMS)
-    for (int left = v->kc, run = v->run;;) {
-        left -= run;
-        for (; run > 0; run -= by) {
-            float x0 = x[0], w0 = y0[0], w1 = y1[0], x1 = x[1], x2 = x[2], w2, w3;
-            if (by == 4 && step == 1) {
-                TL_FOUR_TERMS
-            } else if (by == 4) {
-                TL_FOUR_TERMS_S2
-            } else if (step == 1) {
-                TL_TWO_TERMS
-            } else {
-                TL_TWO_TERMS_S2
-            }
-            TL_POINT(x, x + TL_MET(by, step))
-            TL_POINT(y0, y0 + by)
-            TL_POINT(y1, y1 + by)
-            TL_POINT(y2, y2 + by)
-            TL_POINT(y3, y3 + by)
+    for (int left = v->kc; left > 0; left -= by) {
+        float x0 = x[0], w0 = y0[0], w1 = y1[0], x1 = x[1], x2 = x[2], w2, w3;
+        if (by == 4 && step == 1) {
+            TL_FOUR_TERMS
+        } else if (by == 4) {
+            TL_FOUR_TERMS_S2
+        } else if (step == 1) {
+            TL_TWO_TERMS
+        } else {
+            TL_TWO_TERMS_S2
         }
-        if (left == 0)
-            break;
-        const int gap = a->yp.n - a->ho * a->wo;
-        run = tl_min(a->ho * a->wo, left);
-        y0 += gap, y1 += gap, y2 += gap, y3 += gap;
+        TL_POINT(x, x + TL_MET(by, step))
+        TL_POINT(y0, y0 + by)
+        TL_POINT(y1, y1 + by)
+        TL_POINT(y2, y2 + by)
+        TL_POINT(y3, y3 + by)
     }
     float *to = v->w + row * a->w_co;
     if (v->begin) {
@@ -140,7 +132,8 @@ typedef void (*tl_three_block)(const tl_conv2d *a, const float *x, int top, tl_o
 /* This core's share. */
 TL_BW_W void tl_conv_bw_w_3(const tl_conv2d *a, int by, int step, tl_three_block pack, tl_three_tiles multiply)
 {
-    const int tiles = (a->co + 3) / 4, lines = a->ci * a->kh, size = a->ho * a->wo, terms = a->n * size;
+    const int tiles = (a->co + 3) / 4, lines = a->ci * a->kh;
+    const tl_blocks blocks = tl_blocks_of(a);
     float *packed = (float *)a->scratch + tl_core_id() * TL_PANEL;
     int lo, hi;
     (void)by; /* but for what is promised */
@@ -154,13 +147,11 @@ TL_BW_W void tl_conv_bw_w_3(const tl_conv2d *a, int by, int step, tl_three_block
         tl_output from = {0, 0, 0};
         tl_kernel_row v = {.a = a, .x = packed, .begin = !a->accumulate};
         v.w = a->w + group * a->co * a->w_co + c * a->w_ci + 3 * ky;
-        for (int k = 0; k < terms; k += TL_KC) {
-            const int done = from.oy * a->wo + from.ox;
-            v.kc = tl_min(TL_KC, terms - k), v.run = tl_min(v.kc, size - done);
-            v.y = a->y + group * a->co * a->yp.c + from.n * a->yp.n + done;
+        for (; from.n < a->n; v.begin = 0) {
+            v.kc = tl_block_size(a, &blocks, &from);
+            v.y = a->y + group * a->co * a->yp.c + from.n * a->yp.n + from.oy * a->wo + from.ox;
             pack(a, a->x + (group * a->ci + c) * a->xp.c, ky * a->dil_h - a->pad_h, &from, v.kc, packed);
             multiply(&v, 4 * first, tl_min(4 * last, a->co));
-            v.begin = 0;
         }
         lo += last - first;
     }

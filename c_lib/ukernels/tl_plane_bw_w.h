@@ -2,51 +2,60 @@
  * of work is a kernel row of a channel, whose sums stay in registers. Scratch: a channel of all images a core. */
 #ifndef TL_PLANE_BW_W_H
 #define TL_PLANE_BW_W_H
+#include "tl_outputs.h"
 #include "tl_plane.h"
 
-/* `count` outputs of a row meet the plane from `in` on. Literals: taps, step. */
-TL_PLANE void tl_plane_meet(float *s, const float *in, const float *y, int count, int taps, int step)
-{
-    for (; count >= 4; count -= 4, y += 4, in += 4 * step) {
-        const float y0 = y[0], y1 = y[1], y2 = y[2], y3 = y[3];
-        for (int t = 0; t < taps; ++t) {
-            s[t] = __builtin_fmaf(y0, in[t], s[t]);
-            s[t] = __builtin_fmaf(y1, in[t + step], s[t]);
-            s[t] = __builtin_fmaf(y2, in[t + 2 * step], s[t]);
-            s[t] = __builtin_fmaf(y3, in[t + 3 * step], s[t]);
-        }
-    }
-    for (; count > 0; --count, ++y, in += step) {
-        const float scale = *y;
-        for (int t = 0; t < taps; ++t)
-            s[t] = __builtin_fmaf(scale, in[t], s[t]);
-    }
-}
+/* The part of a block that is in one kernel row: `rows` rows of `run` outputs each. */
+typedef struct {
+    const float *in, *y; /* what its first output meets, and that */
+    float *w;            /* the kernel row, to which the block's sums are added */
+    int run, rows, down, y_down;
+} tl_plane_block;
 
-/* Adds the blocks of one kernel row to w[0 .. taps); in: where it meets the copy of the first image. */
-TL_PLANE void tl_plane_blocks(const tl_conv2d *a, const tl_copied *c, const float *in, const float *y, float *w,
-                              int taps, int step)
+/* One block. Literals: taps, step. */
+TL_PLANE void tl_plane_meet(const tl_plane_block *b, int taps, int step)
 {
     float s[8] = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
-    const float *row = in, *dy = y;
-    int left = a->n * a->ho * a->wo, block = tl_min(TL_KC, left), ox = 0, rows = a->ho;
-    for (int run; left > 0; left -= run) {
-        run = tl_min(a->wo - ox, block);
-        tl_plane_meet(s, row + ox * step, dy + ox, run, taps, step);
-        ox += run, block -= run;
-        if (ox == a->wo)
-            ox = 0, row += step * c->columns, dy += a->yp.h, --rows;
-        if (rows == 0)
-            in += c->rows * c->columns, y += a->yp.n, row = in, dy = y, rows = a->ho;
-        if (block == 0) {
-            for (int t = 0; t < taps; ++t)
-                w[t] += s[t], s[t] = 0.0f;
-            block = tl_min(TL_KC, left - run);
+    const float *first = b->in, *dy = b->y;
+    for (int rows = b->rows; rows > 0; --rows, first += b->down, dy += b->y_down) {
+        const float *in = first, *y = dy;
+        int count = b->run;
+        for (; count >= 4; count -= 4, y += 4, in += 4 * step) {
+            const float y0 = y[0], y1 = y[1], y2 = y[2], y3 = y[3];
+            for (int t = 0; t < taps; ++t) {
+                s[t] = __builtin_fmaf(y0, in[t], s[t]);
+                s[t] = __builtin_fmaf(y1, in[t + step], s[t]);
+                s[t] = __builtin_fmaf(y2, in[t + 2 * step], s[t]);
+                s[t] = __builtin_fmaf(y3, in[t + 3 * step], s[t]);
+            }
         }
+        for (; count > 0; --count, ++y, in += step) {
+            for (int t = 0; t < taps; ++t)
+                s[t] = __builtin_fmaf(*y, in[t], s[t]);
+        }
+    }
+    for (int t = 0; t < taps; ++t)
+        b->w[t] += s[t];
+}
+
+/* All blocks of one kernel row, which are added to w[0 .. taps); in: where it meets the copy of the first image. */
+TL_PLANE void tl_plane_blocks(const tl_conv2d *a, const tl_copied *c, const float *in, const float *y, float *w,
+                              int step, void (*meet)(const tl_plane_block *))
+{
+    const tl_blocks blocks = tl_blocks_of(a);
+    tl_plane_block b = {.w = w, .run = a->wo, .down = step * c->columns, .y_down = a->yp.h};
+    for (tl_output at = {0, 0, 0}; at.n < a->n; tl_output_skip(a, b.run, &at)) {
+        if (blocks.across > 1)
+            b.run = tl_block_size(a, &blocks, &at);
+        b.in = in + (at.n * c->rows + at.oy * step) * c->columns + at.ox * step;
+        b.y = y + at.n * a->yp.n + at.oy * a->yp.h + at.ox;
+        b.rows = tl_min(blocks.rows, a->ho - at.oy);
+        meet(&b);
+        at.oy += b.rows - 1;
     }
 }
 
-TL_PLANE void tl_plane_bw_w(const tl_conv2d *a, int taps, int step)
+TL_PLANE void tl_plane_bw_w(const tl_conv2d *a, int taps, int step, void (*meet)(const tl_plane_block *))
 {
     const tl_copied c = {-a->pad_h, -a->pad_w, (a->ho - 1) * step + a->kh, (a->wo - 1) * step + taps, 0};
     float *own = (float *)a->scratch + tl_core_id() * a->n * c.rows * c.columns;
@@ -63,7 +72,7 @@ TL_PLANE void tl_plane_bw_w(const tl_conv2d *a, int taps, int step)
         copied = channel;
         for (int t = 0; t < taps && !a->accumulate; ++t)
             w[t] = 0.0f;
-        tl_plane_blocks(a, &c, own + ky * c.columns, a->y + o * a->yp.c, w, taps, step);
+        tl_plane_blocks(a, &c, own + ky * c.columns, a->y + o * a->yp.c, w, step, meet);
     }
 }
 #endif

@@ -1,11 +1,11 @@
-/* Weight gradient of groups with one input channel: w[o][ky][kx] = sum over the flat index (n, oy, ox) of y * x;
+/* Weight gradient of groups with one input channel: w[o][ky][kx] = sum over (n, oy, ox) of y * x;
  * internal to c_lib/kernels. An item of work is up to three neighbouring taps of one kernel row, which make three chains;
  * if there are few, they are split into blocks of the sum as well, which are added in their order once all are done.
  * Scratch, where they are split: three sums a block. */
 #ifndef TL_STRIP_H
 #define TL_STRIP_H
 #include "tl_tile.h" /* first: it sets how the whole file is compiled */
-#include "tl_conv.h"
+#include "tl_outputs.h"
 
 #define TL_STRIP_INLINE static inline __attribute__((always_inline))
 
@@ -21,8 +21,8 @@ typedef struct {
 
 tl_strip tl_strip_at(const tl_conv2d *a, int item);
 
-/* sum[t] = the chain of terms k .. k + kc - 1. */
-void tl_strip_any(const tl_conv2d *a, const tl_strip *v, int k, int kc, float *sum);
+/* sum[t] = the chain of kc outputs of an image, from `at` on. */
+void tl_strip_any(const tl_conv2d *a, const tl_strip *v, tl_output at, int kc, float *sum);
 
 static inline int tl_strip_items(const tl_conv2d *a)
 {
@@ -61,40 +61,39 @@ static inline int tl_strip_near(const tl_conv2d *a, const tl_strip *v)
     return v->taps == 3 && a->dil_w == 1 && a->stride_w <= 2 && v->left >= -1 && last <= a->wd && a->wd >= 2;
 }
 
-/* sum[t] = the chain of terms k .. k + kc - 1, for strips that tl_strip_row can do. */
-static inline __attribute__((always_inline)) void tl_strip_near_block(const tl_conv2d *a, const tl_strip *v, int k,
-                                                                      int kc, int step, float *sum)
+/* The same for strips that tl_strip_row can do. */
+static inline __attribute__((always_inline)) void tl_strip_near_block(const tl_conv2d *a, const tl_strip *v,
+                                                                      tl_output at, int kc, int step, float *sum)
 {
-    const int wo = a->wo, line = k / wo, next_row = a->stride_h * a->xp.h;
-    int ox = k - line * wo, n = line / a->ho, oy = line - n * a->ho, at = v->top + oy * a->stride_h;
-    const float *x = v->x + n * a->xp.n + oy * next_row, *y = v->y + n * a->yp.n + oy * a->yp.h;
+    const int next_row = a->stride_h * a->xp.h;
+    const float *x = v->x + at.n * a->xp.n + at.oy * next_row, *y = v->y + at.n * a->yp.n + at.oy * a->yp.h;
     float part[TL_STRIP_TAPS] = {0.0f, 0.0f, 0.0f};
-    for (int run; kc > 0; kc -= run, ox = 0) {
-        run = tl_min(wo - ox, kc);
-        if ((unsigned)at < (unsigned)a->h)
+    for (int run, ox = at.ox, row = v->top + at.oy * a->stride_h; kc > 0; kc -= run, ox = 0) {
+        run = tl_min(a->wo - ox, kc);
+        if ((unsigned)row < (unsigned)a->h)
             tl_strip_row(x + step * ox, y + ox, v->left + step * ox, a->wd, step, run, part);
-        x += next_row, y += a->yp.h, at += a->stride_h;
-        if (++oy == a->ho) {
-            oy = 0, ++n, at = v->top;
-            x = v->x + n * a->xp.n, y = v->y + n * a->yp.n;
-        }
+        x += next_row, y += a->yp.h, row += a->stride_h;
     }
     sum[0] = part[0], sum[1] = part[1], sum[2] = part[2];
 }
 
-TL_STRIP_INLINE void tl_strip_block(const tl_conv2d *a, const tl_strip *v, int k, int kc, float *sum)
+TL_STRIP_INLINE void tl_strip_block(const tl_conv2d *a, const tl_strip *v, const tl_blocks *blocks, int index,
+                                    float *sum)
 {
+    const tl_output at = tl_block_at(a, blocks, index);
+    const int kc = tl_block_size(a, blocks, &at);
     if (!tl_strip_near(a, v))
-        tl_strip_any(a, v, k, kc, sum);
+        tl_strip_any(a, v, at, kc, sum);
     else if (a->stride_w == 1)
-        tl_strip_near_block(a, v, k, kc, 1, sum);
+        tl_strip_near_block(a, v, at, kc, 1, sum);
     else
-        tl_strip_near_block(a, v, k, kc, 2, sum);
+        tl_strip_near_block(a, v, at, kc, 2, sum);
 }
 
 TL_STRIP_INLINE void tl_strip_whole(const tl_conv2d *a)
 {
-    const int items = tl_strip_items(a), terms = a->n * a->ho * a->wo;
+    const int items = tl_strip_items(a);
+    const tl_blocks blocks = tl_blocks_of(a);
     int lo, hi;
     tl_split(items, 1, &lo, &hi);
     for (int item = lo; item < hi; ++item) {
@@ -102,8 +101,8 @@ TL_STRIP_INLINE void tl_strip_whole(const tl_conv2d *a)
         float total[TL_STRIP_TAPS], sum[TL_STRIP_TAPS];
         for (int t = 0; t < TL_STRIP_TAPS; ++t)
             total[t] = t < v.taps && a->accumulate ? v.w[t] : 0.0f;
-        for (int k = 0; k < terms; k += TL_KC) {
-            tl_strip_block(a, &v, k, tl_min(TL_KC, terms - k), sum);
+        for (int b = 0; b < a->n * blocks.image; ++b) {
+            tl_strip_block(a, &v, &blocks, b, sum);
             for (int t = 0; t < TL_STRIP_TAPS; ++t)
                 total[t] += sum[t];
         }
@@ -114,14 +113,14 @@ TL_STRIP_INLINE void tl_strip_whole(const tl_conv2d *a)
 
 TL_STRIP_INLINE void tl_strip_split(const tl_conv2d *a)
 {
-    const int items = tl_strip_items(a), terms = a->n * a->ho * a->wo, blocks = (terms + TL_KC - 1) / TL_KC;
+    const tl_blocks blocks = tl_blocks_of(a);
+    const int items = tl_strip_items(a), count = a->n * blocks.image;
     float *part = a->scratch;
     int lo, hi;
-    tl_split(items * blocks, 1, &lo, &hi);
+    tl_split(items * count, 1, &lo, &hi);
     for (int i = lo; i < hi; ++i) {
-        const tl_strip v = tl_strip_at(a, i / blocks);
-        const int k = i % blocks * TL_KC;
-        tl_strip_block(a, &v, k, tl_min(TL_KC, terms - k), part + i * TL_STRIP_TAPS);
+        const tl_strip v = tl_strip_at(a, i / count);
+        tl_strip_block(a, &v, &blocks, i % count, part + i * TL_STRIP_TAPS);
     }
     tl_barrier();
     tl_split(items, 1, &lo, &hi);
@@ -129,8 +128,8 @@ TL_STRIP_INLINE void tl_strip_split(const tl_conv2d *a)
         const tl_strip v = tl_strip_at(a, item);
         for (int t = 0; t < v.taps; ++t) {
             float total = a->accumulate ? v.w[t] : 0.0f;
-            for (int i = 0; i < blocks; ++i)
-                total += part[(item * blocks + i) * TL_STRIP_TAPS + t];
+            for (int i = 0; i < count; ++i)
+                total += part[(item * count + i) * TL_STRIP_TAPS + t];
             v.w[t] = total;
         }
     }

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar, Unpack
 
 from trainlib_deployer.formats import DType
 from trainlib_deployer.kernels.panels import BLOCK, FLOAT, PANEL, panel_cycles
-from trainlib_deployer.kernels.row import Fields, Grain, More, Row, pointer
+from trainlib_deployer.kernels.row import ROW_BLOCKS, Fields, Grain, More, Row, pointer
 from trainlib_deployer.machine.costs import Costs
 from trainlib_deployer.program.call import Operand, strides
 from trainlib_deployer.program.cuts import working
@@ -141,12 +141,6 @@ def dense_gradients(kind: Conv, reads: Sequence[View], _writes: Sequence[View]) 
     return kind.shape.ho == 1 or reads[1].strides[2] == kind.shape.wo
 
 
-def dense_blocks(kind: Conv, reads: Sequence[View], writes: Sequence[View]) -> bool:
-    """Every block of dL/dy is contiguous."""
-    s = kind.shape
-    return dense_gradients(kind, reads, writes) and (s.n == 1 or s.ho * s.wo % BLOCK == 0)
-
-
 # ---- scratch
 
 
@@ -202,15 +196,14 @@ def square_cycles(kind: Conv, cores: int, costs: Costs) -> float:
 def weight_cycles(kind: Conv, cores: int, costs: Costs) -> float:
     s = kind.shape
     team = working(kind.team, cores)
-    work = panel_cycles(s.groups, s.co, s.ci * s.kh * s.kw, s.n * s.ho * s.wo, team, costs.weight_gradient)
-    return work * (costs.conv.parted if s.n > 1 and s.ho * s.wo % BLOCK else 1.0)
+    return panel_cycles(s.groups, s.co, s.ci * s.kh * s.kw, s.n * s.ho * s.wo, team, costs.weight_gradient, s.blocks)
 
 
 def kernel_row_cycles(kind: Conv, cores: int, costs: Costs) -> float:
     """Three taps take a panel of their own."""
     s = kind.shape
     team = working(kind.team, cores)
-    work = panel_cycles(s.groups, s.co, 4 * s.ci * s.kh, s.n * s.ho * s.wo, team, costs.kernel_rows)
+    work = panel_cycles(s.groups, s.co, 4 * s.ci * s.kh, s.n * s.ho * s.wo, team, costs.kernel_rows, s.blocks)
     return work * (costs.conv.by_two if s.wo % 4 else 1.0)
 
 
@@ -224,7 +217,9 @@ def row(folder: str, name: str, **more: Unpack[More[Conv]]) -> Row[Conv]:
 tiled = partial(row, "conv", takes=any_groups, grain=TILE)
 forward = partial(tiled, scratch=gathered, cycles=forward_cycles, split="tiles of channels x pixels")
 input_gradient = partial(tiled, scratch=gathered_and_packed, cycles=input_cycles, split="tiles of channels x pixels")
-weight_gradient = partial(tiled, scratch=one_panel, cycles=weight_cycles, split="tiles of channels x taps")
+weight_gradient = partial(
+    tiled, scratch=one_panel, cycles=weight_cycles, split="tiles of channels x taps", arithmetic=ROW_BLOCKS
+)
 kernel_rows = partial(
     weight_gradient,
     fits=dense_gradients,
@@ -247,6 +242,6 @@ CONV = (
     kernel_rows("bw_w_3_s2", takes=partial(three_in_a_row, by=4, stride=2)),
     kernel_rows("bw_w_3_twos", takes=partial(three_in_a_row, by=2, stride=1)),
     kernel_rows("bw_w_3_s2_twos", takes=partial(three_in_a_row, by=2, stride=2)),
-    weight_gradient("bw_w", fits=dense_blocks),
+    weight_gradient("bw_w", fits=dense_gradients),
     weight_gradient("bw_w_apart"),
 )

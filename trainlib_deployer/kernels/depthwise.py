@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from trainlib_deployer.kernels.conv import depthwise, row
 from trainlib_deployer.kernels.panels import BLOCK, FLOAT
-from trainlib_deployer.kernels.row import Grain
+from trainlib_deployer.kernels.row import ROW_BLOCKS, Grain
 from trainlib_deployer.machine.costs import Costs
 from trainlib_deployer.program.cuts import working
 
@@ -95,8 +95,7 @@ def channels(kind: Conv) -> int:
 
 
 def blocks(kind: Conv, items: int) -> int:
-    s = kind.shape
-    return items * -(-s.n * s.ho * s.wo // BLOCK)
+    return items * kind.shape.blocks
 
 
 def scarce(kind: Conv, items: int, cores: int) -> bool:
@@ -178,12 +177,13 @@ def any_cycles(kind: Conv, cores: int, costs: Costs) -> float:
 single = partial(row, "depthwise")
 columns = partial(single, cycles=column_cycles, split="columns of channels", grain=Grain(1, 1, BLOCK))
 lines = partial(single, cycles=any_cycles, split="rows of channels", grain=Grain(1, 4, BLOCK))
-strip = partial(single, cycles=any_cycles, split="taps of channels", grain=Grain(1, TAPS, BLOCK))
+gradient = partial(single, arithmetic=ROW_BLOCKS)
+strip = partial(gradient, cycles=any_cycles, split="taps of channels", grain=Grain(1, TAPS, BLOCK))
 split_strip = partial(strip, split="blocks of taps of channels", scratch=sums_of_strips)
 on_copy = partial(single, cycles=plane_cycles, scratch=planes)
 plane_rows = partial(on_copy, split="rows of channels", grain=Grain(1, 4, BLOCK))
-plane_strip = partial(on_copy, split="kernel rows of channels", grain=Grain(1, 7, BLOCK))
-channel = partial(single, cycles=channel_cycles, split="channels", grain=Grain(3, TAPS, BLOCK))
+plane_strip = partial(on_copy, arithmetic=ROW_BLOCKS, split="kernel rows of channels", grain=Grain(1, 7, BLOCK))
+channel = partial(gradient, cycles=channel_cycles, split="channels", grain=Grain(3, TAPS, BLOCK))
 split_channel = partial(channel, split="blocks of channels", scratch=sums_of_channels)
 
 

@@ -94,7 +94,6 @@ class ConvCosts:
     depthwise_class_mac: float  # ... and its input gradient
     depthwise_mac: float  # any kernel
     scattered: float  # times the panels' cycles where columns are gathered one by one
-    parted: float  # times the panels' cycles where a block of terms is in two images
     by_two: float  # times the cycles of kernel rows that take two outputs at a time
     square: float  # input gradient of 3 x 3, stride 2: four squares of 2 x 2 of a channel
     square_term: float  # ... for each channel that is summed

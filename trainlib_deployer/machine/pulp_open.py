@@ -123,7 +123,6 @@ COSTS = Costs(
         depthwise_class_mac=11,
         depthwise_mac=9,
         scattered=1.5,
-        parted=1.1,
         by_two=1.13,
         square=430,
         square_term=80.5,

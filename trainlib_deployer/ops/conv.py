@@ -55,8 +55,10 @@ class Conv(Cuttable[Cut], Leading, Frugal, Priced):
 
     @property
     def block(self) -> int:
-        """Terms of a weight gradient that are added up on their own."""
-        return GRADIENT_BLOCK if self.winograd else BLOCK
+        """Terms of a weight gradient that are added up on their own, from image to image; 0: rows of an image."""
+        if self.storage is DType.F16:
+            return BLOCK
+        return GRADIENT_BLOCK if self.winograd else 0
 
     def macs(self) -> int:
         return self.shape.macs()

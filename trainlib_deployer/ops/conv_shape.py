@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import gcd
 
+from trainlib_deployer.kernels.panels import BLOCK
 from trainlib_deployer.ops.sliding import Sliding
 
 
@@ -28,6 +30,22 @@ class ConvShape:
     @property
     def rows(self) -> Sliding:
         return Sliding(self.h, self.ho, self.kh, self.stride[0], self.pad[0], self.dilation[0])
+
+    @property
+    def pointwise(self) -> bool:
+        """With one tap an image is one row."""
+        return self.kh * self.kw == 1
+
+    @property
+    def block_rows(self) -> int:
+        """Rows of y that begin a block of a weight gradient's terms: whole rows, or 64 terms of longer ones."""
+        return BLOCK // gcd(BLOCK, self.wo) if self.pointwise else max(1, BLOCK // self.wo)
+
+    @property
+    def blocks(self) -> int:
+        """Of a weight gradient's terms."""
+        row, rows = (self.ho * self.wo, 1) if self.pointwise else (self.wo, self.ho)
+        return self.n * (rows * -(-row // BLOCK) if row > BLOCK else -(-rows // (BLOCK // row)))
 
     def macs(self) -> int:
         return self.n * self.groups * self.ci * self.co * self.ho * self.wo * self.kh * self.kw

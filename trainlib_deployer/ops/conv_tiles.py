@@ -111,18 +111,24 @@ def gradient_cuts(kind: Convolution) -> Iterator[list[Cut]]:
 def sums(kind: Convolution) -> Iterator[list[tuple[Range, Range]]]:
     """Samples and rows of y that are added up together; every piece but the last is a number of whole blocks of terms:
     outputs, or tiles of them."""
-    s, block, side = kind.shape, kind.block, kind.row_grain
-    high, wide, whole = -(-s.ho // side), -(-s.wo // side), (0, s.ho)
+    s, whole = kind.shape, (0, kind.shape.ho)
     yield [((0, s.n), whole)]
-    plane = high * wide
-    grain = block // gcd(block, plane)
-    if grain < s.n:
-        for n in sizes(s.n, grain)[1:]:
+    samples_alone, rows_alone = grains(kind)
+    if samples_alone < s.n:
+        for n in sizes(s.n, samples_alone)[1:]:
             yield [(samples, whole) for samples in ranges(s.n, n)]
-    grain = block // gcd(block, wide) * side
-    if grain < s.ho and (s.n == 1 or plane % block == 0):
-        for r in sizes(s.ho, grain)[1:]:
+    if rows_alone < s.ho and (s.n == 1 or samples_alone == 1):
+        for r in sizes(s.ho, rows_alone)[1:]:
             yield [(samples, rows) for samples in ranges(s.n, 1) for rows in ranges(s.ho, r)]
+
+
+def grains(kind: Convolution) -> tuple[int, int]:
+    """Samples, and rows of one of them, that begin a block of terms."""
+    s, side = kind.shape, kind.row_grain
+    if not kind.block:
+        return 1, s.block_rows
+    high, wide = -(-s.ho // side), -(-s.wo // side)
+    return kind.block // gcd(kind.block, high * wide), kind.block // gcd(kind.block, wide) * side
 
 
 def part(kind: Convolution, cut: Cut, reads: tuple[View, ...], writes: tuple[View, ...]) -> Part:

@@ -1,4 +1,4 @@
-/* Weight gradient with every block of dL/dy contiguous. */
+/* Weight gradient with contiguous planes of dL/dy. */
 #include "tl_conv_bw_w.h"
 
 void tl_conv2d_bw_w_f32(const tl_conv2d *a)

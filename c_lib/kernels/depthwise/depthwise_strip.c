@@ -56,16 +56,14 @@ static void segment(const tl_conv2d *a, const tl_strip *v, const float *x, const
         edge(a, v, x, y, hi, end, sum);
 }
 
-void tl_strip_any(const tl_conv2d *a, const tl_strip *v, int k, int kc, float *sum)
+void tl_strip_any(const tl_conv2d *a, const tl_strip *v, tl_output at, int kc, float *sum)
 {
-    int ox = k % a->wo, oy = k / a->wo % a->ho, n = k / a->wo / a->ho;
+    const float *x = v->x + at.n * a->xp.n, *y = v->y + at.n * a->yp.n;
     sum[0] = sum[1] = sum[2] = 0.0f;
-    for (int run; kc > 0; kc -= run, ox = 0) {
-        const int row = oy * a->stride_h;
-        run = tl_min(a->wo - ox, kc);
+    for (int run; kc > 0; kc -= run, at.ox = 0, ++at.oy) {
+        const int row = at.oy * a->stride_h;
+        run = tl_min(a->wo - at.ox, kc);
         if ((unsigned)(v->top + row) < (unsigned)a->h)
-            segment(a, v, v->x + n * a->xp.n + row * a->xp.h, v->y + n * a->yp.n + oy * a->yp.h, ox, ox + run, sum);
-        if (++oy == a->ho)
-            oy = 0, ++n;
+            segment(a, v, x + row * a->xp.h, y + at.oy * a->yp.h, at.ox, at.ox + run, sum);
     }
 }
