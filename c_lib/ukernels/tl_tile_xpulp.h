@@ -3,6 +3,7 @@
  * ahead, a term takes 33 cycles. That needs all registers that there are, so what comes after waits in memory. */
 #ifndef TL_TILE_XPULP_H
 #define TL_TILE_XPULP_H
+#include "tl_tile.h"
 #include "tl_xpulp.h"
 
 /* Not where a register points at the frame. */
@@ -10,7 +11,7 @@
 #define TL_XPULP_TILES
 #endif
 
-/* What becomes of a tile: it overwrites rows, is added to them, or is stored as it is. */
+/* What becomes of a tile: it overwrites rows, is added to others on the way there, or is stored as it is. */
 enum { TL_SET, TL_ADD, TL_STORE, TL_PAUSE };
 
 #ifdef TL_XPULP_TILES
@@ -18,10 +19,24 @@ enum { TL_SET, TL_ADD, TL_STORE, TL_PAUSE };
 typedef struct {
     const float *from; /* NULL: zeros */
     float *to;
-    int bytes; /* from one of its rows to the next */
-    int end;   /* TL_SET, TL_ADD, TL_STORE */
+    int bytes;         /* from one of its rows to the next */
+    const float *base; /* TL_ADD: what they are added to */
+    int base_bytes;
+    int end; /* TL_SET, TL_ADD, TL_STORE */
     int terms;
 } tl_tile_way;
+
+/* What becomes of tiles from a row on. */
+static inline tl_tile_way tl_way_of(const tl_panel_out *out, int row, int end, int terms)
+{
+    tl_tile_way way = {
+        .from = out->resume ? out->tile : NULL, .to = out->tile, .bytes = 16, .end = end, .terms = terms};
+    if (end <= TL_ADD)
+        way.base = way.to = out->c + row * out->c_m + out->c_n[0], way.bytes = way.base_bytes = 4 * out->c_m;
+    if (end == TL_ADD && out->first)
+        way.base = out->init + row * out->i_m + out->i_n[0], way.base_bytes = 4 * out->i_m;
+    return way;
+}
 
 /* clang-format off */
 #define TL_LOAD_BY(to, from, by) ".insn r 0x0b, 7, 0x10, " to ", " from ", " by "\n" /* p.lw to, by(from!) */
@@ -30,7 +45,7 @@ typedef struct {
 #define TL_FROM_ZERO(s0, s1, s2, s3)                                                                                   \
     "fadd.s " s0 ", " s0 ", x0\nfadd.s " s1 ", " s1 ", x0\nfadd.s " s2 ", " s2 ", x0\nfadd.s " s3 ", " s3 ", x0\n"
 #define TL_ONTO(s0, s1, s2, s3)                                                                                        \
-    "lw s1, 0(a5)\nlw s11, 4(a5)\nlw a6, 8(a5)\nlw a7, 12(a5)\nadd a5, a5, ra\n"                                       \
+    "lw s1, 0(a5)\nlw s11, 4(a5)\nlw a6, 8(a5)\nlw a7, 12(a5)\nadd a5, a5, s0\n"                                       \
     "fadd.s " s0 ", s1, " s0 "\nfadd.s " s1 ", s11, " s1 "\nfadd.s " s2 ", a6, " s2 "\nfadd.s " s3 ", a7, " s3 "\n"
 
 /* `first`: the operands that a term finds loaded; `term` loads them for the next one, `last` does not. */
@@ -38,9 +53,11 @@ typedef struct {
     "lw a4, %[from]\nli ra, 16\nbeqz a4, 1f\n" TL_ROWS(TL_START) "j 2f\n1:\n" TL_ROWS(TL_ZEROS)                        \
     "2:\nlw a7, %[terms]\nblez a7, 4f\naddi a7, a7, -1\n.balign 4\n.option push\n.option norvc\n"                      \
     first "beqz a7, 3f\n" TL_LOOP("a7", "48") term "3:\n" last ".option pop\n"                                         \
-    "4:\nlw a4, %[to]\nlw ra, %[bytes]\nlw a5, %[end]\nbeqz a5, 5f\naddi a5, a5, -1\nbnez a5, 6f\nmv a5, a4\n"         \
-    TL_ROWS(TL_ONTO) "j 6f\n5:\n" TL_ROWS(TL_FROM_ZERO) "6:\n" TL_ROWS(TL_SAVE)
-#define TL_TILE_WAY [from] "m"(w.from), [to] "m"(w.to), [bytes] "m"(w.bytes), [end] "m"(w.end), [terms] "m"(w.terms)
+    "4:\nlw a4, %[to]\nlw ra, %[bytes]\nlw a5, %[end]\nbeqz a5, 5f\naddi a5, a5, -1\nbnez a5, 6f\n"                     \
+    "lw a5, %[base]\nlw s0, %[base_bytes]\n" TL_ROWS(TL_ONTO) "j 6f\n5:\n" TL_ROWS(TL_FROM_ZERO) "6:\n" TL_ROWS(TL_SAVE)
+#define TL_TILE_WAY                                                                                                    \
+    [from] "m"(w->from), [to] "m"(w->to), [bytes] "m"(w->bytes), [base] "m"(w->base), [base_bytes] "m"(w->base_bytes),      \
+        [end] "m"(w->end), [terms] "m"(w->terms)
 
 /* Two rows, column by column, then the other two. a: s1, a5, a6, a7; b: a4, s11, ra, s0 */
 #define TL_TERM_OF_PANEL_X(a0, a1, b0, b1, b2)                                                                         \
@@ -69,8 +86,8 @@ typedef struct {
 /* clang-format on */
 
 /* As tl_tile_panel. */
-static inline __attribute__((always_inline)) void tl_xpulp_panel(tl_tile_way w, const float *a, int a_k, const float *b,
-                                                                 int b_k)
+static inline __attribute__((always_inline)) void tl_xpulp_panel(const tl_tile_way *w, const float *a, int a_k,
+                                                                 const float *b, int b_k)
 {
     __asm__ volatile(TL_TILE(TL_EACH(TL_ALL_FIVE, TL_FIRST_A, TL_FIRST_B),
                              TL_EACH(TL_TERM_OF_PANEL_X, TL_FIRST_A, TL_FIRST_B),
@@ -81,8 +98,8 @@ static inline __attribute__((always_inline)) void tl_xpulp_panel(tl_tile_way w, 
 }
 
 /* As tl_tile_rows. */
-static inline __attribute__((always_inline)) void tl_xpulp_rows(tl_tile_way w, const float *a, int a_m, const float *b,
-                                                                int b_k)
+static inline __attribute__((always_inline)) void tl_xpulp_rows(const tl_tile_way *w, const float *a, int a_m,
+                                                                const float *b, int b_k)
 {
     const int advance = 4 * b_k - 12;
     __asm__ volatile(TL_TILE("lw ra, %[advance]\n" TL_EACH(TL_ALL_THREE, TL_FIRST_OF_ROWS),

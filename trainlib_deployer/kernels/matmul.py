@@ -22,6 +22,7 @@ from trainlib_deployer.program.ir import View
 if TYPE_CHECKING:
     from trainlib_deployer.ops.matmul import MatMul
 
+FEW = 16  # rows: packing columns for them takes longer than storing results that are not dense
 MOST_PARTS = 128  # blocks of tiles whose sums are kept
 MOST_VECTOR_PARTS = 512
 
@@ -76,14 +77,14 @@ def seen(kind: MatMul, reads: Sequence[View], writes: Sequence[View]) -> Seen:
 
 def exchanged(kind: MatMul, a: View, b: View, c: View) -> bool:
     """Vectors stand on the right, results of one term are contiguous along a row, and of two matrices that on the left
-    is the one that can be read where it lies, or the one with more rows: it is not packed once a panel."""
+    is the one that can be read where it lies; few rows stand on the right, as columns are packed once a panel."""
     if kind.k == 1:
         return step(c, 2) != 1
     if 1 in (kind.m, kind.n):
         return kind.n > 1
     left, right = layout(a, 2, 1), layout(b, 1, 2)
     if left == right == ROWS:
-        return kind.n > kind.m
+        return kind.n > kind.m and kind.m < FEW
     return (left == PANELS and right == ROWS) or (left == PACKED and right != PACKED)
 
 

@@ -9,10 +9,12 @@
 #define TL_TAKE(i) c##i##0 = t[4 * i], c##i##1 = t[4 * i + 1], c##i##2 = t[4 * i + 2], c##i##3 = t[4 * i + 3];
 #define TL_KEEP(i) t[4 * i] = c##i##0, t[4 * i + 1] = c##i##1, t[4 * i + 2] = c##i##2, t[4 * i + 3] = c##i##3;
 
-/* Overwrites rows of contiguous outputs, or adds the finished block to them. */
+/* Overwrites rows of contiguous outputs, or adds the finished block to what they begin with. */
 #define TL_SET_ROW(i)                                                                                                  \
     q[0] = 0.0f + c##i##0, q[1] = 0.0f + c##i##1, q[2] = 0.0f + c##i##2, q[3] = 0.0f + c##i##3, q += c_m;
-#define TL_ADD_ROW(i) q[0] += c##i##0, q[1] += c##i##1, q[2] += c##i##2, q[3] += c##i##3, q += c_m;
+#define TL_ADD_ROW(i)                                                                                                  \
+    q[0] = p[0] + c##i##0, q[1] = p[1] + c##i##1, q[2] = p[2] + c##i##2, q[3] = p[3] + c##i##3;                        \
+    p += p_m, q += c_m;
 
 /* What a block is added to: the output, init, or zero. */
 typedef struct {
@@ -57,14 +59,18 @@ void tl_tile_store(const tl_panel_out *out, int row)
             q[i * c_m + out->c_n[j]] = base.at[i * base.m + base.n[j]] + t[4 * i + j];
 }
 
-/* What becomes of whole tiles: they overwrite dense rows, or are added to them; anything else; they are continued. */
+/* What becomes of whole tiles: they overwrite dense rows, or are added to dense rows on the way there; anything else; they
+ * are continued. */
 static inline int end_of(const tl_panel_out *out)
 {
+    const int begins = out->first && out->init, *n = out->i_n;
     if (out->pause)
         return TL_PAUSE;
-    if (!out->dense || out->cols < 4 || (out->first && out->init))
+    if (!out->dense || out->cols < 4)
         return TL_STORE;
-    return out->first ? TL_SET : TL_ADD;
+    if (begins && !(n[1] == n[0] + 1 && n[2] == n[0] + 2 && n[3] == n[0] + 3))
+        return TL_STORE;
+    return out->first && !begins ? TL_SET : TL_ADD;
 }
 
 #define TL_BEGIN                                                                                                       \
@@ -81,6 +87,8 @@ static inline int end_of(const tl_panel_out *out)
         if (end == TL_SET) {                                                                                           \
             TL_EACH_ROW(TL_SET_ROW)                                                                                    \
         } else {                                                                                                       \
+            const int p_m = out->first ? out->i_m : c_m;                                                               \
+            const float *p = out->first ? out->init + row * p_m + out->i_n[0] : q;                                     \
             TL_EACH_ROW(TL_ADD_ROW)                                                                                    \
         }                                                                                                              \
     } else {                                                                                                           \
@@ -93,36 +101,43 @@ static inline int end_of(const tl_panel_out *out)
 #ifdef TL_XPULP_TILES
 enum { TL_STEPS_HELP = 0 }; /* to be known */
 
-static inline tl_tile_way way_of(const tl_panel_out *out, int row, int end, int terms)
+/* A tile is made; on to the next one. */
+static inline void proceed(tl_tile_way *way, const tl_panel_out *out, int row)
 {
-    const float *from = out->resume ? out->tile : NULL;
-    if (end <= TL_ADD)
-        return (tl_tile_way){from, out->c + row * out->c_m + out->c_n[0], 4 * out->c_m, end, terms};
-    return (tl_tile_way){from, out->tile, 16, TL_STORE, terms};
+    if (way->end <= TL_ADD)
+        way->to += way->bytes, way->base += way->base_bytes; /* four rows of four bytes an element */
+    else if (way->end == TL_STORE)
+        tl_tile_store(out, row);
 }
 
-static inline __attribute__((always_inline)) void whole_rows(const tl_panel_out *out, int row, int end, const float *a,
-                                                             int step, const float *b, int b_k, int kc, int packed)
+static inline __attribute__((always_inline)) void whole_rows(const tl_panel_out *out, const float *a, int a_m,
+                                                             const float *b, int b_k, int kc, int packed)
 {
+    tl_tile_way way = tl_way_of(out, out->row, end_of(out), kc);
     (void)packed;
-    tl_xpulp_rows(way_of(out, row, end, kc), a, step, b, b_k);
-    if (end == TL_STORE)
-        tl_tile_store(out, row);
+    for (int row = out->row; row + 4 <= out->row_end; row += 4, a += 4 * a_m) {
+        tl_xpulp_rows(&way, a, a_m, b, b_k);
+        proceed(&way, out, row);
+    }
 }
 
-static inline __attribute__((always_inline)) void one_panel(const tl_panel_out *out, int row, int end, const float *a,
-                                                            int a_k, const float *b, int b_k, int terms)
+static inline __attribute__((always_inline)) void panel_body(const tl_panel_out *out, const float *a, int a_tile,
+                                                             int a_k, const float *b, int b_k, int terms)
 {
-    tl_xpulp_panel(way_of(out, row, end, terms), a, a_k, b, b_k);
-    if (end == TL_STORE)
-        tl_tile_store(out, row);
+    tl_tile_way way = tl_way_of(out, out->row, end_of(out), terms);
+    for (int row = out->row; row < out->row_end; row += 4, a += a_tile) {
+        if (row + 4 > out->row_end)
+            way = tl_way_of(out, row, out->pause ? TL_PAUSE : TL_STORE, terms);
+        tl_xpulp_panel(&way, a, a_k, b, b_k);
+        proceed(&way, out, row);
+    }
 }
 #else
 enum { TL_STEPS_HELP = 1 };
 
 /* packed, a literal: b_k is 4. */
-static inline __attribute__((always_inline)) void whole_rows(const tl_panel_out *out, int row, int end, const float *a,
-                                                             int step, const float *b, int b_k, int kc, int packed)
+static inline __attribute__((always_inline)) void four_rows(const tl_panel_out *out, int row, int end, const float *a,
+                                                            int step, const float *b, int b_k, int kc, int packed)
 {
     TL_BEGIN
     if (kc > 0) {
@@ -161,6 +176,22 @@ static inline __attribute__((always_inline)) void one_panel(const tl_panel_out *
     }
     TL_END(end)
 }
+
+static inline __attribute__((always_inline)) void whole_rows(const tl_panel_out *out, const float *a, int a_m,
+                                                             const float *b, int b_k, int kc, int packed)
+{
+    const int end = end_of(out);
+    for (int row = out->row; row + 4 <= out->row_end; row += 4, a += 4 * a_m)
+        four_rows(out, row, end, a, a_m, b, b_k, kc, packed);
+}
+
+static inline __attribute__((always_inline)) void panel_body(const tl_panel_out *out, const float *first, int a_tile,
+                                                             int a_k, const float *panel, int b_k, int terms)
+{
+    const int whole = end_of(out), part = out->pause ? TL_PAUSE : TL_STORE;
+    for (int row = out->row; row < out->row_end; row += 4, first += a_tile)
+        one_panel(out, row, row + 4 <= out->row_end ? whole : part, first, a_k, panel, b_k, terms);
+}
 #endif
 
 /* The last rows, fewer than four: those that are missing repeat the last one. */
@@ -181,17 +212,13 @@ static __attribute__((noinline)) void last_rows(const tl_panel_out *out, int row
 static __attribute__((noinline)) void rows_packed(const tl_panel_out *out, const float *a, int a_m, const float *b,
                                                   int kc)
 {
-    const int end = end_of(out);
-    for (int row = out->row; row + 4 <= out->row_end; row += 4, a += 4 * a_m)
-        whole_rows(out, row, end, a, a_m, b, 4, kc, 1);
+    whole_rows(out, a, a_m, b, 4, kc, 1);
 }
 
 static __attribute__((noinline)) void rows_apart(const tl_panel_out *out, const float *a, int a_m, const float *b,
                                                  int b_k, int kc)
 {
-    const int end = end_of(out);
-    for (int row = out->row; row + 4 <= out->row_end; row += 4, a += 4 * a_m)
-        whole_rows(out, row, end, a, a_m, b, b_k, kc, 0);
+    whole_rows(out, a, a_m, b, b_k, kc, 0);
 }
 
 static void all_rows(const tl_panel_out *out, const float *a, int a_m, const float *b, int b_k, int kc)
@@ -217,14 +244,6 @@ void tl_tile_rows(const tl_panel_out *out, const float *a, int a_m, const float 
         all_and_last_rows(out, a, a_m, b, b_k, kc);
     else
         all_rows(out, a, a_m, b, b_k, kc);
-}
-
-static inline __attribute__((always_inline)) void panel_body(const tl_panel_out *out, const float *first, int a_tile,
-                                                             int a_k, const float *panel, int b_k, int terms)
-{
-    const int whole = end_of(out), part = out->pause ? TL_PAUSE : TL_STORE;
-    for (int row = out->row; row < out->row_end; row += 4, first += a_tile)
-        one_panel(out, row, row + 4 <= out->row_end ? whole : part, first, a_k, panel, b_k, terms);
 }
 
 /* Two functions of their own, so that no core has the frames of both on its stack. */

@@ -19,7 +19,8 @@ static inline __attribute__((always_inline)) void chains(const float *u, int u_s
 {
     for (; count > 0; --count, u += u_step, m += 16) {
 #ifdef TL_XPULP_TILES
-        tl_xpulp_panel((tl_tile_way){resumed ? m : NULL, m, 16, TL_STORE, terms}, u, a_k, v, b_k);
+        const tl_tile_way way = {.from = resumed ? m : NULL, .to = m, .bytes = 16, .end = TL_STORE, .terms = terms};
+        tl_xpulp_panel(&way, u, a_k, v, b_k);
 #else
         const float *a = u, *b = v;
         TL_EACH_ROW(TL_DECLARE)

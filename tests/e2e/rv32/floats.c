@@ -38,7 +38,7 @@ static void run(tl_fn kernel, const void *argument)
     tl_record(l1.c, sizeof l1.c);
 }
 
-/* Overwritten, with a start, and added to what is there. */
+/* Overwritten, with a start for each column, with one for each element, and added to what is there. */
 static void product(tl_fn kernel, int batch, int m, int n, int k, int across)
 {
     tl_matmul p = {.a = l1.a, .b = l1.b, .c = l1.c, .batch = batch, .m = m, .n = n, .k = k, .scratch = l1.scratch};
@@ -46,6 +46,8 @@ static void product(tl_fn kernel, int batch, int m, int n, int k, int across)
     p.b_b = k * n, p.b_k = n, p.b_n = 1, p.c_b = m * n, p.c_m = n, p.c_n = 1;
     run(kernel, &p);
     p.init = l1.init, p.i_n = 1;
+    run(kernel, &p);
+    p.i_m = n;
     run(kernel, &p);
     p.init = NULL, p.accumulate = 1;
     run(kernel, &p);
