@@ -99,6 +99,8 @@ FLOATS: tuple[Case, ...] = (
     *depthwise(24, (12, 12), 5, 2, 2),
     *depthwise(24, (12, 12), 7, 1, 3),
     *depthwise(40, (8, 8), 7, 2, 3),
+    *depthwise(40, (6, 6), 5, 1, 2),
+    *depthwise(32, (12, 12), 7, 2, 3),
     *convolution((16, 16), (16, 16), 3, 1, 1),
     *convolution((32, 32), (8, 8), 3, 1, 1),
     *convolution((8, 8), (8, 8), 3, 1, 0),

@@ -1,7 +1,7 @@
-/* Depthwise kernels with any number of rows, on a copy of a plane with its padding; internal to c_lib/kernels. Without edges,
- * four neighbouring outputs share the taps and most of the pixels of a kernel row. An input gradient begins with the last
- * pixel: its plane is copied upside down and from right to left, and then it is a convolution of stride 1, or, of
- * stride 2, four of them with a quarter of the taps. An item of work is an output row. Scratch: a plane a core. */
+/* Depthwise kernels with any number of rows, on a copy of a plane with its padding; internal to c_lib/kernels. Without
+ * edges, four or six neighbouring outputs share the taps and most of the pixels of a kernel row. An input gradient begins
+ * with the last pixel: its plane is copied upside down and from right to left, and then it is a convolution of stride 1,
+ * or, of stride 2, four of them with a quarter of the taps. An item of work is an output row. Scratch: a plane a core. */
 #ifndef TL_PLANE_H
 #define TL_PLANE_H
 #include "tl_gather.h"
@@ -18,35 +18,48 @@ typedef struct {
 
 void tl_plane_copy(const tl_copied *c, const float *image, int pitch, int h, int wd, float *to);
 
-/* `count` outputs of a row: four at a time, the last ones fewer. Literals: taps, step (columns from output to output). */
-TL_PLANE void tl_plane_row(const float *in, int pitch, const float *w, int rows, float start, float *to, int out_step,
-                           int count, int taps, int step)
+enum { TL_MOST_LANES = 6 };
+
+/* `count` outputs of a row, `lanes` at a time, the last ones fewer. Literals: lanes, taps, step (columns from output to
+ * output). */
+TL_PLANE void tl_plane_lanes(const float *in, int pitch, const float *w, int rows, float start, float *to, int out_step,
+                             int count, int lanes, int taps, int step)
 {
-    for (; count > 0; count -= 4, in += 4 * step, to += 4 * out_step) {
+    for (; count > 0; count -= lanes, in += lanes * step, to += lanes * out_step) {
         const float *p = in, *k = w;
-        float s0 = 0.0f, s1 = 0.0f, s2 = 0.0f, s3 = 0.0f;
+        float s[TL_MOST_LANES] = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f}, *at = to;
         for (int row = rows; row > 0; --row, p += pitch, k += taps) {
             for (int t = 0; t < taps; ++t) {
                 const float scale = k[t];
-                s0 = __builtin_fmaf(scale, p[t], s0);
-                s1 = __builtin_fmaf(scale, p[t + step], s1);
-                s2 = __builtin_fmaf(scale, p[t + 2 * step], s2);
-                s3 = __builtin_fmaf(scale, p[t + 3 * step], s3);
+                for (int i = 0; i < lanes; ++i)
+                    s[i] = __builtin_fmaf(scale, p[t + i * step], s[i]);
             }
         }
-        to[0] = start + s0;
-        if (count > 1)
-            to[out_step] = start + s1;
-        if (count > 2)
-            to[2 * out_step] = start + s2;
-        if (count > 3)
-            to[3 * out_step] = start + s3;
+        for (int i = 0; i < lanes; ++i, at += out_step)
+            if (i == 0 || count > i)
+                *at = start + s[i];
     }
 }
 
+/* Outputs that are computed, some of them for nothing, when so many are at a time. */
 static inline int tl_fours(int count)
 {
     return (count + 3) / 4 * 4;
+}
+
+static inline int tl_sixes(int count)
+{
+    return (count + 5) / 6 * 6;
+}
+
+/* A row. Six share more of what they load, where they are no more than fours. */
+TL_PLANE void tl_plane_row(const float *in, int pitch, const float *w, int rows, float start, float *to, int out_step,
+                           int count, int taps, int step)
+{
+    if (tl_sixes(count) <= tl_fours(count))
+        tl_plane_lanes(in, pitch, w, rows, start, to, out_step, count, 6, taps, step);
+    else
+        tl_plane_lanes(in, pitch, w, rows, start, to, out_step, count, 4, taps, step);
 }
 
 /* Rows lo .. hi - 1 of `planes` planes with `height` rows each, plane by plane. */
