@@ -15,13 +15,17 @@ from torch import nn
 
 import trainlib_deployer
 from golden.sketch import UNCHECKED, Key, Sketch
+from tests.unit.small_programs import program_of
 from trainlib_deployer import passes
 from trainlib_deployer.capture.agreement import captured_and_checked
 from trainlib_deployer.capture.slots import Captured
 from trainlib_deployer.check.certificate import check_folder
 from trainlib_deployer.emit.project import Project
 from trainlib_deployer.emit.trace import traces
+from trainlib_deployer.far.carried import Jobs, carried
+from trainlib_deployer.far.pieces import Pieces
 from trainlib_deployer.machine.targets import resolve
+from trainlib_deployer.ops.carry import Carry
 from trainlib_deployer.ops.lower import lower
 from trainlib_deployer.plan.best_tiling import cuttings, prospects
 from trainlib_deployer.plan.build import plan
@@ -90,6 +94,33 @@ def lines_of(work: Callable[[], None]) -> Counter[CodeType]:
     finally:
         sys.settrace(before)
     return found
+
+
+def test_numbers_of_copies_are_found_without_a_look_at_all_of_them() -> None:
+    """Fault: each was compared with all copies before it, 62 million times in a step of 7,000."""
+
+    def work(copies: int) -> None:
+        jobs = Jobs()
+        for k in range(copies):
+            assert jobs.free(3 * k, 3 * k + 2 + k % 5) < 3
+
+    small, large = (sum(lines_of(lambda n=n: work(n)).values()) for n in (500, 1000))  # type: ignore[misc]
+    assert small > 500 and large < MOST * small
+
+
+def test_work_grows_with_the_copies_and_no_faster() -> None:
+    """Layers whose weights and activations leave."""
+    chip, counts, copies = resolve(cores=3, l1="8k", l2="20k", l3="8M"), [], []
+    for layers in (9, 18):
+        torch.manual_seed(5)
+        chain = (m for _ in range(layers) for m in (nn.Linear(37, 37), nn.Tanh()))
+        pieces = Pieces(program_of(nn.Sequential(*chain), (3, 37)), chip)
+        counts.append(lines_of(lambda p=pieces: carried(p, p.room)))  # type: ignore[misc]
+        step = carried(pieces, pieces.room).program
+        copies.append(sum(isinstance(op.kind, Carry) for op in step.ops))
+    small, large = (sum(c.values()) for c in counts)
+    assert copies[0] > 20 and small > 10_000
+    assert large < MOST / 2 * copies[1] / copies[0] * small
 
 
 @pytest.mark.slow

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import islice
 
 import numpy as np
@@ -22,6 +23,7 @@ NODES_PER_SECOND = 25_000  # of the search, on one core
 BUFFERS_PER_SECOND = 40_000  # placed in single passes
 PASSES = 12  # at the least
 SEARCHED = 1_500  # buffers; beyond, only single passes
+KEPT = 8  # placements: settings of a step often leave a level the same buffers
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,7 @@ class Layout:
     method: str
 
 
+@lru_cache(maxsize=KEPT)
 def place(problem: Problem, seconds: float = 1.0) -> Placement:
     """The lowest peak found, in about `seconds` on one core if single passes do not settle it."""
     kept = [i for i in problem.intervals if i.size > 0 and i.death > i.birth]

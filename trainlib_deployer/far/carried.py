@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -56,6 +57,8 @@ def planned_far(program: Program, machine: Machine, planned: Callable[[Program, 
     if machine.far is None or machine.outer.reserved >= machine.outer.size:
         return None
     pieces = Pieces(program, machine)
+    if max(pieces.always, default=0) > pieces.room:
+        return None
     budget = pieces.room
     while (step := nearest(pieces, budget)).placed and not beyond_far(step.program, machine):
         found = planned(step.program, machine)
@@ -187,12 +190,13 @@ class Jobs:
     """Numbers of copies under way, each as small as can be."""
 
     def __init__(self) -> None:
-        self.taken: list[list[tuple[int, int]]] = []
+        self.taken: list[list[tuple[int, int]]] = []  # of each number the operations, in their order
 
     def free(self, begin: int, end: int) -> int:
         for number, spans in enumerate(self.taken):
-            if all(end < b or e < begin for b, e in spans):
-                spans.append((begin, end))
+            at = bisect_left(spans, (begin, end))
+            if (not at or spans[at - 1][1] < begin) and (at == len(spans) or end < spans[at][0]):
+                spans.insert(at, (begin, end))
                 return number
         self.taken.append([(begin, end)])
         return len(self.taken) - 1

@@ -6,8 +6,9 @@ the fewest cycles for the bytes that it makes room for, and of equals what is lo
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from trainlib_deployer.program.ir import Program
 from trainlib_deployer.program.segments import entered_alone
 
 Ints = np.ndarray[tuple[int], np.dtype[np.int64]]
+STRETCH = 64  # operations of which it is known together what is nearby
 
 
 @dataclass
@@ -27,6 +29,7 @@ class Board:
     residents: dict[str, Resident]
     machine: Machine
     used: Ints
+    near: dict[int, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))  # in each stretch of operations
 
     @property
     def most(self) -> int:
@@ -42,6 +45,11 @@ class Board:
     def count(self, resident: Resident, sign: int) -> None:
         for first, last, nbytes in resident.nearby(len(self.used)):
             self.used[first:last] += sign * self.machine.aligned(nbytes)
+            for stretch in range(first // STRETCH, -(-last // STRETCH)):
+                here = self.near[stretch]
+                here[resident.tensor.name] += sign
+                if not here[resident.tensor.name]:
+                    del here[resident.tensor.name]
 
     def exchange(self, other: Resident) -> None:
         name = other.tensor.name
@@ -88,7 +96,7 @@ def candidates(
     board: Board, free: frozenset[str], at: int, excess: int
 ) -> Iterator[tuple[tuple[float, int, str], Resident]]:
     """What could leave, by what that costs."""
-    for name in free & board.residents.keys():
+    for name in free & board.near[at // STRETCH].keys():
         resident = board.residents[name]
         found = resident.idle(at, len(board.used))
         if found is not None:

@@ -20,6 +20,7 @@ MOVABLE = {Role.PARAMETER, Role.BUFFER, Role.STATE, Role.CONSTANT, Role.ACTIVATI
 WORD = 4  # bytes that engines move at a time
 SMALLEST = 256  # bytes of a tensor that is worth a copy
 MOST_PIECES = 96
+SMALLEST_PART = 64  # of the room for which something is cut: smaller pieces save nothing there
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,8 @@ class Pieces:
     def within(self, budget: int) -> list[Step]:
         """Every operation, cut where its operands take more than half of so many bytes, or than what cannot leave
         leaves of them."""
-        wanted = (min(budget // 2, budget - always) for always in self.always)
+        least = budget // SMALLEST_PART
+        wanted = (max(min(budget // 2, budget - always), least) for always in self.always)
         return [step for cuts, most in zip(self.cuts, wanted, strict=True) for step in cuts.within(most)]
 
     def nearby(self) -> list[int]:
