@@ -17,6 +17,7 @@ import torch
 from golden.doubt import CERTAIN, Branches
 from golden.layers import Inside
 from golden.mode import Mode, leaves, mapped
+from golden.tiles import Signature, Tiles
 
 PRODUCTS = frozenset(("mm", "bmm", "addmm", "baddbmm"))  # of their last two operands
 CONVOLUTIONS = {"convolution": 2, "convolution_backward": 3}  # operands that are multiplied
@@ -47,10 +48,12 @@ class Halves(Mode):
         chains: bool,
         kept: Inside | None = None,
         branches: Branches | None = None,
+        tiles: Iterable[Signature] = (),
     ) -> None:
         """`floats`: parameters, buffers, samples."""
         super().__init__()
         self.branches = CERTAIN.of(0) if branches is None else branches
+        self.tiles = Tiles(tiles)
         self.dtype, self.chains, self.kept = dtype, chains, Inside() if kept is None else kept
         self.floats: dict[int, torch.Tensor] = {}  # by where they lie, kept so that nothing else comes to lie there
         self.of_losses: dict[int, torch.Tensor] = {}  # floats for whoever calculates with floats alone
@@ -69,6 +72,8 @@ class Halves(Mode):
         if name in BATCH_NORMS:
             self.leave(args[3:5])  # an InstanceNorm counts in copies of its statistics
         out = func(*(args if self.kept else self.multiplied(name, args)), **(kwargs or {}))
+        if name in CONVOLUTIONS and not self.kept:
+            out = self.tiles.instead(name, args, out)
         of_statistics = alone and any(is_statistic(a) and a.shape == out.shape for a in leaves(args))
         for made in leaves((out,)):
             if isinstance(made, torch.Tensor):

@@ -68,6 +68,7 @@ def load_task(folder: Path) -> Task:
         saved=spec.get("saved", "fp32"),
         dtype=spec.get("dtype", "fp32"),
         keep=spec.get("keep", ()),
+        tiles=spec.get("tiles", ()),
         loss_scale=LossScale(*spec["loss_scale"]) if spec.get("loss_scale") else None,
         winograd=spec.get("winograd", False),
         inference=inference,

@@ -146,7 +146,7 @@ def halving(task: Task, sample: Any, dtype: torch.dtype, noise: int = 0, step: i
         return
     floats = (*task.module.parameters(), *task.module.buffers(), *pytree.tree_leaves(sample))
     branches = task.doubt.of(step)
-    with inside(task.module, task.keep) as kept, Halves(dtype, floats, noise % 2 == 1, kept, branches):
+    with inside(task.module, task.keep) as kept, Halves(dtype, floats, noise % 2 == 1, kept, branches, task.tiles):
         yield
 
 

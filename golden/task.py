@@ -15,6 +15,7 @@ from golden.layers import outside
 from golden.loss_scale import LossScale
 from golden.metrics import Metrics
 from golden.snapshot import Snapshot
+from golden.tiles import Signature
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,7 @@ class Task:
     evaluation: int | None = None  # examples of an evaluation as after model.eval(); None: as it trains
     keep: Sequence[str] = ()  # of mixed precision: layers that stay fp32
     doubt: Doubt = CERTAIN  # of mixed precision: what a program may do otherwise
+    tiles: Sequence[Signature] = ()  # ... and convolutions that are done as golden.tiles has them
 
     @property
     def halves(self) -> Sequence[str]:

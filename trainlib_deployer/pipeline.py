@@ -29,9 +29,9 @@ from trainlib_deployer.folder import replaced_folder
 from trainlib_deployer.image.image import Image
 from trainlib_deployer.machine.machine import Machine, Memory
 from trainlib_deployer.machine.sizes import ADDRESS_SPACE
-from trainlib_deployer.ops.conv import Conv
 from trainlib_deployer.ops.lower import lower
 from trainlib_deployer.options import Options, check_mixed, check_types
+from trainlib_deployer.passes.choose_winograd import by_winograd
 from trainlib_deployer.passes.half_saved import half_saved, halves
 from trainlib_deployer.plan.build import Say, bytes_less, fitted
 from trainlib_deployer.plan.layout import OUTER, fits
@@ -111,9 +111,9 @@ def deployed(user: UserModel, options: Options, say: Say) -> Deployed:
     check_golden_model(task_of(replace(user, evaluation=None), options.accumulate), eager)
     batches = counters(eager[-1])
     del eager  # as large as the network, several times
-    winograd = any(isinstance(op.kind, Conv) and op.kind.winograd for op in program.ops)
+    winograd, tiles = by_winograd(program)
     task = task_of(user, options.accumulate, planned.saved.used, winograd, options.dtype, options.loss_scale)
-    task = replace(task, keep=precision.keep)
+    task = replace(task, keep=precision.keep, tiles=tiles)
     with user_code(f"{step} in PyTorch fails", REMEDY):
         references = reference_sketches(task, options.steps * options.accumulate)
     if options.tune is not None:

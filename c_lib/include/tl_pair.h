@@ -48,6 +48,32 @@ static inline void tl_put_four(tl_half *to, const float *from)
         ((tl_pair *)to)[0] = first, ((tl_pair *)to)[1] = second;
 }
 
+/* Sums and differences of both halves, each rounded; through floats, which hold those of two halves exactly or closely
+ * enough that the nearest half is the same. */
+static inline tl_pair tl_pair_plus(tl_pair a, tl_pair b)
+{
+#ifdef TL_XF16AUXVEC
+    tl_pair sums;
+    __asm__(".insn r 0x33, 2, 0x41, %0, %1, %2" : "=r"(sums) : "r"(a), "r"(b)); /* vfadd.h */
+    return sums;
+#else
+    return tl_pair_rounded(tl_from_half((tl_half)a) + tl_from_half((tl_half)b),
+                           tl_from_half((tl_half)(a >> 16)) + tl_from_half((tl_half)(b >> 16)));
+#endif
+}
+
+static inline tl_pair tl_pair_minus(tl_pair a, tl_pair b)
+{
+#ifdef TL_XF16AUXVEC
+    tl_pair differences;
+    __asm__(".insn r 0x33, 2, 0x42, %0, %1, %2" : "=r"(differences) : "r"(a), "r"(b)); /* vfsub.h */
+    return differences;
+#else
+    return tl_pair_rounded(tl_from_half((tl_half)a) - tl_from_half((tl_half)b),
+                           tl_from_half((tl_half)(a >> 16)) - tl_from_half((tl_half)(b >> 16)));
+#endif
+}
+
 static inline float tl_pair_add(float sum, tl_pair a, tl_pair b)
 {
 #ifdef TL_XF16AUXVEC

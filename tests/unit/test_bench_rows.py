@@ -17,13 +17,23 @@ from trainlib_deployer.kernels.matmul import MATMUL
 from trainlib_deployer.kernels.matmul_f16 import MATMUL_F16
 from trainlib_deployer.kernels.pool import POOL
 from trainlib_deployer.kernels.winograd import WINOGRAD
+from trainlib_deployer.kernels.winograd_f16 import WINOGRAD_F16
 
 pytestmark = pytest.mark.compiler
 
 
 def test_every_row_is_timed() -> None:
     pools = {r for r in POOL if "adaptive" not in r.symbol and "u16" not in r.symbol}
-    assert {t.row for t in timed([])} == {*CONV, *CONV_F16, *DEPTHWISE, *MATMUL, *MATMUL_F16, *WINOGRAD, *pools}
+    assert {t.row for t in timed([])} == {
+        *CONV,
+        *CONV_F16,
+        *DEPTHWISE,
+        *MATMUL,
+        *MATMUL_F16,
+        *WINOGRAD,
+        *WINOGRAD_F16,
+        *pools,
+    }
 
 
 @pytest.mark.parametrize("bench", [bench_rows, bench_loops])

@@ -15,6 +15,8 @@ from trainlib_deployer.kernels.winograd import pays
 from trainlib_deployer.ops.conv import Conv
 from trainlib_deployer.ops.conv_shape import ConvShape
 from trainlib_deployer.ops.lower import lower
+from trainlib_deployer.passes.choose_winograd import by_winograd
+from trainlib_deployer.program.precision import Precision
 from trainlib_deployer.user.assemble import Parts, assemble
 
 SHAPE = ConvShape(1, 1, 16, 16, 32, 31, 32, 31, 3, 3, (1, 1), (1, 1), (1, 1))
@@ -58,6 +60,23 @@ def test_a_weight_gradient_that_is_divided_by_its_size_stays_exact(
     user = assemble(Parts("net", net, x, y, nn.MSELoss(), made, None, None, 1, "the test"))
     kinds = [op.kind for op in passes.run(lower(user, capture(user))).ops if isinstance(op.kind, Conv)]
     assert {k.direction for k in kinds if k.winograd} == done
+
+
+def test_of_halves_forward_and_input_gradients() -> None:
+    """The reference is told which."""
+    net = nn.Sequential(nn.Conv2d(16, 16, 3, padding=1), nn.Tanh(), nn.Conv2d(16, 16, 3, padding=1))
+    x, y = torch.randn(1, 16, 32, 30), torch.randn(1, 16, 32, 30)
+    made = torch.optim.SGD(net.parameters(), lr=0.01)
+    user = assemble(Parts("net", net, x, y, nn.MSELoss(), made, None, None, 1, "the test"))
+    mixed = Precision(halves=True)
+    lowered = lower(user, capture(user), precision=mixed)
+    for arithmetic in ("direct", "fastest"):
+        program = passes.run(lowered, passes.chosen(mixed, arithmetic))
+        halves = {k for op in program.ops if isinstance(k := op.kind, Conv) and k.winograd}
+        floats, told = by_winograd(program)
+        assert not floats
+        assert {k.direction for k in halves} == ({"fw", "bw_x"} if arithmetic == "fastest" else set())
+    assert told == (("bw_x", *(shapes := ((1, 16, 32, 30), (16, 16, 3, 3), (1, 1), 1))), ("fw", *shapes))
 
 
 def test_direct_is_all_but_that() -> None:

@@ -7,11 +7,16 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
+from golden.tiles import Tiles
 from tests.unit.kernel_harness import Array, Tensor, execute, fitting, run
-from tests.unit.test_conv_rows import DIRECTIONS, EPS, MODES, Case, expectation, operands
+from tests.unit.test_conv_rows import DIRECTIONS, EPS, MODES, STORAGES, Case, expectation, operands
+from trainlib_deployer.formats import DType
 from trainlib_deployer.kernels.winograd import WINOGRAD, Winograd, extents
+from trainlib_deployer.kernels.winograd_f16 import WINOGRAD_F16
 from trainlib_deployer.ops.conv import Conv
+from trainlib_deployer.passes.choose_winograd import told
 from trainlib_deployer.program.ir import View
 
 CASES = [
@@ -28,6 +33,8 @@ CASES = [
     Case(ci=1, co=1, size=(3, 19), pad=(1, 0)),
 ]
 MOST = Winograd()
+BOTH = [*((DType.F32, d) for d in DIRECTIONS), *((DType.F16, d) for d in ("fw", "bw_x"))]
+HALF_STEP = 2.0**-9
 RUNS = (  # cores; one core first, because threads that wait for each other are slow
     (1, MOST),
     (2, MOST),
@@ -40,21 +47,58 @@ RUNS = (  # cores; one core first, because threads that wait for each other are 
 )
 
 
-@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize(("storage", "direction"), BOTH)
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_winograd(lib: ctypes.CDLL, case: Case, direction: str) -> None:
+def test_winograd(lib: ctypes.CDLL, case: Case, direction: str, storage: DType) -> None:
     for exact, mode in MODES:
-        direct, reads, write = operands(case, direction, exact, mode)
+        direct, reads, write = operands(case, direction, exact, mode, storage)
         kind = replace(direct, winograd=MOST)
         expected, size = expectation(kind, case, exact)
         (row,) = fitting(kind, reads, write, 1)
-        wanted = run(lib, row, kind, reads, write, 1, f"reference_winograd_{direction}")
-        bound = 0 * size if exact else 4 * EPS * terms_of(kind) * size.amax()
+        wanted = run(lib, row, kind, reads, write, 1, f"reference_winograd_{direction}{STORAGES[storage]}")
+        near = 4 * EPS * terms_of(kind) if storage is DType.F32 else HALF_STEP
+        bound = 0 * size if exact else near * size.amax()
         np.testing.assert_array_less(np.abs(wanted - expected.numpy()), bound.numpy() + 1e-300)
         for cores, chunk in RUNS if mode == "plain" else RUNS[:2]:
             lean = replace(kind, winograd=chunk)
             found = run(lib, row, lean, reads, write, cores)
             np.testing.assert_array_equal(found.view(np.int32), wanted.view(np.int32), err_msg=f"{cores} {chunk}")
+
+
+@pytest.mark.parametrize("direction", ["fw", "bw_x"])
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_halves_are_rounded_once(lib: ctypes.CDLL, case: Case, direction: str) -> None:
+    """Results as they are stored, weights as they are transformed."""
+    for mode in ("bias", "plain"):
+        direct, reads, write = operands(case, direction, False, mode, DType.F16)
+        floats = operands(case, direction, False, mode)[1]
+        kind, given = replace(direct, winograd=MOST, rounds=True), [reads[0], floats[1], *reads[2:]]
+        (row,) = fitting(kind, given, write, 1)
+        wanted = run(lib, row, kind, given, write, 1, f"reference_winograd_{direction}_f16")
+        for cores, chunk in RUNS[2:5]:
+            lean, half = replace(kind, winograd=chunk), write.stored_as(DType.F16)
+            found = run(lib, row, lean, given, write, cores)
+            np.testing.assert_array_equal(found.view(np.int32), wanted.view(np.int32), err_msg=f"{cores} {chunk}")
+            found = run(lib, row, replace(lean, result=DType.F16), given, half, cores)
+            np.testing.assert_array_equal(found.view(np.int16), wanted.astype(np.float16).view(np.int16))
+
+
+@pytest.mark.parametrize("direction", ["fw", "bw_x"])
+@pytest.mark.parametrize("case", CASES[:8], ids=str)
+def test_the_reference_of_mixed_precision_rounds_alike(lib: ctypes.CDLL, case: Case, direction: str) -> None:
+    """Transformed operands are the same halves: what is left is rounding of float sums."""
+    direct, reads, write = operands(case, direction, False, "plain", DType.F16)
+    floats = operands(case, direction, False, "plain")[1][1]
+    kind = replace(direct, winograd=MOST, rounds=True)
+    found = run(lib, fitting(kind, reads, write, 1)[0], kind, [reads[0], floats], write, 1)
+    image = torch.from_numpy(np.ascontiguousarray(reads[0].view).astype(np.float32))
+    weight = torch.from_numpy(np.ascontiguousarray(floats.view))
+    out = torch.empty(found.shape)
+    tiles, turned = Tiles([told(kind)]), direction == "bw_x"
+    wanted = tiles.convolved(image, weight, kind.shape.pad, kind.shape.groups, turned, out)
+    assert wanted is not None
+    assert (wanted - torch.from_numpy(found)).norm() <= 2.0**-20 * wanted.norm()
+    assert Tiles().convolved(image, weight, kind.shape.pad, kind.shape.groups, turned, out) is None
 
 
 def terms_of(kind: Conv) -> int:
@@ -97,14 +141,15 @@ def address(room: Array) -> str:
 
 
 def test_leaner_needs_less_and_less() -> None:
-    """Down to 1.3 kB, whatever the shape."""
+    """Down to 1.3 kB, whatever the shape; of halves, each core has products of its own."""
     for case in CASES:
-        for direction in DIRECTIONS:
-            kind = replace(operands(case, direction, True, "plain")[0], winograd=MOST)
+        for storage, direction in BOTH:
+            kind = replace(operands(case, direction, True, "plain", storage)[0], winograd=MOST)
             sizes = [kind.scratch(8), *(k.scratch(8) for k in kind.leaner(8))]
             assert sizes == sorted(set(sizes), reverse=True)
-            assert sizes[-1] <= 1792
+            assert sizes[-1] <= (1792 if storage is DType.F32 else 3200)
 
 
 def test_every_row_is_tested() -> None:
     assert {r.operation for r in WINOGRAD} == {f"conv2d_{d}" for d in DIRECTIONS}
+    assert [(r.storage, r.operation[7:]) for r in WINOGRAD_F16] == BOTH[3:]

@@ -42,7 +42,7 @@ def write_model_files(
             spec(user, pickled)
             | {"loss_scale": task.loss_scale and astuple(task.loss_scale)}
             | {"accumulate": task.accumulate, "saved": task.saved, "winograd": task.winograd}
-            | {"dtype": task.dtype, "keep": list(task.keep)}
+            | {"dtype": task.dtype, "keep": list(task.keep), "tiles": list(task.tiles)}
             | {"counters": counters or {}, "decided": decided, "command": command},
             indent=1,
             default=str,

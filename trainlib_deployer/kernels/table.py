@@ -17,6 +17,7 @@ from trainlib_deployer.kernels.pool import POOL
 from trainlib_deployer.kernels.recurrent import RECURRENT
 from trainlib_deployer.kernels.row import AnyRow, Row, any_layout
 from trainlib_deployer.kernels.winograd import WINOGRAD
+from trainlib_deployer.kernels.winograd_f16 import WINOGRAD_F16
 from trainlib_deployer.machine.costs import Costs
 from trainlib_deployer.program.ir import Kind, View
 
@@ -26,6 +27,7 @@ ROWS: tuple[AnyRow, ...] = (
     *CONV,
     *CONV_F16,
     *WINOGRAD,
+    *WINOGRAD_F16,
     *DEPTHWISE,
     *POOL,
     *RECURRENT,

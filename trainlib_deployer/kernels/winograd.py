@@ -37,19 +37,6 @@ class Winograd:
     tiles: int = 32
     chans: int = 1 << 16  # channels of the sums: all of them, a multiple of 64, or a part of 64
 
-    def leaner(self, rows: int, tiles: int, chans: int) -> Iterator[Winograd]:
-        """For an operation of these extents, less and less scratch: every transform is then done more often."""
-        slim = Winograd(min(self.rows, up(rows)), min(self.tiles, up(tiles)), min(self.chans, chans))
-        while slim.tiles > 8:
-            yield (slim := replace(slim, tiles=up(slim.tiles // 2)))
-        while slim.rows > 8:
-            yield (slim := replace(slim, rows=up(slim.rows // 2)))
-        while slim.chans > 8:
-            less = BLOCK if slim.chans > BLOCK else 1 << (slim.chans - 1).bit_length() - 1
-            yield (slim := replace(slim, chans=less))
-        if slim.rows > 4 or slim.tiles > 4:
-            yield replace(slim, rows=4, tiles=4)
-
 
 def up(extent: int) -> int:
     """To whole panels."""
@@ -63,6 +50,25 @@ def extents(kind: Conv) -> tuple[int, int, int]:
     rows, chans = (s.ci, s.co) if kind.direction == "bw_x" else (s.co, s.ci)
     high, wide = (s.h, s.w) if kind.direction == "bw_x" else (s.ho, s.wo)
     return rows, s.n * -(-high // TILE) * -(-wide // TILE), chans
+
+
+def leaner(kind: Conv) -> Iterator[Conv]:
+    """Less and less scratch: every transform is then done more often."""
+    assert kind.winograd is not None
+    yield from (replace(kind, winograd=chunk) for chunk in chunks(kind.winograd, *extents(kind)))
+
+
+def chunks(most: Winograd, rows: int, tiles: int, chans: int) -> Iterator[Winograd]:
+    slim = Winograd(min(most.rows, up(rows)), min(most.tiles, up(tiles)), min(most.chans, chans))
+    while slim.tiles > 8:
+        yield (slim := replace(slim, tiles=up(slim.tiles // 2)))
+    while slim.rows > 8:
+        yield (slim := replace(slim, rows=up(slim.rows // 2)))
+    while slim.chans > 8:
+        less = BLOCK if slim.chans > BLOCK else 1 << (slim.chans - 1).bit_length() - 1
+        yield (slim := replace(slim, chans=less))
+    if slim.rows > 4 or slim.tiles > 4:
+        yield replace(slim, rows=4, tiles=4)
 
 
 def at_a_time(kind: Conv) -> Winograd:

@@ -120,6 +120,20 @@ class WinogradCosts:
 
 
 @dataclass(frozen=True)
+class WinogradPairCosts:
+    """The same of halves, by pairs of channels."""
+
+    start: float
+    step: float
+    weight: float  # to transform two kernels
+    input: float  # ... four tiles, side by side
+    output: float  # ... the products of four channels and four tiles, back
+    apart: float  # times that inputs take where tiles are in several rows
+    tile: float  # 16 products of 4 x 4 results
+    term: float  # ... and for each pair
+
+
+@dataclass(frozen=True)
 class LoopCosts:
     """Generated loops."""
 
@@ -199,6 +213,7 @@ class Costs:
     product: ProductCosts
     conv: ConvCosts
     winograd: WinogradCosts
+    winograd_pairs: WinogradPairCosts
     loop: LoopCosts
     scan: ScanCosts  # forward
     scan_back: ScanCosts

@@ -29,6 +29,7 @@ from trainlib_deployer.machine.costs import (
     TileCosts,
     UnpricedCosts,
     WinogradCosts,
+    WinogradPairCosts,
 )
 from trainlib_deployer.machine.machine import Cores, Link, Machine, Memory, Outside
 
@@ -142,6 +143,16 @@ COSTS = Costs(
         tile=2000,
         block=2500,
         term=521,
+    ),
+    WinogradPairCosts(
+        start=4500,
+        step=600,
+        weight=480,
+        input=750,
+        output=2700,
+        apart=2.0,
+        tile=1200,
+        term=550,
     ),
     LoopCosts(
         start=700,

@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 import torch
 
 from trainlib_deployer.formats import DType
-from trainlib_deployer.kernels import table
+from trainlib_deployer.kernels import table, winograd, winograd_f16
 from trainlib_deployer.kernels.conv import PACKED_ROWS, packed_rows
 from trainlib_deployer.kernels.panels import BLOCK
-from trainlib_deployer.kernels.winograd import GRADIENT_BLOCK, SHARE, TILE, Winograd, extents
+from trainlib_deployer.kernels.winograd import GRADIENT_BLOCK, SHARE, TILE, Winograd
 from trainlib_deployer.machine.costs import Costs
 from trainlib_deployer.ops import conv_tiles
 from trainlib_deployer.ops.build import Builder
@@ -71,7 +71,7 @@ class Conv(Cuttable[Cut], Leading, Frugal, Priced):
 
     def leaner(self, cores: int) -> Iterator[Conv]:
         if self.winograd:
-            yield from (replace(self, winograd=w) for w in self.winograd.leaner(*extents(self)))
+            yield from winograd_f16.leaner(self, cores) if self.storage is DType.F16 else winograd.leaner(self)
             return
         slim: Conv = self
         if self.direction == "bw_x" or self.result is DType.F16:

@@ -43,9 +43,10 @@ AT = DIRECT.index(reorder)
 
 def chosen(precision: Precision, arithmetic: str = "fastest") -> tuple[Pass, ...]:
     """Of half precision, types change before sizes decide on an order."""
+    steps = DIRECT if arithmetic == "direct" else DEFAULT
     if precision.halves:
-        return (*DIRECT[:AT], partial(mixed, keep=precision.keep, weights=precision.weights), *DIRECT[AT:])
-    return DIRECT if arithmetic == "direct" else DEFAULT
+        return (*steps[:AT], partial(mixed, keep=precision.keep, weights=precision.weights), *steps[AT:])
+    return steps
 
 
 def run(program: Program, passes: tuple[Pass, ...] = DEFAULT) -> Program:

@@ -11,7 +11,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from trainlib_deployer.kernels.winograd import Winograd, pays
+from golden.tiles import Signature, signature
+from trainlib_deployer.formats import DType
+from trainlib_deployer.kernels import winograd, winograd_f16
+from trainlib_deployer.kernels.winograd import Winograd
 from trainlib_deployer.ops.conv import Conv
 from trainlib_deployer.program.ir import Op, Program, Role
 from trainlib_deployer.program.loop import Loop
@@ -29,7 +32,25 @@ def chosen(op: Op, exact: set[str]) -> Op:
         return op
     if op.kind.direction == "bw_w" and op.writes[0].tensor in exact:
         return op
-    return replace(op, kind=replace(op.kind, winograd=Winograd()))
+    most = winograd_f16.MOST if op.kind.storage is DType.F16 else Winograd()
+    return replace(op, kind=replace(op.kind, winograd=most))
+
+
+def pays(kind: Conv) -> bool:
+    return winograd_f16.pays(kind) if kind.storage is DType.F16 else winograd.pays(kind)
+
+
+def by_winograd(program: Program) -> tuple[bool, tuple[Signature, ...]]:
+    """Whether convolutions of floats are done like this; and those of halves, as the reference tells them apart."""
+    kinds = {op.kind for op in program.ops if isinstance(op.kind, Conv) and op.kind.winograd}
+    halves = {k for k in kinds if k.storage is DType.F16}
+    return kinds > halves, tuple(sorted({told(k) for k in halves}))
+
+
+def told(kind: Conv) -> Signature:
+    s = kind.shape
+    image, weight = (s.n, s.groups * s.ci, s.h, s.w), (s.groups * s.co, s.ci, s.kh, s.kw)
+    return signature(kind.direction, image, weight, s.pad, s.groups)
 
 
 def wanted_exact(program: Program) -> set[str]:

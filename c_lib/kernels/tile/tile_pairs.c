@@ -1,43 +1,11 @@
 /* The micro-kernel of halves: 32 multiply-adds for 8 loads, in 16 instructions where the machine has them. */
 #include "tl_tile_pairs.h"
 
+#define TL_PAIR_STEP 4
 #ifdef TL_XF16AUXVEC
 #include "tl_pairs_xpulp.inc"
 #else
-/* Goes on with 16 sums; each pair is widened once. */
-static inline __attribute__((always_inline)) void block(const tl_pair *a, const tl_pair *b, int pairs, float *t)
-{
-    for (; pairs > 0; --pairs, a += 4, b += 4) {
-        float b0[4], b1[4];
-        for (int j = 0; j < 4; ++j)
-            b0[j] = tl_from_half((tl_half)b[j]), b1[j] = tl_from_half((tl_half)(b[j] >> 16));
-        for (int i = 0; i < 4; ++i) {
-            const float a0 = tl_from_half((tl_half)a[i]), a1 = tl_from_half((tl_half)(a[i] >> 16));
-            for (int j = 0; j < 4; ++j)
-                t[4 * i + j] += __builtin_fmaf(a1, b1[j], a0 * b0[j]);
-        }
-    }
-}
-
-/* q[i*q_m + j] = new sums. */
-static void multiply(const tl_pair *a, const tl_pair *b, int pairs, float *q, int q_m)
-{
-    float t[16] = {0.0f};
-    block(a, b, pairs, t);
-    for (int i = 0; i < 16; ++i)
-        q[i / 4 * q_m + i % 4] = t[i];
-}
-
-/* Further with those that are there. */
-static void multiply_on(const tl_pair *a, const tl_pair *b, int pairs, float *q, int q_m)
-{
-    float t[16];
-    for (int i = 0; i < 16; ++i)
-        t[i] = q[i / 4 * q_m + i % 4];
-    block(a, b, pairs, t);
-    for (int i = 0; i < 16; ++i)
-        q[i / 4 * q_m + i % 4] = t[i];
-}
+#include "tl_pairs_plain.inc"
 #endif
 
 /* Copies the part of a tile that is there; what begins anew is init, or zero. */

@@ -22,6 +22,8 @@ void tl_conv2d_fw_f16(const tl_conv2d *a);
 void tl_conv2d_fw_planes_f16(const tl_conv2d *a);
 void tl_conv2d_bw_x_f16(const tl_conv2d *a);
 void tl_conv2d_bw_x_planes_f16(const tl_conv2d *a);
+void tl_conv2d_fw_winograd_f16(const tl_conv2d *a);
+void tl_conv2d_bw_x_winograd_f16(const tl_conv2d *a);
 void tl_conv2d_bw_w_f16(const tl_conv2d *a);
 void tl_conv2d_bw_w_3_f16(const tl_conv2d *a);
 
@@ -64,6 +66,15 @@ static void product(tl_fn kernel, int batch, int m, int n, int k, int across, in
         p.b = l1.init, p.floats = 2, run(kernel, &p);
 }
 
+/* By Winograd's algorithm, with all channels that are summed at a time and with some. */
+static void in_tiles(tl_fn kernel, tl_conv2d p, int rows, int chans)
+{
+    p.packed_rows = (rows + 3) / 4 * 4, p.chans = chans, p.tiles = 8;
+    run(kernel, &p);
+    p.packed_rows = 4, p.chans = 2, p.tiles = 4;
+    run(kernel, &p);
+}
+
 static void convolution(int groups, int ci, int co, int size, int kernel, int stride, int pad)
 {
     const int out = (size + 2 * pad - kernel) / stride + 1;
@@ -81,10 +92,16 @@ static void convolution(int groups, int ci, int co, int size, int kernel, int st
     run((tl_fn)tl_conv2d_fw_f16, &halves);
     if (kernel == 3)
         run((tl_fn)tl_conv2d_fw_planes_f16, &halves);
+    if (kernel == 3 && stride == 1) {
+        in_tiles((tl_fn)tl_conv2d_fw_winograd_f16, p, co, ci);
+        in_tiles((tl_fn)tl_conv2d_fw_winograd_f16, halves, co, ci);
+    }
     p.y_f16 = l1.a, p.x = l1.c, p.bias = NULL;
     run((tl_fn)tl_conv2d_bw_x_f16, &p);
     if (kernel == 3)
         run((tl_fn)tl_conv2d_bw_x_planes_f16, &p);
+    if (kernel == 3 && stride == 1)
+        in_tiles((tl_fn)tl_conv2d_bw_x_winograd_f16, p, ci, co);
     p.x_f16 = l1.b, p.w = l1.c, p.accumulate = 1;
     run((tl_fn)tl_conv2d_bw_w_f16, &p);
     if (kernel == 3 && out % 2 == 0)

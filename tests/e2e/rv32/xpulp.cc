@@ -126,6 +126,26 @@ reg_t pack_rounded(processor_t *p, insn_t insn, reg_t pc)
     return pc + 4;
 }
 
+// vfadd.h and vfsub.h: of both halves, each rounded.
+reg_t sums(processor_t *p, insn_t insn, reg_t pc, float sign)
+{
+    auto &x = p->get_state()->XPR;
+    const uint32_t a = (uint32_t)x[insn.rs1()], b = (uint32_t)x[insn.rs2()];
+    const uint32_t low = nearest(half(a & 0xffff) + sign * half(b & 0xffff));
+    x.write(insn.rd(), widened(nearest(half(a >> 16) + sign * half(b >> 16)) << 16 | low));
+    return pc + 4;
+}
+
+reg_t plus(processor_t *p, insn_t insn, reg_t pc)
+{
+    return sums(p, insn, pc, 1);
+}
+
+reg_t minus(processor_t *p, insn_t insn, reg_t pc)
+{
+    return sums(p, insn, pc, -1);
+}
+
 // fcvt.s.h
 reg_t widen(processor_t *p, insn_t insn, reg_t pc)
 {
@@ -160,6 +180,8 @@ struct Pulp : extension_t {
         add(0x96000033, 0xfe00707f, dot);
         add(0xd0000057, 0xfe00707f, pack);
         add(0xb0002033, 0xfe00707f, pack_rounded);
+        add(0x82002033, 0xfe00707f, plus);
+        add(0x84002033, 0xfe00707f, minus);
         add(0x40200053, 0xfff0707f, widen);
         add(0x44000053, 0xfff0707f, narrow);
         return all;

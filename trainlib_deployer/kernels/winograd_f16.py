@@ -1,0 +1,107 @@
+"""Convolutions of halves by Winograd's F(2x2, 3x3): transformed inputs and weights are halves, in pairs of channels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from trainlib_deployer.formats import DType
+from trainlib_deployer.kernels.panels import FLOAT
+from trainlib_deployer.kernels.row import Grain, Row
+from trainlib_deployer.kernels.winograd import Winograd, apart, at_a_time, extents, fields, up
+from trainlib_deployer.machine.costs import Costs
+
+if TYPE_CHECKING:
+    from trainlib_deployer.ops.conv import Conv
+
+ARITHMETIC = "Winograd's F(2x2, 3x3), one chain of sums of two products, those of neighbouring channels"
+PAIR = 4 * 4  # words: elements of a row of the transformed 4 x 4, of four tiles or channels
+UNIT = 4 * 4 * 4  # floats: its products for 4 channels x 4 tiles, and their outputs
+MOST = Winograd(tiles=128)
+DIRECT = 1.0  # instructions a multiply-add of the definition
+
+
+def pairs(chans: int) -> int:
+    return -(-chans // 2)
+
+
+def leaner(kind: Conv, cores: int) -> Iterator[Conv]:
+    """Less and less scratch: every transform is then done more often. Sums that go on are put aside."""
+    assert kind.winograd is not None
+    rows, tiles, chans = extents(kind)
+    least = scratch(kind, cores)
+    for chunk in chunks(up(rows), up(tiles), chans):
+        slim = replace(kind, winograd=chunk)
+        if (size := scratch(slim, cores)) < least:
+            least = size
+            yield slim
+
+
+def chunks(rows: int, tiles: int, chans: int) -> Iterator[Winograd]:
+    slim = Winograd(min(MOST.rows, rows), min(MOST.tiles, tiles))
+    while slim.tiles > 8 or slim.rows > 8:
+        wide = slim.tiles >= slim.rows
+        slim = replace(slim, tiles=up(slim.tiles // 2)) if wide else replace(slim, rows=up(slim.rows // 2))
+        yield slim
+    slim = replace(slim, chans=1 << chans.bit_length())
+    while slim.chans > 8:
+        slim = replace(slim, chans=slim.chans // 2)
+        yield slim
+    yield replace(slim, rows=4, tiles=4)
+
+
+def scratch(kind: Conv, cores: int) -> int:
+    """Transformed weights and inputs, sums of outputs, and products: of each core or, where they go on, all of them."""
+    chunk, (_, _, chans) = at_a_time(kind), extents(kind)
+    fours, panels = chunk.rows // 4, chunk.tiles // 4
+    products = cores if chunk.chans >= chans else fours * panels
+    return FLOAT * (PAIR * (fours + panels) * pairs(chunk.chans) + UNIT * (fours * panels + products))
+
+
+def cycles(kind: Conv, cores: int, costs: Costs) -> float:
+    """Inputs are transformed for each turn of channels of the outputs, weights for each step of tiles."""
+    c, chunk, (rows, tiles, chans), groups = costs.winograd_pairs, at_a_time(kind), extents(kind), kind.shape.groups
+    turns, panels, fours = -(-rows // chunk.rows), -(-tiles // 4), -(-min(rows, chunk.rows) // 4)
+    steps, parts = -(-tiles // chunk.tiles), -(-chans // chunk.chans)
+    weights = turns * steps * -(-4 * fours * pairs(chans) // cores) * c.weight
+    inputs = turns * -(-panels * pairs(chans) // cores) * c.input * (1 + (c.apart - 1) * apart(kind))
+    units = turns * steps * -(-min(panels, chunk.tiles // 4) * fours // cores)
+    products = units * (c.tile * parts + c.term * pairs(chans) + c.output)
+    return c.start + groups * (weights + inputs + products + 4 * turns * steps * parts * c.step)
+
+
+def pays(kind: Conv) -> bool:
+    """Whether a convolution of this shape takes fewer instructions like this than directly, by a quarter."""
+    s, (rows, tiles, chans) = kind.shape, extents(kind)
+    if (s.kh, s.kw, s.stride, s.dilation) != (3, 3, (1, 1), (1, 1)) or kind.direction == "bw_w":
+        return False
+    panels, fours, terms = -(-tiles // 4), -(-rows // 4), pairs(chans)
+    transforms = 1160 * fours * terms + 430 * (1 + 2 * apart(kind)) * panels * terms
+    products = panels * fours * (2300 + 16 * 24 * terms)
+    return s.groups * (20_000 + transforms + products) < 0.75 * DIRECT * s.macs()
+
+
+def takes(kind: Conv, _cores: int) -> bool:
+    return kind.winograd is not None and kind.direction != "bw_w"
+
+
+row = partial(
+    Row,
+    struct="tl_conv2d",
+    header="tl_conv.h",
+    fields=fields,
+    takes=takes,
+    scratch=scratch,
+    cycles=cycles,
+    arithmetic=ARITHMETIC,
+    split="channels x tiles",
+    grain=Grain(4, 4, 2),
+    storage=DType.F16,
+)
+
+WINOGRAD_F16 = (
+    row("conv2d_fw", "tl_conv2d_fw_winograd_f16", "winograd/conv2d_fw_winograd_f16.c"),
+    row("conv2d_bw_x", "tl_conv2d_bw_x_winograd_f16", "winograd/conv2d_bw_x_winograd_f16.c"),
+)
