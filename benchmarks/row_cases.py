@@ -128,6 +128,7 @@ FLOATS: tuple[Case, ...] = (
     product(1, 32, 256),
     product(1, 32, 256, right="nk"),
     product(256, 32, 1),
+    product(12, 288, 2, left="km"),
     product(8, 1, 640),
     product(1, 8, 640),
     *(product(6, 7, 320, left, right) for left in ("mk", "km") for right in ("kn", "nk")),

@@ -61,6 +61,11 @@ PRODUCTS = [
     Product(2, 41, 20, 1, c=(0, 2, 1)),
     Product(2, 3, 4, 1, a=(2, 1, 0), b=(1, 2, 0), extra=1),
     Product(1, 1, 30, 1),
+    Product(1, 50, 41, 2),
+    Product(3, 11, 33, 2, b=(1, 0, 2), extra=1),
+    Product(2, 41, 19, 2, a=(0, 2, 1), c=(0, 2, 1)),
+    Product(2, 3, 7, 2, a=(2, 1, 0), b=(1, 2, 0), extra=1),
+    Product(1, 3, 70, 21),
 ]
 REFERENCES = {DType.F32: "reference_matmul", DType.F16: "reference_matmul_f16"}
 MODES = ((True, "init"), (True, "plain"), (False, "broadcast"), (False, "accumulate"))

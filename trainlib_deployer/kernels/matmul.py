@@ -22,6 +22,8 @@ from trainlib_deployer.program.ir import View
 if TYPE_CHECKING:
     from trainlib_deployer.ops.matmul import MatMul
 
+MANY = 64  # columns
+LONG = 32  # results of two terms that are worth a row's beginning
 FEW = 16  # rows: packing columns for them takes longer than storing results that are not dense
 MOST_PARTS = 128  # blocks of tiles whose sums are kept
 MOST_VECTOR_PARTS = 512
@@ -76,12 +78,15 @@ def seen(kind: MatMul, reads: Sequence[View], writes: Sequence[View]) -> Seen:
 
 
 def exchanged(kind: MatMul, a: View, b: View, c: View) -> bool:
-    """Vectors stand on the right, results of one term are contiguous along a row, and of two matrices that on the left
-    is the one that can be read where it lies; few rows stand on the right, as columns are packed once a panel."""
-    if kind.k == 1:
+    """Vectors stand on the right, results of a term or two are contiguous along a row, and of two matrices that on the
+    left is the one that can be read where it lies; few rows stand on the right, as columns are packed once a panel, and
+    those of one tile where there are many columns: down one panel."""
+    if kind.k == 1 or two_terms(kind):
         return step(c, 2) != 1
     if 1 in (kind.m, kind.n):
         return kind.n > 1
+    if kind.m <= TILE.rows and kind.n >= MANY:
+        return True
     left, right = layout(a, 2, 1), layout(b, 1, 2)
     if left == right == ROWS:
         return kind.n > kind.m and kind.m < FEW
@@ -123,6 +128,10 @@ def outer(kind: MatMul, _cores: int = 0) -> bool:
     return kind.k == 1
 
 
+def two_terms(kind: MatMul, _cores: int = 0) -> bool:
+    return kind.k == 2 and 1 not in (kind.m, kind.n)
+
+
 def vector(kind: MatMul, _cores: int = 0) -> bool:
     return kind.k != 1 and 1 in (kind.m, kind.n)
 
@@ -160,6 +169,10 @@ def dense_outer(kind: MatMul, reads: Sequence[View], writes: Sequence[View]) -> 
     p = seen(kind, reads, writes)
     begins = kind.accumulate or p.init is None or step(p.init, 2) == 1
     return step(p.c, 2) == 1 and step(p.b, 2) == 1 and begins
+
+
+def long_outer(kind: MatMul, reads: Sequence[View], writes: Sequence[View]) -> bool:
+    return seen(kind, reads, writes).n >= LONG and dense_outer(kind, reads, writes)
 
 
 def dense_vector(kind: MatMul, reads: Sequence[View], writes: Sequence[View]) -> bool:
@@ -222,6 +235,13 @@ def matrix_cycles(kind: MatMul, cores: int, costs: Costs) -> float:
     return panel_cycles(kind.batch, kind.m, kind.n, kind.k, working(kind.team, cores), costs.panel)
 
 
+def split_matrix_cycles(kind: MatMul, cores: int, costs: Costs) -> float:
+    """Parts of one tile and one block each, which are then added up."""
+    team, terms = working(kind.team, cores), min(kind.k, BLOCK)
+    part = panel_cycles(1, TILE.rows, TILE.columns, terms, 1, costs.panel)
+    return part * -(-blocks(kind) // team) + costs.product.split
+
+
 def row(name: str, **more: Unpack[More[MatMul]]) -> Row[MatMul]:
     source, symbol = f"matmul/matmul_{name}.c", f"tl_matmul_{name}_f32"
     return Row("matmul", symbol, source, "tl_matmul", "tl_matmul.h", fields, **more)
@@ -237,12 +257,13 @@ split_vector_row = partial(
 )
 matrix_row = partial(row, takes=whole_matrix, cycles=matrix_cycles, scratch=two_panels, split="tiles", grain=TILE)
 split_matrix_row = partial(
-    row, takes=split_matrix, cycles=matrix_cycles, scratch=panels_and_parts, split="blocks of tiles", grain=TILE
+    row, takes=split_matrix, cycles=split_matrix_cycles, scratch=panels_and_parts, split="blocks of tiles", grain=TILE
 )
 
 MATMUL = (
     outer_row("outer", fits=dense_outer),
     outer_row("outer_any"),
+    outer_row("outer_two", takes=two_terms, fits=long_outer),
     vector_row("vector", fits=one_dense_vector),
     vector_row("vectors", fits=dense_vector),
     vector_row("vectors_columns", fits=side_by_side, grain=EIGHT),

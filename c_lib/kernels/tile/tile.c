@@ -54,9 +54,12 @@ void tl_tile_store(const tl_panel_out *out, int row)
         TL_EACH_ROW(TL_STORE_ROW)
         return;
     }
-    for (int i = 0; i < 4 && row + i < out->row_end; ++i)
-        for (int j = 0; j < out->cols; ++j)
-            q[i * c_m + out->c_n[j]] = base.at[i * base.m + base.n[j]] + t[4 * i + j];
+    for (int j = 0, rows = tl_min(4, out->row_end - row); j < out->cols; ++j) {
+        const float *from = base.at + base.n[j], *sum = t + j;
+        float *to = q + out->c_n[j];
+        for (int i = rows; i > 0; --i, to += c_m, from += base.m, sum += 4)
+            *to = *from + *sum;
+    }
 }
 
 /* What becomes of whole tiles: they overwrite dense rows, or are added to dense rows on the way there; anything else; they
@@ -271,20 +274,14 @@ void tl_tile_panel(const tl_panel_out *out, const float *a, int a_tile, int a_k,
 
 void tl_tile_pack(float *dst, const float *src, int s_j, int s_k, int cols, int kc)
 {
-    if (cols == 4) {
-        const float *s1 = src + s_j, *s2 = s1 + s_j, *s3 = s2 + s_j;
-        for (; s_k == 1 && kc >= 2; kc -= 2, dst += 8) {
-            dst[0] = src[0], dst[1] = s1[0], dst[2] = s2[0], dst[3] = s3[0];
-            dst[4] = src[1], dst[5] = s1[1], dst[6] = s2[1], dst[7] = s3[1];
-            src += 2, s1 += 2, s2 += 2, s3 += 2;
-        }
-        for (; kc > 0; --kc, dst += 4) {
-            dst[0] = *src, dst[1] = *s1, dst[2] = *s2, dst[3] = *s3;
-            src += s_k, s1 += s_k, s2 += s_k, s3 += s_k;
-        }
-        return;
+    const float *s1 = cols > 1 ? src + s_j : src, *s2 = cols > 2 ? s1 + s_j : s1, *s3 = cols > 3 ? s2 + s_j : s2;
+    for (; s_k == 1 && kc >= 2; kc -= 2, dst += 8) {
+        dst[0] = src[0], dst[1] = s1[0], dst[2] = s2[0], dst[3] = s3[0];
+        dst[4] = src[1], dst[5] = s1[1], dst[6] = s2[1], dst[7] = s3[1];
+        src += 2, s1 += 2, s2 += 2, s3 += 2;
     }
-    for (; kc > 0; --kc, src += s_k, dst += 4)
-        for (int j = 0; j < 4; ++j)
-            dst[j] = j < cols ? src[j * s_j] : 0.0f;
+    for (; kc > 0; --kc, dst += 4) {
+        dst[0] = *src, dst[1] = *s1, dst[2] = *s2, dst[3] = *s3;
+        src += s_k, s1 += s_k, s2 += s_k, s3 += s_k;
+    }
 }
