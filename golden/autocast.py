@@ -1,5 +1,5 @@
-"""torch.autocast in the user's own code. It asks for mixed precision, of which the program and its reference have their
-own; so its regions change nothing, and only tell that they are there."""
+"""torch.autocast and conversions to halves in the user's own code. They ask for mixed precision, of which the program
+and its reference have their own, and memory holds halves. So they change nothing, and only tell that they are there."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import torch
 
 @dataclass
 class Regions:
-    """What has been entered."""
+    """What has been entered, or converted."""
 
     open: list[bool] = field(default_factory=list)  # whether each is enabled
     wanted: bool = False
@@ -40,5 +40,27 @@ def without_autocast() -> Iterator[Regions]:
     def leave(_region: Any, *_error: Any) -> None:
         found.open.pop()
 
-    with mock.patch.multiple(torch.autocast, __init__=made, __enter__=enter, __exit__=leave):
+    def float_for(value: torch.Tensor) -> torch.dtype:
+        found.wanted = True
+        return value.dtype if value.is_floating_point() else torch.get_default_dtype()
+
+    def half(value: torch.Tensor, **settings: Any) -> torch.Tensor:
+        return plain(value, float_for(value), **settings)
+
+    def to(value: torch.Tensor, *given: Any, **settings: Any) -> torch.Tensor:
+        for_halves = {k: float_for(value) for k, v in (*enumerate(given), *settings.items()) if v is torch.float16}
+        places = (for_halves.get(i, v) for i, v in enumerate(given))
+        return plain(value, *places, **{k: for_halves.get(k, v) for k, v in settings.items()})
+
+    plain = torch.Tensor.to
+    with (
+        mock.patch.multiple(torch.autocast, __init__=made, __enter__=enter, __exit__=leave),
+        mock.patch.multiple(torch.Tensor, half=half, to=to),
+    ):
         yield found
+
+
+def to_half(value: torch.Tensor) -> torch.Tensor:
+    """The reference's own conversion, which is one."""
+    made: torch.Tensor = torch.ops.aten._to_copy.default(value, dtype=torch.float16)
+    return made

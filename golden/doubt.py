@@ -16,6 +16,8 @@ from typing import Any
 
 import torch
 
+from golden.autocast import to_half
+
 CORNERS: dict[str, Callable[..., tuple[float, ...]]] = {
     **dict.fromkeys("relu relu_ leaky_relu leaky_relu_ abs".split(), lambda *_: (0.0,)),
     **dict.fromkeys(("threshold", "threshold_", "clamp_min", "clamp_min_"), lambda corner, *_: (corner,)),
@@ -93,11 +95,11 @@ class Branches:
 
     def rounded(self, value: torch.Tensor) -> torch.Tensor:
         """To halves. What one is already stays, and an element that is read twice is rounded alike."""
-        near = value.to(torch.float16)
+        near = to_half(value)
         if not self.doubt.shaken:
             return near
         moved = value + self.doubt.shaken * chance(value, self.doubt.seed) * gap(value)
-        return torch.where(near == value, near, moved.to(torch.float16))
+        return torch.where(near == value, near, to_half(moved))
 
 
 def gap(value: torch.Tensor) -> torch.Tensor:

@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from golden.autocast import to_half
 from golden.doubt import CERTAIN, Branches
 from golden.layers import Inside
 from golden.mode import Mode, leaves, mapped
@@ -125,7 +126,7 @@ class Halves(Mode):
         if not isinstance(value, torch.Tensor) or value.dtype is not self.dtype:
             return value
         same = value.untyped_storage().data_ptr() in self.floats
-        return (value.to(torch.float16) if same else self.branches.rounded(value)).to(self.dtype)
+        return (to_half(value) if same else self.branches.rounded(value)).to(self.dtype)
 
 
 def places(tensors: Iterable[Any]) -> dict[int, torch.Tensor]:

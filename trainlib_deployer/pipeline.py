@@ -138,7 +138,7 @@ def as_asked(options: Options, captured: Captured, say: Say) -> Options:
     """Mixed precision, if the user's own code asks for it."""
     dtype = dtype_of(options.dtype, captured)
     if dtype != options.dtype:
-        say(f"note: torch.autocast: all layers as with --dtype {dtype}; --keep fp32=LAYER leaves some out")
+        say(f"note: torch.autocast or .half(): all layers as with --dtype {dtype}; --keep fp32=LAYER leaves some out")
         check_types(dtype, options.saved)
     asked = replace(options, dtype=dtype)
     check_mixed(asked)

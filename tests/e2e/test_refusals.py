@@ -120,7 +120,7 @@ CASES = {
         f"return torch.linalg.det({LARGE})  # here", "'linalg_det'", shape="6, 6", remedy="up to 32 rows"
     ),
     "double": Case("return h.double().sin().float()  # here", "float64", remedy="stay in float32"),
-    "half": Case("return h.half().float()  # here", "float16", remedy="stay in float32"),
+    "bfloat16": Case("return h.bfloat16().float()  # here", "bfloat16", remedy="stay in float32"),
     "autocast taken back": Case(
         "with torch.autocast('cpu'):\n    with torch.autocast('cpu', enabled=False):  # here\n        return h * 2",
         "enabled=False",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import torch
 from torch import nn
 
 from golden import nearest, reference
+from golden.autocast import to_half, without_autocast
 from golden.halves import Halves
 from golden.loss_scale import LossScale
 from golden.task import Task
@@ -21,6 +23,7 @@ from tests.unit.small_programs import program_of
 from tests.unit.test_half_saved import net, squeezed, widens
 from tests.unit.test_within_budget import peak
 from trainlib_deployer.api import deploy
+from trainlib_deployer.capture.agreement import captured_and_checked
 from trainlib_deployer.errors import DoesNotFit, UsageError
 from trainlib_deployer.ops.conv import Conv
 from trainlib_deployer.ops.matmul import MatMul
@@ -29,6 +32,7 @@ from trainlib_deployer.passes.mixed import PASSES, is_product, mixed
 from trainlib_deployer.program.expr import Instr
 from trainlib_deployer.program.ir import DType, Kind, Op, Program, Role, Tensor, View
 from trainlib_deployer.program.loop import Loop
+from trainlib_deployer.user.assemble import Parts, assemble
 from trainlib_deployer.user.kept import kept_layers
 
 Array = np.ndarray[Any, Any]
@@ -253,6 +257,48 @@ def test_loss_scales_in_words() -> None:
 def test_what_goes_with_mixed_precision_alone(asked: dict[str, Any], tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="goes with mixed precision"):
         deploy(nn.Sequential(nn.Linear(3, 2)), torch.randn(1, 3), torch.tensor([1]), out=tmp_path / "net", **asked)
+
+
+# ---- halves in the user's own code
+
+
+@pytest.mark.parametrize(
+    "convert",
+    [
+        lambda x: x.half(),
+        lambda x: x.half(memory_format=torch.contiguous_format),
+        lambda x: x.to(torch.float16),
+        lambda x: x.to("cpu", torch.float16),
+        lambda x: x.to(dtype=torch.float16, copy=True),
+    ],
+)
+def test_conversions_to_halves_ask_for_mixed_precision(convert: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    x = torch.randn(3, 5)
+    with without_autocast() as regions:
+        assert torch.equal(x.to(torch.float64), x.double()) and not regions.wanted
+        assert torch.equal(convert(x), x) and convert(x).dtype is torch.float32 and regions.wanted
+        assert convert(x.double()).dtype is torch.float64
+        assert convert(torch.arange(3)).dtype is torch.float32
+        assert to_half(x).dtype is torch.float16
+    assert convert(x).dtype is torch.float16
+
+
+@pytest.mark.parametrize("asks", [False, True])
+def test_a_tensor_made_half_is_mixed_precision(asks: bool) -> None:
+    """Program and reference alike: what the user's products make of it lies in memory as halves."""
+
+    class Halved(nn.Linear):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return super().forward(torch.tanh(x.to(torch.float16) if asks else x).float())
+
+    module, samples = Halved(5, 3), [((torch.randn(4, 5),), torch.randn(4, 3))]
+    user = assemble(Parts("net", module, *samples[0][0], samples[0][1], nn.MSELoss(), None, None, None, 1, "the test"))
+    assert captured_and_checked(user)[0].autocast == asks
+    task = Task(module, nn.MSELoss(), samples, "SGD", [({"lr": 0.1}, ["bias"])], dtype="mixed")
+    found = reference.run(task, 1, torch.float64)[0, "output", "output"]
+    weight, bias = (p.detach().double() for p in (module.weight, module.bias))
+    wanted = rounded(torch.tanh(samples[0][0][0].double())) @ rounded(weight).T + bias
+    assert np.allclose(found, wanted.numpy(), rtol=0, atol=1e-12)
 
 
 # ---- what counts

@@ -268,7 +268,7 @@ def test_no_model(tmp_path: Path, text: str, phrases: list[str]) -> None:
         ("model.fc.bias.data[:] = float('inf')", ["parameter 'fc.bias' has 7 of 7 values"]),
         ("model.requires_grad_(False)", ["all 6 parameters of the model are frozen"]),
         ("model.double()", ["parameter 'conv.weight' is float64", "model.float()"]),
-        ("model.fc.half()", ["parameter 'fc.weight' is float16"]),
+        ("model.fc.half()", ["parameter 'fc.weight' is float16", "--dtype fp16"]),
         ("model.norm.running_mean = model.norm.running_mean.double()", ["buffer 'norm.running_mean' is float64"]),
         ("model.fc.to('meta')", ["device 'meta'"]),
         ("model = nn.ReLU()", ["ReLU has no parameters"]),

@@ -41,7 +41,7 @@ AFTER_SUM = "bound what is summed up (clip_grad_value = 0.1 or clip_grad_norm = 
 OURS = "leave out layers until it agrees, and report the one that does not: the mistake is not in your file"
 NARROW = "convert first: .float() or .int()"
 LARGE = "use numbers of 32 bits, or floats"
-FLOAT32 = "stay in float32: leave out .double(), .half() and dtype=; --dtype mixed keeps activations in halves"
+FLOAT32 = "stay in float32: leave out .double(), .bfloat16() and dtype=; --dtype mixed keeps activations in halves"
 
 REMEDIES: dict[str, str] = {
     "bincount": COUNTS,

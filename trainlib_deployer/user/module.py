@@ -70,9 +70,10 @@ def check_tensors(module: nn.Module) -> None:
         if value.device.type != "cpu":
             raise UsageError(f"{kind} '{name}' is on the device '{value.device}'", remedy="move the model: model.cpu()")
         if (value.is_floating_point() or value.is_complex()) and as_real(value).dtype is not torch.float32:
-            raise UsageError(
-                f"{kind} '{name}' is {type_name(value)}; float32 is needed", remedy="convert the model: model.float()"
-            )
+            remedy = "convert the model: model.float()"
+            if value.dtype is torch.float16:
+                remedy += ", and deploy with --dtype fp16: parameters and activations are halves then"
+            raise UsageError(f"{kind} '{name}' is {type_name(value)}; float32 is needed", remedy=remedy)
         fault = None if torch.nn.parameter.is_lazy(value) else value_fault(as_real(value))
         if fault is not None:
             raise UsageError(f"{kind} '{name}' {fault[0]}", remedy=fault[1])
