@@ -301,6 +301,12 @@ def test_a_tensor_made_half_is_mixed_precision(asks: bool) -> None:
     assert np.allclose(found, wanted.numpy(), rtol=0, atol=1e-12)
 
 
+def test_the_reference_rounds_past_what_it_takes_from_the_user() -> None:
+    """Where conversions to halves change nothing, its own must."""
+    folder = Path(to_half.__code__.co_filename).parent
+    assert not [p.name for p in folder.glob("*.py") if re.search(r"\.half\(\)|\.to\(torch\.float16", p.read_text())]
+
+
 # ---- what counts
 
 

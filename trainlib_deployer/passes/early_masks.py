@@ -47,27 +47,33 @@ def variants(program: Program, position: int, live: tuple[str, ...]) -> Iterator
         if len(uses) < 2 or name in results or not uses[-2] < position < uses[-1]:
             continue
         found = compared(program.ops[uses[-1]], name)
-        if found is not None and program.tensors[name].dtype is DType.F32:
+        if found is not None and program.tensors[name].dtype.calculated is DType.F32:
             yield with_mask(program, name, uses[-2], uses[-1], *found)
 
 
 def compared(op: Op, name: str) -> tuple[int, int] | None:
-    """The operand and the instruction, if a loop only compares `name` with a constant."""
+    """The operand and the instruction, if a loop only compares `name` with a constant, where need be as a float."""
     kind = op.kind
     operands = [i for i, v in enumerate(op.reads) if v.tensor == name]
     if not isinstance(kind, Loop) or len(operands) != 1:
         return None
     operand = operands[0]
-    steps = [*kind.body, *kind.post]
-    users = [k for k, s in enumerate(steps) if operand in s.args]
-    folded = any(r.value == operand for r in kind.reductions) or operand in kind.results
-    if folded or len(users) != 1 or users[0] >= len(kind.body):
+    value, users = operand, users_of(kind, operand)
+    conversion = kind.inputs[operand].conversion
+    if len(users) == 1 and users[0] < len(kind.body) and conversion and kind.body[users[0]].op == conversion.load:
+        value = kind.at_body + users[0]
+        users = users_of(kind, value)
+    if len(users) != 1 or users[0] >= len(kind.body):
         return None
     step = kind.body[users[0]]
-    plain = (
-        step.op in COMPARE and step.dtype is DType.U8 and step.args[0] == operand and isinstance(step.args[1], Const)
-    )
+    plain = step.op in COMPARE and step.dtype is DType.U8 and step.args[0] == value and isinstance(step.args[1], Const)
     return (operand, users[0]) if plain else None
+
+
+def users_of(kind: Loop, value: int) -> list[int]:
+    """The instructions that read a value; none if more than instructions do."""
+    folded = any(r.value == value for r in kind.reductions) or value in kind.results
+    return [] if folded else [k for k, s in enumerate((*kind.body, *kind.post)) if value in s.args]
 
 
 def with_mask(program: Program, name: str, before: int, at: int, operand: int, step: int) -> Program:
@@ -77,9 +83,10 @@ def with_mask(program: Program, name: str, before: int, at: int, operand: int, s
     mask = Tensor(f"{name}.sign", source.shape, DType.U8, Role.ACTIVATION, source.layer, source.source)
     if mask.name in program.tensors:
         return program
-    test = Instr(op.kind.body[step].op, (0, op.kind.body[step].args[1]), DType.U8)
-    size = (source.numel,)
-    kind = Loop.pointwise(source.numel, (DType.F32,), test)
+    size, conversion = (source.numel,), source.dtype.conversion
+    widened = (Instr(conversion.load, (0,), source.dtype.calculated),) if conversion else ()
+    test = Instr(op.kind.body[step].op, (len(widened), op.kind.body[step].args[1]), DType.U8)
+    kind = Loop(size, 0, (source.dtype,), (*widened, test), (), (), (1 + len(widened),), (DType.U8,))
     whole = View(name, size, (1,))
     maker = replace(
         program.ops[before],
@@ -106,8 +113,8 @@ def with_outcome(op: Op, operand: int, step: int, mask: str) -> Op:
     def moved(instrs: tuple[Instr, ...]) -> tuple[Instr, ...]:
         return tuple(replace(s, args=tuple(operand if a == outcome else a for a in s.args)) for s in instrs)
 
-    body = list(kind.body)
-    body[step] = replace(body[step], args=(operand, Const(0)), op="ne")  # nobody reads it any more
+    void = Instr("ne", (operand, Const(0)), DType.U8)  # nobody reads these any more
+    body = [void if k == step or operand in s.args else s for k, s in enumerate(kind.body)]
     changed = replace(
         kind,
         inputs=tuple(DType.U8 if i == operand else d for i, d in enumerate(kind.inputs)),
