@@ -39,7 +39,7 @@ static inline tl_tile_way tl_way_of(const tl_panel_out *out, int row, int end, i
 }
 
 /* clang-format off */
-#define TL_LOAD_BY(to, from, by) ".insn r 0x0b, 7, 0x10, " to ", " from ", " by "\n" /* p.lw to, by(from!) */
+#define TL_LOAD_STEP(to, from, by) ".insn r 0x0b, 7, 0x10, " to ", " from ", " by "\n" /* p.lw to, by(from!) */
 #define TL_MAC(to, a, b) "fmadd.s " to ", " a ", " b ", " to "\n"
 #define TL_ZEROS(s0, s1, s2, s3) "li " s0 ", 0\nli " s1 ", 0\nli " s2 ", 0\nli " s3 ", 0\n"
 #define TL_FROM_ZERO(s0, s1, s2, s3)                                                                                   \
@@ -61,9 +61,9 @@ static inline tl_tile_way tl_way_of(const tl_panel_out *out, int row, int end, i
 
 /* Two rows, column by column, then the other two. a: s1, a5, a6, a7; b: a4, s11, ra, s0 */
 #define TL_TERM_OF_PANEL_X(a0, a1, b0, b1, b2)                                                                         \
-    TL_MAC("t0", "s1", "a4") TL_MAC("t4", "a5", "a4") TL_LOAD_BY("s0", "%[b]", "%[b_k]")                               \
+    TL_MAC("t0", "s1", "a4") TL_MAC("t4", "a5", "a4") TL_LOAD_STEP("s0", "%[b]", "%[b_k]")                               \
     TL_MAC("t1", "s1", "s11") TL_MAC("t5", "a5", "s11") TL_LOAD("a6", "%[a]")                                          \
-    TL_MAC("t2", "s1", "ra") TL_MAC("t6", "a5", "ra") TL_LOAD_BY("a7", "%[a]", "%[a_k]")                               \
+    TL_MAC("t2", "s1", "ra") TL_MAC("t6", "a5", "ra") TL_LOAD_STEP("a7", "%[a]", "%[a_k]")                               \
     TL_MAC("t3", "s1", "s0") TL_MAC("s2", "a5", "s0") a0                                                               \
     TL_MAC("s3", "a6", "a4") TL_MAC("s7", "a7", "a4") a1                                                               \
     TL_MAC("s4", "a6", "s11") TL_MAC("s8", "a7", "s11") b0                                                             \
@@ -75,13 +75,13 @@ static inline tl_tile_way tl_way_of(const tl_panel_out *out, int row, int end, i
 
 /* Row by row, so that a has three registers and its pointer walks down the four rows: a4, s11, s0, s11; b: s1, a5, a6, a7 */
 #define TL_TERM_OF_ROWS_X(a0, b0, b1)                                                                                  \
-    TL_MAC("t0", "a4", "s1") TL_LOAD("a6", "%[b]") TL_MAC("t1", "a4", "a5") TL_LOAD_BY("a7", "%[b]", "ra")             \
-    TL_MAC("t2", "a4", "a6") TL_LOAD_BY("s11", "%[a]", "%[a_m]") TL_MAC("t3", "a4", "a7")                              \
-    TL_MAC("t4", "s11", "s1") TL_LOAD_BY("s0", "%[a]", "%[a_m]") TL_MAC("t5", "s11", "a5")                             \
-    TL_MAC("t6", "s11", "a6") TL_MAC("s2", "s11", "a7") TL_LOAD_BY("s11", "%[a]", "%[back]")                           \
+    TL_MAC("t0", "a4", "s1") TL_LOAD("a6", "%[b]") TL_MAC("t1", "a4", "a5") TL_LOAD_STEP("a7", "%[b]", "ra")             \
+    TL_MAC("t2", "a4", "a6") TL_LOAD_STEP("s11", "%[a]", "%[a_m]") TL_MAC("t3", "a4", "a7")                              \
+    TL_MAC("t4", "s11", "s1") TL_LOAD_STEP("s0", "%[a]", "%[a_m]") TL_MAC("t5", "s11", "a5")                             \
+    TL_MAC("t6", "s11", "a6") TL_MAC("s2", "s11", "a7") TL_LOAD_STEP("s11", "%[a]", "%[back]")                           \
     TL_MAC("s3", "s0", "s1") TL_MAC("s4", "s0", "a5") TL_MAC("s5", "s0", "a6") a0 TL_MAC("s6", "s0", "a7")             \
     TL_MAC("s7", "s11", "s1") b0 TL_MAC("s8", "s11", "a5") TL_MAC("s9", "s11", "a6") TL_MAC("s10", "s11", "a7") b1
-#define TL_FIRST_OF_ROWS TL_LOAD_BY("a4", "%[a]", "%[a_m]"), TL_LOAD("s1", "%[b]"), TL_LOAD("a5", "%[b]")
+#define TL_FIRST_OF_ROWS TL_LOAD_STEP("a4", "%[a]", "%[a_m]"), TL_LOAD("s1", "%[b]"), TL_LOAD("a5", "%[b]")
 #define TL_ALL_THREE(a0, b0, b1) a0 b0 b1
 /* clang-format on */
 
