@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
@@ -35,15 +35,18 @@ class DeployError(Exception):
         return [f"{type(self).__name__}: {self.render()}"]
 
     def render(self) -> str:
+        return "\n".join(self.parts())
+
+    def parts(self) -> Iterator[str]:
         """The message, the user's own line, what to do; without such a line, in one."""
         if self.remedy and self.source is None and "\n" not in self.message + self.remedy:
-            return f"{self.message}; {self.remedy}"
-        parts = [self.message]
+            yield f"{self.message}; {self.remedy}"
+            return
+        yield self.message
         if self.source is not None:
-            parts.append(f"  at {self.source}:  {self.source.text}")
+            yield f"  at {self.source}:  {self.source.text}"
         if self.remedy:
-            parts.append(f"  {self.remedy}")
-        return "\n".join(parts)
+            yield f"  {self.remedy}"
 
 
 class UsageError(DeployError):
@@ -76,6 +79,14 @@ class DoesNotFit(DeployError):
     ) -> None:
         super().__init__(message, remedy=remedy)
         self.over, self.advise = over, advise
+
+    def parts(self) -> Iterator[str]:
+        """By how much comes before anybody looks for what would help."""
+        if self.advise is None:
+            yield from super().parts()
+            return
+        yield self.message
+        yield f"  {self.remedy}"
 
     @cached_property
     def advice(self) -> Advice:

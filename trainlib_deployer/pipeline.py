@@ -47,7 +47,6 @@ from trainlib_deployer.user.kept import precision_of
 from trainlib_deployer.user.model import UserModel
 
 MORE = 8  # one part in so many, for gaps
-FURTHER = 4  # part of what a build brings more than was known: with less room a step has more pieces, and their code
 
 
 @dataclass(frozen=True)
@@ -197,9 +196,7 @@ def beside_build(program: Program, user: UserModel, options: Options, say: Say) 
             raise refused from None
         project, image = planned(replace(outer, reserved=image.beside(0)))
     while not fits(project.plan.beside(image)):
-        brought_there = image.beside(project.plan.outer.used)
-        more = (brought_there - outer.reserved) // FURTHER if project.plan.far else 0
-        outer = replace(outer, reserved=max(outer.reserved + 1, brought_there + more))
+        outer = replace(outer, reserved=max(outer.reserved + 1, image.beside(project.plan.outer.used)))
         project, image = planned(outer)
     demand_flash(image, options.target)
     for line in said:

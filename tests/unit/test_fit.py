@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import nn
 
+from tests.unit.small_programs import program_of
 from trainlib_deployer.advice.fit import batch_of, does_not_fit, dropped, frozen, with_batch
 from trainlib_deployer.api import Deployment, deploy
 from trainlib_deployer.errors import DoesNotFit
@@ -211,3 +212,14 @@ def test_the_variables_of_the_sdk_take_their_part_of_l1(roomy: Deployment) -> No
     chip = target.with_memory(INNER, tight + own - 1).with_memory(OUTER, 0)
     text = does_not_fit(program, chip, untiled).render()
     assert f"L1: needs {tight:,}, and the build {own:,}, of {tight + own - 1:,} bytes: 1 bytes over" in text
+
+
+def test_what_no_batch_can_help_is_refused_without_a_look_at_any(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Weights of more than twice the memory. Fault: the refusal of a large network took ten minutes."""
+    program = program_of(nn.Sequential(nn.Linear(61, 83), nn.Linear(83, 7)), (6, 61))
+    for rung in ("half_saved", "with_batch", "with_sums"):
+        monkeypatch.setattr(f"trainlib_deployer.advice.fit.{rung}", lambda *_: pytest.fail("it was tried"))
+    refused = does_not_fit(program, resolve(cores=1, l1="2k", l2="10k"), untiled)
+    assert refused.message in next(refused.parts()) and "advice" not in vars(refused), "that comes first"
+    assert not any("batch" in what or "saved" in what for what in refused.helps)
+    assert "biases only" in refused.render()

@@ -136,7 +136,7 @@ def test_what_does_not_fit_is_told(tmp_path: Path) -> None:
     """With the bytes that a deployment with the option then takes; not where it is in use already."""
     needed = {saved: squeezed(tmp_path / saved, saved, 1 << 20) for saved in ("fp32", "fp16")}
     with pytest.raises(DoesNotFit) as failure:
-        squeezed(tmp_path / "net", "fp32", 2048)
+        squeezed(tmp_path / "net", "fp32", 1 << 14)
     text = failure.value.render()
     assert f"half precision: --saved fp16: {needed['fp32'] - needed['fp16']:,} bytes less, " in text
     assert text.index("without state") < text.index("--saved fp16") < text.index("a batch of")

@@ -128,22 +128,29 @@ def entry(plan: Plan, remedy: Remedy) -> str:
 
 
 def remedies(plan: Plan, worst: LevelPlan, replan: Replan, board: Callable[[], Iterator[Remedy]]) -> Iterator[Remedy]:
-    """From what costs the least to what costs the most: states, precision, batch, trained layers, memory."""
-    if plan.program.trains:
-        yield from without_state(plan, replan)
-        yield from half_precision(plan, replan)
-        yield from mixed_precision(plan, replan)
-        yield from accumulation(plan, replan)
-    yield from smaller_batch(plan, replan)
-    if plan.program.trains:
-        yield from last_layers(plan, replan)
-        yield from biases(plan, replan)
+    """From what costs the least to what costs the most: states, precision, batch, trained layers, memory. Nothing is
+    said of what comes and goes where what is always there would be too much for twice the memory."""
+    trains, near = plan.program.trains, learned(plan, worst) <= 2 * (worst.size - worst.reserved)
+    rungs = (
+        (without_state, trains),
+        (half_precision, trains and near),
+        (mixed_precision, trains),
+        (accumulation, trains and near),
+        (smaller_batch, near),
+        (last_layers, trains),
+        (biases, trains),
+    )
+    for rung, wanted in rungs:
+        yield from rung(plan, replan) if wanted else ()
     if over(plan.outer) > 0:
         yield from board()
     yield from larger_memory(plan, worst, replan)
 
 
-# ---- the rungs of the ladder
+def learned(plan: Plan, level: LevelPlan) -> int:
+    """Bytes that are there whatever a step does, but for its samples."""
+    kept = (t.nbytes for t in plan.program.tensors.values() if t.role.persistent and t.role not in BATCHED)
+    return min(level.persistent, sum(kept))
 
 
 def without_state(plan: Plan, replan: Replan) -> Iterator[Remedy]:

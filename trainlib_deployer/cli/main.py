@@ -69,7 +69,7 @@ class Tool(click.Group):
         except click.ClickException as err:
             fail(usage_message(err), USAGE)
         except DeployError as err:
-            fail(err.render(), err.exit_code)
+            tell(err)
         except (KeyboardInterrupt, click.Abort):
             fail(interrupted.WORDS, interrupted.CODE)
         sys.exit(code if isinstance(code, int) else 0)
@@ -81,6 +81,13 @@ class Tool(click.Group):
         if self.get_command(ctx, first) is None and (first.endswith(".py") or ".py:" in first):
             raise click.UsageError(f"'{first}' is not a command; for a model write --model {first}", ctx)
         return super().resolve_command(ctx, args)
+
+
+def tell(error: DeployError) -> NoReturn:
+    """Part by part: what would help takes longer to find out than what is wrong."""
+    for number, part in enumerate(error.parts()):
+        print(f"{'' if number else 'error: '}{part}", file=sys.stderr, flush=True)
+    sys.exit(error.exit_code)
 
 
 def fail(message: str, code: int) -> NoReturn:
