@@ -12,6 +12,17 @@ typedef struct {
     int run, rows, down, y_down;
 } tl_plane_block;
 
+/* So many neighbouring outputs. Literals: outputs, taps, step. */
+TL_PLANE void tl_plane_outputs(float *s, const float *in, const float *y, int outputs, int taps, int step)
+{
+    float scale[4];
+    for (int i = 0; i < outputs; ++i)
+        scale[i] = y[i];
+    for (int t = 0; t < taps; ++t)
+        for (int i = 0; i < outputs; ++i)
+            s[t] = __builtin_fmaf(scale[i], in[t + i * step], s[t]);
+}
+
 /* One block. Literals: taps, step. */
 TL_PLANE void tl_plane_meet(const tl_plane_block *b, int taps, int step)
 {
@@ -20,19 +31,14 @@ TL_PLANE void tl_plane_meet(const tl_plane_block *b, int taps, int step)
     for (int rows = b->rows; rows > 0; --rows, first += b->down, dy += b->y_down) {
         const float *in = first, *y = dy;
         int count = b->run;
-        for (; count >= 4; count -= 4, y += 4, in += 4 * step) {
-            const float y0 = y[0], y1 = y[1], y2 = y[2], y3 = y[3];
-            for (int t = 0; t < taps; ++t) {
-                s[t] = __builtin_fmaf(y0, in[t], s[t]);
-                s[t] = __builtin_fmaf(y1, in[t + step], s[t]);
-                s[t] = __builtin_fmaf(y2, in[t + 2 * step], s[t]);
-                s[t] = __builtin_fmaf(y3, in[t + 3 * step], s[t]);
-            }
+        for (; count >= 4; count -= 4, y += 4, in += 4 * step)
+            tl_plane_outputs(s, in, y, 4, taps, step);
+        if (count >= 2) {
+            tl_plane_outputs(s, in, y, 2, taps, step);
+            count -= 2, y += 2, in += 2 * step;
         }
-        for (; count > 0; --count, ++y, in += step) {
-            for (int t = 0; t < taps; ++t)
-                s[t] = __builtin_fmaf(*y, in[t], s[t]);
-        }
+        if (count > 0)
+            tl_plane_outputs(s, in, y, 1, taps, step);
     }
     for (int t = 0; t < taps; ++t)
         b->w[t] += s[t];

@@ -80,8 +80,19 @@ def quartered(kind: Conv, cores: int) -> bool:
     return s.kw <= 8 and s.kh * s.kw <= MOST_TAPS and copied(kind, cores, s.kw, 2)
 
 
+def by_squares(kind: Conv, cores: int) -> bool:
+    return windows(kind, 2) and quartered(kind, cores)
+
+
 def planes(kind: Conv, cores: int) -> int:
     return FLOAT * working(kind.team, cores) * plane(kind)
+
+
+def squared(kind: Conv, cores: int) -> int:
+    """The elements of dL/dy that rows of 2 x 2 outputs meet, and a row of outputs, for each core."""
+    s = kind.shape
+    rows, columns = ((p + n - 2) // 2 - (p - 1) // 2 + 2 for n, p in zip((s.h, s.w), s.pad, strict=True))
+    return FLOAT * working(kind.team, cores) * (rows * columns + s.w)
 
 
 def strips(kind: Conv) -> int:
@@ -161,6 +172,12 @@ def plane_cycles(kind: Conv, cores: int, costs: Costs) -> float:
     return costs.conv.depthwise + share * s.macs() * plane_mac(kind, costs)
 
 
+def square_cycles(kind: Conv, cores: int, costs: Costs) -> float:
+    s = kind.shape
+    lines = s.n * s.groups * s.ci * -(-s.h // 2)
+    return costs.conv.depthwise + -(-lines // cores) / lines * s.macs() * costs.conv.depthwise_plane_mac
+
+
 def plane_mac(kind: Conv, costs: Costs) -> float:
     if kind.shape.stride[0] == 1:
         return costs.conv.depthwise_plane_mac
@@ -195,6 +212,7 @@ DEPTHWISE = (
     lines("fw_depthwise", takes=any_kernel),
     columns("bw_x_depthwise_3x3", takes=partial(three_by_three, stride=1)),
     *(plane_rows(f"bw_x_depthwise_{n}", takes=partial(copied, taps=n, stride=1)) for n in LONG),
+    plane_rows("bw_x_depthwise_3x3_s2", takes=by_squares, scratch=squared, cycles=square_cycles),
     plane_rows("bw_x_depthwise_s2", takes=quartered),
     lines("bw_x_depthwise", takes=any_kernel),
     channel("bw_w_depthwise_3x3", takes=partial(whole_channels, stride=1)),

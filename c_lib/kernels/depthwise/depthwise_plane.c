@@ -6,6 +6,18 @@ static int between(int v, int lo, int hi)
     return v < lo ? lo : v > hi ? hi : v;
 }
 
+/* Neighbours in one order or the other; step, a literal. */
+static inline __attribute__((always_inline)) float *copy(const float *from, int count, int step, float *to)
+{
+    for (; count >= 4; count -= 4, from += 4 * step, to += 4) {
+        const float second = from[step], third = from[2 * step], fourth = from[3 * step];
+        to[0] = from[0], to[1] = second, to[2] = third, to[3] = fourth;
+    }
+    for (; count > 0; --count, from += step)
+        *to++ = *from;
+    return to;
+}
+
 void tl_plane_copy(const tl_copied *c, const float *image, int pitch, int h, int wd, float *to)
 {
     const int step = c->turned ? -1 : 1;
@@ -22,8 +34,7 @@ void tl_plane_copy(const tl_copied *c, const float *image, int pitch, int h, int
         }
         for (float *stop = to + first; to < stop; ++to)
             *to = 0.0f;
-        for (int left = last - first; left > 0; --left, from += step)
-            *to++ = *from;
+        to = c->turned ? copy(from, last - first, -1, to) : copy(from, last - first, 1, to);
         for (; to < end; ++to)
             *to = 0.0f;
     }

@@ -1,0 +1,72 @@
+/* Input gradient of a depthwise 3 x 3 convolution of stride 2: squares of 2 x 2 outputs, which meet 2 x 2 elements of a copy
+ * of dL/dy, with zeros around it, by nine taps. An item of work is a row of squares. Scratch of a core: the copy, and a row
+ * for what is outside. */
+#include "tl_plane.h"
+
+/* The square between columns a and b of dL/dy, whose upper row has the index 0. */
+#define SQUARE(a, b, at)                                                                                               \
+    {                                                                                                                  \
+        const float one = w4 * a##0, across = __builtin_fmaf(w5, a##0, w3 * b##0);                                     \
+        const float down = __builtin_fmaf(w7, a##0, w1 * a##1);                                                        \
+        const float last = __builtin_fmaf(w8, a##0, __builtin_fmaf(w6, b##0, __builtin_fmaf(w2, a##1, w0 * b##1)));    \
+        upper[at] = start + one, upper[at + 1] = start + across;                                                       \
+        lower[at] = start + down, lower[at + 1] = start + last;                                                        \
+    }
+
+/* `count` neighbouring squares; in: the first one's element of dL/dy with the lowest row and column. */
+static __attribute__((noinline)) void squares(const float *in, int pitch, const float *w, float start, float *upper,
+                                              float *lower, int count)
+{
+    const float w0 = w[0], w1 = w[1], w2 = w[2], w3 = w[3], w4 = w[4], w5 = w[5], w6 = w[6], w7 = w[7], w8 = w[8];
+    const float *next = in + pitch;
+    float a0 = *in++, a1 = *next++, b0, b1;
+    for (; count >= 2; count -= 2, in += 2, next += 2, upper += 4, lower += 4) {
+        b0 = in[0], b1 = next[0];
+        SQUARE(a, b, 0)
+        a0 = in[1], a1 = next[1];
+        SQUARE(b, a, 2)
+    }
+    if (count > 0) {
+        b0 = in[0], b1 = next[0];
+        SQUARE(a, b, 0)
+    }
+}
+
+/* A row of squares, the first of which begins at column `left` of the rows. */
+static void row_of_squares(const float *in, int pitch, const float *w, float start, float *upper, float *lower,
+                           int left, int extent)
+{
+    float alone[4];
+    if (left < 0) {
+        squares(in++, pitch, w, start, alone, alone + 2, 1);
+        *upper++ = alone[1], *lower++ = alone[3], --extent;
+    }
+    squares(in, pitch, w, start, upper, lower, extent / 2);
+    if (extent % 2) {
+        squares(in + extent / 2, pitch, w, start, alone, alone + 2, 1);
+        upper[extent - 1] = alone[0], lower[extent - 1] = alone[2];
+    }
+}
+
+void tl_conv2d_bw_x_depthwise_3x3_s2_f32(const tl_conv2d *a)
+{
+    const int ins = a->groups * a->ci, top = (a->pad_h - 1) >> 1, left = (a->pad_w - 1) >> 1;
+    const int rows = ((a->pad_h + a->h - 2) >> 1) - top + 1, columns = ((a->pad_w + a->wd - 2) >> 1) - left + 2;
+    float *own = (float *)a->scratch + tl_core_id() * ((rows + 1) * columns + a->wd);
+    float *outside = own + (rows + 1) * columns;
+    tl_plane_rows r = tl_plane_share(a->team, a->n * ins, rows);
+    TL_PROMISE(a->co == 1 && a->kh == 3 && a->kw == 3 && a->dil_h == 1 && a->dil_w == 1 && !a->accumulate);
+    TL_PROMISE(a->stride_h == 2 && a->stride_w == 2);
+    while (tl_plane_next(&r, rows)) {
+        const int n = r.plane / ins, i = r.plane - n * ins, group = i / a->ci;
+        const tl_copied c = {top + r.row, left, r.end - r.row + 1, columns, 0};
+        const float *w = a->w + group * a->w_co + (i - group * a->ci) * a->w_ci, *in = own;
+        float *to = a->x + n * a->xp.n + i * a->xp.c;
+        tl_plane_copy(&c, a->y + n * a->yp.n + group * a->yp.c, a->yp.h, a->ho, a->wo, own);
+        for (int at = 2 * c.top + 1 - a->pad_h, left_rows = r.end - r.row; left_rows > 0; --left_rows, at += 2) {
+            row_of_squares(in, columns, w, a->bias ? a->bias[i] : 0.0f, at < 0 ? outside : to + at * a->xp.h,
+                           at + 1 < a->h ? to + (at + 1) * a->xp.h : outside, 2 * left + 1 - a->pad_w, a->wd);
+            in += columns;
+        }
+    }
+}
