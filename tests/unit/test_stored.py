@@ -153,6 +153,7 @@ class Moved(nn.Module):
         return nn.functional.grid_sample(self.before(x), grid, "bicubic", align_corners=False).flatten(1)[:, :TAKEN]
 
 
+@pytest.mark.slow
 def test_neighbours_of_a_point_are_looked_up_again() -> None:
     """All 16 at once took 14 times what PyTorch stores."""
     user = user_of("SGD", Moved(), torch.randn(2, TAKEN), torch.randn(2, 1, 11, 11))
