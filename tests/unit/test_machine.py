@@ -67,7 +67,8 @@ def test_no_figure_of_a_chip_outside_of_its_file() -> None:
 
 
 def test_a_figure_would_be_found() -> None:
-    assert sorted(given_away(ast.parse("quad = 4 * 2.8 * terms + 110"))) == [2.8, 110]
+    figure = PULP_OPEN.costs.product.rows_mac
+    assert sorted(given_away(ast.parse(f"quad = 4 * {figure} * terms + 110"))) == [figure, 110]
 
 
 def test_memories_go_by_index() -> None:

@@ -5,7 +5,7 @@ Groups of one channel on either side, or nearly, have kernels of their own (kern
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar, Unpack
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from trainlib_deployer.ops.conv_shape import ConvShape
 
 T = TypeVar("T")
+Gather = Callable[[Costs], float]  # times the usual cycles to pack a term
 SLACK = 2 * 8 * 4 * FLOAT  # bytes around a panel, for 3 x 3 kernels that a block cuts
 SQUARES = 4  # of 2 x 2 outputs, side by side
 MOST_COPIED = 6144  # elements of dL/dy
@@ -169,19 +170,34 @@ def one_panel(kind: Conv, cores: int) -> int:
 # ---- cycles of the slowest core
 
 
-def forward_cycles(kind: Conv, cores: int, costs: Costs) -> float:
+def near(_costs: Costs) -> float:
+    return 1.0
+
+
+def by_table(costs: Costs) -> float:
+    return costs.conv.by_table
+
+
+def in_place(costs: Costs) -> float:
+    return costs.conv.in_place
+
+
+def forward_cycles(kind: Conv, cores: int, costs: Costs, gather: Gather = near) -> float:
     s = kind.shape
     team = working(kind.team, cores)
-    return panel_cycles(s.groups, s.co, s.n * s.ho * s.wo, s.ci * s.kh * s.kw, team, costs.forward)
+    return panel_cycles(
+        s.groups, s.co, s.n * s.ho * s.wo, s.ci * s.kh * s.kw, team, costs.forward, packing=gather(costs)
+    )
 
 
-def input_cycles(kind: Conv, cores: int, costs: Costs) -> float:
-    """All cores pack the weights, block by block. One price for all kernels: whole layers were measured."""
+def input_cycles(kind: Conv, cores: int, costs: Costs, gather: Gather = near) -> float:
+    """All cores pack the weights, block by block."""
     s, team = kind.shape, working(kind.team, cores)
     terms = s.co * s.kh * s.kw // (s.stride[0] * s.stride[1]) + 1
     step = kind.most_rows if kind.most_rows < PACKED_ROWS else max(s.ci, 1)
     passes = [min(step, s.ci - row) for row in range(0, s.ci, step)]
-    work = sum(panel_cycles(s.groups, rows, s.n * s.h * s.w, terms, team, costs.input_gradient) for rows in passes)
+    shape = s.n * s.h * s.w, terms, team, costs.input_gradient
+    work = sum(panel_cycles(s.groups, rows, *shape, packing=gather(costs)) for rows in passes)
     work *= costs.conv.scattered if max(s.stride) > 1 else 1.0
     packing = costs.conv.packed_weight * s.groups * s.co * s.ci * s.kh * s.kw / cores
     return work + packing + len(passes) * s.groups * (costs.conv.packed_block * -(-terms // BLOCK))
@@ -231,13 +247,19 @@ kernel_rows = partial(
 CONV = (
     forward("fw_3x3", takes=three_by_three, fits=dense_weights),
     forward("fw_3x3_s2", takes=partial(three_by_three, stride=2), fits=dense_weights),
-    forward("fw_pointwise", takes=pointwise, fits=dense_weights),
-    forward("fw", fits=dense_weights),
-    forward("fw_apart"),
+    forward("fw_pointwise", takes=pointwise, fits=dense_weights, cycles=partial(forward_cycles, gather=in_place)),
+    forward("fw", fits=dense_weights, cycles=partial(forward_cycles, gather=by_table)),
+    forward("fw_apart", cycles=partial(forward_cycles, gather=by_table)),
     input_gradient("bw_x_3x3", takes=three_by_three),
-    input_gradient("bw_x_pointwise", takes=whole_tiles, fits=weights_side_by_side, scratch=gathered),
+    input_gradient(
+        "bw_x_pointwise",
+        takes=whole_tiles,
+        fits=weights_side_by_side,
+        scratch=gathered,
+        cycles=partial(input_cycles, gather=in_place),
+    ),
     input_gradient("bw_x_3x3_s2", takes=every_other, scratch=copied_gradient, cycles=square_cycles, split="squares"),
-    input_gradient("bw_x"),
+    input_gradient("bw_x", cycles=partial(input_cycles, gather=by_table)),
     kernel_rows("bw_w_3", takes=partial(three_in_a_row, by=4, stride=1)),
     kernel_rows("bw_w_3_s2", takes=partial(three_in_a_row, by=4, stride=2)),
     kernel_rows("bw_w_3_twos", takes=partial(three_in_a_row, by=2, stride=1)),

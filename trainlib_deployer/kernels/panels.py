@@ -12,16 +12,23 @@ PAIRS_PANEL = BLOCK * 4 * DType.F16.size  # of halves, in pairs of terms
 
 
 def panel_cycles(
-    batch: int, rows: int, columns: int, terms: int, cores: int, costs: PanelCosts, blocks: int = 0
+    batch: int,
+    rows: int,
+    columns: int,
+    terms: int,
+    cores: int,
+    costs: PanelCosts,
+    blocks: int = 0,
+    packing: float = 1.0,
 ) -> float:
-    """Cycles of the slowest core for tiles of 4 x 4 results, with a panel packed for each visit of 4 columns. The terms
-    have so many `blocks`, or, with 0, whole ones but for the last."""
+    """Cycles of the slowest core for tiles of 4 x 4 results, with a panel packed for each visit of 4 columns, at so
+    many times the usual cycles a term. The terms have so many `blocks`, or, with 0, whole ones but for the last."""
     tiles = -(-rows // 4)
     share = -(-batch * -(-columns // 4) * tiles // cores)
     blocks = blocks or -(-terms // BLOCK)
     visits = -(-share // tiles) + 1
     tile = costs.tile_term * terms + costs.tile_block * blocks + costs.tile
-    visit = costs.visit_term * terms + costs.visit_block * blocks + costs.visit
+    visit = packing * costs.visit_term * terms + costs.visit_block * blocks + costs.visit
     edge = costs.edge_term * terms + min(share, tiles) * costs.edge_block * blocks if columns % 4 else 0
     return share * tile + visits * visit + edge
 

@@ -94,6 +94,8 @@ class ConvCosts:
     depthwise_class_mac: float  # ... and its input gradient
     depthwise_mac: float  # any kernel
     scattered: float  # times the panels' cycles where columns are gathered one by one
+    by_table: float  # times the packing of a term where a table says where it is
+    in_place: float  # ... where panels are read as they lie, but for those at an edge
     by_two: float  # times the cycles of kernel rows that take two outputs at a time
     square: float  # input gradient of 3 x 3, stride 2: four squares of 2 x 2 of a channel
     square_term: float  # ... for each channel that is summed
@@ -190,6 +192,7 @@ class TileCosts:
 
     tile: float  # a barrier, bookkeeping, what is read of tables in L2, and all cores that fetch code anew
     kernel: float  # once an operation: a kernel's code that all cores fetch
+    loop: float  # ... and a generated loop's
     link: float  # each further operation of a chain in a tile: all cores fetch its instructions anew
     early: float  # to start transfers for a later operation where there are no others: code that is not at hand
     early_more: float  # and where there are: while the host's own first tile is on its way

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from trainlib_deployer.formats import DType
+from trainlib_deployer.machine.costs import TileCosts
 from trainlib_deployer.machine.machine import Link, Machine
 from trainlib_deployer.plan.loop_cycles import loop_cycles
 from trainlib_deployer.plan.window import Window
 from trainlib_deployer.program.chain import Chain
 from trainlib_deployer.program.cuts import working
-from trainlib_deployer.program.ir import Frugal, Op, Part, Priced, View
+from trainlib_deployer.program.ir import Frugal, Kind, Op, Part, Priced, View
 from trainlib_deployer.program.loop import Loop
 
 
@@ -46,6 +47,13 @@ def work_cycles(part: Part, machine: Machine) -> float:
         return loop_cycles(part.kind, part.reads, part.writes, cores, costs.loop)
     elements, c = max(v.numel for v in (*part.reads, *part.writes)), costs.unpriced
     return (part.kind.macs() * c.mac + c.element * elements) / busy_cores(part, cores) + c.start
+
+
+def fetched_once(kind: Kind, c: TileCosts) -> float:
+    """For code that is not at hand when an operation begins; later tiles find it."""
+    if isinstance(kind, Priced):
+        return c.kernel
+    return c.loop if isinstance(kind, Loop) else 0.0
 
 
 def busy_cores(part: Part, cores: int) -> float:

@@ -12,13 +12,13 @@ from trainlib_deployer.html import table
 from trainlib_deployer.image.image import Image
 from trainlib_deployer.machine.machine import Machine
 from trainlib_deployer.ops.carry import ORDER_BYTES, Transfer
-from trainlib_deployer.plan.cycles import untiled_cycles
+from trainlib_deployer.plan.cycles import fetched_once, untiled_cycles
 from trainlib_deployer.plan.figures import NONE, Account
 from trainlib_deployer.plan.links import Link, links
 from trainlib_deployer.plan.smaller import AS_FLOATS, NOTHING_TWICE, Recomputed, Saved
 from trainlib_deployer.plan.tiles import Tiling
 from trainlib_deployer.plan.tuning import Tuning
-from trainlib_deployer.program.ir import Priced, Program, Source
+from trainlib_deployer.program.ir import Program, Source
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ class Plan:
         op, machine = self.program.ops[at], self.target
         if isinstance(op.kind, Transfer):
             return machine.far_link.asked + ORDER_BYTES / machine.far_link.bytes_per_cycle + op.kind.exposed
-        fetched = machine.costs.tile.kernel if isinstance(op.kind, Priced) else 0.0
+        fetched = fetched_once(op.kind, machine.costs.tile)
         if at in self.tilings:
             return self.tilings[at].cycles + fetched
         planned = (v for v in (*op.reads, *op.writes) if v.tensor in self.home)

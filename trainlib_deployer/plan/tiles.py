@@ -372,7 +372,8 @@ def localized(part: Part, windows: list[Window | None]) -> Part:
 
 
 def cost(tiles: Tiles, streams: list[Stream], machine: Machine, ahead: bool) -> Cost:
-    """With two buffers, transfers hide behind the work of the part before; the first and the last do not."""
+    """With two buffers, transfers hide behind the work of the part before, and what is around it; the first and the
+    last do not."""
     parts = tiles.parts
     transfer = [0.0] * len(parts)
     for s in streams:
@@ -381,9 +382,10 @@ def cost(tiles: Tiles, streams: list[Stream], machine: Machine, ahead: bool) -> 
                 transfer[k] += transfer_cycles(m.window, machine.link)
     known = {k: work_cycles(parts[k], machine) for k in set(tiles.first_alike)}
     work = [known[k] for k in tiles.first_alike]
-    around = machine.costs.tile.tile * len(parts)
+    tile = machine.costs.tile.tile
+    around = tile * len(parts)
     bare = sum(work) + around
     exposed = sum(transfer)
     if ahead:
-        exposed = transfer[0] + sum(max(t - w, 0.0) for w, t in zip(work, [*transfer[1:], 0.0], strict=True))
+        exposed = transfer[0] + sum(max(t - w - tile, 0.0) for w, t in zip(work, [*transfer[1:], 0.0], strict=True))
     return Cost(bare + exposed, around, sum(transfer), exposed)
