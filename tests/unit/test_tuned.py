@@ -59,6 +59,12 @@ def test_the_least_measured_is_taken(took: tuple[int, int, int]) -> None:
     assert found.cycles == pytest.approx(cut(None).cycles * min(took) / took[0])
 
 
+@pytest.mark.parametrize(("took", "way"), [((1000, 901, 990), 0), ((1000, 990, 900), 2)])
+def test_a_gain_that_may_be_chance_is_none(took: tuple[int, int, int], way: int) -> None:
+    _, ways, table = measured(*took)
+    assert cut(table).way == ways[way].way
+
+
 def test_what_was_not_measured_stays_as_estimated() -> None:
     work, ways, table = measured(70, 60, 50)
     rest = {way: n for way, n in table.taken[work].items() if way != ways[0].way}

@@ -115,8 +115,8 @@ def print_tuning(directory: Path, plan: Mapping[str, Any]) -> None:
     table(f"{unit} on {tuned['on']}", ("operation", "tiles", "tuned", "estimated", "less", "next"), rows, range(1, 6))
     changed = sum(o["chosen"] != o["default"] for o in tuned["operations"])
     before, after = tuned["before"], tuned["after"]
-    whole = "as the package's measurements say"
+    whole = ", as the package's measurements say"
     if before is not None:
         less = 1 - after / max(before, 1)
-        whole = f"a step took {before:,} {unit}, now takes {after:,}: {less:.1%} less"
-    print(f"{changed} of {len(rows)} operations cut otherwise; {whole}")
+        whole = f"; a step took {before:,} {unit}, now takes {after:,}: {less:.1%} less"
+    print(f"{changed} of {len(rows)} operations cut otherwise{whole}")

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+MARGIN = 0.1  # of cycles, that what is measured must be faster by: what an operation takes depends on the one before it
+
 
 class Way(Protocol):
     """One way to cut an operation."""
@@ -34,4 +36,5 @@ class Tuned:
             return 0, 1.0
         names = [w.way for w in ways]
         best = min((i for i, name in enumerate(names) if name in known), key=lambda i: known[names[i]])
-        return best, known[names[best]] / known[names[0]]
+        share = known[names[best]] / known[names[0]]
+        return (best, share) if share <= 1 - MARGIN else (0, 1.0)
