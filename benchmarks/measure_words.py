@@ -5,7 +5,8 @@
 FOLDERs are deployed projects that were built with their checks (TRACE=1), OBJECTS is a pattern of their objects;
 without them all examples are deployed and built.
 A function's bytes are fitted by those of its words, none of them negative; then all are made larger, and every project
-by so many bytes more, that none comes out too small, and all together the least too large.
+by so many bytes more, that none comes out too small, and all together the least too large. What all parts of every
+project are too large by is taken off again.
 """
 
 from __future__ import annotations
@@ -107,16 +108,31 @@ def estimate(weights: dict[str, float], samples: Iterable[Sample]) -> float:
 
 
 def lines(projects: list[dict[str, list[Text]]]) -> Iterator[str]:
+    found: dict[str, dict[str, float]] = {}
     for where in projects[0]:
         texts = [p[where] for p in projects]
-        spread, weights = min((fit(texts, unrolled) for unrolled in TURNS), key=lambda found: found[0])
+        spread, found[where] = min((fit(texts, unrolled) for unrolled in TURNS), key=lambda found: found[0])
         print(f"{where}: all estimates are then {spread:.3f} of what is")
+    spare = min(sum(beyond(found[where], texts) for where, texts in p.items()) for p in projects)
+    found["main"]["project"] -= spare
+    print(f"all together are then too large by {spare:.0f} at least, which is taken off")
+    for where, weights in found.items():
         yield from (f"{where} {word} {size:.3f}" for word, size in weights.items())
+
+
+def beyond(weights: dict[str, float], texts: list[Text]) -> float:
+    """What a part of a project is estimated too large by."""
+    samples = sampled(texts, int(weights.get("unrolled", 0)))
+    return estimate(weights, samples) + weights["project"] - sum(size for _, size in samples)
+
+
+def sampled(texts: list[Text], unrolled: int) -> list[Sample]:
+    return [(f if isinstance(f, Counter) else counted(f, unrolled), size) for f, size in texts]
 
 
 def fit(projects: list[list[Text]], unrolled: int) -> tuple[float, dict[str, float]]:
     """Weights that make no project too small, and how much too large they make all."""
-    samples = [[(f if isinstance(f, Counter) else counted(f, unrolled), size) for f, size in p] for p in projects]
+    samples = [sampled(p, unrolled) for p in projects]
     weights = fitted([s for p in samples for s in p])
     made = [(sum(size for _, size in p), estimate(weights, p)) for p in samples]
     scale, constant = raised(made)
