@@ -47,6 +47,7 @@ from trainlib_deployer.user.kept import precision_of
 from trainlib_deployer.user.model import UserModel
 
 MORE = 8  # one part in so many, for gaps
+TENTH = 10  # of what a build brings where there is much room, to be tried without
 
 
 @dataclass(frozen=True)
@@ -196,8 +197,19 @@ def beside_build(program: Program, user: UserModel, options: Options, say: Say) 
             raise refused from None
         project, image = planned(replace(outer, reserved=image.beside(0)))
     while not fits(project.plan.beside(image)):
-        outer = replace(outer, reserved=max(outer.reserved + 1, image.beside(project.plan.outer.used)))
-        project, image = planned(outer)
+        wanted = max(outer.reserved + 1, image.beside(project.plan.outer.used))
+        less = max(outer.reserved + 1, wanted - wanted // TENTH)
+        outer = replace(outer, reserved=wanted)
+        try:
+            project, image = planned(outer)
+        except DoesNotFit as refused:
+            if options.target.far is None or less == wanted:
+                raise
+            outer = replace(outer, reserved=less)  # with less room more operations are alike, and their code is less
+            try:
+                project, image = planned(outer)
+            except DoesNotFit:
+                raise refused from None
     demand_flash(image, options.target)
     for line in said:
         say(line)
