@@ -114,6 +114,7 @@ def lines(projects: list[dict[str, list[Text]]]) -> Iterator[str]:
         spread, found[where] = min((fit(texts, unrolled) for unrolled in TURNS), key=lambda found: found[0])
         print(f"{where}: all estimates are then {spread:.3f} of what is")
     spare = min(sum(beyond(found[where], texts) for where, texts in p.items()) for p in projects)
+    spare = min(spare, found["main"]["function"])  # which is of no firmware: that stays on the safe side
     found["main"]["project"] -= spare
     print(f"all together are then too large by {spare:.0f} at least, which is taken off")
     for where, weights in found.items():
