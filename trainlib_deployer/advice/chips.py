@@ -18,6 +18,7 @@ from trainlib_deployer.machine.targets import DEFAULT, TARGETS
 from trainlib_deployer.options import Options
 from trainlib_deployer.pipeline import at_start, beside_build
 from trainlib_deployer.program.ir import Program
+from trainlib_deployer.tune.shipped import with_measurements
 from trainlib_deployer.user.model import UserModel
 
 Say = Callable[[str], None]
@@ -109,7 +110,7 @@ def chips_of(
 
 
 def machines(boards: bool) -> list[Machine]:
-    found = TARGETS.values()
+    found = (with_measurements(m) for m in TARGETS.values())
     return [m.with_outside(m.outside.memory.size) if boards and m.outside is not None else m for m in found]
 
 

@@ -33,6 +33,7 @@ from trainlib_deployer.plan.plan import Plan
 from trainlib_deployer.plan.residents import least_l2
 from trainlib_deployer.plan.strategies import best_layout
 from trainlib_deployer.program.ir import Program
+from trainlib_deployer.tune.shipped import with_measurements
 from trainlib_deployer.user.kept import precision_of
 from trainlib_deployer.user.model import UserModel, trainable
 from trainlib_deployer.user.samples import rebatch
@@ -139,6 +140,7 @@ def points_on(
     budget: Budget,
 ) -> Points:
     """Of the same variants, whatever they are planned for."""
+    target = with_measurements(target)
     machine = with_build(found[0].program, user, target.near_only(), accumulate)
     drafts = [Draft.of(v.batch, v.selection, level, machine) for v in found for level in ways(v, user, target, machine)]
     wanted = drafts if every else promising(drafts)
