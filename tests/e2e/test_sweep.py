@@ -28,7 +28,8 @@ ROOM: dict[str, Any] = {"cores": 3, "l1": "12k", "l2": "1M"}
 
 
 class Net(nn.Module):
-    """A recurrent layer, which keeps less for a backward pass that does not come; a norm; a parameter of its own."""
+    """A recurrent layer, which keeps less for a backward pass that does not come; a norm; an activation whose slope is
+    kept; a parameter of its own."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -40,7 +41,7 @@ class Net(nn.Module):
         self.fc = nn.Linear(13, 5)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        x = self.norm(self.conv(x * self.scale[:, None])).relu()
+        x = self.norm(nn.functional.gelu(self.conv(x * self.scale[:, None])))
         y: torch.Tensor = self.fc(self.gru(x.transpose(1, 2))[0][:, -1].tanh())
         return y
 
@@ -176,6 +177,7 @@ def check_same(point: Point, plan: dict[str, Any]) -> None:
     assert plan["model"]["parameters"] == {"total": point.total, "trained": point.trained}
     assert sum(op["macs"] for op in plan["ops"]) == point.macs
     assert [op["name"] for op in plan["ops"]] == [op.name for op in point.plan.program.ops]
+    assert [b["name"] for b in plan["buffers"]] == [b.name for b in point.plan.buffers]
 
 
 def test_what_it_takes_to_fit_is_what_a_deployment_does(everything: Points, tmp_path: Path) -> None:
