@@ -44,13 +44,19 @@ def without_autocast() -> Iterator[Regions]:
         found.wanted = True
         return value.dtype if value.is_floating_point() else torch.get_default_dtype()
 
+    def converted(value: torch.Tensor, *given: Any, **settings: Any) -> torch.Tensor:
+        """Another tensor, as a conversion makes: what is written there in place leaves this one alone."""
+        made: torch.Tensor = plain(value, *given, **settings)
+        return made.clone() if made is value and made.dtype is not torch.float16 else made
+
     def half(value: torch.Tensor, **settings: Any) -> torch.Tensor:
-        return plain(value, float_for(value), **settings)
+        return converted(value, float_for(value), **settings)
 
     def to(value: torch.Tensor, *given: Any, **settings: Any) -> torch.Tensor:
         for_halves = {k: float_for(value) for k, v in (*enumerate(given), *settings.items()) if v is torch.float16}
         places = (for_halves.get(i, v) for i, v in enumerate(given))
-        return plain(value, *places, **{k: for_halves.get(k, v) for k, v in settings.items()})
+        change = converted if for_halves else plain
+        return change(value, *places, **{k: for_halves.get(k, v) for k, v in settings.items()})
 
     plain = torch.Tensor.to
     with (

@@ -28,11 +28,14 @@ class Tiles:
         """Of a convolution or its gradients, what the program computes in place of `out`."""
         if not self.signatures:
             return out
+        stride, padding, dilation, transposed, _, groups = args[3:9] if name == "convolution" else args[4:10]
+        if {*stride, *dilation} != {1}:
+            return out  # of the same shapes, but for the output
         if name == "convolution":
-            x, w, bias, _, padding, _, transposed, _, groups = args
+            x, w, bias = args[:3]
             found = self.convolved(x, w, padding, groups, transposed, out)
             return out if found is None else found if bias is None else found + bias.reshape(-1, 1, 1)
-        gy, _, w, _, _, padding, _, transposed, _, groups, _ = args
+        gy, _, w = args[:3]
         found = None if out[0] is None else self.convolved(gy, w, padding, groups, not transposed, out[0])
         return out if found is None else (found, *out[1:])
 

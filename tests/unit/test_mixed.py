@@ -277,6 +277,7 @@ def test_conversions_to_halves_ask_for_mixed_precision(convert: Callable[[torch.
     with without_autocast() as regions:
         assert torch.equal(x.to(torch.float64), x.double()) and not regions.wanted
         assert torch.equal(convert(x), x) and convert(x).dtype is torch.float32 and regions.wanted
+        assert not torch.equal(convert(x).add_(1), x)  # written in place is the copy
         assert convert(x.double()).dtype is torch.float64
         assert convert(torch.arange(3)).dtype is torch.float32
         assert to_half(x).dtype is torch.float16
@@ -297,7 +298,8 @@ def test_a_tensor_made_half_is_mixed_precision(asks: bool) -> None:
     task = Task(module, nn.MSELoss(), samples, "SGD", [({"lr": 0.1}, ["bias"])], dtype="mixed")
     found = reference.run(task, 1, torch.float64)[0, "output", "output"]
     weight, bias = (p.detach().double() for p in (module.weight, module.bias))
-    wanted = rounded(torch.tanh(samples[0][0][0].double())) @ rounded(weight).T + bias
+    given = samples[0][0][0].double()
+    wanted = rounded(torch.tanh(rounded(given) if asks else given)) @ rounded(weight).T + bias
     assert np.allclose(found, wanted.numpy(), rtol=0, atol=1e-12)
 
 

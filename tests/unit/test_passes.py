@@ -353,6 +353,7 @@ def test_what_depends_on_nothing_is_computed_once() -> None:
         ("hardtanh", (0, 6), (0, 6), 1),
         ("hardtanh", (), (-1.0, 1.0), 1),
         ("hardtanh", (-1.0, 2.0), (-1.0, 1.0), 2),
+        ("hardtanh", (-0.1, 0.1), (-0.1, 0.1), 2),  # as a half the result is within both
         ("leaky_relu", (), (0.01, False), 1),
         ("leaky_relu", (-0.5,), (-0.5, False), 2),
     ],

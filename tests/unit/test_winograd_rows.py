@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import ctypes
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
+from golden.halves import Halves
 from golden.tiles import Tiles
 from tests.unit.kernel_harness import Array, Tensor, execute, fitting, run
 from tests.unit.test_conv_rows import DIRECTIONS, EPS, MODES, STORAGES, Case, expectation, operands
@@ -99,6 +102,19 @@ def test_the_reference_of_mixed_precision_rounds_alike(lib: ctypes.CDLL, case: C
     assert wanted is not None
     assert (wanted - torch.from_numpy(found)).norm() <= 2.0**-20 * wanted.norm()
     assert Tiles().convolved(image, weight, kind.shape.pad, kind.shape.groups, turned, out) is None
+
+
+@pytest.mark.parametrize("other", [{"stride": 2}, {"stride": (1, 2)}, {"dilation": 2}], ids=str)
+def test_the_reference_takes_no_other_convolution_of_the_same_shapes_for_one_in_tiles(other: dict[str, Any]) -> None:
+    """Fault: beside a convolution in tiles one of stride 2 on the same image was calculated like it."""
+    image, weight = torch.randn(1, 8, 9, 8, requires_grad=True), torch.randn(8, 8, 3, 3)
+    known = [(d, tuple(image.shape), tuple(weight.shape), (1, 1), 1) for d in ("fw", "bw_x")]
+    found = []
+    for tiles in ([], known):
+        with Halves(torch.float32, [], chains=False, tiles=tiles):
+            out = nn.functional.conv2d(image, weight, padding=1, **other)
+            found.append((out, *torch.autograd.grad(out, image, torch.ones_like(out))))
+    assert all(map(torch.equal, *found))
 
 
 def terms_of(kind: Conv) -> int:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from operator import getitem
 from typing import Any
 
+import numpy as np
 import torch
 from torch import fx
 
@@ -120,10 +121,17 @@ def read_result(gradient: fx.Node) -> None:
     for user in operand.users:
         if user.target is LIMITED[gradient.target]:
             given = [*user.args[1:], *(a.default_value for a in user.target._schema.arguments[len(user.args) :])]
-            rising = len(given) == 2 or given[0] > 0  # a leaky ReLU of another slope turns the sign
-            if rising and settings[: len(given)] == given:
+            # A leaky ReLU of another slope turns the sign; what stays at a limit may be kept as a half
+            told = is_half(*given) if len(given) == 2 else given[0] > 0
+            if told and settings[: len(given)] == given:
                 gradient.args = (gradient.args[0], user, *settings)
                 return
+
+
+def is_half(*numbers: float) -> bool:
+    """Whether rounding them to halves changes nothing."""
+    with np.errstate(over="ignore"):
+        return all(float(np.float16(n)) == n for n in numbers)
 
 
 def same_kind(a: fx.Node, b: Any) -> bool:
