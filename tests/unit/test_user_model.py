@@ -308,4 +308,20 @@ def test_batch_norm_of_one_sample(tmp_path: Path) -> None:
     assert "more than 1 value per channel" in rendered
 
 
+def test_a_forward_that_differentiates(tmp_path: Path) -> None:
+    """Fault: it was also run where nothing is differentiated, and ended in a traceback."""
+    text = (
+        HEAD
+        + """
+class Net(nn.Sequential):
+    def forward(self, x):
+        h = super().forward(x)
+        return h + torch.autograd.grad(h.tanh().sum(), h, create_graph=True)[0]
+
+model = Net(nn.Flatten(), nn.Linear(90, 7))
+"""
+    )
+    assert not user(tmp_path, text + EXAMPLE).differs_in_eval
+
+
 # ---- the optimizer

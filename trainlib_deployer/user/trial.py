@@ -99,7 +99,7 @@ class Trial:
 
     def differs_in_eval(self, inputs: tuple[Any, ...]) -> bool:
         """Whether the mode of the module shows in what it returns; where it draws random numbers, it does."""
-        with kept_modes(self.module), self.start.undone(), torch.no_grad(), quiet():
+        with kept_modes(self.module), self.start.undone(), torch.enable_grad(), quiet():
             now = leaves(self.module(*sampling.cloned(inputs)))
             self.start.restore()
             self.module.eval()
