@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import sys
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from tests.unit.kernel_harness import build
 from tests.unit.pretended_stages import Calls, pretended
 
 COMPILED = {"lib", "kernel_objects"}
+
+gc.set_threshold(100_000, 50, 100)  # PyTorch's objects stay; looking at them again and again is a tenth of the time
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -127,6 +127,7 @@ def cornered() -> Task:
     return Task(net, nn.MSELoss(), [((x,), torch.randn(3, 3))], "SGD", [({"lr": 0.1}, names)], dtype="mixed")
 
 
+@pytest.mark.slow
 def test_a_program_on_the_other_side_of_a_corner_is_right() -> None:
     """Fault: no run of PyTorch took the branch, whose gradients differed by a twentieth."""
     task, kinks = cornered(), Kinks()
