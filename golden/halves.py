@@ -17,7 +17,7 @@ import torch
 from golden.autocast import to_half
 from golden.doubt import CERTAIN, Branches
 from golden.layers import Inside
-from golden.mode import Mode, leaves, mapped
+from golden.mode import Mode, address, leaves, mapped
 from golden.tiles import Signature, Tiles
 
 PRODUCTS = frozenset(("mm", "bmm", "addmm", "baddbmm"))  # of their last two operands
@@ -119,18 +119,18 @@ class Halves(Mode):
         passed_on = self.chains and alone and getattr(value, "in_chain", False)
         if passed_on or value.layout is not torch.strided:
             return value
-        place = value.untyped_storage().data_ptr()
+        place = address(value)
         return value if place in self.floats or (place in self.of_losses and self.kept) else self.half(value)
 
     def half(self, value: Any) -> Any:
         if not isinstance(value, torch.Tensor) or value.dtype is not self.dtype:
             return value
-        same = value.untyped_storage().data_ptr() in self.floats
+        same = address(value) in self.floats
         return (to_half(value) if same else self.branches.rounded(value)).to(self.dtype)
 
 
 def places(tensors: Iterable[Any]) -> dict[int, torch.Tensor]:
-    return {t.untyped_storage().data_ptr(): t for t in tensors if isinstance(t, torch.Tensor)}
+    return {address(t): t for t in tensors if isinstance(t, torch.Tensor)}
 
 
 def is_statistic(value: Any) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 
@@ -36,3 +37,8 @@ def mapped(change: Callable[[Any], Any], values: Any) -> Any:
     if isinstance(values, list | tuple):
         return type(values)([mapped(change, v) for v in values])
     return change(values)
+
+
+def address(t: torch.Tensor) -> int:
+    """Of its storage."""
+    return t.untyped_storage().data_ptr()

@@ -12,7 +12,7 @@ from torch.utils import _pytree as pytree
 
 from golden.autocast import to_half
 from golden.experts import grouped_mm
-from golden.mode import Mode, leaves, mapped
+from golden.mode import Mode, address, leaves, mapped
 from golden.observers import observed_and_quantized
 
 HALF_ROUNDING = 2.0**-13  # relative; less than 2^-12, so that what is a half already (ones, masks) stays
@@ -118,12 +118,12 @@ def saved_tensors(how: str, module: nn.Module, samples: Any, noise: int) -> Iter
         yield
         return
     present = (*module.parameters(), *module.buffers(), *pytree.tree_leaves(samples))
-    places = {t.untyped_storage().data_ptr() for t in present if isinstance(t, torch.Tensor)}
+    places = {address(t) for t in present if isinstance(t, torch.Tensor)}
 
     generator = torch.Generator().manual_seed(noise)
 
     def pack(t: torch.Tensor) -> tuple[torch.Tensor, torch.dtype]:
-        if t.dtype is not torch.float32 or t.untyped_storage().data_ptr() in places:
+        if t.dtype is not torch.float32 or address(t) in places:
             return t, t.dtype
         if noise:
             t = t.detach() * (1 + HALF_ROUNDING * (2 * torch.rand(t.shape, generator=generator) - 1))

@@ -12,7 +12,7 @@ from torch.autograd.graph import Node
 
 from golden.borrow import uncompiled
 from golden.drawing import Drawing
-from golden.mode import Mode
+from golden.mode import Mode, address
 from golden.precision import InOrder, one_thread
 from golden.random_numbers import Numbers
 from trainlib_deployer.capture.eager import optimizer_of
@@ -186,11 +186,6 @@ def replaces(new: torch.Tensor, old: torch.Tensor | None) -> bool:
         return False
     same = address(new) == address(old)
     return same or (new.shape == old.shape and stored_bytes(old) >= nbytes(new))
-
-
-def address(t: torch.Tensor) -> int:
-    """Of its storage."""
-    return t.untyped_storage().data_ptr()
 
 
 def stored_bytes(t: torch.Tensor) -> int:

@@ -8,10 +8,10 @@ from typing import Any
 import click
 
 from trainlib_deployer.advice.budget import Budget
+from trainlib_deployer.errors import DoesNotFit
 
 Command = Callable[..., Any]
 SMALLER = "a network with smaller layers"
-LESS = f"give more, or {SMALLER}"
 
 
 def budget_options(command: Command) -> Command:
@@ -24,5 +24,5 @@ def budget_options(command: Command) -> Command:
     return command
 
 
-def nothing_within(name: str, budget: Budget) -> str:
-    return f"nothing of {name} can be trained within {budget}"
+def nothing_within(name: str, budget: Budget, more: str = "") -> DoesNotFit:
+    return DoesNotFit(f"nothing of {name} can be trained within {budget}{more}", remedy=f"give more, or {SMALLER}")

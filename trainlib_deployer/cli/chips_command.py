@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from trainlib_deployer.advice.budget import Budget
-from trainlib_deployer.cli.budget_options import LESS, SMALLER, budget_options, nothing_within
+from trainlib_deployer.cli.budget_options import SMALLER, budget_options, nothing_within
 from trainlib_deployer.cli.console import table
 from trainlib_deployer.cli.count import COUNT
 from trainlib_deployer.cli.output_files import STDOUT, check_output_file, write_json, write_text
@@ -81,7 +81,7 @@ def chips_command(
             table(f"within {budget}", chips.ANSWERS, (c.answer() for c in found), right=range(2, 5))
         print("\n".join(("cycles are estimated", *sources(found))))
     if budget.given and not any(c.within for c in found):
-        raise DoesNotFit(nothing_within(user.name, budget), remedy=LESS)
+        raise nothing_within(user.name, budget)
     if not budget.given and not any(c.fits for c in found):
         raise DoesNotFit(f"a step of {user.name} fits none of these chips", remedy=SMALLER)
 

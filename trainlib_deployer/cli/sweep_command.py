@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from trainlib_deployer.advice.budget import Budget
-from trainlib_deployer.cli.budget_options import LESS, SMALLER, budget_options, nothing_within
+from trainlib_deployer.cli.budget_options import SMALLER, budget_options, nothing_within
 from trainlib_deployer.cli.console import print_points
 from trainlib_deployer.cli.count import COUNT
 from trainlib_deployer.cli.output_files import STDOUT, check_output_file, write_json, write_text
@@ -89,7 +89,7 @@ def sweep_command(
         points = sweeping.sweep_user_model(user, machine, accumulate, every, say, budget, dtype)
     if budget.given and not points.within:
         least = f"; {', '.join(points.excess(points[0]))} is what the least takes" if points else ""
-        raise DoesNotFit(nothing_within(user.name, budget) + least, remedy=LESS)
+        raise nothing_within(user.name, budget, least)
     points = points.within if budget.given else points
     if json_file is not None:
         write_json(json_file, points_json(points, machine))

@@ -109,15 +109,25 @@ def apart(kind: Conv) -> float:
     return 0.0 if wide % 4 == 0 else min(3 / wide, 1.0)
 
 
+def scattered(kind: Conv, times: float) -> float:
+    """What panels take on average, where those in several rows take so many times as long."""
+    return 1 + (times - 1) * apart(kind)
+
+
+def tileable(kind: Conv) -> bool:
+    s = kind.shape
+    return (s.kh, s.kw, s.stride, s.dilation) == (3, 3, (1, 1), (1, 1))
+
+
 def cycles(kind: Conv, cores: int, costs: Costs) -> float:
     """Inputs are transformed for each turn of channels of the outputs, weights once where they are all there."""
     c, chunk, (rows, tiles, chans), groups = costs.winograd, at_a_time(kind), extents(kind), kind.shape.groups
     turns, panels, fours = -(-rows // chunk.rows), -(-tiles // 4), -(-min(rows, chunk.rows) // 4)
     steps, blocks = -(-tiles // chunk.tiles), -(-chans // min(chunk.chans, BLOCK))
-    scattered = 1 + (c.apart - 1) * apart(kind)
+    more = scattered(kind, c.apart)
     weights = -(-rows * chans // cores) * c.weight * (1 if chunk.chans == chans else steps)
-    inputs = turns * -(-panels * chans // cores) * c.input * scattered
-    outputs = -(-panels * rows // cores) * c.output * scattered
+    inputs = turns * -(-panels * chans // cores) * c.input * more
+    outputs = -(-panels * rows // cores) * c.output * more
     units = turns * steps * -(-4 * min(panels, chunk.tiles // 4) * fours // cores) / 4
     products = units * (c.tile + c.term * chans + (c.block * blocks if blocks > 1 else 0))
     around = 4 * turns * steps * -(-chans // chunk.chans) * c.step
@@ -131,9 +141,9 @@ def gradient_cycles(kind: Conv, cores: int, costs: Costs) -> float:
     turns, inner = -(-rows // chunk.rows), -(-chans // chunk.chans)
     blocks, panels = -(-tiles // GRADIENT_BLOCK), -(-tiles // 4)
     steps = blocks * -(-min(tiles, GRADIENT_BLOCK) // chunk.tiles)
-    scattered = 1 + (c.apart - 1) * apart(kind)
-    gradients = inner * -(-panels * rows // cores) * c.gradient * scattered
-    inputs = turns * -(-panels * chans // cores) * c.input * scattered
+    more = scattered(kind, c.apart)
+    gradients = inner * -(-panels * rows // cores) * c.gradient * more
+    inputs = turns * -(-panels * chans // cores) * c.input * more
     weights = blocks * -(-rows * chans // cores) * c.sums
     units = turns * inner * -(-ELEMENTS * (chunk.rows // 4) * (chunk.chans // 4) // cores) / ELEMENTS
     products = units * (c.tile * steps + c.term * tiles)
@@ -145,14 +155,14 @@ def pays(kind: Conv) -> bool:
     """Whether a convolution of this shape takes fewer instructions like this than directly, by a fifth: counted on
     RISC-V, and the same on every machine, because it decides the bits."""
     s, (rows, tiles, chans) = kind.shape, extents(kind)
-    if (s.kh, s.kw, s.stride, s.dilation) != (3, 3, (1, 1), (1, 1)):
+    if not tileable(kind):
         return False
     panels, fours, blocks = -(-tiles // 4), -(-rows // 4), -(-tiles // GRADIENT_BLOCK)
-    scattered = 1 + 2 * apart(kind)
-    transforms = 84 * rows * chans + 350 * scattered * panels * (rows + chans)
+    more = scattered(kind, 3)
+    transforms = 84 * rows * chans + 350 * more * panels * (rows + chans)
     products = panels * fours * (1000 + 440 * chans)
     if kind.direction == "bw_w":
-        transforms = 120 * blocks * rows * chans + 320 * scattered * panels * (rows + chans)
+        transforms = 120 * blocks * rows * chans + 320 * more * panels * (rows + chans)
         products = fours * -(-chans // 4) * (1000 * blocks + 440 * tiles)
     return s.groups * (20_000 + transforms + products) < 0.8 * DIRECT * s.macs()
 

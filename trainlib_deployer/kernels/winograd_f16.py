@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from trainlib_deployer.formats import DType
 from trainlib_deployer.kernels.panels import FLOAT
 from trainlib_deployer.kernels.row import Grain, Row
-from trainlib_deployer.kernels.winograd import Winograd, apart, at_a_time, extents, fields, up
+from trainlib_deployer.kernels.winograd import Winograd, at_a_time, extents, fields, scattered, tileable, up
 from trainlib_deployer.machine.costs import Costs
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def cycles(kind: Conv, cores: int, costs: Costs) -> float:
     turns, panels, fours = -(-rows // chunk.rows), -(-tiles // 4), -(-min(rows, chunk.rows) // 4)
     steps, parts = -(-tiles // chunk.tiles), -(-chans // chunk.chans)
     weights = turns * steps * -(-4 * fours * pairs(chans) // cores) * c.weight
-    inputs = turns * -(-panels * pairs(chans) // cores) * c.input * (1 + (c.apart - 1) * apart(kind))
+    inputs = turns * -(-panels * pairs(chans) // cores) * c.input * scattered(kind, c.apart)
     units = turns * steps * -(-min(panels, chunk.tiles // 4) * fours // cores)
     products = units * (c.tile * parts + c.term * pairs(chans) + c.output)
     return c.start + groups * (weights + inputs + products + 4 * turns * steps * parts * c.step)
@@ -75,10 +75,10 @@ def cycles(kind: Conv, cores: int, costs: Costs) -> float:
 def pays(kind: Conv) -> bool:
     """Whether a convolution of this shape takes fewer instructions like this than directly, by a quarter."""
     s, (rows, tiles, chans) = kind.shape, extents(kind)
-    if (s.kh, s.kw, s.stride, s.dilation) != (3, 3, (1, 1), (1, 1)) or kind.direction == "bw_w":
+    if not tileable(kind) or kind.direction == "bw_w":
         return False
     panels, fours, terms = -(-tiles // 4), -(-rows // 4), pairs(chans)
-    transforms = 1160 * fours * terms + 430 * (1 + 2 * apart(kind)) * panels * terms
+    transforms = 1160 * fours * terms + 430 * scattered(kind, 3) * panels * terms
     products = panels * fours * (2300 + 16 * 24 * terms)
     return s.groups * (20_000 + transforms + products) < 0.75 * DIRECT * s.macs()
 

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
 
 from trainlib_deployer.emit.library import Library
 from trainlib_deployer.emit.resources import c_lib_dir
-from trainlib_deployer.kernels.table import ROWS, chosen
-from trainlib_deployer.program.chain import Chain
-from trainlib_deployer.program.ir import Part
-from trainlib_deployer.program.loop import Loop
+from trainlib_deployer.kernels.table import ROWS
 
 LOOP = "a generated loop"
 EMIT = Path(__file__).resolve().parents[1] / "emit"
@@ -40,14 +36,3 @@ def content(kernel: str) -> str:
 def digest(files: list[Path], texts: list[str]) -> str:
     whole = "\0".join([*(path.read_text() for path in files), *texts])
     return sha256(whole.encode()).hexdigest()[:LENGTH]
-
-
-def called(part: Part, cores: int) -> Iterator[str]:
-    """By a tile."""
-    if isinstance(part.kind, Chain):
-        for link in part.kind.links(part.reads, part.writes):
-            yield from called(Part(*link), cores)
-    elif isinstance(part.kind, Loop):
-        yield LOOP
-    elif (row := chosen(part.kind, part.reads, part.writes, cores)) is not None:
-        yield row.symbol

@@ -26,7 +26,7 @@ from trainlib_deployer.plan.tuning import Choice, Tuning
 from trainlib_deployer.report.runs import Measured
 from trainlib_deployer.run import backend
 from trainlib_deployer.tune.asked import Tune
-from trainlib_deployer.tune.contents import called
+from trainlib_deployer.tune.contents import LOOP
 from trainlib_deployer.tune.measure import packed, taken
 from trainlib_deployer.tune.table import Table
 
@@ -104,10 +104,9 @@ def kernels(project: Project) -> dict[str, set[str]]:
     """What the tiles of each thing that is cut call."""
     found: dict[str, set[str]] = {}
     for at, (work, _) in ways(project).items():
-        parts = project.plan.tilings[at].parts
-        found.setdefault(work, set()).update(
-            name for part in (parts[0], parts[-1]) for name in called(part, project.plan.target.cores)
-        )
+        tiles = project.plan.calls[at]
+        called = {link.row for link in (*tiles[0], *tiles[-1])}
+        found.setdefault(work, set()).update(LOOP if row is None else row.symbol for row in called)
     return found
 
 

@@ -1,6 +1,6 @@
 /* What tests/e2e/test_xpulp.py runs on the host, in portable C, and on Spike, with PULP's instructions: products and
  * convolutions of floats, over shapes that leave edges, and their tiles alone. */
-#include "tl_conv.h"
+#include "shapes.h"
 #include "tl_matmul.h"
 #include "tl_winograd_tiles.h"
 
@@ -55,12 +55,8 @@ static void product(tl_fn kernel, int batch, int m, int n, int k, int across)
 
 static void convolution(int groups, int ci, int co, int size, int kernel, int stride, int pad)
 {
-    const int out = (size + 2 * pad - kernel) / stride + 1;
-    tl_conv2d p = {.n = 2, .groups = groups, .ci = ci, .co = co, .h = size, .wd = size, .ho = out, .wo = out};
-    p.kh = p.kw = kernel, p.stride_h = p.stride_w = stride, p.pad_h = p.pad_w = pad, p.dil_h = p.dil_w = 1;
-    p.xp = (tl_pitch){groups * ci * size * size, size * size, size};
-    p.yp = (tl_pitch){groups * co * out * out, out * out, out};
-    p.w_co = ci * kernel * kernel, p.w_ci = kernel * kernel, p.scratch = l1.scratch;
+    tl_conv2d p = convolved(groups, ci, co, size, kernel, stride, pad);
+    p.scratch = l1.scratch;
     p.x = l1.a, p.w = l1.b, p.y = l1.c, p.bias = l1.init;
     run((tl_fn)tl_conv2d_fw_f32, &p);
     p.y = l1.a, p.x = l1.c, p.bias = NULL;

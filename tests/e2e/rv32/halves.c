@@ -1,6 +1,6 @@
 /* What tests/e2e/test_xpulp.py runs on the host, in portable C, and on Spike, with PULP's instructions: every row for
  * halves, over shapes that leave edges, and conversions. */
-#include "tl_conv.h"
+#include "shapes.h"
 #include "tl_matmul.h"
 #include "tl_pair.h"
 #include <string.h>
@@ -77,12 +77,8 @@ static void in_tiles(tl_fn kernel, tl_conv2d p, int rows, int chans)
 
 static void convolution(int groups, int ci, int co, int size, int kernel, int stride, int pad)
 {
-    const int out = (size + 2 * pad - kernel) / stride + 1;
-    tl_conv2d p = {.n = 2, .groups = groups, .ci = ci, .co = co, .h = size, .wd = size, .ho = out, .wo = out};
-    p.kh = p.kw = kernel, p.stride_h = p.stride_w = stride, p.pad_h = p.pad_w = pad, p.dil_h = p.dil_w = 1;
-    p.xp = (tl_pitch){groups * ci * size * size, size * size, size};
-    p.yp = (tl_pitch){groups * co * out * out, out * out, out};
-    p.w_co = ci * kernel * kernel, p.w_ci = kernel * kernel, p.scratch = l1.scratch;
+    tl_conv2d p = convolved(groups, ci, co, size, kernel, stride, pad);
+    p.scratch = l1.scratch;
     p.x_f16 = l1.a, p.w_f16 = l1.b, p.y = l1.c, p.bias = l1.init;
     run((tl_fn)tl_conv2d_fw_f16, &p);
     if (kernel == 3)
@@ -104,7 +100,7 @@ static void convolution(int groups, int ci, int co, int size, int kernel, int st
         in_tiles((tl_fn)tl_conv2d_bw_x_winograd_f16, p, ci, co);
     p.x_f16 = l1.b, p.w = l1.c, p.accumulate = 1;
     run((tl_fn)tl_conv2d_bw_w_f16, &p);
-    if (kernel == 3 && out % 2 == 0)
+    if (kernel == 3 && p.wo % 2 == 0)
         run((tl_fn)tl_conv2d_bw_w_3_f16, &p);
 }
 
