@@ -43,10 +43,11 @@ loss = nn.MSELoss()
 def test_amounts(words: tuple[str | None, str | None, str | None], budget: Budget) -> None:
     found = Budget.parse(*words)
     assert found == budget and found.given == (budget is not FREE)
+    assert "777" not in words or str(found) == "3000 mJ, 777 bytes"
 
 
 @pytest.mark.parametrize("option", ("time", "energy", "memory"))
-@pytest.mark.parametrize("text", ("50", "ms", "-3ms", "0ms", "0", "5 mW", "1e3ms", "", "5 kk"))
+@pytest.mark.parametrize("text", ("50", "ms", "-3ms", "0ms", "0", "5 mW", "1e3ms", "", "5 kk", "٥ms"))
 def test_what_is_no_amount_is_refused_in_one_line(option: str, text: str) -> None:
     if (option, text) == ("memory", "50"):
         return  # bytes
@@ -54,6 +55,7 @@ def test_what_is_no_amount_is_refused_in_one_line(option: str, text: str) -> Non
     with pytest.raises(UsageError, match=f"--{option} '{text}' is ") as refused:
         Budget.parse(**words)
     assert refused.value.exit_code == 2 and refused.value.remedy
+    assert option != "energy" or refused.value.remedy.endswith("like 50uJ or 50mJ or 50J")
 
 
 def test_energy_is_a_range_that_contains_itself() -> None:
@@ -124,6 +126,7 @@ def test_the_commands_answer(tmp_path: Path) -> None:
     assert code == 3 and "nothing of net can be trained within 1k" in text and "is what the least takes" in text
     code, text = invoked("sweep", "--target", "pulp-open", "--l1", "12k", "--l2", "60k")
     assert code == 3 and "each beaten by none" in text and "error: nothing of net fits pulp-open: " in text
+    assert "at the least; more memory, or" in text
     code, text = invoked("chips", "--memory", "1k", "--csv", str(tmp_path / "c.csv"))
     assert code == 3 and "error: nothing of net can be trained within 1k; give more" in text
     assert "generic" in (tmp_path / "c.csv").read_text(), "by how much not is told all the same"

@@ -214,6 +214,14 @@ def test_the_variables_of_the_sdk_take_their_part_of_l1(roomy: Deployment) -> No
     assert f"L1: needs {tight:,}, and the build {own:,}, of {tight + own - 1:,} bytes: 1 bytes over" in text
 
 
+def test_a_memory_that_holds_no_tensor_is_fullest_nowhere(roomy: Deployment) -> None:
+    """What the SDK takes is too much: there is nothing to list."""
+    chip = resolve(cores=3, l1="1M").with_memory(INNER, 0, reserved=64)
+    text = does_not_fit(roomy.plan.program, chip, untiled).render()
+    assert "L1: needs 0, and the build 64, of 0 bytes: 64 bytes over" in text
+    assert "fullest" not in text and "the largest of" not in text
+
+
 def test_what_no_batch_can_help_is_refused_without_a_look_at_any(monkeypatch: pytest.MonkeyPatch) -> None:
     """Weights of more than twice the memory. Fault: the refusal of a large network took ten minutes."""
     program = program_of(nn.Sequential(nn.Linear(61, 83), nn.Linear(83, 7)), (6, 61))

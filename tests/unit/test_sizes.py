@@ -32,7 +32,7 @@ def test_parse(text: str | int, size: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "k", "64q", "-1", "1.5k", "64 k k", "0x40", "64kk", "4g", "99999999999", "1e3", "64,000"]
+    "text", ["", "k", "64q", "-1", "1.5k", "64 k k", "0x40", "64kk", "4g", "99999999999", "1e3", "64,000", "٦٤k"]
 )
 def test_refused(text: str) -> None:
     with pytest.raises(UsageError, match="--l1"):
@@ -60,7 +60,7 @@ def test_overrides() -> None:
     assert (gap9.name, gap9.cores, gap9.inner.size) == ("gap9", 3, 128 << 10)
 
 
-@pytest.mark.parametrize("cores", ["0", "17", "-1", "2.5", "many", ""])
+@pytest.mark.parametrize("cores", ["0", "17", "-1", "2.5", "many", "", "1_0", "٨", "1e1"])
 def test_cores_refused(cores: str) -> None:
     with pytest.raises(UsageError, match="--cores"):
         resolve(cores=cores)

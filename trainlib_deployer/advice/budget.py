@@ -14,9 +14,9 @@ from trainlib_deployer.machine.targets import TARGETS
 if TYPE_CHECKING:
     from trainlib_deployer.advice.forecast import Forecast
 
-AMOUNT = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*([a-zµ]+)", re.IGNORECASE)
+AMOUNT = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*([a-zµ]+)", re.IGNORECASE)
 MILLISECONDS = {"us": 1e-3, "µs": 1e-3, "ms": 1.0, "s": 1e3}
-MILLIJOULES = {"uj": 1e-3, "µj": 1e-3, "mj": 1.0, "j": 1e3}
+MILLIJOULES = {"uJ": 1e-3, "µJ": 1e-3, "mJ": 1.0, "J": 1e3}
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Budget:
         parts = [
             "" if self.milliseconds is None else f"{self.milliseconds:g} ms",
             "" if self.millijoules is None else f"{self.millijoules:g} mJ",
-            "" if self.memory is None else show_size(self.memory),
+            "" if self.memory is None else f"{show_size(self.memory)}{' bytes' if self.memory % 1024 else ''}",
         ]
         return ", ".join(p for p in parts if p)
 
@@ -82,7 +82,8 @@ def room(text: str) -> int:
 
 def amount(option: str, text: str, units: dict[str, float]) -> float:
     match = AMOUNT.fullmatch(text.strip())
-    if match is None or match[2].lower() not in units or not float(match[1]):
+    by_name = {name.lower(): size for name, size in units.items()}
+    if match is None or match[2].lower() not in by_name or not float(match[1]):
         examples = " or ".join(f"50{unit}" for unit in units if "µ" not in unit)
         raise UsageError(f"{option} '{text}' is no amount", remedy=f"write a number and its unit, like {examples}")
-    return float(match[1]) * units[match[2].lower()]
+    return float(match[1]) * by_name[match[2].lower()]

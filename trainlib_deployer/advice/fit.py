@@ -64,15 +64,7 @@ def does_not_fit(program: Program, target: Machine, replan: Replan, far: Far | N
     alone = ", not even with one core at work" if worst is plan.inner and plan.target.cores == 1 else ""
     chip = "a chip of these sizes" if plan.target.name == CUSTOM else plan.target.name
     lines = [f"the training step does not fit {chip}{alone}"]
-    lines += [state(level) for level in plan.levels.values()]
-    op = plan.program.ops[worst.peak_position] if plan.program.ops else None
-    if op is not None:
-        layer = f", layer '{op.layer}'" if op.layer else ""
-        where = f"operation {worst.peak_position}: {op.name}{layer}{line_of(op.source)}"
-        lines.append(f"{worst.name} is fullest during {where}")
-    always = f"{worst.persistent:,} of them always: weights, states, samples"
-    lines.append(f"the largest of what is in use there ({worst.peak_live:,} bytes, {always}):")
-    lines += [f"  {b.size:>12,}  {b.name}{line_of(origin(plan, b))}" for b in largest(plan, worst)]
+    lines += [*(state(level) for level in plan.levels.values()), *fullest(plan, worst)]
     board = partial(third_memory, program, target, partial(planned_far, planned=replan) if far is None else far)
     asked = replace(plan, program=program)  # without the copies and pieces that a third memory asks for
     beyond = {level.name: over(level) for level in plan.levels.values() if over(level) > 0}
@@ -86,6 +78,16 @@ def state(level: LevelPlan) -> str:
     verdict = f"{left:,} bytes free" if left >= 0 else f"{-left:,} bytes over"
     own = f", and the build {level.reserved:,}," if level.reserved else ""
     return f"{level.name}: needs {level.used:,}{own} of {level.size:,} bytes: {verdict}"
+
+
+def fullest(plan: Plan, level: LevelPlan) -> Iterator[str]:
+    """When that is, and what is there; of a memory that only a build takes too much of, nothing."""
+    if level.peak_live and plan.program.ops:
+        op, always = plan.program.ops[level.peak_position], f"{level.persistent:,} of them always"
+        layer = f", layer '{op.layer}'" if op.layer else ""
+        yield f"{level.name} is fullest during operation {level.peak_position}: {op.name}{layer}{line_of(op.source)}"
+        yield f"the largest of what is in use there ({level.peak_live:,} bytes, {always}: weights, states, samples):"
+        yield from (f"  {b.size:>12,}  {b.name}{line_of(origin(plan, b))}" for b in largest(plan, level))
 
 
 def line_of(source: Source | None) -> str:

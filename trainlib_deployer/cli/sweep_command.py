@@ -100,7 +100,8 @@ def sweep_command(
     if all(p.over for p in points):
         missing = min(p.over for p in points)
         raise DoesNotFit(
-            f"nothing of {user.name} fits {machine.name}: {missing:,} bytes over at the least", remedy=SMALLER
+            f"nothing of {user.name} fits {machine.name}: {missing:,} bytes over at the least",
+            remedy=f"more memory, or {SMALLER}",
         )
 
 

@@ -7,7 +7,7 @@ import re
 from trainlib_deployer.errors import UsageError
 
 UNITS = {"": 0, "k": 10, "m": 20, "g": 30}
-SIZE = re.compile(r"(\d+)\s*([kmg]?)(?:i?b)?", re.IGNORECASE)
+SIZE = re.compile(r"(\d+)\s*([kmg]?)(?:i?b)?", re.IGNORECASE | re.ASCII)
 ADDRESS_SPACE = 1 << 32
 
 

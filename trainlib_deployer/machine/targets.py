@@ -92,10 +92,8 @@ def with_outside(machine: Machine, size: int) -> Machine:
 
 
 def parse_cores(text: str | int) -> int:
-    try:
-        cores = int(str(text))
-    except ValueError:
-        cores = 0
+    digits = str(text).strip()
+    cores = int(digits) if digits.isascii() and digits.isdigit() else 0
     if not 1 <= cores <= MOST_CORES:
         raise UsageError(f"--cores '{text}' is not a number of cores", remedy=f"give a number from 1 to {MOST_CORES}")
     return cores
