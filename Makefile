@@ -34,9 +34,10 @@ demo: $(VENV)/installed
 test: lint
 	CCACHE_DIR=$(CURDIR)/build/ccache CCACHE_NOHASHDIR=1 PATH="/usr/lib/ccache:$$PATH" $(BIN)/pytest -q -n 2 tests
 
-# What needs neither a compiler nor seconds. Bytecode is kept, whatever the environment says: else every process compiles.
+# What needs neither a compiler nor seconds. Bytecode is kept, whatever the environment says: else every process compiles. At the end nothing is
+# collected: PyTorch's objects take a second.
 unit: $(VENV)/ready
-	env -u PYTHONDONTWRITEBYTECODE $(BIN)/pytest -x -q -n 2 --dist loadfile -m "not compiler and not slow" tests/unit
+	env -u PYTHONDONTWRITEBYTECODE $(BIN)/pytest -p no:unraisableexception -x -q -n 2 --dist loadfile -m "not compiler and not slow" tests/unit
 
 # Every kernel against its reference, and the rest of the C library.
 kernels: $(VENV)/ready

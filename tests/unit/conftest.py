@@ -6,12 +6,12 @@ import ctypes
 import gc
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-import torch
 
-from tests.unit.kernel_harness import build
-from tests.unit.pretended_stages import Calls, pretended
+if TYPE_CHECKING:  # what hands out tests to processes reads this file as well, and has no use for PyTorch
+    from tests.unit.pretended_stages import Calls
 
 COMPILED = {"lib", "kernel_objects"}
 
@@ -40,6 +40,10 @@ def kernel_objects(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def lib(kernel_objects: Path) -> ctypes.CDLL:
     """The kernels, built for the host."""
+    import torch
+
+    from tests.unit.kernel_harness import build
+
     torch.set_num_threads(1)
     return build(kernel_objects)
 
@@ -47,4 +51,6 @@ def lib(kernel_objects: Path) -> ctypes.CDLL:
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Calls:
     """What a command asks of the stages behind it, none of which works."""
+    from tests.unit.pretended_stages import pretended
+
     return pretended(monkeypatch, tmp_path)

@@ -22,16 +22,21 @@ def module_of(path: Path, root: Path) -> str:
 
 def imported(path: Path) -> Iterator[tuple[str, bool]]:
     """Names that a file imports, of modules or in them, and whether a function does."""
-    tree = parsed(path)
-    functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
-    within = {id(node) for f in functions for node in ast.walk(f)}
-    for node in ast.walk(tree):
+    for node, within in statements(parsed(path), within=False):
         if isinstance(node, ast.ImportFrom) and node.module:
             for alias in node.names:
-                yield f"{node.module}.{alias.name}", id(node) in within
+                yield f"{node.module}.{alias.name}", within
         elif isinstance(node, ast.Import):
             for alias in node.names:
-                yield alias.name, id(node) in within
+                yield alias.name, within
+
+
+def statements(node: ast.AST, within: bool) -> Iterator[tuple[ast.AST, bool]]:
+    """All that are below a node, and whether a function has them."""
+    for child in ast.iter_child_nodes(node):
+        if not isinstance(child, ast.expr):
+            yield child, within
+            yield from statements(child, within or isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef))
 
 
 def arrows(root: Path) -> dict[str, set[str]]:
