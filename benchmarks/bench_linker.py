@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import os
 import shutil
 import subprocess
@@ -24,6 +23,7 @@ from pathlib import Path
 
 from benchmarks.objects import Elf
 from trainlib_deployer.errors import DoesNotFit
+from trainlib_deployer.folder import PLAN, read_plan
 from trainlib_deployer.machine.build import Build
 from trainlib_deployer.machine.targets import TARGETS, resolve
 from trainlib_deployer.options import Options
@@ -106,14 +106,14 @@ def linked(target: str, program: Path) -> dict[str, int]:
 
 
 def planned(folder: Path) -> dict[str, int]:
-    plan = json.loads((folder / "plan.json").read_text())
+    plan = read_plan(folder)
     inner, image = next(iter(plan["levels"].values())), plan["image"]
     flash = {"flash": image["flash"]["run"]} if image["flash"] else {}
     return {"L1": inner["used"] + inner["reserved"], "L2": image["run"], "RAM": image["run"], **flash}
 
 
 def rows(example: Path, target: str, folder: Path) -> list[Row]:
-    kept = (folder / "plan.json").is_file()
+    kept = (folder / PLAN).is_file()
     if not kept:
         deploy(example, target, folder)
     found = linked(target, build(target, folder))

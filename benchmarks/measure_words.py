@@ -12,7 +12,6 @@ project are too large by is taken off again.
 from __future__ import annotations
 
 import itertools
-import json
 import re
 import subprocess
 import sys
@@ -27,6 +26,7 @@ import numpy as np
 from benchmarks.bench_linker import EXAMPLES, deploy
 from benchmarks.measure_code import BUILDS, MEASURED, Build
 from benchmarks.objects import Elf
+from trainlib_deployer.folder import read_plan
 from trainlib_deployer.image.words import counted
 
 FUNCTION = re.compile(r"^[\w() ]+?[ *](\w+)\([^;{}()]*\)\n\{\n(.*?)^\}", re.MULTILINE | re.DOTALL)
@@ -63,7 +63,7 @@ def functions(text: str) -> dict[str, str]:
 def of_project(folder: Path, objects: str) -> dict[str, list[Text]]:
     """Under `step` and `loop` a sample a function; under the others one."""
     net, loops, main, state = (next(folder.glob(objects % name)) for name in ("net", "loops", "main", "state"))
-    plan = json.loads((folder / "plan.json").read_text())
+    plan = read_plan(folder)
     bodies, of_net = functions((folder / "net.c").read_text()), sizes(net)
     of_loops, loop_bodies = sizes(loops), functions((folder / "loops.c").read_text())
     other = sum(size for name, size in of_net.items() if not OF_STEP.fullmatch(name))

@@ -47,8 +47,9 @@ def says_most_cores(tree: ast.AST) -> bool:
 
 def sets_a_block(tree: ast.AST) -> bool:
     """The terms of a sum that are added up on their own; what else is called a block has another number."""
-    found = (n for n in nodes(tree) if isinstance(n, ast.Assign | ast.BinOp))
-    return any(ast.unparse(n) == f"BLOCK = {BLOCK}" or ast.unparse(n).endswith(f"// {BLOCK}") for n in found)
+    named = (n for n in nodes(tree) if isinstance(n, ast.Assign) and ast.unparse(n) == f"BLOCK = {BLOCK}")
+    divided = (n.right for n in nodes(tree) if isinstance(n, ast.BinOp) and isinstance(n.op, ast.FloorDiv))
+    return any(named) or any(isinstance(n, ast.Constant) and n.value == BLOCK for n in divided)
 
 
 def names_types(tree: ast.AST) -> bool:
@@ -85,6 +86,12 @@ def found_in(rule: Callable[[ast.AST], bool]) -> set[str]:
 def test_one_home(what: str) -> None:
     rule, homes = HOMES[what]
     assert found_in(rule) - OWN == homes
+
+
+def test_benchmarks_read_plans_as_the_package_does() -> None:
+    trees = {p.name: parsed(p) for p in (ROOT / "benchmarks").glob("*.py")}
+    assert len(trees) > 10
+    assert not [name for name, tree in trees.items() if names_plan_json(tree)]
 
 
 @pytest.mark.parametrize(

@@ -13,11 +13,11 @@ from trainlib_deployer.frames import frame
 from trainlib_deployer.html import table
 from trainlib_deployer.plan.plan import Plan
 
-Memory = tuple[int, int]  # L2; then L1, which counts where nothing is in L2: otherwise tiles fill it
+Memory = tuple[int, int]  # outer; then inner, which counts where nothing is in the outer one: otherwise tiles fill it
 Costs = tuple[Memory, float, int, int]
-HEADINGS = ("trained", "parameters", "batch", "done twice", "L2", "L1", "MACs a step", "a sample", "", "optimal")
-NUMBERS = (1, 3, 4, 5, 6, 7, 8)  # columns
-FORECAST = ("ms", "mJ")  # columns of machines whose clock is known
+NEED = ("MACs a step", "a sample", "", "optimal")
+FORECAST = ("ms", "mJ")  # of machines whose clock is known
+NUMBERS = (1, 3, 4, 5, 6, 7, 8, 10, 11)  # columns
 
 
 @dataclass(frozen=True)
@@ -198,7 +198,8 @@ class Points(Sequence[Point]):
     @property
     def headings(self) -> tuple[str, ...]:
         timed = any(p.forecast.milliseconds is not None for p in self.points)
-        return (*HEADINGS, *(FORECAST if timed else ()))
+        memories = next(((p.plan.outer.name, p.plan.inner.name) for p in self.points), ("outer", "inner"))
+        return ("trained", "parameters", "batch", "done twice", *memories, *NEED, *(FORECAST if timed else ()))
 
     def __repr__(self) -> str:
         return f"Points({self.name}: {len(self.points)} ways to train it, {len(self.front)} that no other beats)"

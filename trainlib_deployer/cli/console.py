@@ -147,10 +147,9 @@ def operation_table(operations: Sequence[Mapping[str, Any]]) -> None:
 
 def print_points(points: Points, every: bool) -> None:
     """One row a point, then the lines to paste."""
-    from trainlib_deployer.advice.points import HEADINGS, NUMBERS
+    from trainlib_deployer.advice.points import NUMBERS
 
-    forecast = range(len(HEADINGS), len(points.headings))
-    table("", points.headings, (p.cells() for p in points), right=(*NUMBERS, *forecast))
+    table("", points.headings, (p.cells() for p in points), right=NUMBERS)
     target = points[0].plan.target
     beaten = f"; {len(points.front)} of them beaten by none" if every else ", each beaten by none"
     print(f"\n{points.name} on {target.name} with {target.cores} cores: {len(points)} points{beaten}")
