@@ -22,15 +22,24 @@ static inline float tl_reciprocal_(float d)
     return tl_fmaf(y, e, y);
 }
 
-/* e^r - 1 - r for |r| < 0.3475. */
-static inline float tl_exp_tail_(float r)
+/* (e^r - 1 - r) / r^2 for |r| < 0.3475. */
+static inline float tl_exp_terms_(float r)
 {
     float p = tl_lit(0.00138119422f);
     p = tl_fmaf(p, r, tl_lit(0.00836772658f));
     p = tl_fmaf(p, r, tl_lit(0.0416683592f));
     p = tl_fmaf(p, r, tl_lit(0.166665316f));
-    p = tl_fmaf(p, r, tl_lit(0.49999994f));
-    return r * r * p;
+    return tl_fmaf(p, r, tl_lit(0.49999994f));
+}
+
+static inline float tl_exp_tail_(float r)
+{
+    return r * r * tl_exp_terms_(r);
+}
+
+static inline float tl_exp_near_(float r)
+{
+    return tl_fmaf(tl_fmaf(tl_exp_terms_(r), r, tl_lit(1.0f)), r, tl_lit(1.0f));
 }
 
 /* x = k ln 2 + r, |r| <= ln 2 / 2, for |x| < 1000; the first product is exact because the constant has 15 bits. */
@@ -41,12 +50,20 @@ static inline float tl_exp_reduce_(float x, int32_t *k)
     return tl_fmaf(n, tl_lit(-1.42860677e-06f), tl_fmaf(n, tl_lit(-0.693145752f), x));
 }
 
+/* e^x for |x| < 86, where no exponent leaves its range. */
+static inline float tl_exp_moderate_(float x)
+{
+    int32_t k;
+    float y = tl_exp_near_(tl_exp_reduce_(x, &k));
+    return tl_from_bits(tl_bits(y) + ((uint32_t)k << 23));
+}
+
 static inline float tl_expf(float x)
 {
     int32_t k;
     if (!(tl_absf(x) < tl_lit(87.0f))) /* also NaN, which the selections let through */
         x = x > tl_lit(89.0f) ? tl_lit(89.0f) : x < tl_lit(-104.0f) ? tl_lit(-104.0f) : x;
-    float r = tl_exp_reduce_(x, &k), y = tl_lit(1.0f) + (r + tl_exp_tail_(r));
+    float y = tl_exp_near_(tl_exp_reduce_(x, &k));
     if ((uint32_t)(k + 125) < 250u)
         return tl_from_bits(tl_bits(y) + ((uint32_t)k << 23));
     return x == x ? tl_scale_(y, k) : x;
@@ -62,19 +79,12 @@ static inline float tl_exp_split_(float x, float *low)
     return y * scale;
 }
 
-/* 1 / (1 + e^-x) = e^x / (1 + e^x), the second for negative x: the exponential is at most 1. A loop that called it would
- * put its numbers together for each element. */
+/* 1 / (1 + e^-x), as exact as PyTorch's. A loop that called it would put its numbers together for each element. */
 static inline __attribute__((always_inline)) float tl_sigmoidf(float x)
 {
-    if (x > tl_lit(20.0f))
-        return tl_lit(1.0f);
-    if (x < tl_lit(-20.0f))
-        return tl_expf(x);
-    float low, e = tl_exp_split_(-tl_absf(x), &low);
-    float d = tl_lit(1.0f) + e, d_low = e - (d - tl_lit(1.0f)) + low, y = tl_reciprocal_(d);
-    float top = x < 0.0f ? e : tl_lit(1.0f), q = top * y;
-    float rest = tl_fmaf(-d_low, q, tl_fmaf(-d, q, top)) + (x < 0.0f ? low : 0.0f);
-    return tl_fmaf(rest, y, q);
+    if (!(tl_absf(x) < tl_lit(80.0f)))
+        return x > 0.0f ? tl_lit(1.0f) : tl_expf(x);
+    return tl_reciprocal_(tl_lit(1.0f) + tl_exp_moderate_(-x));
 }
 
 /* x + x^3 P(x^2) near zero, 1 - 2 / (e^2x + 1) beyond. */
@@ -89,11 +99,9 @@ static inline float tl_tanhf(float x)
         p = tl_fmaf(p, u, tl_lit(-0.333332986f));
         return tl_copysignf(tl_fmaf(p * u, x, x), x);
     }
-    if (size > tl_lit(9.1f))
-        return tl_copysignf(tl_lit(1.0f), x);
-    float low, e = tl_exp_split_(tl_lit(2.0f) * size, &low);
-    float d = e + tl_lit(1.0f), d_low = tl_lit(1.0f) - (d - e) + low, y = tl_reciprocal_(d);
-    y = tl_fmaf(tl_fmaf(-d_low, y, tl_fmaf(-d, y, tl_lit(1.0f))), y, y);
+    if (!(size <= tl_lit(9.1f)))
+        return x == x ? tl_copysignf(tl_lit(1.0f), x) : x;
+    float y = tl_reciprocal_(tl_lit(1.0f) + tl_exp_moderate_(tl_lit(2.0f) * size));
     return tl_copysignf(tl_fmaf(tl_lit(-2.0f), y, tl_lit(1.0f)), x);
 }
 
@@ -107,6 +115,17 @@ static inline float tl_erf_near_(float x)
     p = tl_fmaf(p, u, tl_lit(0.112836182f));
     p = tl_fmaf(p, u, tl_lit(-0.376126289f));
     return tl_fmaf(p, u, tl_lit(0.128379166f));
+}
+
+/* 1 - erf(x) for |x| >= 0.75, or NaN. */
+float tl_erfc_far_(float x);
+
+static inline __attribute__((always_inline)) float tl_erfcf(float x)
+{
+    if (!(tl_absf(x) < tl_lit(0.75f)))
+        return tl_erfc_far_(x);
+    float high = tl_lit(1.0f) - x;
+    return high + tl_fmaf(-tl_erf_near_(x), x, tl_lit(1.0f) - high - x);
 }
 
 /* x + x P(x^2) near zero, 1 - e^-P(x) beyond. */

@@ -4,7 +4,7 @@
  * division in the hot ones (the clusters share one divider: see tl_divide.h), no library calls. Special values follow C99 and PyTorch;
  * the bits of a NaN are not specified. Short or hot functions are inline here, the others live in math*.c. docs/math.md
  * holds the measured maximum error of each, and a test holds it to a bound; tests/c/fit_math.py derives the
- * coefficients. The hot ones (exp, log, tanh, sigmoid, erf, rsqrt) stay within 1 ulp.
+ * coefficients. The hot ones stay within 1 ulp (exp, log, erf, rsqrt) or as near as PyTorch's (sigmoid, tanh).
  */
 #ifndef TL_MATH_H
 #define TL_MATH_H
@@ -20,7 +20,6 @@ float tl_powf(float x, float y);
 float tl_fmodf(float x, float y);
 float tl_sinhf(float x);
 float tl_coshf(float x);
-float tl_erfcf(float x);
 float tl_erfinvf(float x);
 float tl_lgammaf(float x);
 float tl_digammaf(float x);

@@ -30,14 +30,10 @@ static float erfc_tail(float x)
 }
 
 /* 1 - erf x near zero. */
-float tl_erfcf(float x)
+float tl_erfc_far_(float x)
 {
     if (x != x)
         return x;
-    if (tl_absf(x) < 0.75f) {
-        float high = 1.0f - x;
-        return high + tl_fmaf(-tl_erf_near_(x), x, 1.0f - high - x);
-    }
     if (x > tl_lit(10.1f) || x < -4.0f)
         return x > 0.0f ? 0.0f : 2.0f;
     return x < 0.0f ? 2.0f - erfc_tail(-x) : erfc_tail(x);
