@@ -3,9 +3,10 @@
 It rounds at a few other places than PyTorch's operations would, and whatever it calculates of that is off by parts of a
 half's rounding. Two kinds of runs of the reference tell what that comes to:
 
-- `Kinks`: one of the elements that lie next to the corner of a ReLU is on its other side. There are few of them, each
-  moves the gradients below by a lot, and nothing else changes.
+- `Kinks`: one of the elements that lie next to a corner, as a ReLU has it, is on its other side. There are few of
+  them, each moves the gradients below by a lot, and nothing else changes.
 - `Doubt.shaken`: all elements are off by chance before they are rounded, by up to this part of what rounding may do.
+  Some are not rounded at all between two operations, and what is made of several parts is off by all that it may do.
 """
 
 from __future__ import annotations
@@ -14,14 +15,19 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import torch
 
 from golden.autocast import to_half
 
-CORNERS: dict[str, Callable[..., tuple[float, ...]]] = {
-    **dict.fromkeys("relu relu_ leaky_relu leaky_relu_ abs".split(), lambda *_: (0.0,)),
+CORNERS: dict[str, Callable[..., tuple[Any, ...]]] = {
+    **dict.fromkeys("relu relu_ leaky_relu leaky_relu_ _prelu_kernel abs".split(), lambda *_: (0.0,)),
     **dict.fromkeys(("threshold", "threshold_", "clamp_min", "clamp_min_"), lambda corner, *_: (corner,)),
-    **dict.fromkeys(("hardtanh", "hardtanh_", "clamp"), lambda low=-1.0, high=1.0: (low, high)),
+    **dict.fromkeys(("clamp_max", "clamp_max_"), lambda corner: (corner,)),
+    **dict.fromkeys(("clamp", "clamp_"), lambda low=None, high=None: (low, high)),
+    **dict.fromkeys(("hardtanh", "hardtanh_"), lambda low=-1.0, high=1.0: (low, high)),
+    **dict.fromkeys("hardswish hardswish_ hardsigmoid hardsigmoid_".split(), lambda: (-3.0, 3.0)),
+    **dict.fromkeys(("hardshrink", "softshrink"), lambda corner=0.5: (-corner, corner)),
 }
 ODD, MORE = 0x5851F42D4C957F2D, 0x2545F4914F6CDD1D
 Place = tuple[int, int, float]  # an operation of a step, an element that it reads, and the corner next to that
@@ -72,10 +78,12 @@ class Branches:
 
     doubt: Doubt
     step: int
-    count: int = 0
+    count: int = 0  # of operations with corners
+    passed: int = 0  # of what may be passed on as floats
 
-    def taken(self, name: str, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Operands of an operation that may have corners."""
+    def taken(self, name: str, args: tuple[Any, ...], where: torch.Tensor | None) -> tuple[Any, ...]:
+        """Operands of an operation that may have corners, and where the first of them lies: the backward pass may read
+        it there. None: nothing is changed there."""
         value = args[0] if name in CORNERS and args else None
         if not isinstance(value, torch.Tensor) or not value.is_floating_point() or not value.numel():
             return args
@@ -86,20 +94,36 @@ class Branches:
         operation, element, corner = self.doubt.turned.get(self.step, (0, 0, 0.0))
         if operation != self.count:
             return args
-        mirrored = value.reshape(-1).clone()
-        mirrored[element] = 2 * corner - mirrored[element]
-        if name.endswith("_"):
-            value.copy_(mirrored.view(value.shape))
-            return args
-        return (mirrored.view(value.shape), *args[1:])
+        at = tuple(int(i) for i in np.unravel_index(element, value.shape))
+        other = across(float(value[at]), corner)
+        changed = value if name.endswith("_") else value.clone()
+        for tensor in (changed, where):
+            if tensor is not None:
+                tensor[at] = other
+        return (changed, *args[1:])
 
-    def rounded(self, value: torch.Tensor) -> torch.Tensor:
-        """To halves. What one is already stays, and an element that is read twice is rounded alike."""
+    def passes_on(self) -> bool:
+        """Whether an operation finds as a float what one before it has made, as in a loop that does both."""
+        if not self.doubt.shaken:
+            return False
+        self.passed += 1
+        return bool(chance(torch.tensor([float(self.passed)]), self.doubt.seed) > 0)
+
+    def rounded(self, value: torch.Tensor, twice: bool = False) -> torch.Tensor:
+        """To halves. What one is already stays, and an element that is read twice is rounded alike. `twice`: it may
+        have been rounded before it was whole."""
         near = to_half(value)
         if not self.doubt.shaken:
             return near
-        moved = value + self.doubt.shaken * chance(value, self.doubt.seed) * gap(value)
+        moved = value + (1.0 if twice else self.doubt.shaken) * chance(value, self.doubt.seed) * gap(value)
         return torch.where(near == value, near, to_half(moved))
+
+
+def across(value: float, corner: float) -> float:
+    """The half next to the corner on its other side."""
+    near, end = np.float16(corner), np.float16(-np.inf if value > corner else np.inf)
+    beyond = near < corner if value > corner else near > corner
+    return float(near if beyond else np.nextafter(near, end))
 
 
 def gap(value: torch.Tensor) -> torch.Tensor:

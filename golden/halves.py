@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from golden.autocast import to_half
+from golden.composed import STEPS
 from golden.doubt import CERTAIN, Branches
 from golden.layers import Inside
 from golden.mode import Mode, address, leaves, mapped
@@ -37,6 +38,7 @@ NORMS = {  # the first of their operands; the others are statistics and paramete
     **dict.fromkeys((*BATCH_NORMS, "native_layer_norm", "native_group_norm"), 1),
     **dict.fromkeys("native_batch_norm_backward native_layer_norm_backward native_group_norm_backward".split(), 2),
 }
+WHOLE = PRODUCTS | CONVOLUTIONS.keys() | REDUCTIONS | NORMS.keys()  # whose results a program rounds once
 
 
 class Halves(Mode):
@@ -65,11 +67,14 @@ class Halves(Mode):
         node = torch._C._current_autograd_node()
         if views or (node is not None and node.name().endswith("AccumulateGrad")):
             return func(*args, **(kwargs or {}))
-        name, alone = func._schema.name.partition("::")[2], torch.Tag.pointwise in func.tags
+        if func in STEPS:
+            with self:
+                return STEPS[func](*args, **(kwargs or {}))
+        name, alone, given = func._schema.name.partition("::")[2], torch.Tag.pointwise in func.tags, args[:1]
         if name not in LOSSES:
             count = NORMS.get(name, len(args))
             args = (*self.found(func, args[:count], alone), *args[count:])
-        args = self.branches.taken(name, args)
+        args = self.branches.taken(name, args, next((t for t in leaves(given) if self.is_made(t)), None))
         if name in BATCH_NORMS:
             self.leave(args[3:5])  # an InstanceNorm counts in copies of its statistics
         out = func(*(args if self.kept else self.multiplied(name, args)), **(kwargs or {}))
@@ -80,6 +85,7 @@ class Halves(Mode):
             if isinstance(made, torch.Tensor):
                 made.statistic = name in REDUCTIONS or of_statistics  # type: ignore[attr-defined]
                 made.in_chain = alone  # type: ignore[attr-defined]
+                made.in_parts = not alone and name not in WHOLE  # type: ignore[attr-defined]
         if self.kept:
             self.leave(leaves((out,)))
         elif name in LOSSES:
@@ -116,17 +122,22 @@ class Halves(Mode):
         """What memory holds of one."""
         if not isinstance(value, torch.Tensor) or value.numel() < 2 or is_statistic(value):
             return value
-        passed_on = self.chains and alone and getattr(value, "in_chain", False)
+        in_chain = getattr(value, "in_chain", False)
+        passed_on = in_chain and ((alone and self.chains) or self.branches.passes_on())
         if passed_on or value.layout is not torch.strided:
             return value
         place = address(value)
         return value if place in self.floats or (place in self.of_losses and self.kept) else self.half(value)
 
+    def is_made(self, value: Any) -> bool:
+        """Here, and nothing that lasts."""
+        return isinstance(value, torch.Tensor) and address(value) not in self.floats
+
     def half(self, value: Any) -> Any:
         if not isinstance(value, torch.Tensor) or value.dtype is not self.dtype:
             return value
-        same = address(value) in self.floats
-        return (to_half(value) if same else self.branches.rounded(value)).to(self.dtype)
+        parts = getattr(value, "in_parts", False)
+        return (self.branches.rounded(value, parts) if self.is_made(value) else to_half(value)).to(self.dtype)
 
 
 def places(tensors: Iterable[Any]) -> dict[int, torch.Tensor]:

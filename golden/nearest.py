@@ -52,18 +52,20 @@ class Family:
         """Four times how far a run in the middle is from the one next to it. Of runs that differ `by_chance`, and are
         often equal where there is little to choose, how far two in the middle are from each other."""
         out: dict[Key, float] = {}
+        norms = compare.norm_floors(self.runs[0], [])
         for step in dict.fromkeys(k[0] for k in self.runs[0]):
             near = combinations(self.runs, 2) if by_chance else ((r, self.next_to(r, step)) for r in self.runs)
             pairs = list(near)
             for key in (k for k in self.runs[0] if k[0] == step):
-                found = sorted(relative(one[key], other[key]) for one, other in pairs)
+                found = sorted(relative(one[key], other[key], norms[key[:2]]) for one, other in pairs)
                 out[key] = max(compare.SLACK * found[len(found) // 2], least.get(key, compare.FLOOR))
         return out
 
 
-def relative(value: Array, reference: Array) -> float:
+def relative(value: Array, reference: Array, least: float = 1e-30) -> float:
+    """To the size of the reference, or one that is larger."""
     where = compare.finite_everywhere(reference, [value])
-    return compare.distance(value, reference, max(compare.norm_where(reference, where), 1e-30), where)
+    return compare.distance(value, reference, max(compare.norm_where(reference, where), least), where)
 
 
 def apart(one: Run, other: Run, keys: Sequence[Key]) -> float:

@@ -11,7 +11,8 @@ import torch
 from torch import nn
 
 from golden import compare, nearest, reference
-from golden.doubt import CORNERS, Doubt, Kinks
+from golden.composed import STEPS
+from golden.doubt import CORNERS, Doubt, Kinks, across
 from golden.halves import Halves
 from golden.task import Task
 from trainlib_deployer.check.verify import judged_in_halves
@@ -143,22 +144,55 @@ def test_a_program_on_the_other_side_of_a_corner_is_right() -> None:
         assert [t.name for t in found.tensors if not t.passed and t.kind == "gradient"] == [name]
 
 
-@pytest.mark.parametrize("name", ["relu", "relu_", "leaky_relu", "threshold", "hardtanh_", "clamp"])
-def test_an_element_next_to_a_corner_is_mirrored(name: str) -> None:
-    corner = {"threshold": 0.5, "hardtanh_": -1.0, "clamp": 0.25}.get(name, 0.0)
-    more = {"threshold": (0.5, 7.0), "clamp": (-2.0, 0.25)}.get(name, ())
-    value = torch.tensor([[corner + 1.5], [corner + 2.0**-10], [corner + 1.25]])
-    operation, kinks = getattr(torch.ops.aten, name), Kinks()
-    with Halves(torch.float32, [], False, branches=Doubt(kinks).of(4)):
-        plain = operation(value.clone(), *more)
-    turned = next(kinks.turned())
-    assert turned == {4: (1, 1, corner)}
-    with Halves(torch.float32, [], False, branches=Doubt(turned=turned).of(4)):
-        found = operation(value.clone(), *more)
-    mirrored = value.clone()
-    mirrored[1] = corner - 2.0**-10
-    assert torch.equal(found, operation(mirrored, *more)) and not torch.equal(found, plain)
-    assert len(CORNERS[name](*more)) in (1, 2)
+@pytest.mark.parametrize(
+    ("name", "more", "corner"),
+    [
+        ("relu", (), 0.0),
+        ("relu_", (), 0.0),
+        ("leaky_relu", (), 0.0),
+        ("threshold", (0.5, 7.0), 0.5),
+        ("hardtanh_", (), -1.0),
+        ("clamp", (-2.0, 0.3), 0.3),
+        ("clamp", (0.3,), 0.3),
+        ("clamp_max", (0.3,), 0.3),
+        ("hardswish", (), -3.0),
+        ("softshrink", (0.25,), -0.25),
+    ],
+)
+@pytest.mark.parametrize("side", [-1, 1])
+def test_an_element_next_to_a_corner_is_put_on_its_other_side(
+    name: str, more: tuple[float, ...], corner: float, side: int
+) -> None:
+    """Fault: forward alone, so that only a ReLU's gradient, which is made of its result, knew of it."""
+    start = torch.tensor([[corner + 1.5], [corner + side * 2.0**-10], [corner + 1.25]])
+    operation = getattr(torch.ops.aten, name)
+
+    def both(doubt: Doubt) -> tuple[torch.Tensor, torch.Tensor]:
+        leaf = start.clone().requires_grad_()
+        with Halves(torch.float32, [leaf], False, branches=doubt.of(4)):
+            value = operation(leaf * 1.0, *more)
+            value.sum().backward()
+        return value.detach(), leaf.grad
+
+    kinks = Kinks()
+    value, gradient = both(Doubt(kinks))
+    assert next(kinks.turned()) == {4: (1, 1, corner)}
+    turned_value, turned_gradient = both(Doubt(turned=next(kinks.turned())))
+    assert (turned_value - value).abs().sum() < 2.0**-8 or name == "threshold"
+    assert gradient[1] != turned_gradient[1] or name.endswith("_")
+    assert torch.equal(gradient[::2], turned_gradient[::2]) and torch.equal(value[::2], turned_value[::2])
+
+
+def test_a_clamp_has_the_corners_that_are_given() -> None:
+    """Fault: of `clamp(x, min=0)` one was 1."""
+    assert CORNERS["clamp"](0.0) == (0.0, None) and CORNERS["clamp"](None, 2.0) == (None, 2.0)
+    assert CORNERS["clamp_max"](2.0) == (2.0,) and CORNERS["hardtanh"]() == (-1.0, 1.0)
+
+
+@pytest.mark.parametrize("corner", [0.0, 0.1, 0.25, -0.3])
+def test_across_a_corner_lies_the_next_half(corner: float) -> None:
+    below, above = across(corner + 1e-3, corner), across(corner, corner)
+    assert below < corner < above and np.nextafter(np.float16(below), np.float16(9)) in (above, corner)
 
 
 @pytest.mark.parametrize("part", [1 / 16, 1.0])
@@ -182,3 +216,65 @@ def test_parameters_are_not_shaken() -> None:
     with Halves(torch.float32, [w], False, branches=Doubt(shaken=1.0).of(0)) as halves:
         assert torch.equal(halves.half(w), w.half().float())
         assert not torch.equal(halves.half(w * 1.0), w.half().float())
+
+
+@pytest.mark.parametrize("shape", [(5, 1), (5, 3, 2)])
+@pytest.mark.parametrize("dim", [0, 1])
+def test_a_weight_norm_is_taken_apart(shape: tuple[int, ...], dim: int) -> None:
+    """Fault: what PyTorch does in one operation was rounded once, which all runs did alike. A program rounds in
+    between, and of vectors of one element the gradient is nothing else."""
+    dim = dim and len(shape) - 1
+    v, dw = torch.randn(shape).double(), torch.randn(shape).double()
+    g = torch.rand([n if d == dim else 1 for d, n in enumerate(shape)]).double()
+    aten = torch.ops.aten
+    w, norms = aten._weight_norm_interface(v, g, dim)
+    for one, steps in zip((w, norms), STEPS[aten._weight_norm_interface.default](v, g, dim), strict=True):
+        assert torch.allclose(one, steps)
+    backward = aten._weight_norm_interface_backward
+    for one, steps in zip(backward(dw, v, g, norms, dim), STEPS[backward.default](dw, v, g, norms, dim), strict=True):
+        assert torch.allclose(one, steps)
+    with Halves(torch.float64, [v, g, norms], False):
+        found = backward(dw.half().double(), v, g, norms, dim)[0]
+    assert 1e-5 < (found - backward(dw.half().double(), v, g, norms, dim)[0]).abs().max() < 1e-2
+
+
+@pytest.mark.parametrize("size", [(2, 1, 3, 5), (1, 2, 1, 4), (2, 1, 3, 2, 5)])
+@pytest.mark.parametrize("corners", [True, False])
+def test_a_grid_is_a_product(size: tuple[int, ...], corners: bool) -> None:
+    """Fault: its operands were no halves, and points next to a pixel's edge lay beyond it."""
+    dims = len(size) - 2
+    theta = torch.randn(size[0], dims, dims + 1).double()
+    grid = torch.ops.aten.affine_grid_generator
+    steps = STEPS[grid.default](theta, size, corners)
+    assert torch.allclose(steps, grid(theta, size, corners))
+    with Halves(torch.float64, [theta], False):
+        assert torch.allclose(grid(theta, size, corners), steps, atol=1e-2)
+        assert not torch.equal(grid(theta, size, corners), steps)
+
+
+def test_a_shaken_run_passes_some_results_on_as_floats() -> None:
+    """Fault: all runs but those of one loop for everything rounded alike between two operations."""
+    x = torch.randn(40)
+
+    def found(doubt: Doubt) -> torch.Tensor:
+        with Halves(torch.float32, [x], False, branches=doubt.of(0)):
+            return (x * 1.1 + 0.3).sum()
+
+    between = [found(Doubt(shaken=1e-9, seed=seed)).item() for seed in range(16)]
+    floats = (x * 1.1).half().float() + 0.3
+    assert {*between} == {(x * 1.1 + 0.3).sum().item(), (x * 1.1 + 0.3).half().float().sum().item()} | {
+        floats.sum().item(),
+        floats.half().float().sum().item(),
+    }
+
+
+def test_what_cancels_is_measured_as_it_is_judged() -> None:
+    """Fault: runs were measured by the tensor's own size, the program by a thousandth of the largest one's, and where
+    it should be zero anything passed."""
+    g = np.random.default_rng(9)
+    large = g.standard_normal(50)
+    runs = [{(0, "gradient", "zero"): 1e-9 * g.standard_normal(7), (0, "gradient", "w"): large} for _ in range(4)]
+    runs[0][0, "gradient", "zero"] = np.zeros(7)
+    assert verdict(runs[1], runs).passed
+    wrong = {**runs[1], (0, "gradient", "zero"): 1e-5 * large[:7]}
+    assert [t.name for t in verdict(wrong, runs).tensors if not t.passed] == ["zero"]

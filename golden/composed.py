@@ -1,0 +1,52 @@
+"""Operations that PyTorch does in one and a program in several, between which it rounds: taken apart.
+
+With what lies inside of them rounded nowhere, all runs of the reference agree, and none has what a program may do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+aten = torch.ops.aten
+Tensor = torch.Tensor
+
+
+def weight_norm(v: Tensor, g: Tensor, dim: int = 0) -> tuple[Tensor, Tensor]:
+    """Also the norms."""
+    norms = torch.linalg.vector_norm(v, dim=others(v, dim), keepdim=True)
+    return v * (g / norms), norms
+
+
+def weight_norm_backward(dw: Tensor, v: Tensor, g: Tensor, norms: Tensor, dim: int) -> tuple[Tensor, Tensor]:
+    """Of v and of g. Of a vector of one element the first is zero, but for rounding."""
+    along = (dw * v).sum(others(v, dim), keepdim=True) / norms
+    return dw * (g / norms) - v * (along * g / norms / norms), along
+
+
+def others(v: Tensor, dim: int) -> list[int]:
+    return [d for d in range(v.dim()) if d != dim]
+
+
+def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool) -> Tensor:
+    """The product of where the pixels are, as x, y, 1 or x, y, z, 1, and theta."""
+    batch, _, *extents = size
+    axes = [centres(n, align_corners, theta) for n in extents]
+    points = [*reversed(torch.meshgrid(*axes, indexing="ij")), theta.new_ones(extents)]
+    base = torch.stack(points, dim=-1).reshape(1, -1, len(points)).expand(batch, -1, -1)
+    return torch.bmm(base, theta.transpose(1, 2)).reshape(batch, *extents, len(extents))
+
+
+def centres(count: int, align_corners: bool, like: Tensor) -> Tensor:
+    """Of the pixels of a row from -1 to 1."""
+    ends = 1.0 if align_corners else (count - 1) / count
+    return torch.linspace(-ends, ends, count, dtype=like.dtype) if count > 1 else like.new_zeros(1)
+
+
+STEPS: dict[Any, Callable[..., Any]] = {
+    aten._weight_norm_interface.default: weight_norm,
+    aten._weight_norm_interface_backward.default: weight_norm_backward,
+    aten.affine_grid_generator.default: affine_grid,
+}
