@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from types import MappingProxyType
 
 from trainlib_deployer.program.ir import Source
-
-NOTHING: Mapping[str, int] = MappingProxyType({})
 
 
 class DeployError(Exception):
@@ -19,9 +16,13 @@ class DeployError(Exception):
 
     def __init__(self, message: str, *, source: Source | None = None, remedy: str = "") -> None:
         super().__init__(message)
-        self.message = message
+        self.said = message
         self.source = source
         self.known = remedy
+
+    @property
+    def message(self) -> str:
+        return self.said
 
     @property
     def remedy(self) -> str:
@@ -63,26 +64,40 @@ class Advice:
     helps: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class Shortage:
+    """What is missing: in words, bytes `over` by memory, and what to do about it."""
+
+    words: str
+    over: Mapping[str, int] = field(default_factory=dict)
+    advise: Callable[[], Advice] | None = None
+
+
 class DoesNotFit(DeployError):
-    """The plan needs more memory than the target has: so many bytes `over` by memory. What would help takes long to
-    find out: nobody does before somebody asks."""
+    """The plan needs more memory than the target has. By how much takes long to find out, and what would help takes
+    longer: nobody does before somebody asks, as many refusals are nobody's last word."""
 
     exit_code = 3
 
-    def __init__(
-        self,
-        message: str,
-        *,
-        remedy: str = "",
-        over: Mapping[str, int] = NOTHING,
-        advise: Callable[[], Advice] | None = None,
-    ) -> None:
+    def __init__(self, message: str = "", *, remedy: str = "", find: Callable[[], Shortage] | None = None) -> None:
         super().__init__(message, remedy=remedy)
-        self.over, self.advise = over, advise
+        self.find = find
+
+    @cached_property
+    def shortage(self) -> Shortage:
+        return Shortage(self.said) if self.find is None else self.find()
+
+    @property
+    def message(self) -> str:
+        return self.shortage.words
+
+    @property
+    def over(self) -> Mapping[str, int]:
+        return self.shortage.over
 
     def parts(self) -> Iterator[str]:
         """By how much comes before anybody looks for what would help."""
-        if self.advise is None:
+        if self.shortage.advise is None:
             yield from super().parts()
             return
         yield self.message
@@ -90,7 +105,8 @@ class DoesNotFit(DeployError):
 
     @cached_property
     def advice(self) -> Advice:
-        return self.advise() if self.advise is not None else Advice(self.known)
+        advise = self.shortage.advise
+        return Advice(self.known) if advise is None else advise()
 
     @property
     def remedy(self) -> str:

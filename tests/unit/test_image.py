@@ -5,8 +5,6 @@ from __future__ import annotations
 import subprocess
 from collections import Counter
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 import torch
@@ -14,7 +12,6 @@ from torch import nn
 
 import trainlib_deployer
 from benchmarks.measure_code import project_of_all
-from trainlib_deployer import pipeline
 from trainlib_deployer.errors import DoesNotFit
 from trainlib_deployer.folder import read_plan
 from trainlib_deployer.image.image import FIRMWARE, RUN, Image, Share
@@ -23,7 +20,6 @@ from trainlib_deployer.image.words import counted
 from trainlib_deployer.kernels.table import ROWS
 from trainlib_deployer.machine.build import CODE, CONSTANTS, TABLES, TENSORS, Bank, Build
 from trainlib_deployer.machine.targets import TARGETS, resolve
-from trainlib_deployer.options import Options
 
 COMPILERS = sorted({m.build.compiler for m in TARGETS.values() if m.build is not None})
 
@@ -141,30 +137,3 @@ def test_a_project_of_all_kernels_can_be_measured(tmp_path: Path) -> None:
         check=True,
     )
     assert "kernels/check.c" in made.stdout
-
-
-def test_with_less_room_a_build_may_bring_less(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fault: a step that fits behind a third memory was refused, for what it brings where there is much room."""
-    tried: list[int] = []
-
-    def planned(_: Any, options: Options, *__: Any) -> Any:
-        tried.append(options.target.outer.reserved)
-        if tried[-1] > 310_000:
-            raise DoesNotFit("too little room")
-        level = SimpleNamespace(used=220_000)
-        return SimpleNamespace(outer=level, beside=lambda image: SimpleNamespace(levels={"L2": image.level}))
-
-    def brought(*_: Any) -> Any:
-        size = 337_000 if len(tried) == 1 else 299_000
-        level = SimpleNamespace(fits=220_000 + size <= 512 << 10)
-        return SimpleNamespace(level=level, beside=lambda _: size, flash=0, build=chip.build)
-
-    chip = resolve("pulp-open", l3="32M")
-    monkeypatch.setattr(pipeline, "with_saved", planned)
-    monkeypatch.setattr(pipeline, "brought", brought)
-    given: Any = None
-    pipeline.beside_build(given, given, Options(chip, Path(), 1), lambda _: None)
-    assert tried[1:] == [337_000, 337_000 - 33_700]
-    with pytest.raises(DoesNotFit):
-        tried.clear()
-        pipeline.beside_build(given, given, Options(chip.near_only(), Path(), 1), lambda _: None)

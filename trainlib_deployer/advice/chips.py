@@ -11,12 +11,13 @@ from trainlib_deployer.advice.budget import FREE, Budget
 from trainlib_deployer.advice.forecast import Forecast
 from trainlib_deployer.advice.points import Point, Points
 from trainlib_deployer.advice.sweeping import Variant, points_on, step_of, variants
+from trainlib_deployer.beside import beside_build
 from trainlib_deployer.capture.agreement import captured_and_checked
 from trainlib_deployer.errors import DoesNotFit
 from trainlib_deployer.machine.machine import Machine
 from trainlib_deployer.machine.targets import DEFAULT, TARGETS
 from trainlib_deployer.options import Options
-from trainlib_deployer.pipeline import at_start, beside_build
+from trainlib_deployer.pipeline import at_start
 from trainlib_deployer.program.ir import Program
 from trainlib_deployer.tune.shipped import with_measurements
 from trainlib_deployer.user.model import UserModel

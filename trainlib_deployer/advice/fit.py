@@ -1,18 +1,18 @@
-"""When a training step does not fit: by how much, where, because of which tensors, and what would help."""
+"""When a training step does not fit: what would help."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Set
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 
+from trainlib_deployer.advice.shortage import missing, over, words, worst
 from trainlib_deployer.advice.variants import Parameters, Selection
-from trainlib_deployer.errors import Advice, DoesNotFit
+from trainlib_deployer.errors import Advice, DoesNotFit, Shortage
 from trainlib_deployer.far.carried import planned_far
 from trainlib_deployer.machine.machine import Machine
 from trainlib_deployer.machine.sizes import show_size
-from trainlib_deployer.machine.targets import CUSTOM, TARGETS
+from trainlib_deployer.machine.targets import TARGETS
 from trainlib_deployer.ops.conv import Conv
 from trainlib_deployer.passes.drop_dead import without_dead_results
 from trainlib_deployer.passes.fuse_updates import one_sample
@@ -20,14 +20,13 @@ from trainlib_deployer.passes.half_saved import half_saved, halves
 from trainlib_deployer.passes.mixed import mixed
 from trainlib_deployer.passes.reorder import reorder
 from trainlib_deployer.plan.figures import Carried
-from trainlib_deployer.plan.plan import Buffer, LevelPlan, Plan
+from trainlib_deployer.plan.plan import LevelPlan, Plan
 from trainlib_deployer.program.expr import Instr
-from trainlib_deployer.program.ir import DType, Op, Program, Role, Source, Tensor, View, renamed
+from trainlib_deployer.program.ir import DType, Op, Program, Role, Tensor, View, renamed
 from trainlib_deployer.program.loop import Loop
 
 Replan = Callable[[Program, Machine], Plan]
 Far = Callable[[Program, Machine], Plan | None]  # that fits with the machine's third memory
-LARGEST = 5
 AMPLE = 1 << 30  # bytes of a third memory
 ATTEMPTS = 4  # a third memory may have more copies under way where there is more room for them
 BATCHED = {Role.ACTIVATION, Role.GRADIENT, Role.INPUT, Role.TARGET, Role.OUTPUT}
@@ -48,63 +47,18 @@ class Remedy:
         return missing(self.plan) == 0
 
 
-def missing(plan: Plan) -> int:
-    return sum(max(over(level), 0) for level in plan.levels.values())
-
-
-def over(level: LevelPlan) -> int:
-    return -level.headroom
-
-
 def does_not_fit(program: Program, target: Machine, replan: Replan, far: Far | None = None) -> DoesNotFit:
-    """The message behind exit code 3; `replan` plans a variant of the program or of the target, and so does `far`, with
-    all that the build brings."""
-    plan = replan(program, target)
-    worst = max(plan.levels.values(), key=over)
-    alone = ", not even with one core at work" if worst is plan.inner and plan.target.cores == 1 else ""
-    chip = "a chip of these sizes" if plan.target.name == CUSTOM else plan.target.name
-    lines = [f"the training step does not fit {chip}{alone}"]
-    lines += [*(state(level) for level in plan.levels.values()), *fullest(plan, worst)]
-    board = partial(third_memory, program, target, partial(planned_far, planned=replan) if far is None else far)
-    asked = replace(plan, program=program)  # without the copies and pieces that a third memory asks for
-    beyond = {level.name: over(level) for level in plan.levels.values() if over(level) > 0}
-    return DoesNotFit(
-        "\n".join(lines), over=beyond, advise=lambda: advice(asked, list(remedies(asked, worst, replan, board)))
-    )
+    """What is behind exit code 3; `replan` plans a variant of the program or of the target, and so does `far`, with all
+    that the build brings."""
 
+    def found() -> Shortage:
+        plan = replan(program, target)
+        board = partial(third_memory, program, target, partial(planned_far, planned=replan) if far is None else far)
+        asked = replace(plan, program=program)  # without the copies and pieces that a third memory asks for
+        beyond = {level.name: over(level) for level in plan.levels.values() if over(level) > 0}
+        return Shortage(words(plan), beyond, lambda: advice(asked, list(remedies(asked, worst(plan), replan, board))))
 
-def state(level: LevelPlan) -> str:
-    left = -over(level)
-    verdict = f"{left:,} bytes free" if left >= 0 else f"{-left:,} bytes over"
-    own = f", and the build {level.reserved:,}," if level.reserved else ""
-    return f"{level.name}: needs {level.used:,}{own} of {level.size:,} bytes: {verdict}"
-
-
-def fullest(plan: Plan, level: LevelPlan) -> Iterator[str]:
-    """When that is, and what is there; of a memory that only a build takes too much of, nothing."""
-    if level.peak_live and plan.program.ops:
-        op, always = plan.program.ops[level.peak_position], f"{level.persistent:,} of them always"
-        layer = f", layer '{op.layer}'" if op.layer else ""
-        yield f"{level.name} is fullest during operation {level.peak_position}: {op.name}{layer}{line_of(op.source)}"
-        yield f"the largest of what is in use there ({level.peak_live:,} bytes, {always}: weights, states, samples):"
-        yield from (f"  {b.size:>12,}  {b.name}{line_of(origin(plan, b))}" for b in largest(plan, level))
-
-
-def line_of(source: Source | None) -> str:
-    return f"; {Path(source.file).name}:{source.line}  {source.text}" if source else ""
-
-
-def origin(plan: Plan, b: Buffer) -> Source | None:
-    """The user's line that made a tensor; of a persistent one, the first that uses it."""
-    if b.source is not None:
-        return b.source
-    users = (op for op in plan.program.ops if any(v.tensor == b.name for v in (*op.reads, *op.writes)))
-    return next((op.source for op in users if op.source is not None), None)
-
-
-def largest(plan: Plan, level: LevelPlan) -> list[Buffer]:
-    here = [b for b in plan.buffers if b.level == level.name and b.birth <= level.peak_position < b.death]
-    return sorted(here, key=lambda b: (-b.size, b.offset))[:LARGEST]
+    return DoesNotFit(find=found)
 
 
 def advice(plan: Plan, found: list[Remedy]) -> Advice:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, overload
 
 from trainlib_deployer.advice.budget import FREE, Budget
-from trainlib_deployer.advice.fit import missing
 from trainlib_deployer.advice.forecast import Forecast
+from trainlib_deployer.advice.shortage import missing
 from trainlib_deployer.frames import frame
 from trainlib_deployer.html import table
 from trainlib_deployer.plan.plan import Plan

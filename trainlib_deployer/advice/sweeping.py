@@ -17,6 +17,7 @@ from trainlib_deployer.advice.budget import FREE, Budget
 from trainlib_deployer.advice.forecast import Forecast
 from trainlib_deployer.advice.points import Costs, Memory, Point, Points, dominates, macs, memory
 from trainlib_deployer.advice.variants import Parameters, Selection
+from trainlib_deployer.beside import beside_build, with_build
 from trainlib_deployer.capture.agreement import captured_and_checked
 from trainlib_deployer.capture.slots import Captured
 from trainlib_deployer.emit.plan_json import parameters
@@ -27,7 +28,7 @@ from trainlib_deployer.options import Options
 from trainlib_deployer.passes.early_slopes import early_slopes
 from trainlib_deployer.passes.reorder import reorder
 from trainlib_deployer.passes.within_budget import SUFFIX, descent
-from trainlib_deployer.pipeline import beside_build, dtype_of, with_build
+from trainlib_deployer.pipeline import dtype_of
 from trainlib_deployer.plan.build import smaller_to_fit
 from trainlib_deployer.plan.layout import untiled
 from trainlib_deployer.plan.plan import Plan

@@ -1,0 +1,89 @@
+"""How much of the outer memory a plan leaves to what its build brings: found by trying, without a word too many."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from tests.unit.test_far import KB, machine, program
+from trainlib_deployer import beside
+from trainlib_deployer.errors import DoesNotFit
+from trainlib_deployer.plan import build
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A plan that takes all that is left, and a build."""
+
+    kept: int
+    wanted: int
+
+    @property
+    def over(self) -> int:
+        return max(self.wanted - self.kept, 0)
+
+
+def nobody_asks() -> Any:
+    pytest.fail("somebody asks by how much")
+
+
+def tried(brings: Callable[[int], int], far: bool, most: int) -> tuple[list[int], bool]:
+    """Bytes that are kept, in order, and whether the last of them do; with more than `most`, plans are refused."""
+    rooms: list[int] = []
+
+    def trial(kept: int) -> Any:
+        rooms.append(kept)
+        if kept > most:
+            raise DoesNotFit(find=nobody_asks)
+        return Tried(kept, brings(kept))
+
+    try:
+        return rooms, beside.enough(trial(0), trial, far).kept == rooms[-1]
+    except DoesNotFit:
+        return rooms, False
+
+
+def steps(sizes: Mapping[int, int]) -> Callable[[int], int]:
+    """So many bytes from each room on."""
+    return lambda kept: next(size for room, size in sorted(sizes.items(), reverse=True) if kept >= room)
+
+
+@pytest.mark.parametrize("far", [False, True])
+def test_what_one_build_took_is_kept_for_the_next(far: bool) -> None:
+    assert tried(steps({0: 160}), far, 500) == ([0, 160], True)
+    assert tried(steps({0: 160, 1: 200, 161: 210}), far, 500) == ([0, 160, 200, 210], True)
+
+
+def test_where_more_comes_no_nearer_less_is_tried() -> None:
+    """Fault: a step that fits behind a third memory was refused, for what it brings where there is more room, or less.
+    What is near is tried first, what is refused there, too."""
+    fewer = steps({0: 337, 1: 300})
+    assert tried(fewer, True, 310) == ([0, 337, 327, 316, 306], True)
+    assert tried(fewer, False, 310) == ([0, 337], False)
+    farther = steps({0: 320, 1: 290, 295: 324, 324: 330, 330: 340})
+    assert tried(farther, True, 500) == ([0, 320, 324, 314, 304, 294], True)
+    assert tried(farther, False, 500) == ([0, 320, 324, 330, 340], True)
+
+
+def test_what_is_over_in_the_end_is_refused() -> None:
+    rooms, fits = tried(lambda kept: kept + 10, True, 100)
+    assert not fits and rooms[-1] > 100
+
+
+def test_nobody_works_out_by_how_much_before_somebody_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fault: each refusal of a search planned the least that a step can do with, which takes longer than the search."""
+    found: list[int] = []
+
+    def counted(*given: Any) -> Any:
+        found.append(1)
+        return least(*given)
+
+    least = build.least_plan
+    monkeypatch.setattr(build, "least_plan", counted)
+    with pytest.raises(DoesNotFit) as refused:
+        build.plan(program("A+A>b b+b>c", A=64, b=64, c=64), machine(100 * KB).near_only())
+    assert not found
+    assert refused.value.over == {"L2": 28 * KB} and "L2: needs" in refused.value.message and len(found) == 1
