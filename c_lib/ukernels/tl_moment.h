@@ -6,6 +6,7 @@
 #ifndef TL_MOMENT_H
 #define TL_MOMENT_H
 #include "tl_block.h"
+#include "tl_dots_xpulp.h"
 #include "tl_math.h"
 #include "tl_pointer.h"
 #include "tl_recurrent.h"
@@ -34,27 +35,22 @@ APART float tanh_of(float x)
     return tl_tanhf(x);
 }
 
-/* Four neighbouring rows or columns of w, or three (then w3 is not read). */
+/* Four neighbouring rows or columns of w, or three (then the last one is not read). */
 typedef struct {
-    const float *w0, *w1, *w2, *w3;
+    const float *w[4];
 } lines;
 
 /* s[r] += w_r[k] x */
 INLINE void take(float *s, const lines *w, int k, float x, int count)
 {
-    s[0] = tl_fmaf(w->w0[k], x, s[0]);
-    s[1] = tl_fmaf(w->w1[k], x, s[1]);
-    s[2] = tl_fmaf(w->w2[k], x, s[2]);
-    if (count == 4)
-        s[3] = tl_fmaf(w->w3[k], x, s[3]);
+    for (int r = 0; r < count; r++)
+        s[r] = tl_fmaf(w->w[r][k], x, s[r]);
 }
 
 INLINE void advance(lines *w, int step)
 {
-    w->w0 += step;
-    w->w1 += step;
-    w->w2 += step;
-    w->w3 += step;
+    for (int r = 0; r < 4; r++)
+        w->w[r] += step;
 }
 
 INLINE void add_to(float *total, const float *s, int count)
@@ -67,12 +63,27 @@ INLINE void add_to(float *total, const float *s, int count)
 INLINE lines lines_of(const float *w, int pitch, int rows)
 {
     const float *w1 = rows > 1 ? w + pitch : w, *w2 = rows > 2 ? w1 + pitch : w1;
-    return (lines){w, w1, w2, rows > 3 ? w2 + pitch : w2};
+    return (lines){{w, w1, w2, rows > 3 ? w2 + pitch : w2}};
 }
+
+#ifdef TL_XPULP_DOTS
+/* total[r] += sum_k line_r[k step] v[k] for r < count, 3 or 4 (a literal) */
+INLINE void add_lines(lines line, int step, const float *v, int n, int count, float *total)
+{
+    for (int left = n; left > 0; left -= TL_KC, v += TL_KC) {
+        float s[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+        tl_xpulp_dots(s, line.w, step, v, smaller(left, TL_KC), count);
+        add_to(total, s, count);
+    }
+}
+#endif
 
 /* total[r] += sum_k row_r[k] v[k] for r < count, 3 or 4 (a literal) */
 INLINE void add_rows(lines row, const float *v, int n, int count, float *total)
 {
+#ifdef TL_XPULP_DOTS
+    add_lines(row, 1, v, n, count, total);
+#else
     for (int left = n; left > 0; left -= TL_KC) {
         float s[4] = {0.0f, 0.0f, 0.0f, 0.0f};
         int k = smaller(left, TL_KC);
@@ -90,6 +101,7 @@ INLINE void add_rows(lines row, const float *v, int n, int count, float *total)
         }
         add_to(total, s, count);
     }
+#endif
 }
 
 /* total += sum_k w[k*pitch] v[k] */
@@ -117,6 +129,9 @@ INLINE const float *take_row(float *s, const float *w, int pitch, float x)
 /* total[c] += sum_k w[k*pitch + c] v[k] for c < 4 */
 INLINE void add_columns(const float *w, int pitch, const float *v, int n, float *total)
 {
+#ifdef TL_XPULP_DOTS
+    add_lines(lines_of(w, 1, 4), pitch, v, n, 4, total);
+#else
     for (int left = n; left > 0; left -= TL_KC) {
         float s[4] = {0.0f, 0.0f, 0.0f, 0.0f};
         int k = smaller(left, TL_KC);
@@ -130,12 +145,16 @@ INLINE void add_columns(const float *w, int pitch, const float *v, int n, float 
             w = take_row(s, w, pitch, *v++);
         add_to(total, s, 4);
     }
+#endif
 }
 
 /* total[c] += sum_k w[k*pitch + c] v[k] for c < 2 or 3 */
 INLINE void add_few_columns(const float *w, int columns, int pitch, const float *v, int n, float *total)
 {
     lines column = lines_of(w, 1, columns);
+#ifdef TL_XPULP_DOTS
+    add_lines(column, pitch, v, n, 3, total);
+#else
     for (int left = n; left > 0; left -= TL_KC) {
         float s[3] = {0.0f, 0.0f, 0.0f};
         for (int k = smaller(left, TL_KC); k > 0; k--) {
@@ -144,6 +163,7 @@ INLINE void add_few_columns(const float *w, int columns, int pitch, const float 
         }
         add_to(total, s, 3);
     }
+#endif
 }
 
 /* v (1 - v), the slope of the sigmoid at value v; 1 - v^2 is that of tanh. */

@@ -39,7 +39,6 @@ static inline tl_tile_way tl_way_of(const tl_panel_out *out, int row, int end, i
 }
 
 /* clang-format off */
-#define TL_LOAD_STEP(to, from, by) ".insn r 0x0b, 7, 0x10, " to ", " from ", " by "\n" /* p.lw to, by(from!) */
 #define TL_MAC(to, a, b) "fmadd.s " to ", " a ", " b ", " to "\n"
 #define TL_ZEROS(s0, s1, s2, s3) "li " s0 ", 0\nli " s1 ", 0\nli " s2 ", 0\nli " s3 ", 0\n"
 #define TL_FROM_ZERO(s0, s1, s2, s3)                                                                                   \

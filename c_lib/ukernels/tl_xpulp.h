@@ -4,8 +4,9 @@
 #define TL_XPULP_H
 #define TL_LOAD_BY(by, to, from) ".insn i 0x0b, 2, " to ", " by "(" from ")\n" /* p.lw to, by(from!) */
 #define TL_LOAD(to, from) TL_LOAD_BY("4", to, from)
-#define TL_DOT(to, a, b) ".insn r 0x33, 0, 0x4b, " to ", " a ", " b "\n"            /* vfdotpex.s.h */
-#define TL_LOOP(count, halfwords) ".insn i 0x7b, 4, x0, " count ", " halfwords "\n" /* lp.setup */
+#define TL_LOAD_STEP(to, from, by) ".insn r 0x0b, 7, 0x10, " to ", " from ", " by "\n" /* p.lw to, by(from!) */
+#define TL_DOT(to, a, b) ".insn r 0x33, 0, 0x4b, " to ", " a ", " b "\n"               /* vfdotpex.s.h */
+#define TL_LOOP(count, halfwords) ".insn i 0x7b, 4, x0, " count ", " halfwords "\n"    /* lp.setup */
 #define TL_EACH(what, ...) what(__VA_ARGS__)
 
 /* Four sums and the output that a4 points at; ra: bytes to its next row. */

@@ -1,7 +1,8 @@
-/* What tests/e2e/test_xpulp.py runs on the host, in portable C, and on Spike, with PULP's instructions: products and
- * convolutions of floats, over shapes that leave edges, and their tiles alone. */
+/* What tests/e2e/test_xpulp.py runs on the host, in portable C, and on Spike, with PULP's instructions: products,
+ * convolutions and scans of floats, over shapes that leave edges, and their tiles alone. */
 #include "shapes.h"
 #include "tl_matmul.h"
+#include "tl_recurrent.h"
 #include "tl_winograd_tiles.h"
 
 enum { CORES = 8, STACK = 1536, ELEMENTS = 2100, RESULTS = 800, SCRATCH = 24576 };
@@ -20,6 +21,12 @@ void tl_matmul_packed_x_packed_f32(const tl_matmul *a);
 void tl_conv2d_fw_f32(const tl_conv2d *a);
 void tl_conv2d_bw_x_f32(const tl_conv2d *a);
 void tl_conv2d_bw_w_f32(const tl_conv2d *a);
+void tl_rnn_fw_f32(const tl_recurrent *a);
+void tl_rnn_bw_f32(const tl_recurrent *a);
+void tl_gru_fw_f32(const tl_recurrent *a);
+void tl_gru_bw_f32(const tl_recurrent *a);
+void tl_lstm_fw_f32(const tl_recurrent *a);
+void tl_lstm_bw_f32(const tl_recurrent *a);
 
 /* Of all signs and many sizes; some are zero. */
 static void fill(float *to, int count, uint32_t state)
@@ -31,11 +38,21 @@ static void fill(float *to, int count, uint32_t state)
     }
 }
 
-static void run(tl_fn kernel, const void *argument)
+static void fill_all(void)
 {
     fill(l1.a, ELEMENTS, 1), fill(l1.b, ELEMENTS, 2), fill(l1.c, RESULTS, 3), fill(l1.init, RESULTS, 4);
+}
+
+static void run_as_it_is(tl_fn kernel, const void *argument)
+{
     tl_cluster_run(CORES, kernel, (void *)(uintptr_t)argument, l1.stacks, STACK);
     tl_record(l1.c, sizeof l1.c);
+}
+
+static void run(tl_fn kernel, const void *argument)
+{
+    fill_all();
+    run_as_it_is(kernel, argument);
 }
 
 /* Overwritten, with a start for each column, with one for each element, and added to what is there. */
@@ -75,6 +92,23 @@ static void chains(int terms)
     tl_record(l1.c, sizeof l1.c);
 }
 
+/* Of numbers that saturate no sigmoid; backward everything that forward would have left. */
+static void scan(tl_fn forward, tl_fn backward, int gates, int batch, int hidden, int reverse)
+{
+    const int steps = 3, size = batch * hidden, states = (steps + 1) * size;
+    tl_recurrent p = {.gates = l1.a, .h0 = l1.init, .c0 = l1.init + size, .w = l1.b, .bias = l1.init, .initial = 1};
+    p.steps = steps, p.batch = batch, p.hidden = hidden, p.reverse = reverse;
+    p.hs = l1.c, p.cs = gates == 4 ? p.hs + states : NULL, p.saved = gates > 1 ? p.hs + 2 * states : NULL;
+    fill_all();
+    for (int i = 0; i < ELEMENTS; i++)
+        l1.a[i] *= 1e-6f, l1.b[i] *= 1e-6f, l1.init[i % RESULTS] *= i < RESULTS ? 1e-6f : 1.0f;
+    run_as_it_is(forward, &p);
+    p.hs = l1.a, p.cs = gates == 4 ? p.hs + states : NULL, p.saved = l1.a + 2 * states;
+    p.dgates = l1.c, p.dhidden = gates == 3 ? l1.c + steps * gates * size : NULL;
+    p.dh = l1.c + 2 * steps * gates * size, p.dc = gates == 4 ? p.dh + size : NULL;
+    run_as_it_is(backward, &p);
+}
+
 int main(void)
 {
     tl_record_open();
@@ -89,6 +123,10 @@ int main(void)
     for (int terms = 1; terms < 4; terms++)
         chains(terms);
     chains(19);
+    scan((tl_fn)tl_rnn_fw_f32, (tl_fn)tl_rnn_bw_f32, 1, 2, 17, 0);
+    scan((tl_fn)tl_rnn_fw_f32, (tl_fn)tl_rnn_bw_f32, 1, 1, 24, 1);
+    scan((tl_fn)tl_gru_fw_f32, (tl_fn)tl_gru_bw_f32, 3, 1, 26, 1);
+    scan((tl_fn)tl_lstm_fw_f32, (tl_fn)tl_lstm_bw_f32, 4, 2, 19, 0);
     tl_puts("DONE\n");
     tl_exit(0);
     return 0;
