@@ -32,20 +32,18 @@ class Trial:
     """A plan beside so many bytes of the outer memory, what its build brings, and what was said of it."""
 
     kept: int
-    project: Project
+    wanted: int  # bytes that would have been right
+    over: int  # bytes of the outer memory that are missing; none where it fits
     image: Image
+    project: Project | None  # None where it does not fit: nobody needs what is as large as this
     said: tuple[str, ...] = ()
 
-    @property
-    def wanted(self) -> int:
-        """Bytes that would have been right."""
-        return max(self.kept + 1, self.image.beside(self.project.plan.outer.used))
-
-    @property
-    def over(self) -> int:
-        """Bytes of the outer memory that are missing; none where it fits."""
-        beside = self.project.plan.beside(self.image)
-        return 0 if fits(beside) else max(-beside.outer.headroom, 1)
+    @staticmethod
+    def of(kept: int, project: Project, image: Image, said: tuple[str, ...]) -> Trial:
+        plan = project.plan.beside(image)
+        over = 0 if fits(plan) else max(-plan.outer.headroom, 1)
+        wanted = max(kept + 1, image.beside(project.plan.outer.used))
+        return Trial(kept, wanted, over, image, None if over else project, said)
 
 
 def beside_build(program: Program, user: UserModel, options: Options, say: Say) -> tuple[Project, Image | None]:
@@ -60,12 +58,13 @@ def beside_build(program: Program, user: UserModel, options: Options, say: Say) 
         said: list[str] = []
         chosen = replace(options, target=target.with_memory(OUTER, size, reserved=kept))
         project = Project(user, with_saved(program, chosen, said.append, far), options.steps, options.accumulate)
-        return Trial(kept, project, brought(project, build), tuple(said))
+        return Trial.of(kept, project, brought(project, build), tuple(said))
 
     found = enough(first_trial(Image(build, ()).beside(0), target, tried), tried, target.far is not None)
     demand_flash(found.image, target)
     for line in found.said:
         say(line)
+    assert found.project is not None, "it fits"
     return found.project, found.image
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence, Set
 
 from trainlib_deployer.emit import resources
 from trainlib_deployer.emit.initial import SKETCH
@@ -24,18 +24,20 @@ CHECK = ("tl_agrees", "tl_record_open", "tl_record", "tl_puts", "tl_exit")
 
 
 def brought(project: Project, build: Build) -> Image:
-    known = Measured.by(build.compiler)
+    known, texts = Measured.by(build.compiler), step_texts(project)
+    needs = roots(project, texts)
     driver = Share("the driver of the third memory", CODE, build.driver if project.plan.far else 0)
-    return Image(build, (driver, *of_step(project, known), *of_firmware(project, known), *of_run(project, known)))
+    step = of_step(project, known, texts, needs)
+    return Image(build, (driver, *step, *of_firmware(project, known, needs), *of_run(project, known, needs)))
 
 
-def of_step(project: Project, known: Measured) -> Iterator[Share]:
+def of_step(project: Project, known: Measured, texts: Sequence[str], needs: Set[str]) -> Iterator[Share]:
     """What every build has."""
-    yield from linked("kernels", known, roots(project))
+    yield from linked("kernels", known, needs)
     new = sum(row.symbol not in known.sections for row in project.rows)
     yield Share(UNMEASURED, CODE, new * known.largest)
     calls = {"argument": len(project.given), "output": len(project.plan.program.outputs)}
-    yield Share("the step", CODE, known.estimated("step", step_texts(project)))
+    yield Share("the step", CODE, known.estimated("step", texts))
     sets = project.plan.target.team.instruction_sets
     yield Share("generated loops", CODE, known.estimated("loop", loop_texts(project), sets))
     yield Share("the interface", CODE, known.counted("interface", calls))
@@ -43,17 +45,17 @@ def of_step(project: Project, known: Measured) -> Iterator[Share]:
     yield Share("initial contents", CONTENTS, copied(project))
 
 
-def of_firmware(project: Project, known: Measured) -> Iterator[Share]:
+def of_firmware(project: Project, known: Measured, needs: Set[str]) -> Iterator[Share]:
     """What saves and loads."""
-    yield from linked("saving and loading", known, STATE, roots(project), FIRMWARE)
+    yield from linked("saving and loading", known, STATE, needs, FIRMWARE)
     yield Share("saving and loading", CODE, known.counted("state", {}), FIRMWARE)
     layout = Layout.of_program(project.plan.program)
     words = (3 if project.plan.far else 2) * len(layout.pieces) + len(layout.demands)
     yield Share("saving and loading", TABLES, POINTER * words, FIRMWARE)
 
 
-def of_run(project: Project, known: Measured) -> Iterator[Share]:
-    yield from linked("the check", known, CHECK, roots(project), RUN)
+def of_run(project: Project, known: Measured, needs: Set[str]) -> Iterator[Share]:
+    yield from linked("the check", known, CHECK, needs, RUN)
     kept = project.traces_after.get(None, ())
     recorded = [f"TRACE({t['tag']}, {t['pointer']}, {t['bytes']});" for op in project.operations for t in op["traces"]]
     yield Share("the check", CODE, known.estimated("step", ["\n".join(recorded)]), RUN)
@@ -79,10 +81,10 @@ def linked(
     yield from (Share(what, kind, size, only) for kind, size in sorted(more.items()))
 
 
-def roots(project: Project) -> set[str]:
+def roots(project: Project, step: Sequence[str]) -> set[str]:
     """What the step and the interface mention of the library."""
     library = Library.at(resources.c_lib_dir())
-    texts = (*step_texts(project), *loop_texts(project), *TEAM, *(TILES if project.plan.tilings else ()))
+    texts = (*step, *loop_texts(project), *TEAM, *(TILES if project.plan.tilings else ()))
     return library.mentioned(texts)
 
 

@@ -101,7 +101,7 @@ class Project:
     def listing(self) -> Listing:
         return listed(self.plan, self.at, self.library)
 
-    @property
+    @cached_property
     def functions(self) -> list[dict[str, Any]]:
         """The parts of a step, and of an evaluation."""
         parts = segments(self.plan.program).items()

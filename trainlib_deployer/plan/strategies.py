@@ -25,11 +25,15 @@ MARGINS = (1.0, 0.9, 0.75, 0.5)  # of the bytes left: what the arena may lose to
 
 @dataclass(frozen=True)
 class Task:
-    """A step, a machine, and the plan without tiles, which may not fit."""
+    """A step and a machine."""
 
     program: Program
     machine: Machine
-    direct: Plan
+
+    @cached_property
+    def direct(self) -> Plan:
+        """The plan without tiles, which may not fit."""
+        return untiled(self.program, self.machine)
 
     @cached_property
     def items(self) -> tuple[Item, ...]:
@@ -37,9 +41,9 @@ class Task:
 
     @property
     def hopeless(self) -> bool:
-        """Is there no inner level, or more than both levels hold?"""
+        """Is there no inner level, or more than both levels hold? Of a step with copies whoever wrote it has seen."""
         inner, outer = self.machine.inner, self.machine.outer
-        return not inner.size or self.direct.outer.used - inner.size > outer.size
+        return not inner.size or (not self.program.far and self.direct.outer.used - inner.size > outer.size)
 
     def setting(self, machine: Machine, small: int | None, margin: float = 1.0) -> Setting:
         return Setting(self.program, self.items, machine, small, margin)
@@ -50,14 +54,15 @@ Strategy = Callable[[Task], Iterator[Candidate]]
 
 def best_layout(program: Program, machine: Machine) -> Plan:
     """The best candidate of the first strategy that has any; without one the plan without tiles, which may not fit."""
-    task = Task(program, machine, untiled(program, machine))
+    task = Task(program, machine)
     found = () if task.hopeless else (fewest(strategy(task)) for strategy in STRATEGIES)
-    return next((best.plan for best in found if best is not None), task.direct)
+    best = next((best for best in found if best is not None), None)
+    return task.direct if best is None else best.plan
 
 
 def without_tiles(task: Task) -> Iterator[Candidate]:
     """Where all tensors are in the inner level."""
-    if fits(task.direct) and not task.direct.outer.used:
+    if not task.program.far and fits(task.direct) and not task.direct.outer.used:
         yield Candidate(task.setting(task.machine, None), task.direct)
 
 
