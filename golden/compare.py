@@ -51,6 +51,18 @@ class TensorVerdict:
     compared: int = 1  # elements
     diverged: int = 0  # elements that are finite in float64, but not in PyTorch's own float32
     hides: float = 0.0  # the largest relative mistake that may pass for rounding; from 1 on, the tensor's own absence
+    factor: float = 0.0  # by what part of itself a gradient is larger, in the mean over the steps
+    scaled: float = float("inf")  # and what may pass for rounding of that
+
+    @property
+    def is_scaled(self) -> bool:
+        """In all steps alike, and more than rounding may do."""
+        return abs(self.factor) > self.scaled
+
+    @property
+    def hides_factor(self) -> float:
+        """The largest part of itself by which it may be larger in all steps."""
+        return min(self.hides, self.scaled)
 
     @property
     def vague(self) -> bool:
@@ -101,6 +113,15 @@ class Verdict:
         """A mistake that fails here is held against wider tolerances then: what these do not see is not seen."""
         hides = {(t.step, t.kind, t.name): t.hides for t in wider.tensors}
         tensors = (replace(t, hides=max(t.hides, hides.get((t.step, t.kind, t.name), 0.0))) for t in self.tensors)
+        return Verdict(tuple(tensors), self.missing)
+
+    def with_factors(self, factors: Mapping[str, tuple[float, float]]) -> Verdict:
+        """Of gradients, by name: by what part of itself one is larger in all steps, and the largest that may pass."""
+        tensors = []
+        for t in self.tensors:
+            if t.kind == "gradient" and t.name in factors:
+                t = replace(t, factor=factors[t.name][0], scaled=factors[t.name][1])
+            tensors.append(replace(t, passed=t.passed and not t.is_scaled))
         return Verdict(tuple(tensors), self.missing)
 
     @property

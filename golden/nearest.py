@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations
 from typing import Any
 
@@ -32,9 +33,19 @@ GENTLE = (torch.optim.SGD, torch.optim.ASGD)  # a small gradient is a small step
 
 @dataclass(frozen=True)
 class Family:
-    """Runs of PyTorch that differ by rounding."""
+    """Runs of PyTorch that differ by rounding; those that differ `by_chance` are often equal where there is little to
+    choose."""
 
     runs: Sequence[Run]
+    by_chance: bool = False
+
+    @cached_property
+    def pairs(self) -> dict[int, list[tuple[Run, Run]]]:
+        """By step: each run and the one next to it, or, of those that differ by chance, any two."""
+        steps = dict.fromkeys(k[0] for k in self.runs[0])
+        if self.by_chance:
+            return {step: list(combinations(self.runs, 2)) for step in steps}
+        return {step: [(r, self.next_to(r, step)) for r in self.runs] for step in steps}
 
     def next_to(self, run: Run, step: int) -> Run:
         """In one step; of most gradients: a mistake in one of them shows in that one alone."""
@@ -48,18 +59,39 @@ class Family:
         found = {k: near[k[0]][k] for k in self.runs[0]}
         return {k: np.where(np.isinf(v), np.nan, v) if np.isinf(v).any() else v for k, v in found.items()}
 
-    def tolerances(self, least: Mapping[Key, float], by_chance: bool = False) -> dict[Key, float]:
-        """Four times how far a run in the middle is from the one next to it. Of runs that differ `by_chance`, and are
-        often equal where there is little to choose, how far two in the middle are from each other."""
+    def tolerances(self, least: Mapping[Key, float]) -> dict[Key, float]:
+        """Four times how far the two of a pair in the middle are from each other."""
         out: dict[Key, float] = {}
         norms = compare.norm_floors(self.runs[0], [])
-        for step in dict.fromkeys(k[0] for k in self.runs[0]):
-            near = combinations(self.runs, 2) if by_chance else ((r, self.next_to(r, step)) for r in self.runs)
-            pairs = list(near)
-            for key in (k for k in self.runs[0] if k[0] == step):
-                found = sorted(relative(one[key], other[key], norms[key[:2]]) for one, other in pairs)
-                out[key] = max(compare.SLACK * found[len(found) // 2], least.get(key, compare.FLOOR))
+        for key in self.runs[0]:
+            found = sorted(relative(one[key], other[key], norms[key[:2]]) for one, other in self.pairs[key[0]])
+            out[key] = max(compare.SLACK * found[len(found) // 2], least.get(key, compare.FLOOR))
         return out
+
+    def factors(self, computed: Run, near: Run) -> dict[str, tuple[float, float]]:
+        """Of each gradient, in the mean over the steps: by what part of itself it is larger than in the run that is
+        near, and four times the root mean square of what that is in pairs of runs. Where branches move each element
+        far, they move it up or down, otherwise in each step, and the size of the gradient hardly changes."""
+        norms = compare.norm_floors(self.runs[0], [])
+        there = [k for k in near if k[1] == "gradient" and k in computed and computed[k].size == near[k].size]
+        there = [k for k in there if np.any(near[k])]
+        found: dict[str, tuple[float, float]] = {}
+        for name in dict.fromkeys(k[2] for k in there):
+            keys = [k for k in there if k[2] == name]
+            own = [larger(computed[k], near[k]) for k in keys]
+            squares = [np.mean([larger(a[k], b[k]) ** 2 for a, b in self.pairs[k[0]]]) for k in keys]
+            noise = float(np.sqrt(np.mean(squares) / len(keys)))
+            sizes = [compare.norm_where(near[k], compare.finite_everywhere(near[k], [])) for k in keys]
+            small = max(1.0, *(norms[k[:2]] / max(size, 1e-30) for k, size in zip(keys, sizes, strict=True)))
+            found[name] = float(np.mean(own)), max(compare.SLACK * noise, LEAST * small)
+        return found
+
+
+def larger(value: Array, reference: Array) -> float:
+    """By what part of the reference's size; a product of the two would see noise in the reference as a factor."""
+    where = compare.finite_everywhere(reference, [value])
+    size = compare.norm_where(reference, where)
+    return (compare.norm_where(value, where) - size) / max(size, 1e-30)
 
 
 def relative(value: Array, reference: Array, least: float = 1e-30) -> float:

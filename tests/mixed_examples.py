@@ -34,7 +34,7 @@ def failed(name: str, dtype: str, folder: Path) -> bool:
 
 def blunt(run: Verification) -> list[str]:
     """Gradients of which a factor of 1.05 may pass for rounding."""
-    return [f"{t.step}/{t.name}" for t in run.verdict.tensors if t.kind == "gradient" and t.hides > SEEN]
+    return [f"{t.step}/{t.name}" for t in run.verdict.tensors if t.kind == "gradient" and t.hides_factor > SEEN]
 
 
 if __name__ == "__main__":

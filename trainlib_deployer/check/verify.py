@@ -115,6 +115,11 @@ class Verification:
         first = self.verdict.first_failure
         if first is not None:
             layer = f" of layer '{first.layer}'" if first.layer else ""
+            if first.is_scaled:
+                raise VerificationFailed(
+                    f"the gradient '{first.name}'{layer} is {1 + first.factor:.3g} times PyTorch's, in the mean over "
+                    f"the steps: {first.scaled:.3g} more or less would be rounding"
+                )
             raise VerificationFailed(
                 f"the {first.kind} '{first.name}'{layer} differs from PyTorch first, in step {first.step}: "
                 f"relative error {first.rel_l2:.3g}, tolerance {first.tolerance:.3g}"
@@ -286,9 +291,12 @@ def judged_in_halves(task: Task, computed: dict[Key, Array], steps: int, layers:
     floors = nearest.floors(task.module, runs[0], computed, halves=task.halves)
 
     def judged(*others: dict[Key, Array]) -> Judged:
-        near = nearest.Family([*runs, *others]).beside(computed)
-        least = nearest.Family([runs[0], *others] if others else runs).tolerances(floors, by_chance=bool(others))
-        return Judged(compare.compare(computed, near, [near], layers, least=least), near, [near], least, len(runs) - 2)
+        all_runs = nearest.Family([*runs, *others])
+        family = nearest.Family([runs[0], *others], by_chance=True) if others else all_runs
+        near, least = all_runs.beside(computed), family.tolerances(floors)
+        verdict = compare.compare(computed, near, [near], layers, least=least)
+        verdict = verdict.with_factors(all_runs.factors(computed, near))
+        return Judged(verdict, near, [near], least, len(runs) - 2)
 
     for _ in range(1 + HALF_RUNS):
         runs.append(run(torch.float32, len(runs) - 1))
