@@ -122,7 +122,7 @@ def any_tiling(known: Prospects, op: Op, capacity: int, rng: random.Random) -> T
         fitting = [i for i in fitting if adds_up(known, i)] or fitting
     if not fitting:
         return None
-    found = known.tiling(rng.choice(fitting), rng.random() < 0.7)
+    found = known.tiling(rng.choice(fitting), rng.random() < 0.7, rng.random() < 0.7)
     return found.named(names_in(op)) if found is not None and found.nbytes <= capacity else None
 
 

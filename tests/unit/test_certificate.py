@@ -14,6 +14,7 @@ from torch import nn
 from trainlib_deployer.api import Deployment, deploy
 from trainlib_deployer.check.certificate import CertificateError, Emitted, check
 from trainlib_deployer.check.in_place import in_place, same_ways
+from trainlib_deployer.check.streams import missing
 from trainlib_deployer.emit.addresses import Addresses
 from trainlib_deployer.emit.listed import listed
 from trainlib_deployer.emit.listing import Call, Home, Move, Pointer, Stream, Tiles, Way
@@ -271,3 +272,18 @@ def test_a_tile_outside_of_its_buffers_is_caught(streamed: Emitted) -> None:
                 streams = (*tiles.streams[:k], mistake, *tiles.streams[k + 1 :])
                 planted = changed(streamed, at, tiles=replace(tiles, streams=streams))
                 assert f"of stream {k}: outside of its buffers" in wrong(planted)
+
+
+def test_a_tile_that_is_read_before_it_came_is_caught(streamed: Emitted) -> None:
+    tiled = [(at, o.tiles) for at, o in enumerate(streamed.listing.operations) if o.tiles is not None]
+    read = [(at, tiles, k, s) for at, tiles in tiled for k, s in enumerate(tiles.streams) if s.home and not s.leaves]
+    assert len(read) > 20
+    for at, tiles, k, s in read:
+        for tile in (i for i, m in enumerate(s.way.moves) if m.moves):
+            moves = [replace(m, moves=m.moves and i != tile) for i, m in enumerate(s.way.moves)]
+            mistake = replace(s, way=replace(s.way, moves=tuple(moves)))
+            streams = (*tiles.streams[:k], mistake, *tiles.streams[k + 1 :])
+            planted = changed(streamed, at, tiles=replace(tiles, streams=streams))
+            fault = f"operation {at}, tile {tile} of stream {k}: its buffer holds something else"
+            assert next(missing(planted.listing)) == fault
+    assert fault in wrong(planted)

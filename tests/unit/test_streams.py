@@ -7,9 +7,11 @@ import pytest
 from trainlib_deployer.machine.targets import resolve
 from trainlib_deployer.ops.conv import Conv
 from trainlib_deployer.ops.conv_shape import ConvShape
-from trainlib_deployer.plan.tiles import Room, Stream, Tiles, Tiling, glance, least_bytes, tiled
+from trainlib_deployer.ops.matmul import Cut, MatMul
+from trainlib_deployer.plan.glance import glance, least_bytes
+from trainlib_deployer.plan.tiles import Room, Stream, Tiles, Tiling, stream, tiled
 from trainlib_deployer.plan.window import Window, alike
-from trainlib_deployer.program.cuts import MOST_TILES, even_ranges, ranges
+from trainlib_deployer.program.cuts import MOST_TILES, even_ranges, ranges, there_and_back
 from trainlib_deployer.program.expr import Instr
 from trainlib_deployer.program.ir import DType, Op, Part, Program, Role, Tensor, View
 from trainlib_deployer.program.loop import Loop
@@ -38,9 +40,9 @@ def tilings(program: Program, op: Op) -> list[Tiling]:
     return [t for t in found if t is not None]
 
 
-def pitches(stream: Stream) -> tuple[set[int], set[int]]:
-    windows = [m.window for m in stream.moves]
-    return {w.pitch for w in windows if w.rows > 1}, {w.plane_pitch for w in windows if w.planes > 1}
+def pitches(one: Stream) -> tuple[set[int], set[int]]:
+    found = [m.window for m in one.moves]
+    return {w.pitch for w in found if w.rows > 1}, {w.plane_pitch for w in found if w.planes > 1}
 
 
 @pytest.mark.parametrize("direction", ["fw", "bw_x"])
@@ -48,9 +50,9 @@ def test_a_last_tile_of_one_channel_has_the_pitches_of_the_others(direction: str
     found = tilings(*operation(direction))
     assert len(found) > 20
     for tiling in found:
-        for stream in tiling.streams:
-            rows, planes = pitches(stream)
-            assert len(rows) <= 1 and len(planes) <= 1, f"{stream.tensor} in {len(tiling.parts)} tiles"
+        for s in tiling.streams:
+            rows, planes = pitches(s)
+            assert len(rows) <= 1 and len(planes) <= 1, f"{s.tensor} in {len(tiling.parts)} tiles"
 
 
 def test_far_rows_become_planes() -> None:
@@ -150,3 +152,49 @@ def test_a_look_at_two_tiles_knows_whether_transfers_can_hide() -> None:
     seen = glance(program, parts[0], parts[1], ROOM)
     assert seen.second == 3 * ROOM.machine.aligned(4 * 2 * COLUMNS)
     assert seen.cycles(seen.second) == seen.hidden < seen.bare == seen.cycles(seen.second - 1)
+
+
+def windows(letters: str) -> list[Window]:
+    """A window for each letter, the same object for the same one."""
+    known = {c: Window(100 * i, 12, 1, 0, 1, 0, (1,)) for i, c in enumerate(sorted(set(letters)))}
+    return [known[c] for c in letters]
+
+
+@pytest.mark.parametrize(
+    ("letters", "buffers", "moves", "count"),
+    [
+        ("ABCABC", "000000", "111111", 1),
+        ("ABAB", "0101", "1100", 2),
+        ("AABB", "0011", "1010", 2),
+        ("ABCABC", "010101", "111111", 2),
+        ("ABCCBA", "010010", "111001", 2),
+        ("ABCCBA", "012210", "111000", 3),
+        ("ABCABC", "012012", "111000", 4),
+    ],
+)
+def test_what_a_buffer_holds_does_not_come_again(letters: str, buffers: str, moves: str, count: int) -> None:
+    made = stream("w", False, windows(letters), count, None, 16)
+    assert "".join(str(m.buffer) for m in made.moves) == buffers
+    assert "".join(str(int(m.moves)) for m in made.moves) == moves
+    held = dict[int, Window]()
+    for move, wanted in zip(made.moves, windows(letters), strict=True):
+        held |= {move.buffer: move.window} if move.moves else {}
+        assert held[move.buffer] == wanted
+
+
+def test_what_is_read_again_stays_where_there_is_room() -> None:
+    """Two blocks of rows for each of three of columns: the rows that were read come once, or turn by turn."""
+    kind = MatMul(1, 16, 24, 32)
+    shapes = {"a": (1, 16, 32), "b": (1, 32, 24), "c": (1, 16, 24)}
+    tensors = {n: Tensor(n, shape, DType.F32, Role.ACTIVATION) for n, shape in shapes.items()}
+    a, b, c = (View.whole(t) for t in tensors.values())
+    pairs = there_and_back(ranges(24, 8), ranges(16, 8))
+    cuts = [Cut((0, 1), rows, columns, (0, 32)) for columns, rows in pairs]
+    assert [cut.rows[0] for cut in cuts] == [0, 8, 8, 0, 0, 8]
+    program, parts = Program("net", tensors), tuple(kind.part(cut, (a, b), (c,)) for cut in cuts)
+    tiles = Tiles.of(program, parts)
+    assert tiles.recurs and (tiles.recurring(0), tiles.recurring(1)) == (2, 0)
+    moved = {keep: tiled(program, tiles, ROOM, False, keep) for keep in (False, True)}
+    assert [t and [s.buffers for s in t.streams] for t in moved.values()] == [[1, 1, 1], [2, 1, 1]]
+    half, others = 8 * 32 * 4, (32 * 24 + 16 * 24) * 4
+    assert [t and t.moved for t in moved.values()] == [4 * half + others, 2 * half + others]

@@ -1,4 +1,4 @@
-"""Buffers of streams: every tile lies inside of what is planned for its stream."""
+"""Buffers of streams: every tile lies inside of what is planned for its stream, and is there when it is worked on."""
 
 from __future__ import annotations
 
@@ -25,3 +25,15 @@ def inside(s: Stream, move: Move, sizes: Mapping[str, int]) -> bool:
     if apart.name != "second" + first.removeprefix("tile") or move.buffer > 1:
         return False
     return end <= sizes[apart.name if move.buffer else first]
+
+
+def missing(listing: Listing) -> Iterator[str]:
+    """Tiles that are read from a buffer in which there is something else, in words."""
+    for at, operation in enumerate(listing.operations):
+        for number, s in enumerate(operation.tiles.streams if operation.tiles else ()):
+            held: dict[int, tuple[int, int, int, int]] = {}
+            for tile, m in enumerate(s.way.moves if s.home and not s.leaves else ()):
+                wanted = m.offset, m.row_bytes, m.rows, m.planes
+                if not m.moves and held.get(m.buffer) != wanted:
+                    yield f"operation {at}, tile {tile} of stream {number}: its buffer holds something else"
+                held[m.buffer] = wanted

@@ -15,7 +15,7 @@ from math import gcd
 from typing import Protocol
 
 from trainlib_deployer.ops.conv_shape import ConvShape
-from trainlib_deployer.program.cuts import MOST_TILES, Range, ranges, sizes, span
+from trainlib_deployer.program.cuts import MOST_TILES, Range, ranges, sizes, span, there_and_back
 from trainlib_deployer.program.ir import Kind, Part, View
 from trainlib_deployer.program.loop import inside
 
@@ -86,9 +86,9 @@ def both_orders(s: ConvShape, own: int, size: tuple[int, int, int], rows: list[R
         return
     places = [(n, r) for n in ranges(s.n, samples) for r in rows]
     filters = [(g, c) for g in ranges(s.groups, groups) for c in ranges(own, channels)]
-    yield [Cut(n, g, c, (0, s.ci), r) for g, c in filters for n, r in places]
+    yield [Cut(n, g, c, (0, s.ci), r) for (g, c), (n, r) in there_and_back(filters, places)]
     if len(filters) > 1 and len(places) > 1:
-        yield [Cut(n, g, c, (0, s.ci), r) for n, r in places for g, c in filters]
+        yield [Cut(n, g, c, (0, s.ci), r) for (n, r), (g, c) in there_and_back(places, filters)]
 
 
 def gradient_cuts(kind: Convolution) -> Iterator[list[Cut]]:
@@ -102,8 +102,7 @@ def gradient_cuts(kind: Convolution) -> Iterator[list[Cut]]:
                     yield [
                         Cut(n, groups, outputs, inputs, rows, first=k == 0)
                         for groups in ranges(s.groups, g)
-                        for outputs in ranges(s.co, co)
-                        for inputs in ranges(s.ci, ci)
+                        for outputs, inputs in there_and_back(ranges(s.co, co), ranges(s.ci, ci))
                         for k, (n, rows) in enumerate(places)
                     ]
 

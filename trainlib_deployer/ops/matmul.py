@@ -18,7 +18,7 @@ from trainlib_deployer.kernels.panels import BLOCK
 from trainlib_deployer.machine.costs import Costs
 from trainlib_deployer.ops.build import Builder
 from trainlib_deployer.ops.registry import covers
-from trainlib_deployer.program.cuts import MOST_TILES, Cuttable, Range, even_ranges, ranges, sizes
+from trainlib_deployer.program.cuts import MOST_TILES, Cuttable, Range, even_ranges, ranges, sizes, there_and_back
 from trainlib_deployer.program.ir import Frugal, Leading, Part, Priced, View
 
 aten = torch.ops.aten
@@ -82,9 +82,11 @@ class MatMul(Cuttable[Cut], Leading, Frugal, Priced):
                         continue
                     samples = ranges(self.batch, 1 if m < self.m or n < self.n or k < self.k else self.batch)
                     rows, columns = ranges(self.m, m), ranges(self.n, n)
-                    yield [Cut(s, r, c, t) for s in samples for r in rows for c in columns for t in terms]
+                    by_rows = there_and_back([(s, r) for s in samples for r in rows], columns)
+                    yield [Cut(s, r, c, t) for (s, r), c in by_rows for t in terms]
                     if len(rows) > 1 and len(columns) > 1:
-                        yield [Cut(s, r, c, t) for s in samples for c in columns for r in rows for t in terms]
+                        by_columns = there_and_back([(s, c) for s in samples for c in columns], rows)
+                        yield [Cut(s, r, c, t) for (s, c), r in by_columns for t in terms]
 
     def part(self, cut: Cut, reads: tuple[View, ...], writes: tuple[View, ...]) -> Part:
         a, b, *init = reads

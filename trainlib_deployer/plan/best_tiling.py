@@ -12,7 +12,8 @@ from functools import cached_property, lru_cache
 
 from trainlib_deployer.ops.carry import Transfer
 from trainlib_deployer.plan.cycles import direct_cycles
-from trainlib_deployer.plan.tiles import Glance, Room, Tiles, Tiling, digest, glance, least_bytes, tiled
+from trainlib_deployer.plan.glance import Glance, glance, least_bytes
+from trainlib_deployer.plan.tiles import Room, Tiles, Tiling, digest, tiled
 from trainlib_deployer.program.chain import Chain
 from trainlib_deployer.program.cuts import MOST_TILES
 from trainlib_deployer.program.ir import Kind, Leading, Op, Part, Program, Splittable, Tensor, View, renamed
@@ -85,7 +86,7 @@ class Prospects:
         self.whole = self.cuttings.whole.parts[0]
         self.least = least_bytes(self.program, self.whole, job.room)
         self.ways = list(self.glances())  # least bytes of each, and a guess of the cycles
-        self.known: dict[tuple[int, bool], Tiling | None] = {}
+        self.known: dict[tuple[int, bool, bool], Tiling | None] = {}
         self.chosen: dict[int, Tiling | None] = {}  # by the capacity
 
     def glances(self) -> Iterator[tuple[int, Glance]]:
@@ -130,15 +131,16 @@ class Prospects:
         return digest((self.job.work, sorted(self.job.room.resident), self.job.room.cores))
 
     def fitting(self, index: int, capacity: int) -> Tiling | None:
-        """With two buffers a stream if there is room for them."""
-        found = (self.tiling(index, ahead) for ahead in (True, False))
+        """With two buffers a stream, and more for what is read again, as far as there is room for them."""
+        found = (self.tiling(index, ahead, keep) for ahead in (True, False) for keep in (True, False))
         return next((t for t in found if t is not None and t.nbytes <= capacity), None)
 
-    def tiling(self, index: int, ahead: bool) -> Tiling | None:
-        if (index, ahead) not in self.known:
-            tiles = self.cuttings.ways[index].tiles if index >= 0 else self.cuttings.whole
-            self.known[index, ahead] = tiled(self.program, tiles, self.job.room, ahead)
-        return self.known[index, ahead]
+    def tiling(self, index: int, ahead: bool, keep: bool = False) -> Tiling | None:
+        tiles = self.cuttings.ways[index].tiles if index >= 0 else self.cuttings.whole
+        keep = keep and tiles.recurs
+        if (index, ahead, keep) not in self.known:
+            self.known[index, ahead, keep] = tiled(self.program, tiles, self.job.room, ahead, keep)
+        return self.known[index, ahead, keep]
 
 
 def tiles_like(first: Part, whole: Part) -> float:

@@ -21,6 +21,7 @@ from trainlib_deployer.program.ir import Kind, Part, Program, Role, View, rename
 
 LANE_BYTES = 104  # what a team keeps of one stream (tl_lane)
 INSIDE = -1  # of a result that has no stream of its own yet
+MOST_BUFFERS = 4  # of a stream (tl_part)
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,13 @@ class Tiles:
             self.windows_of[operand] = alike(windows_of(views, self.sizes[operand]))
         return self.windows_of[operand]
 
+    def recurring(self, operand: int) -> int:
+        """How many windows of it there are, if they are few and one comes back after another; else 0."""
+        windows = self.windows(operand) or []
+        turns = sum(a is not b for a, b in pairwise(windows))
+        different = len({id(w) for w in windows})
+        return different if different <= MOST_BUFFERS and turns >= different > 1 else 0
+
     def local(self, streamed: tuple[bool, ...]) -> tuple[Part, ...]:
         """With these operands as dense arrays; their offsets come from the stream."""
         if streamed not in self.local_to:
@@ -89,6 +97,11 @@ class Tiles:
             found = (localized(p, [None if w is None else w[k] for w in windows]) for k, p in enumerate(self.parts))
             self.local_to[streamed] = tuple(found)
         return self.local_to[streamed]
+
+    @cached_property
+    def recurs(self) -> bool:
+        """Is anything read again after something else?"""
+        return any(self.recurring(i) for i in range(len(self.parts[0].reads)))
 
     @cached_property
     def updated(self) -> dict[int, int]:
@@ -205,62 +218,13 @@ class Room:
         return self.machine.cores
 
 
-@dataclass(frozen=True, order=True)
-class Glance:
-    """Cycles of a tile at a first look: one after the other, or with the next one's transfers behind the work, where
-    there is room for second buffers."""
-
-    bare: float
-    hidden: float
-    second: int
-
-    def cycles(self, spare: int) -> float:
-        return self.hidden if self.second <= spare else self.bare
-
-    def times(self, tiles: float) -> Glance:
-        return Glance(self.bare * tiles, self.hidden * tiles, self.second)
-
-
 def digest(value: object) -> str:
     """Of nested records, the same on every machine."""
     return sha256(repr(value).encode()).hexdigest()[:24]
 
 
-def glance(program: Program, first: Part, second: Part, room: Room) -> Glance:
-    """Judged by the operands that change from the first tile to the second."""
-    views = zip((*first.reads, *first.writes), (*second.reads, *second.writes), strict=True)
-    moving = [v for v, w in views if v.tensor not in room.resident and v != w and moves(program, v)]
-    link, alignment = room.machine.link, room.machine.alignment
-    sizes = [dense_bytes(program, v) for v in moving]
-    transfer = sum(size / link.bytes_per_cycle + link.issue for size in sizes)
-    work, tile = work_cycles(first, room.machine), room.machine.costs.tile.tile
-    buffers = sum(aligned(size, alignment) for size in sizes)
-    return Glance(transfer + work + tile, max(transfer, work) + tile, buffers)
-
-
-def moves(program: Program, view: View) -> bool:
-    return program.tensors[view.tensor].role is not Role.INSIDE
-
-
-def least_bytes(program: Program, part: Part, room: Room) -> int:
-    """What a tile needs at the least: one buffer for each streamed operand, its lane, and scratch."""
-    source = updated((part,))
-    operands = enumerate((*part.reads, *part.writes))
-    views = [(i, v) for i, v in operands if v.tensor not in room.resident and moves(program, v)]
-    alignment = room.machine.alignment
-    lanes = aligned(len(views) * LANE_BYTES, alignment)
-    buffers = sum(aligned(dense_bytes(program, v), alignment) for i, v in views if i not in source)
-    return buffers + lanes + part.kind.scratch(room.cores)
-
-
-def dense_bytes(program: Program, view: View) -> int:
-    size = program.tensors[view.tensor].dtype.size
-    for extent, step in zip(view.shape, view.strides, strict=True):
-        size *= extent if step else 1
-    return size
-
-
-def tiled(program: Program, tiles: Tiles, room: Room, ahead: bool) -> Tiling | None:
+def tiled(program: Program, tiles: Tiles, room: Room, ahead: bool, keep: bool = False) -> Tiling | None:
+    """With the next tile coming while one is worked on, or one by one; `keep`: what is read again has stayed."""
     parts, machine = tiles.parts, room.machine
     operands = (*parts[0].reads, *parts[0].writes)
     reads, source = len(parts[0].reads), tiles.updated if ahead else {}
@@ -281,6 +245,8 @@ def tiled(program: Program, tiles: Tiles, room: Room, ahead: bool) -> Tiling | N
             slots.append(INSIDE)
             continue
         count = 1 + ahead + (i in source or i in source.values())
+        if keep and i < reads:
+            count = max(count, tiles.recurring(i))
         shares = slots[source[i]] if i in source else None
         slots.append(joined(streams, stream(tensor.name, i >= reads, windows, count, shares, machine.alignment)))
     if INSIDE in slots:
@@ -341,16 +307,20 @@ def updated(parts: tuple[Part, ...]) -> dict[int, int]:
 
 
 def stream(tensor: str, writes: bool, windows: list[Window], count: int, shares: int | None, alignment: int) -> Stream:
-    """Reads move when their window changes; results leave before it changes. Of `count` buffers each window takes the
-    next. Equal windows are one object."""
+    """Each window has one of `count` buffers to itself, or else takes the next. Reads move unless they are there
+    already; results leave before their window changes. Equal windows are one object."""
     moves: list[Move] = []
+    held: dict[int, Window] = {}
+    own = {key: at for at, key in enumerate(dict.fromkeys(map(id, windows)))}
     buffer = 0
     for k, w in enumerate(windows):
-        fresh = k == 0 or w is not windows[k - 1]
-        if fresh and k:
+        if len(own) <= count:
+            buffer = own[id(w)]
+        elif k and w is not windows[k - 1]:
             buffer = (buffer + 1) % count
         last = k + 1 == len(windows) or w is not windows[k + 1]
-        moves.append(Move(w, buffer, last if writes else fresh))
+        moves.append(Move(w, buffer, last if writes else held.get(buffer) is not w))
+        held[buffer] = w
     buffers = 1 + max(m.buffer for m in moves)
     size = aligned(max(w.nbytes for w in windows), alignment)
     return Stream(tensor, writes, size, buffers, tuple(moves), shares)

@@ -13,6 +13,8 @@ from trainlib_deployer.program.ir import Part, Splittable, View
 
 Range = tuple[int, int]
 Views = tuple[View, ...]
+A = TypeVar("A")
+B = TypeVar("B")
 C = TypeVar("C")  # what a family says of one tile
 COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96)  # of tiles along a dimension
 MORE_COUNTS = (5, 10, 14, 20, 28, 40, 56, 80)  # where one dimension is cut alone, there is time to try these as well
@@ -76,6 +78,14 @@ def span(r: Range) -> int:
 def ranges(extent: int, size: int) -> list[Range]:
     """[0, size), [size, 2 size), ...; the last one takes the rest."""
     return [(lo, min(lo + size, extent)) for lo in range(0, extent, size)]
+
+
+def there_and_back(outer: Sequence[A], inner: Sequence[B]) -> Iterator[tuple[A, B]]:
+    """All pairs, the inner ones forwards and backwards in turns: what the last tile of one outer piece reads of the
+    inner ones, the first of the next reads again."""
+    for i, a in enumerate(outer):
+        for b in reversed(inner) if i % 2 else inner:
+            yield a, b
 
 
 def even_ranges(extent: int, size: int, grain: int) -> list[Range]:
