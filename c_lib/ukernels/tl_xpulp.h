@@ -6,6 +6,7 @@
 #define TL_LOAD(to, from) TL_LOAD_BY("4", to, from)
 #define TL_LOAD_STEP(to, from, by) ".insn r 0x0b, 7, 0x10, " to ", " from ", " by "\n" /* p.lw to, by(from!) */
 #define TL_DOT(to, a, b) ".insn r 0x33, 0, 0x4b, " to ", " a ", " b "\n"               /* vfdotpex.s.h */
+#define TL_PACK(to, a, b) ".insn r 0x33, 2, 0x58, " to ", " a ", " b "\n"              /* vfcpka.h.s */
 #define TL_LOOP(count, halfwords) ".insn i 0x7b, 4, x0, " count ", " halfwords "\n"    /* lp.setup */
 #define TL_EACH(what, ...) what(__VA_ARGS__)
 
@@ -14,6 +15,12 @@
     "lw " s0 ", 0(a4)\nlw " s1 ", 4(a4)\nlw " s2 ", 8(a4)\nlw " s3 ", 12(a4)\nadd a4, a4, ra\n"
 #define TL_SAVE(s0, s1, s2, s3)                                                                                        \
     "sw " s0 ", 0(a4)\nsw " s1 ", 4(a4)\nsw " s2 ", 8(a4)\nsw " s3 ", 12(a4)\nadd a4, a4, ra\n"
+/* The same as halves, which may lie at any of them. */
+#define TL_SAVE_HALVES(s0, s1, s2, s3)                                                                                 \
+    TL_PACK(s0, s0, s1)                                                                                                \
+    TL_PACK(s2, s2, s3)                                                                                                \
+    "sh " s0 ", 0(a4)\nsh " s2 ", 4(a4)\nsrli " s0 ", " s0 ", 16\nsrli " s2 ", " s2 ", 16\n"                           \
+    "sh " s0 ", 2(a4)\nsh " s2 ", 6(a4)\nadd a4, a4, ra\n"
 #define TL_ROW0 "t0", "t1", "t2", "t3"
 #define TL_ROW1 "t4", "t5", "t6", "s2"
 #define TL_ROW2 "s3", "s4", "s5", "s6"

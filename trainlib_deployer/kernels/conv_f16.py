@@ -3,21 +3,19 @@ where a row of the kernel has few taps, by the team as well."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
 from trainlib_deployer.formats import DType
-from trainlib_deployer.kernels.conv import (
-    TILE,
-    directly,
-    fields,
-    packed_rows,
-)
+from trainlib_deployer.kernels.conv import TILE, as_one_row, directly, fields, operands, packed_rows
+from trainlib_deployer.kernels.matmul_f16 import packed_panels
 from trainlib_deployer.kernels.panels import BLOCK, FLOAT, PAIRS_PANEL, pair_cycles
 from trainlib_deployer.kernels.row import CHANNELS, PAIRS, Grain, Row
 from trainlib_deployer.machine.costs import Costs
 from trainlib_deployer.program.cuts import working
+from trainlib_deployer.program.ir import View
 
 if TYPE_CHECKING:
     from trainlib_deployer.ops.conv import Conv
@@ -202,15 +200,51 @@ def columns(kind: Conv, cores: int) -> int:
     return (working(kind.team, cores) + min(-(-kind.shape.co // 4), MOST_TILES)) * PAIRS_PANEL
 
 
+# ---- one tap: a product
+
+
+def one_tap(kind: Conv, _cores: int) -> bool:
+    """No pair of a weight gradient's terms is in two images."""
+    s = kind.shape
+    alone = (s.kh, s.kw, s.stride, s.pad, s.h, s.w) == (1, 1, (1, 1), (0, 0), s.ho, s.wo)
+    return alone and (kind.direction != "bw_w" or s.n == 1 or s.h * s.w % 2 == 0)
+
+
+def one_row(kind: Conv, reads: Sequence[View], writes: Sequence[View]) -> bool:
+    named = operands(kind, reads, writes)
+    return as_one_row(kind.shape, named["x"], named["y"]).h == 1
+
+
+def extents(kind: Conv) -> tuple[int, int, int]:
+    """Rows, columns and terms of an image's product."""
+    s = kind.shape
+    pixels = s.ho * s.wo
+    return {"fw": (s.co, pixels, s.ci), "bw_x": (s.ci, pixels, s.co), "bw_w": (s.co, s.ci, pixels)}[kind.direction]
+
+
+def product_panels(kind: Conv, cores: int) -> int:
+    rows, columns, terms = extents(kind)
+    tiles = -(-rows // 4) * (1 if kind.direction == "bw_w" else kind.shape.n)
+    return packed_panels(kind, min(tiles, kind.most_rows), columns, terms, working(kind.team, cores))
+
+
+def product_cycles(kind: Conv, cores: int, costs: Costs) -> float:
+    s, team = kind.shape, working(kind.team, cores)
+    return s.n * s.groups * pair_cycles(1, *extents(kind), team, 4 * kind.most_rows, costs.pairs)
+
+
 row = partial(Row, struct="tl_conv2d", header="tl_conv.h", fields=fields, takes=directly, grain=TILE, storage=DType.F16)
 gathering = partial(row, scratch=gathered, split="tiles of channels x pixels", arithmetic=CHANNELS)
 over_planes = partial(gathering, takes=few_taps, scratch=planes_and_weights, cycles=plane_cycles)
 
 weight_gradient = partial(row, "conv2d_bw_w", arithmetic=PAIRS)
+product = partial(row, takes=one_tap, fits=one_row, scratch=product_panels, cycles=product_cycles, split="tiles")
 
 CONV_F16 = (
+    product("conv2d_fw", "tl_conv2d_fw_pointwise_f16", "conv/conv2d_fw_pointwise_f16.c", arithmetic=CHANNELS),
     over_planes("conv2d_fw", "tl_conv2d_fw_planes_f16", "conv/conv2d_fw_planes_f16.c"),
     gathering("conv2d_fw", "tl_conv2d_fw_f16", "conv/conv2d_fw_f16.c", cycles=forward_cycles),
+    product("conv2d_bw_w", "tl_conv2d_bw_w_pointwise_f16", "conv/conv2d_bw_w_pointwise_f16.c", arithmetic=PAIRS),
     weight_gradient(
         "tl_conv2d_bw_w_3_f16",
         "conv/conv2d_bw_w_3_f16.c",
@@ -227,6 +261,7 @@ CONV_F16 = (
         cycles=weight_cycles,
         split="tiles of channels x taps",
     ),
+    product("conv2d_bw_x", "tl_conv2d_bw_x_pointwise_f16", "conv/conv2d_bw_x_pointwise_f16.c", arithmetic=CHANNELS),
     over_planes("conv2d_bw_x", "tl_conv2d_bw_x_planes_f16", "conv/conv2d_bw_x_planes_f16.c"),
     gathering("conv2d_bw_x", "tl_conv2d_bw_x_f16", "conv/conv2d_bw_x_f16.c", cycles=input_cycles),
 )

@@ -13,19 +13,23 @@ from trainlib_deployer.machine.costs import Costs
 from trainlib_deployer.program.cuts import working
 
 if TYPE_CHECKING:
+    from trainlib_deployer.ops.conv import Conv
     from trainlib_deployer.ops.matmul import MatMul
 
 MOST_TILES = 16  # of rows that the team packs at a time
 
 
 def panels(kind: MatMul, cores: int) -> int:
-    """One a core, and the team's: of rows or, where the operands are exchanged, of columns. Then sums that are to be
-    halves and take several blocks."""
-    tiles = kind.batch * -(-max(kind.m, kind.n) // 4)
-    own = (working(kind.team, cores) + min(tiles, MOST_TILES)) * PAIRS_PANEL
-    if kind.result is DType.F32 or kind.k <= BLOCK:
-        return own
-    return own + 4 * 4 * FLOAT * MOST_TILES * -(-max(kind.m, kind.n) // 4)
+    """The operands may be exchanged."""
+    most = max(kind.m, kind.n)
+    return packed_panels(kind, kind.batch * -(-most // 4), most, kind.k, working(kind.team, cores))
+
+
+def packed_panels(kind: MatMul | Conv, tiles: int, columns: int, terms: int, cores: int) -> int:
+    """One a core, and the team's of so many tiles of rows; then sums that are to be halves and take several blocks."""
+    at_once = min(tiles, MOST_TILES)
+    several = kind.result is DType.F16 and terms > BLOCK
+    return (cores + at_once) * PAIRS_PANEL + 4 * 4 * FLOAT * at_once * -(-columns // 4) * several
 
 
 def halves_times_vector(kind: MatMul, cores: int) -> bool:

@@ -98,7 +98,7 @@ COSTS = Costs(
         edge_block=0,
         edge_term=0,
     ),
-    PairCosts(tile_block=0, tile_term=15.2, visit_block=0, block=1639, packed=16.6),
+    PairCosts(tile_block=48.2, tile_term=18.65, visit_block=825.1, block=0, packed=4.99),
     PairCosts(tile_block=0, tile_term=17.6, visit_block=1302, block=1862, packed=17.3),
     PairCosts(tile_block=200.4, tile_term=22.96, visit_block=1813, block=0, packed=0),
     PlanesCosts(step=1400, tile=385, tap=34, weights=8, pixels=5.1),

@@ -1,65 +1,94 @@
 /* The micro-kernel of halves: 32 multiply-adds for 8 loads, in 16 instructions where the machine has them. */
 #include "tl_tile_pairs.h"
 
-#define TL_PAIR_STEP 4
+/* Tiles one below the other: panel after panel of a times the one of b. */
+typedef struct {
+    const tl_pair *a, *b;
+    int pairs, skip; /* of a panel; bytes between two panels of a */
+    int tiles;
+    const float *from; /* what they begin with; NULL: zero */
+    void *to;          /* floats, or halves */
+    int from_m, to_m;  /* bytes from row to row */
+    int halves;
+} tl_pairs_tiles;
+
 #ifdef TL_XF16AUXVEC
 #include "tl_pairs_xpulp.inc"
 #else
+#define TL_PAIR_STEP 4
 #include "tl_pairs_plain.inc"
+
+static void multiply(tl_pairs_tiles *t)
+{
+    const char *from = (const char *)t->from;
+    char *to = t->to;
+    for (const tl_pair *a = t->a; t->tiles > 0; --t->tiles, a += 4 * t->pairs + t->skip / 4) {
+        float sums[16];
+        for (int i = 0; i < 16; ++i)
+            sums[i] = from ? ((const float *)(from + i / 4 * t->from_m))[i % 4] : 0.0f;
+        add_pairs(a, t->b, t->pairs, sums);
+        for (int i = 0; i < 4; ++i, to += t->to_m)
+            for (int j = 0; j < 4; ++j)
+                if (t->halves)
+                    ((tl_half *)to)[j] = tl_to_half(sums[4 * i + j]);
+                else
+                    ((float *)to)[j] = sums[4 * i + j];
+        from += from ? 4 * t->from_m : 0;
+    }
+}
 #endif
 
-/* Copies the part of a tile that is there; what begins anew is init, or zero. */
-static void begin(const tl_panel_out *out, int row, float *q, int q_m)
+/* Copies the part of a tile that is there; what begins anew is init. */
+static void begin(const tl_panel_out *out, int row)
 {
-    const int rows = tl_min(4, out->row_end - row);
-    for (int i = 0; i < rows; ++i)
-        for (int j = 0; j < out->cols; ++j) {
-            const float *init = out->init ? out->init + (row + i) * out->i_m + out->i_n[j] : NULL;
-            q[i * q_m + j] = !out->first ? out->c[(row + i) * out->c_m + out->c_n[j]] : init ? *init : 0.0f;
-        }
+    const int rows = tl_min(4, out->row_end - row), m = out->first ? out->i_m : out->c_m;
+    const int *n = out->first ? out->i_n : out->c_n;
+    const float *from = (out->first ? out->init : out->c) + row * m;
+    for (int i = 0; i < rows; ++i, from += m)
+        for (int j = 0; j < out->cols; ++j)
+            out->tile[4 * i + j] = from[n[j]];
 }
 
 static void end(const tl_panel_out *out, int row)
 {
     const int rows = tl_min(4, out->row_end - row);
     for (int i = 0; i < rows; ++i)
-        for (int j = 0; j < out->cols; ++j)
-            out->c[(row + i) * out->c_m + out->c_n[j]] = out->tile[4 * i + j];
-}
-
-static void end_in_halves(const tl_panel_out *out, int row, const float *q)
-{
-    const int rows = tl_min(4, out->row_end - row);
-    for (int i = 0; i < rows; ++i, q += 4) {
-        tl_half *to = out->half + (row + i) * out->c_m;
-        if (out->dense && out->cols == 4)
-            tl_put_four(to + out->c_n[0], q);
-        else
-            for (int j = 0; j < out->cols; ++j)
-                to[out->c_n[j]] = tl_to_half(q[j]);
-    }
+        for (int j = 0; j < out->cols; ++j) {
+            const int at = (row + i) * out->c_m + out->c_n[j];
+            if (out->half)
+                out->half[at] = tl_to_half(out->tile[4 * i + j]);
+            else
+                out->c[at] = out->tile[4 * i + j];
+        }
 }
 
 void tl_tile_pairs(const tl_panel_out *out, const tl_pair *a, const tl_pair *b, int pairs)
 {
+    const int size = 4 * sizeof(float), init = out->first && out->init, unready = out->half && !out->last;
     float *sums = out->sums;
-    for (int row = out->row; row < out->row_end; row += 4, a += TL_PAIRS_PANEL) {
-        int aside = out->half || !(out->dense && out->cols == 4 && row + 4 <= out->row_end);
-        TL_ONE_POINTER(aside) /* not two copies of the loops */
-        float *q = out->half ? sums : aside ? out->tile : out->c + row * out->c_m + out->c_n[0];
-        const int q_m = aside ? 4 : out->c_m;
-        if (out->first && !out->init) {
-            multiply(a, b, pairs, q, q_m);
-        } else {
-            if (out->first || (aside && !out->half))
-                begin(out, row, q, q_m);
-            multiply_on(a, b, pairs, q, q_m);
-        }
-        if (out->half && out->last)
-            end_in_halves(out, row, q);
-        else if (aside && !out->half)
+    tl_pairs_tiles t = {.a = a, .b = b, .pairs = pairs, .skip = 4 * (TL_PAIRS_PANEL - 4 * pairs)};
+    for (int row = out->row, count; row < out->row_end; row += 4 * count) {
+        const int whole = out->dense && out->cols == 4 ? (out->row_end - row) / 4 : 0;
+        const int at = row * out->c_m + out->c_n[0];
+        count = init ? 1 : unready ? (out->row_end - row + 3) / 4 : whole > 1 ? whole : 1;
+        t.tiles = count, t.to = out->tile, t.to_m = size, t.halves = 0;
+        if (unready)
+            t.to = sums;
+        else if (whole && out->half)
+            t.to = out->half + at, t.to_m = out->c_m * (int)sizeof(tl_half), t.halves = 1;
+        else if (whole)
+            t.to = out->c + at, t.to_m = out->c_m * (int)sizeof(float);
+        t.from = NULL, t.from_m = size;
+        if (init || (!out->first && !out->half && !whole))
+            begin(out, row), t.from = out->tile;
+        else if (!out->first && out->half)
+            t.from = sums;
+        else if (!out->first)
+            t.from = t.to, t.from_m = t.to_m;
+        multiply(&t);
+        if (t.to_m == size && !unready && !whole)
             end(out, row);
-        sums += out->sums == out->tile ? 0 : 16;
+        t.a += count * TL_PAIRS_PANEL, sums += 16 * count;
     }
 }
 

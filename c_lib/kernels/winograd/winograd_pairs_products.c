@@ -8,16 +8,17 @@
 #define TL_PAIR_STEP 16
 #include "tl_pairs_plain.inc"
 
-static void new_sums(const tl_pair *u, const tl_pair *v, int pairs, float *m)
-{
-    for (int e = 0; e < 4; ++e)
-        multiply(u + 4 * e, v + 4 * e, pairs, m + 16 * e, 4);
-}
-
 static void more_sums(const tl_pair *u, const tl_pair *v, int pairs, float *m)
 {
     for (int e = 0; e < 4; ++e)
-        multiply_on(u + 4 * e, v + 4 * e, pairs, m + 16 * e, 4);
+        add_pairs(u + 4 * e, v + 4 * e, pairs, m + 16 * e);
+}
+
+static void new_sums(const tl_pair *u, const tl_pair *v, int pairs, float *m)
+{
+    for (int i = 0; i < 64; ++i)
+        m[i] = 0.0f;
+    more_sums(u, v, pairs, m);
 }
 #endif
 

@@ -26,6 +26,9 @@ void tl_conv2d_fw_winograd_f16(const tl_conv2d *a);
 void tl_conv2d_bw_x_winograd_f16(const tl_conv2d *a);
 void tl_conv2d_bw_w_f16(const tl_conv2d *a);
 void tl_conv2d_bw_w_3_f16(const tl_conv2d *a);
+void tl_conv2d_fw_pointwise_f16(const tl_conv2d *a);
+void tl_conv2d_bw_x_pointwise_f16(const tl_conv2d *a);
+void tl_conv2d_bw_w_pointwise_f16(const tl_conv2d *a);
 
 /* Finite halves, subnormal ones among them. */
 static tl_half next_half(uint32_t *state)
@@ -104,6 +107,24 @@ static void convolution(int groups, int ci, int co, int size, int kernel, int st
         run((tl_fn)tl_conv2d_bw_w_3_f16, &p);
 }
 
+/* By one tap, on a row of pixels. */
+static void pointwise(int groups, int ci, int co, int pixels)
+{
+    tl_conv2d p = {.n = 2, .groups = groups, .ci = ci, .co = co, .h = 1, .wd = pixels, .ho = 1, .wo = pixels};
+    p.kh = p.kw = p.stride_h = p.stride_w = p.dil_h = p.dil_w = 1;
+    p.xp = (tl_pitch){groups * ci * pixels, pixels, pixels}, p.yp = (tl_pitch){groups * co * pixels, pixels, pixels};
+    p.w_co = ci, p.w_ci = 1, p.scratch = l1.scratch;
+    p.x_f16 = l1.a, p.w_f16 = l1.b, p.y = l1.c, p.bias = l1.init;
+    run((tl_fn)tl_conv2d_fw_pointwise_f16, &p);
+    tl_conv2d halves = p;
+    halves.w = l1.init, halves.floats = 1, halves.y_f16 = (tl_half *)l1.c, halves.halves = 1, halves.packed_rows = 4;
+    run((tl_fn)tl_conv2d_fw_pointwise_f16, &halves);
+    p.y_f16 = l1.a, p.x = l1.c, p.bias = NULL;
+    run((tl_fn)tl_conv2d_bw_x_pointwise_f16, &p);
+    p.x_f16 = l1.b, p.w = l1.c;
+    run((tl_fn)tl_conv2d_bw_w_pointwise_f16, &p);
+}
+
 /* All halves become floats, and floats of all sizes halves, every other one of them in the middle between two. A NaN may
  * have other bits. */
 static void conversions(void)
@@ -146,6 +167,8 @@ int main(void)
     convolution(1, 3, 5, 8, 3, 2, 1);
     convolution(2, 4, 6, 5, 1, 1, 0);
     convolution(1, 18, 8, 8, 3, 1, 1);
+    pointwise(2, 7, 9, 14);
+    pointwise(1, 20, 18, 22);
     tl_puts("DONE\n");
     tl_exit(0);
     return 0;

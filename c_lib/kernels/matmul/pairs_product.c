@@ -1,0 +1,95 @@
+/* Products of operands in half precision, however they lie. The team packs the left operand, some tiles of rows at a
+ * time and block by block of the terms; each core packs the columns that it visits. Scratch: a panel a core, then those
+ * of the team, then the sums of halves that take several blocks. */
+#include "tl_tile_pairs.h"
+#include "tl_pairs_product.h"
+
+/* Tiles first .. end - 1 of 4 rows, numbered through the batch, and the block of terms from k on. */
+typedef struct {
+    int first, end, k;
+    int most;              /* tiles at a time */
+    tl_pair *left, *right; /* the team's panels, the core's own */
+    float *sums;
+} chunk;
+
+static int row_tiles(const tl_matmul *p)
+{
+    return (p->m + 3) / 4;
+}
+
+static void pack(tl_pair *dst, const tl_half *halves, const float *floats, int s_j, int s_k, int cols, int kc)
+{
+    if (floats)
+        tl_pairs_round(dst, floats, s_j, s_k, cols, kc);
+    else
+        tl_pairs_pack(dst, halves, s_j, s_k, cols, kc);
+}
+
+static void pack_left(const tl_matmul *p, const chunk *c)
+{
+    const int quarter = TL_KC / 4, tiles = row_tiles(p);
+    int lo, hi;
+    tl_split(4 * (c->end - c->first), 1, &lo, &hi);
+    for (int i = lo; i < hi; ++i) {
+        const int tile = c->first + i / 4, b = tile / tiles, m = 4 * (tile - b * tiles), k = c->k + i % 4 * quarter;
+        const int at = b * p->a_b + m * p->a_m + k * p->a_k;
+        if (k < p->k)
+            pack(c->left + i * (TL_PAIRS_PANEL / 4), p->a_f16 + at, p->floats & 1 ? p->a + at : NULL, p->a_m, p->a_k,
+                 tl_min(4, p->m - m), tl_min(quarter, p->k - k));
+    }
+}
+
+/* Tiles of rows first .. end - 1 of one batch item times four columns from n on. */
+static void panel(const tl_matmul *p, const chunk *c, int b, int n, int first, int end)
+{
+    const int kc = tl_min(TL_KC, p->k - c->k), base = b * row_tiles(p);
+    float tile[16];
+    tl_panel_out out;
+    out.c = p->c + b * p->c_b + n * p->c_n, out.c_m = p->c_m, out.dense = p->c_n == 1;
+    out.init = p->init ? p->init + b * p->i_b + n * p->i_n : NULL, out.i_m = p->i_m;
+    for (int j = 0; j < 4; ++j)
+        out.c_n[j] = j * p->c_n, out.i_n[j] = j * p->i_n;
+    out.cols = tl_min(4, p->n - n), out.tile = tile;
+    out.first = c->k == 0 && !p->accumulate;
+    out.half = p->halves ? p->c_f16 + b * p->c_b + n * p->c_n : NULL, out.last = c->k + kc == p->k;
+    out.sums = p->k <= TL_KC ? tile : c->sums + 16 * (n / 4 * c->most + first - c->first);
+    out.row = 4 * (first - base), out.row_end = tl_min(p->m, 4 * (end - base));
+    const int at = b * p->b_b + n * p->b_n + c->k * p->b_k;
+    pack(c->right, p->b_f16 + at, p->floats & 2 ? p->b + at : NULL, p->b_n, p->b_k, out.cols, kc);
+    tl_tile_pairs(&out, c->left + (first - c->first) * TL_PAIRS_PANEL, c->right, (kc + 1) / 2);
+}
+
+/* This core's share of the chunk's tiles, panel by panel of each batch item. */
+static void share(const tl_matmul *p, const chunk *c)
+{
+    const int panels = (p->n + 3) / 4, tiles = row_tiles(p);
+    int lo, hi, b = c->first / tiles, from = c->first;
+    tl_split_among(tl_team(p->team), (c->end - c->first) * panels, 1, &lo, &hi);
+    for (int end; from < c->end; from = end, ++b) {
+        const int count = (end = tl_min(c->end, (b + 1) * tiles)) - from, all = count * panels;
+        for (int at = lo > 0 ? lo : 0, stop; at < tl_min(all, hi); at = stop) {
+            const int n = at / count, first = at - n * count;
+            stop = tl_min(tl_min(all, hi), (n + 1) * count);
+            panel(p, c, b, 4 * n, from + first, from + first + stop - at);
+        }
+        lo -= all, hi -= all;
+    }
+}
+
+void tl_pairs_product(const tl_matmul *p)
+{
+    const int tiles = p->batch * row_tiles(p), team = tl_team(p->team);
+    chunk c = {.right = (tl_pair *)p->scratch + tl_core_id() * TL_PAIRS_PANEL};
+    c.left = (tl_pair *)p->scratch + team * TL_PAIRS_PANEL;
+    c.most = tl_min(tiles, p->tiles ? p->tiles : 16);
+    c.sums = (float *)(c.left + c.most * TL_PAIRS_PANEL);
+    for (c.first = 0; c.first < tiles; c.first = c.end) {
+        c.end = tl_min(tiles, c.first + c.most);
+        for (c.k = 0; c.k < p->k; c.k += TL_KC) {
+            pack_left(p, &c);
+            tl_barrier();
+            share(p, &c);
+            tl_barrier();
+        }
+    }
+}
