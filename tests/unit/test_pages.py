@@ -52,6 +52,39 @@ def test_every_page_is_in_the_navigation() -> None:
     assert missing == []
 
 
+FILE = re.compile(r"`((?:[\w*]+/)+[\w*.]+\.(?:py|c|h|inc|j2|ld|S))`")
+ROOMS = re.compile(r"`((?:\w+/)+)`")
+OF_SOURCES = [
+    "CONTRIBUTING.md",
+    *(f"docs/{p}.md" for p in ("architecture", "glossary", "kernels", "machine", "math", "one_operation")),
+]
+
+
+def lost(text: str, names: re.Pattern[str]) -> list[str]:
+    """Paths in a text that lead nowhere from the repository, the package or the C library."""
+    beginnings = [ROOT, ROOT / "trainlib_deployer", ROOT / "c_lib"]
+    return [n for n in names.findall(text) if not any(next(b.glob(n.rstrip("/")), None) for b in beginnings)]
+
+
+@pytest.mark.parametrize("page", [*OF_SOURCES, *(p for p in pages() if p.startswith("docs/decisions/"))])
+def test_files_that_pages_name_are_there(page: str) -> None:
+    assert lost((ROOT / page).read_text(encoding="utf-8"), FILE) == []
+
+
+def test_every_room_has_its_place_in_the_architecture() -> None:
+    text = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+    rooms = {p.parent.name for p in (ROOT / "trainlib_deployer").glob("*/__init__.py")}
+    assert len(rooms) > 20
+    assert rooms <= {n.rstrip("/") for n in ROOMS.findall(text)}
+
+
+def test_names_of_what_is_gone_are_found() -> None:
+    assert lost("`plan/tiled.py`, `plan/tiles.py`, `ukernels/tl_*.inc`, `hal/none/*.c`", FILE) == [
+        "plan/tiled.py",
+        "hal/none/*.c",
+    ]
+
+
 def test_what_is_included_is_there() -> None:
     found = [part for page in pages() for part in INCLUDE.findall((ROOT / page).read_text(encoding="utf-8"))]
     assert len(found) >= 4
