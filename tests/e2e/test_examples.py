@@ -45,6 +45,7 @@ def test_example_trains_like_pytorch(name: str, batch: int, steps: int, project:
     for result in results.values():
         check(result, steps)
     check_memory(results[8])
+    check_lines(project)
     first = {k: v.tobytes() for k, v in results[1].computed.items()}
     for cores in (3, 8):
         assert {k: v.tobytes() for k, v in results[cores].computed.items()} == first, f"{cores} cores give other bits"
@@ -52,11 +53,18 @@ def test_example_trains_like_pytorch(name: str, batch: int, steps: int, project:
         check_poisoned(project, results[1])
 
 
+def check_lines(project: Path) -> None:
+    """What is written for a network fits a page."""
+    long = [(p.name, line) for p in project.glob("*.[ch]") for line in p.read_text().splitlines() if len(line) > 120]
+    assert (project / "net.c").is_file() and not long
+
+
 @pytest.mark.parametrize("name", sorted(set(EXAMPLES) - set(CORE)))
 def test_further_example_with_its_own_data(name: str, project: Path) -> None:
     deployed = deploy_example(name, project, steps=2)
     result = deployed.verify()
     check(result, 2)
+    check_lines(project)
     check_poisoned(project, result)
 
 
