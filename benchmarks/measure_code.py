@@ -36,8 +36,9 @@ class Build:
     layer: tuple[str, ...]  # sources of the hardware layer: the others are other machines'
     goal: tuple[str, ...]  # makes the objects of the library; none: their own names
     objects: str
-    step_goal: tuple[str, ...]  # makes those of a deployed step
+    step_goal: tuple[str, ...]  # makes those of a deployed step; none: a whole build
     step_objects: str
+    others: tuple[str, ...] = ()  # more targets whose plans are told from this compiler's sizes
 
 
 SDK = Build(
@@ -47,8 +48,9 @@ SDK = Build(
     ("pulp", "pulp_files"),
     ("build", "SIZES=any"),
     "BUILD/**/kernels/*.o",
-    ("build", "SIZES=any", "L2_THERE=16777216"),
+    (),
     "BUILD/**/train/%s.o",
+    ("siracusa",),
 )
 
 

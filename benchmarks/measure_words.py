@@ -4,9 +4,9 @@
 
 FOLDERs are deployed projects that were built with their checks (TRACE=1), OBJECTS is a pattern of their objects;
 without them all examples are deployed and built.
-A function's bytes are fitted by those of its words, none of them negative; then all are made larger, and every project
-by so many bytes more, that none comes out too small, and all together the least too large. What all parts of every
-project are too large by is taken off again.
+A function's bytes are fitted by those of its words, none of them negative. Then all of a firmware's are multiplied by
+one number, and each project gets so many bytes more, that none comes out too small, and all together the least too
+large; what only a verification run has makes up for what is then too large.
 """
 
 from __future__ import annotations
@@ -17,22 +17,27 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from benchmarks import bench_linker
 from benchmarks.bench_linker import EXAMPLES, deploy
 from benchmarks.measure_code import BUILDS, MEASURED, Build
 from benchmarks.objects import Elf
 from trainlib_deployer.folder import read_plan
-from trainlib_deployer.image.words import counted
+from trainlib_deployer.image.words import STRUCT, apart, counted
 
 FUNCTION = re.compile(r"^[\w() ]+?[ *](\w+)\([^;{}()]*\)\n\{\n(.*?)^\}", re.MULTILINE | re.DOTALL)
 COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 PARTS = ("forward", "loss", "backward", "update")
-COPIED = ".rodata..L__const."  # the constants that a function begins with
+COPIED = ".rodata..L__const."  # a struct of constants that a function begins with
+CONSTANT = (".rodata", ".srodata")
+NAMED = re.compile(r"(?!\$|\.L).")
+OTHERS = ("main", "state")
 OF_STEP = re.compile(f"op_.*|{'|'.join(PARTS)}")
 ROUNDS = 600
 TURNS = (0, 800)  # words of all turns of a loop that is unrolled: what some compilers do, and others do not
@@ -41,50 +46,64 @@ Sample = tuple[Counter[str], int]
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
 
-def sizes(path: Path) -> dict[str, int]:
-    """Bytes of each function, with the constants that it begins with: which of the two they are is the compiler's."""
-    elf = Elf.of(path)
-    found: dict[str, int] = {}
-    for i, s in enumerate(elf.sections):
-        if s.loaded and s.kind == "code":
-            name = next(x.name for x in elf.symbols if x.section == i and x.name and not x.name.startswith(("$", ".L")))
-        elif s.loaded and s.name.startswith(COPIED):
-            name = s.name.removeprefix(COPIED).split(".")[0]
-        else:
-            continue
-        found[name] = found.get(name, 0) + elf.linked(i)
-    return found
+@dataclass(frozen=True)
+class Object:
+    """Bytes of a source's functions, of the structs that these begin with as (function, variable), and of its texts."""
+
+    code: Mapping[str, int]
+    structs: Mapping[tuple[str, str], int]
+    texts: int
+
+    @staticmethod
+    def of(path: Path) -> Object:
+        elf = Elf.of(path)
+        code, structs, texts = Counter[str](), dict[tuple[str, str], int](), 0
+        for i, s in enumerate(elf.sections):
+            if s.loaded and s.kind == "code":
+                code[next(x.name for x in elf.symbols if x.section == i and NAMED.match(x.name))] += elf.linked(i)
+            elif s.loaded and s.name.startswith(COPIED):
+                function, variable = s.name.removeprefix(COPIED).split(".")[:2]
+                structs[function, variable] = s.size
+            elif s.loaded and s.name.startswith(CONSTANT) and not s.name.endswith(".pieces"):
+                texts += s.size
+        return Object(code, structs, texts)
+
+
+@dataclass(frozen=True)
+class Project:
+    """What is measured of one: samples of its functions' words by part, and of constants the bytes by what has them."""
+
+    parts: Mapping[str, Sequence[Text]]
+    constants: Mapping[str, int]
+
+    @staticmethod
+    def of(folder: Path, objects: str) -> Project:
+        """Under `step` and `loop` a sample a function; under the others one."""
+        net, loops, main, state = (Object.of(next(folder.glob(objects % name))) for name in ("net", "loops", *OTHERS))
+        plan = read_plan(folder)
+        step, loop = (functions((folder / f"{name}.c").read_text()) for name in ("net", "loops"))
+        of_step = {name: size for name, size in net.code.items() if OF_STEP.fullmatch(name)}
+        calls = plan["interface"]
+        interface = Counter(function=1, argument=len(calls["arguments"]), output=len(calls["outputs"]))
+        kept = sum(t["kind"] in ("parameter", "state") for t in plan["trace"])
+        texts = ((lambda text: text), apart)[bool(net.structs)]
+        parts = {
+            "step": [(texts(step.get(name, "")), size) for name, size in of_step.items()],
+            "loop": [(loop.get(name, ""), size) for name, size in loops.code.items()],
+            "interface": [(interface, sum(net.code.values()) - sum(of_step.values()))],
+            "state": [(Counter(function=1), sum(state.code.values()))],
+            "main": [(Counter(function=1, trace=kept), sum(main.code.values()))],
+        }
+        structs = {type_of(step[name], variable): size for (name, variable), size in net.structs.items()}
+        return Project(parts, {"main": main.texts, "state": state.texts, **structs})
 
 
 def functions(text: str) -> dict[str, str]:
     return {m[1]: m[2] for m in FUNCTION.finditer(COMMENT.sub("", text))}
 
 
-def of_project(folder: Path, objects: str) -> dict[str, list[Text]]:
-    """Under `step` and `loop` a sample a function; under the others one."""
-    net, loops, main, state = (next(folder.glob(objects % name)) for name in ("net", "loops", "main", "state"))
-    plan = read_plan(folder)
-    bodies, of_net = functions((folder / "net.c").read_text()), sizes(net)
-    of_loops, loop_bodies = sizes(loops), functions((folder / "loops.c").read_text())
-    other = sum(size for name, size in of_net.items() if not OF_STEP.fullmatch(name))
-    kept = sum(t["kind"] in ("parameter", "state") for t in plan["trace"])
-    calls = plan["interface"]
-    interface = Counter(function=1, argument=len(calls["arguments"]), output=len(calls["outputs"]))
-    return {
-        "step": [(bodies.get(n, ""), size) for n, size in of_net.items() if OF_STEP.fullmatch(n)],
-        "loop": [(loop_bodies.get(n, ""), size) for n, size in of_loops.items()],
-        "interface": [(interface, other)],
-        "state": [(Counter(function=1), code_of(state))],
-        "main": [(Counter(function=1, trace=kept), code_of(main))],
-    }
-
-
-def code_of(path: Path) -> int:
-    """All of a source, but for what is a table or a tensor."""
-    kinds = (".text", ".rodata", ".srodata")
-    elf = Elf.of(path)
-    found = (i for i, s in enumerate(elf.sections) if s.loaded and s.name.startswith(kinds))
-    return sum(elf.linked(i) for i in found if not elf.sections[i].name.endswith(".pieces"))
+def type_of(text: str, variable: str) -> str:
+    return next(m[1] for m in STRUCT.finditer(text) if m[2] == variable)
 
 
 def fitted(samples: list[Sample]) -> dict[str, float]:
@@ -107,56 +126,84 @@ def estimate(weights: dict[str, float], samples: Iterable[Sample]) -> float:
     return sum(weights["function"] + sum(weights[w] * n for w, n in f.items() if w != "function") for f, _ in samples)
 
 
-def lines(projects: list[dict[str, list[Text]]]) -> Iterator[str]:
-    found: dict[str, dict[str, float]] = {}
-    for where in projects[0]:
-        texts = [p[where] for p in projects]
-        spread, found[where] = min((fit(texts, unrolled) for unrolled in TURNS), key=lambda found: found[0])
-        print(f"{where}: all estimates are then {spread:.3f} of what is")
-    spare = min(sum(beyond(found[where], texts) for where, texts in p.items()) for p in projects)
-    spare = min(spare, found["main"]["function"])  # which is of no firmware: that stays on the safe side
-    found["main"]["project"] -= spare
-    print(f"all together are then too large by {spare:.0f} at least, which is taken off")
-    for where, weights in found.items():
-        yield from (f"{where} {word} {size:.3f}" for word, size in weights.items())
+def lines(projects: list[Project]) -> Iterator[str]:
+    fits = {where: fit([p.parts[where] for p in projects]) for where in projects[0].parts}
+    main = fits.pop("main")
+    brought = [sum(made, start=Made()) for made in zip(*(f.made for f in fits.values()), strict=True)]
+    scale, spare = raised(brought)
+    lacking = max(
+        b.size + m.size - (scale * b.guess + spare + m.guess) for b, m in zip(brought, main.made, strict=True)
+    )
+    main.weights["function"] += max(lacking, -main.weights["function"])
+    print(f"a firmware's estimates times {scale:.3f}, and {spare:.0f} bytes more, then {lacking:.0f} for the run")
+    for where, f in fits.items():
+        yield from f.lines(where, scale)
+    yield from main.lines("main", 1)
+    yield f"spare project {spare:.3f}"
+    constants = {what: max(p.constants.get(what, 0) for p in projects) for p in projects for what in p.constants}
+    yield from (f"constants {what} {size}" for what, size in sorted(constants.items()))
 
 
-def beyond(weights: dict[str, float], texts: list[Text]) -> float:
-    """What a part of a project is estimated too large by."""
-    samples = sampled(texts, int(weights.get("unrolled", 0)))
-    return estimate(weights, samples) + weights["project"] - sum(size for _, size in samples)
+@dataclass(frozen=True)
+class Made:
+    """Of a project or a part of it: what a compiler made, and what it is guessed to make."""
+
+    size: int = 0
+    guess: float = 0
+
+    def __add__(self, other: Made) -> Made:
+        return Made(self.size + other.size, self.guess + other.guess)
 
 
-def sampled(texts: list[Text], unrolled: int) -> list[Sample]:
-    return [(f if isinstance(f, Counter) else counted(f, unrolled), size) for f, size in texts]
+@dataclass(frozen=True)
+class Fit:
+    """Bytes of the words of a part, and what they say of each project."""
+
+    weights: dict[str, float]
+    unrolled: int
+    made: tuple[Made, ...]
+
+    @property
+    def spread(self) -> float:
+        """All estimates in terms of what is, once none is too small."""
+        scale, spare = raised(self.made)
+        return sum(scale * m.guess + spare for m in self.made) / sum(m.size for m in self.made)
+
+    def lines(self, where: str, scale: float) -> Iterator[str]:
+        scaled = {word: size * scale for word, size in self.weights.items()}
+        named = [size for word, size in scaled.items() if word.startswith("tl_")]
+        more = {"unknown": max(named), "unrolled": self.unrolled} if named else {}
+        yield from (f"{where} {word} {size:.3f}" for word, size in {**scaled, **more}.items())
 
 
-def fit(projects: list[list[Text]], unrolled: int) -> tuple[float, dict[str, float]]:
-    """Weights that make no project too small, and how much too large they make all."""
-    samples = [sampled(p, unrolled) for p in projects]
+def fit(projects: list[Sequence[Text]]) -> Fit:
+    """With the loops unrolled or not, whichever is nearer."""
+    return min((fit_with(projects, unrolled) for unrolled in TURNS), key=lambda f: f.spread)
+
+
+def fit_with(projects: list[Sequence[Text]], unrolled: int) -> Fit:
+    samples = [[(f if isinstance(f, Counter) else counted(f, unrolled), n) for f, n in p] for p in projects]
     weights = fitted([s for p in samples for s in p])
-    made = [(sum(size for _, size in p), estimate(weights, p)) for p in samples]
-    scale, constant = raised(made)
-    scaled = {word: size * scale for word, size in weights.items()} | {"project": constant}
-    named = [size for word, size in scaled.items() if word.startswith("tl_")]
-    more = {"unknown": max(named), "unrolled": unrolled} if named else {}
-    return sum(scale * guess + constant for _, guess in made) / sum(size for size, _ in made), scaled | more
+    return Fit(weights, unrolled, tuple(Made(sum(n for _, n in p), estimate(weights, p)) for p in samples))
 
 
-def raised(made: list[tuple[int, float]]) -> tuple[float, float]:
+def raised(made: Sequence[Made]) -> tuple[float, float]:
     """What estimates are multiplied by, and what is added to each, so that none is below its size."""
     pairs = itertools.combinations(made, 2)
-    slopes = [(z - y) / (h - g) for (y, g), (z, h) in pairs if h != g]
-    found = [(s, max(0.0, *(size - s * guess for size, guess in made))) for s in (1.0, *slopes) if s >= 1]
-    return min(found, key=lambda f: sum(f[0] * guess + f[1] for _, guess in made))
+    slopes = [(b.size - a.size) / (b.guess - a.guess) for a, b in pairs if b.guess != a.guess]
+    found = [(s, max(0.0, *(m.size - s * m.guess for m in made))) for s in (1.0, *slopes) if s >= 1]
+    return min(found, key=lambda f: sum(f[0] * m.guess + f[1] for m in made))
 
 
 def built(build: Build, work: Path) -> Iterator[Path]:
-    """Every example, as the compiler's own target has it."""
-    for example in sorted(EXAMPLES.glob("*.py")):
-        folder = work / example.stem
-        deploy(example, build.target, folder)
-        subprocess.run(["make", "-s", "-C", str(folder), *build.step_goal], check=True, stdout=subprocess.DEVNULL)
+    """Every example, as the compiler's targets have it."""
+    for target, example in itertools.product((build.target, *build.others), sorted(EXAMPLES.glob("*.py"))):
+        folder = work / target / example.stem
+        deploy(example, target, folder)
+        if build.step_goal:
+            subprocess.run(["make", "-s", "-C", str(folder), *build.step_goal], check=True, stdout=subprocess.DEVNULL)
+        else:
+            bench_linker.build(target, folder)
         yield folder
 
 
@@ -164,7 +211,7 @@ def main(name: str, objects: str = "", *folders: str) -> None:
     build = BUILDS[name]
     with tempfile.TemporaryDirectory() as work:
         there = [Path(folder) for folder in folders] or list(built(build, Path(work)))
-        projects = [of_project(folder, objects or build.step_objects) for folder in there]
+        projects = [Project.of(folder, objects or build.step_objects) for folder in there]
         (MEASURED / f"{name}.words").write_text("\n".join((*lines(projects), "")))
 
 

@@ -30,7 +30,11 @@ def test_kernels_are_measured(compiler: str) -> None:
     known = Measured.by(compiler)
     assert len({row.symbol for row in ROWS} - known.sections.keys()) < len(ROWS) // 4
     assert known.largest > 1000
-    assert known.compiler and known.flags and known.words.keys() >= {"step", "loop", "interface", "state", "main"}
+    assert (
+        known.compiler
+        and known.flags
+        and known.words.keys() >= {"step", "loop", "interface", "state", "main", "spare", "constants"}
+    )
 
 
 def test_sections_come_with_all_that_they_need_once() -> None:
@@ -64,6 +68,42 @@ def test_unknown_functions_are_the_largest_of_those_known() -> None:
         "cc", "", {}, {"step": {"function": 10.0, "tl_small": 3.0, "unknown": 90.0, "unrolled": 0.0, "name": 1.5}}
     )
     assert known.estimated("step", ["tl_small x", "tl_other x"]) == 10 + 3 + 1.5 + 10 + 90 + 1.5
+
+
+FULL = ".a = F32(L1, x), .b = net_l2.w, .c = F32(L1, y), .batch = 1, .m = 6, .n = 5,\n        .k = 4, .b_n = 0"
+
+
+@pytest.mark.parametrize(
+    ("values", "kept"),
+    (
+        (FULL, True),
+        (FULL.replace(".m = 6", ".m = 0"), False),  # few enough to be written one by one
+        (FULL.replace("net_l2.w", "AT(0)"), False),
+        (FULL.replace(".k = 4", ".k = v[1]"), False),
+        (FULL.replace(".k = 4", ".k = (t.tile < 3 ? 4 : 2)"), False),
+        (FULL.replace("F32(L1, x)", "(float *)p[0]"), False),
+    ),
+)
+def test_a_struct_of_constants_is_kept_and_copied(values: str, kept: bool) -> None:
+    """Fault: it was counted word by word, and as code, where no code lies: half of a small network's step."""
+    text = f"    const tl_matmul a = {{{values}}};\n    tl_gemm(&a);"
+    words = {"function": 10.0, "name": 2.0, "tl_matmul": 1.0, "stored_tl_matmul": 7.0, "unknown": 50.0, "unrolled": 0.0}
+    known = Measured("cc", "", {}, {"step": words, "constants": {"tl_matmul": 100, "tl_pool": 160}})
+    code = 10 + 50 + 2 + (7 if kept else sum(words[word] * n for word, n in counted(text).items() if word in words) - 2)
+    assert known.estimated("step", [text]) == code
+    assert known.stored([text, text]) == 200 * kept
+    assert known.stored([text.replace("tl_matmul", "tl_newer")]) == 160 * kept, "as of the largest known"
+    by_instructions = Measured("gcc", "", {}, {"step": words, "constants": {"main": 3}})
+    assert by_instructions.stored([text]) == 0 and by_instructions.estimated("step", [text]) == known.estimated(
+        "step", [text.replace("const", "")]
+    )
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_what_estimates_lack_is_told_apart(compiler: str) -> None:
+    known = Measured.by(compiler)
+    assert 0 < known.spare < 2000 and known.constants("main") > 0
+    assert bool(known.structs) == ("clang" in known.compiler)
 
 
 def image(*shares: Share) -> Image:

@@ -38,9 +38,11 @@ def of_step(project: Project, known: Measured, texts: Sequence[str], needs: Set[
     yield Share(UNMEASURED, CODE, new * known.largest)
     calls = {"argument": len(project.given), "output": len(project.plan.program.outputs)}
     yield Share("the step", CODE, known.estimated("step", texts))
+    yield Share("the step", CONSTANTS, known.stored(texts))
     sets = project.plan.target.team.instruction_sets
     yield Share("generated loops", CODE, known.estimated("loop", loop_texts(project), sets))
     yield Share("the interface", CODE, known.counted("interface", calls))
+    yield Share("what estimates may lack", CODE, known.spare)
     yield Share("tables of tiles", TABLES, table_bytes(project))
     yield Share("initial contents", CONTENTS, copied(project))
 
@@ -49,6 +51,7 @@ def of_firmware(project: Project, known: Measured, needs: Set[str]) -> Iterator[
     """What saves and loads."""
     yield from linked("saving and loading", known, STATE, needs, FIRMWARE)
     yield Share("saving and loading", CODE, known.counted("state", {}), FIRMWARE)
+    yield Share("saving and loading", CONSTANTS, known.constants("state"), FIRMWARE)
     layout = Layout.of_program(project.plan.program)
     words = (3 if project.plan.far else 2) * len(layout.pieces) + len(layout.demands)
     yield Share("saving and loading", TABLES, POINTER * words, FIRMWARE)
@@ -60,6 +63,7 @@ def of_run(project: Project, known: Measured, needs: Set[str]) -> Iterator[Share
     recorded = [f"TRACE({t['tag']}, {t['pointer']}, {t['bytes']});" for op in project.operations for t in op["traces"]]
     yield Share("the check", CODE, known.estimated("step", ["\n".join(recorded)]), RUN)
     yield Share("the check", CODE, known.counted("main", {"trace": len(kept)}), RUN)
+    yield Share("the check", CONSTANTS, known.constants("main"), RUN)
     titles = (*(t.title for t in project.traces), *(op.name for op in project.plan.program.ops), "the end of the step")
     names = sum(-(-(len(n.encode()) + 1) // POINTER) * POINTER for n in titles)
     yield Share("names of tensors", CONSTANTS, names + POINTER * len(project.traces), RUN)

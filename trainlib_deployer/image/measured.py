@@ -1,18 +1,19 @@
 """What compilers made of the C library, section by section: `measured/NAME.sections`, written by `make code-sizes`.
 
 A line is a section: its name (of a function or a variable; behind its file's where others cannot see it), kind, bytes,
-and the sections that it mentions. `NAME.words` has the bytes of a word of generated code.
+and the sections that it mentions. `NAME.words` has the bytes of a word of generated code, and of constants.
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
-from trainlib_deployer.image.words import counted
+from trainlib_deployer.image.words import STORED, apart, counted, stored
 from trainlib_deployer.machine.build import CODE
 
 
@@ -32,7 +33,7 @@ class Measured:
     compiler: str
     flags: str
     sections: Mapping[str, Section]
-    words: Mapping[str, Mapping[str, float]]  # of the step, of generated loops
+    words: Mapping[str, Mapping[str, float]]  # of the step, of generated loops, of constants by what has them
 
     @staticmethod
     @cache
@@ -64,11 +65,29 @@ class Measured:
                 todo += self.sections[name].needs
                 yield self.sections[name]
 
+    def constants(self, what: str) -> int:
+        return round(self.words["constants"][what])
+
+    @property
+    def spare(self) -> int:
+        """What the estimates of a step, its loops and its interface lack together, at the most."""
+        return math.ceil(self.words["spare"]["project"])
+
+    @property
+    def structs(self) -> dict[str, float]:
+        """Bytes of those that the compiler keeps; of a compiler that makes them by instructions, none."""
+        return {word: size for word, size in self.words.get("constants", {}).items() if word.startswith("tl_")}
+
+    def stored(self, texts: Iterable[str]) -> int:
+        """Bytes of the structs of constants in functions; of one that is not known, as of the largest."""
+        sizes = self.structs
+        most = max(sizes.values(), default=0)
+        return round(sum(sizes.get(match[1], most) for text in texts for match in stored(text)))
+
     def counted(self, where: str, counts: Mapping[str, int]) -> int:
         """Bytes of one thing that has so many of others."""
         words = self.words[where]
-        once = words["function"] + words.get("project", 0)
-        return round(once + sum(words.get(what, 0) * n for what, n in counts.items()))
+        return math.ceil(words["function"] + sum(words.get(what, 0) * n for what, n in counts.items()))
 
     def estimated(self, where: str, texts: Iterable[str], sets: Iterable[str] = ()) -> int:
         """Bytes of functions, each of one text; some words are shorter where there are such instruction sets."""
@@ -76,8 +95,10 @@ class Measured:
         for name in sets:
             words |= self.words.get(f"{where}.{name}", {})
         unknown, unrolled = words["unknown"], int(words["unrolled"])
+        functions = map(apart, texts) if self.structs else texts
         total = sum(
-            words["function"] + sum(n * words.get(word, unknown if word.startswith("tl_") else 0) for word, n in found)
-            for found in (counted(text, unrolled).items() for text in texts)
+            words["function"]
+            + sum(n * words.get(word, unknown if word.startswith(("tl_", STORED)) else 0) for word, n in found)
+            for found in (counted(text, unrolled).items() for text in functions)
         )
-        return round(total + words.get("project", 0))
+        return math.ceil(total)

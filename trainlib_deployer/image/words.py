@@ -1,7 +1,8 @@
 """The bytes of generated code before a compiler has seen it: so many for each word of the text.
 
 What a word takes was fitted to what a compiler made of the examples' functions (`benchmarks/measure_words.py`). Short
-loops of a known number of turns count as often as they turn, where a compiler unrolls them.
+loops of a known number of turns count as often as they turn, where a compiler unrolls them. A struct of more than a few
+values, all of them constant, is one word where a compiler keeps it as it is, and copies it.
 """
 
 from __future__ import annotations
@@ -14,6 +15,26 @@ WORD = re.compile(r"[A-Za-z_]\w*|\d[\w.]*|[^\w\s]")
 KNOWN = frozenset("if else for while return const float int int16_t int32_t uint8_t uint16_t uint32_t".split())
 SMALL = 2048  # numbers below it are part of an instruction
 LOOP = re.compile(r"for \((?:int \w+ = (\w+))?; \w+ < ([^;]+); \w+ \+= (\d+)\) \{")
+STRUCT = re.compile(r"const (tl_\w+) (\w+) = \{(.*?)\};", re.DOTALL)
+VALUE = re.compile(r",\s+\.")  # between two of them
+VARIES = re.compile(r"\bAT\(|\bt\.|\b[pv]\[")  # from tile to tile, or from call to call
+FEW = 6  # values other than 0, which clang stores one by one
+STORED = "stored_"
+
+
+def stored(text: str) -> Iterator[re.Match[str]]:
+    """Structs that are kept as they are."""
+    for match in STRUCT.finditer(text):
+        values = VALUE.split(match[3])
+        if not VARIES.search(match[3]) and sum(not v.endswith("= 0") for v in values) > FEW:
+            yield match
+
+
+def apart(text: str) -> str:
+    """The same with a word for each of those."""
+    for match in stored(text):
+        text = text.replace(match[0], STORED + match[1])
+    return text
 
 
 def counted(text: str, unrolled: int = 0) -> Counter[str]:
@@ -56,7 +77,7 @@ def times(words: Counter[str], count: int) -> Counter[str]:
 
 def kind(word: str) -> str:
     """The word itself where it means work of its own; names and numbers are alike."""
-    if word.startswith(("tl_", "__builtin_")) or word in KNOWN or word.isupper() or not word[0].isalnum():
+    if word.startswith(("tl_", "__builtin_", STORED)) or word in KNOWN or word.isupper() or not word[0].isalnum():
         return word
     if word.startswith("loop_"):
         return "loop"
