@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from trainlib_deployer.emit.functions import Functions
 from trainlib_deployer.emit.listing import (
     ARRIVAL,
     CARRY,
@@ -19,6 +20,7 @@ from trainlib_deployer.emit.listing import (
     Way,
 )
 from trainlib_deployer.emit.orders import AWAITS, FIRSTS, IN, RUNS, Orders
+from trainlib_deployer.emit.render import rendered
 from trainlib_deployer.emit.shared import Shared, shared, streams_shared
 from trainlib_deployer.emit.tables import Tables
 from trainlib_deployer.ops.carry import ORDERS_AT_HAND
@@ -174,3 +176,19 @@ def test_gradients_that_are_only_recorded() -> None:
 
     made = found(recording("one", 0), recording("other", 96))
     assert [s.general.places[0].text for s in made.values()] == ["RECORD(0)", "RECORD(96)"]
+
+
+def test_a_function_stands_in_the_text_whoever_wrote_its_table() -> None:
+    """Fault: where the first operation of a function hands it the table of another one, nobody wrote it."""
+    listing = step(work("a", "x"), work("b", "x"), work("c", "x", count=7), work("d", "x", count=7))
+    share = shared(listing, {}, Tables())
+    assert {s.key for s in share.values()} == {("like_a", "places_a"), ("like_c", "places_a")}
+    functions = Functions(listing, {}, share, Tables())
+    plain = {"ordered": True, "comment": "", "lines": [], "traces": []}
+    written = [
+        {"name": op.name, "tables": functions.before(at), "shared": functions.function(at), **plain}
+        for at, op in enumerate(listing.operations)
+    ]
+    text = rendered("net_operations.c.j2", {"operations": written})
+    assert [text.count(f"void {name}(void *const *p)") for name in ("like_a", "like_c")] == [1, 1]
+    assert text.count("places_a[] = {") == 1
