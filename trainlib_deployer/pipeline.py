@@ -28,7 +28,7 @@ from trainlib_deployer.machine.machine import Machine
 from trainlib_deployer.ops.lower import lower
 from trainlib_deployer.options import Options, check_mixed, check_types
 from trainlib_deployer.passes.choose_winograd import by_winograd
-from trainlib_deployer.plan.build import Say
+from trainlib_deployer.plan.build import Say, offer_halves
 from trainlib_deployer.plan.plan import Plan
 from trainlib_deployer.program.ir import Program
 from trainlib_deployer.program.join import joined
@@ -95,6 +95,7 @@ def deployed(user: UserModel, options: Options, say: Say) -> Deployed:
     say("planning memory")
     options = replace(options, target=with_measurements(options.target))
     project, image = beside_build(program, user, options, say)
+    offer_halves(program, project.plan, say)
     project = replace(project, plan=told(project.plan))
     planned = project.plan.beside(image)
     say(f"{'training' if user.trains else 'running'} in PyTorch, for the program's own check")

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from torch import nn
 
+from tests.unit.small_programs import program_of
 from trainlib_deployer.errors import DoesNotFit
 from trainlib_deployer.far.carried import carried, planned_far
 from trainlib_deployer.far.choose import Board, chosen
@@ -15,7 +17,8 @@ from trainlib_deployer.far.timing import Timed, timed
 from trainlib_deployer.machine.machine import Machine
 from trainlib_deployer.machine.sizes import parse_size
 from trainlib_deployer.machine.targets import resolve
-from trainlib_deployer.plan.build import plan
+from trainlib_deployer.passes.half_saved import halves
+from trainlib_deployer.plan.build import fitted, offer_halves, plan
 from trainlib_deployer.plan.plan import Plan
 from trainlib_deployer.plan.strategies import best_layout
 from trainlib_deployer.program.expr import Instr
@@ -237,3 +240,17 @@ def test_a_build_that_fills_the_outer_memory_alone() -> None:
     with pytest.raises(DoesNotFit, match=r"L2: needs [0-9,]+, and the build 81,920, of 81,920 bytes") as refused:
         plan(program("A+A>b", A=64, b=64), full)
     assert "L3:" not in refused.value.message
+
+
+def test_half_precision_is_offered_beside_what_is_chosen() -> None:
+    """It changes results, so the plan that is taken knows nothing of it."""
+    layers = (m for _ in range(4) for m in (nn.Linear(16, 16), nn.Tanh()))
+    step, said = program_of(nn.Sequential(*layers, nn.Linear(16, 3)), (31, 16)), list[str]()
+    taken = fitted(step, resolve(cores=2, l1="6k", l2="16k", l3="1M"), said.append)
+    offer_halves(step, taken, said.append)
+    assert taken.program.far and not halves(taken.program)
+    assert [line.partition(" with ")[0] for line in said] == ["it fits", "so it does", "so it would"]
+    assert "done twice" in said[1] and "--saved fp16, 11 bits of 2 tensors" in said[2]
+    assert all(line.endswith(" cycles a step") for line in said)
+    roomy = fitted(step, resolve(cores=2, l1="6k", l2="64k", l3="1M"), said.append)
+    offer_halves(step, roomy, lambda line: pytest.fail(f"nothing was changed: {line}"))

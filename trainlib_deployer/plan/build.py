@@ -14,6 +14,7 @@ from trainlib_deployer.far.carried import least_far, planned_far
 from trainlib_deployer.far.words import far_words
 from trainlib_deployer.machine.machine import Machine
 from trainlib_deployer.passes.early_slopes import early_slopes
+from trainlib_deployer.passes.half_saved import half_saved, halves
 from trainlib_deployer.passes.within_budget import added_macs, within_budget
 from trainlib_deployer.plan.account import accounted
 from trainlib_deployer.plan.layout import INNER, OUTER, fits, layout, untiled
@@ -83,6 +84,16 @@ def with_recomputation(program: Program, target: Machine) -> Changed | None:
 def with_far(program: Program, target: Machine) -> Changed | None:
     found = planned_far(program, target, best_layout)
     return None if found is None else Changed(found, far_words(found))
+
+
+def offer_halves(program: Program, taken: Plan, say: Say) -> None:
+    """What half precision would take where a step was changed to fit. It changes results, so nobody chooses it."""
+    changed, already = taken.program.far or taken.recomputed.operations, taken.saved.tensors or halves(program)
+    kept = half_saved(program) if changed and not already else program
+    found = best_layout(kept, taken.target) if halves(kept) else None
+    if found is not None and fits(found):
+        count = len(halves(kept))
+        say(f"so it would with {Changed(found, f'--saved fp16, 11 bits of {count:,} tensors that are kept').words}")
 
 
 CHANGES: tuple[Callable[[Program, Machine], Changed | None], ...] = (with_recomputation, with_far)
