@@ -5,6 +5,7 @@
 #ifndef TL_PLANE_H
 #define TL_PLANE_H
 #include "tl_gather.h"
+#include "tl_plane_xpulp.h"
 #include "tl_promise.h"
 
 #define TL_PLANE static inline __attribute__((always_inline))
@@ -16,7 +17,8 @@ typedef struct {
     int top, left, rows, columns, turned;
 } tl_copied;
 
-void tl_plane_copy(const tl_copied *c, const float *image, int pitch, int h, int wd, float *to);
+/* padded: the zeros are there, from a copy of the same rows of another plane. */
+void tl_plane_copy(const tl_copied *c, const float *image, int pitch, int h, int wd, float *to, int padded);
 
 enum { TL_MOST_LANES = 6 };
 
@@ -52,24 +54,73 @@ static inline int tl_sixes(int count)
     return (count + 5) / 6 * 6;
 }
 
-/* A row. Six share more of what they load, where they are no more than fours. */
-TL_PLANE void tl_plane_row(const float *in, int pitch, const float *w, int rows, float start, float *to, int out_step,
-                           int count, int taps, int step)
+/* Output rows of a plane, and the first one's window. */
+typedef struct {
+    const float *in, *w;
+    float *to;
+    float start;
+    int rows, count, kernel_rows;
+    int pitch, down;        /* of `in`: from row to row, and from output row to output row */
+    int out_step, out_down; /* of `to` */
+} tl_plane_out;
+
+/* Row by row. Six share more of what they load, where they are no more than fours. */
+TL_PLANE void tl_plane_out_rows_plain(const tl_plane_out *o, int taps, int step)
 {
-    if (tl_sixes(count) <= tl_fours(count))
-        tl_plane_lanes(in, pitch, w, rows, start, to, out_step, count, 6, taps, step);
-    else
-        tl_plane_lanes(in, pitch, w, rows, start, to, out_step, count, 4, taps, step);
+    const float *in = o->in;
+    float *to = o->to;
+    for (int row = o->rows; row > 0; --row, in += o->down, to += o->out_down) {
+        if (tl_sixes(o->count) <= tl_fours(o->count))
+            tl_plane_lanes(in, o->pitch, o->w, o->kernel_rows, o->start, to, o->out_step, o->count, 6, taps, step);
+        else
+            tl_plane_lanes(in, o->pitch, o->w, o->kernel_rows, o->start, to, o->out_step, o->count, 4, taps, step);
+    }
 }
 
-/* Rows lo .. hi - 1 of `planes` planes with `height` rows each, plane by plane. */
+#ifdef TL_XPULP_TILES
+/* Sixes and fours that end where fours alone would. The last ones, if they are fewer, go by a row of their own. */
+TL_PLANE void tl_plane_strips(const tl_plane_out *o, int lanes, int from, int taps, int step)
+{
+    tl_plane_strip s = {.in = o->in + from * step, .w = o->w, .start = o->start, .rows = o->rows};
+    s.to = o->to + from * o->out_step, s.kernel_rows = o->kernel_rows, s.pitch = 4 * o->pitch, s.down = 4 * o->down;
+    s.out_step = 4 * o->out_step, s.out_down = 4 * o->out_down;
+    const int whole = from + lanes <= o->count;
+    float own[TL_MOST_LANES], *to = s.to;
+    if (!whole)
+        s.to = own, s.rows = 1, s.out_step = 4;
+    for (int left = o->rows; left > 0; left -= s.rows, s.in += o->down, to += o->out_down) {
+        tl_plane_strip_xpulp(&s, lanes, taps, step);
+        for (int i = 0; !whole && from + i < o->count; ++i)
+            to[i * o->out_step] = own[i];
+    }
+}
+
+TL_PLANE void tl_plane_out_rows(const tl_plane_out *o, int taps, int step)
+{
+    for (int from = 0, left = o->count; left > 0;) {
+        const int lanes = left < 5 || left == 7 || left == 8 ? 4 : 6;
+        if (lanes == 6)
+            tl_plane_strips(o, 6, from, taps, step);
+        else
+            tl_plane_strips(o, 4, from, taps, step);
+        from += lanes, left -= lanes;
+    }
+}
+#else
+TL_PLANE void tl_plane_out_rows(const tl_plane_out *o, int taps, int step)
+{
+    tl_plane_out_rows_plain(o, taps, step);
+}
+#endif
+
+/* Rows lo .. hi - 1 of `planes` planes with `height` rows each, plane by plane. again: the same rows as of the one before. */
 typedef struct {
-    int lo, hi, plane, row, end;
+    int lo, hi, plane, row, end, again;
 } tl_plane_rows;
 
 static inline tl_plane_rows tl_plane_share(int team, int planes, int height)
 {
-    tl_plane_rows r = {0, 0, 0, 0, 0};
+    tl_plane_rows r = {0, 0, 0, 0, 0, 0};
     tl_split_among(tl_team(team), planes * height, 1, &r.lo, &r.hi);
     return r;
 }
@@ -78,7 +129,8 @@ static inline int tl_plane_next(tl_plane_rows *r, int height)
 {
     if (r->lo >= r->hi)
         return 0;
-    r->plane = r->lo / height, r->row = r->lo - r->plane * height, r->end = tl_min(height, r->row + r->hi - r->lo);
+    const int plane = r->lo / height, row = r->lo - plane * height, end = tl_min(height, row + r->hi - r->lo);
+    r->again = row == r->row && end == r->end, r->plane = plane, r->row = row, r->end = end;
     r->lo += r->end - r->row;
     return 1;
 }
@@ -93,11 +145,12 @@ TL_PLANE void tl_plane_fw(const tl_conv2d *a, int taps, int step)
     while (tl_plane_next(&r, a->ho)) {
         const int n = r.plane / outs, o = r.plane - n * outs;
         const tl_copied c = {r.row * step - a->pad_h, -a->pad_w, (r.end - r.row - 1) * step + a->kh, pitch, 0};
-        const float *w = a->w + o * a->w_co, start = a->bias ? a->bias[o] : 0.0f, *in = own;
-        float *to = a->y + n * a->yp.n + o * a->yp.c + r.row * a->yp.h;
-        tl_plane_copy(&c, a->x + n * a->xp.n + o / a->co * a->xp.c, a->xp.h, a->h, a->wd, own);
-        for (int row = r.row; row < r.end; ++row, in += step * pitch, to += a->yp.h)
-            tl_plane_row(in, pitch, w, a->kh, start, to, 1, a->wo, taps, step);
+        tl_plane_out rows = {.in = own, .w = a->w + o * a->w_co, .start = a->bias ? a->bias[o] : 0.0f};
+        rows.to = a->y + n * a->yp.n + o * a->yp.c + r.row * a->yp.h, rows.rows = r.end - r.row, rows.count = a->wo;
+        rows.kernel_rows = a->kh, rows.pitch = pitch, rows.down = step * pitch;
+        rows.out_step = 1, rows.out_down = a->yp.h;
+        tl_plane_copy(&c, a->x + n * a->xp.n + o / a->co * a->xp.c, a->xp.h, a->h, a->wd, own, r.again);
+        tl_plane_out_rows(&rows, taps, step);
     }
 }
 
@@ -112,12 +165,12 @@ TL_PLANE void tl_plane_bw_x(const tl_conv2d *a, int taps)
     while (tl_plane_next(&r, a->h)) {
         const int n = r.plane / ins, i = r.plane - n * ins, group = i / a->ci;
         const tl_copied c = {r.end - 1 + a->pad_h, a->wd - 1 + a->pad_w, r.end - r.row - 1 + a->kh, pitch, 1};
-        const float *w = a->w + group * a->w_co + (i - group * a->ci) * a->w_ci, *in = own;
-        const float start = a->bias ? a->bias[i] : 0.0f;
-        float *to = a->x + n * a->xp.n + i * a->xp.c + (r.end - 1) * a->xp.h + a->wd - 1;
-        tl_plane_copy(&c, a->y + n * a->yp.n + group * a->yp.c, a->yp.h, a->ho, a->wo, own);
-        for (int row = r.row; row < r.end; ++row, in += pitch, to -= a->xp.h)
-            tl_plane_row(in, pitch, w, a->kh, start, to, -1, a->wd, taps, 1);
+        tl_plane_out rows = {.in = own, .w = a->w + group * a->w_co + (i - group * a->ci) * a->w_ci};
+        rows.start = a->bias ? a->bias[i] : 0.0f, rows.rows = r.end - r.row, rows.count = a->wd;
+        rows.to = a->x + n * a->xp.n + i * a->xp.c + (r.end - 1) * a->xp.h + a->wd - 1;
+        rows.kernel_rows = a->kh, rows.pitch = rows.down = pitch, rows.out_step = -1, rows.out_down = -a->xp.h;
+        tl_plane_copy(&c, a->y + n * a->yp.n + group * a->yp.c, a->yp.h, a->ho, a->wo, own, r.again);
+        tl_plane_out_rows(&rows, taps, 1);
     }
 }
 #endif

@@ -12,6 +12,8 @@ typedef struct {
     int run, rows, down, y_down;
 } tl_plane_block;
 
+#include "tl_plane_bw_w_xpulp.h"
+
 /* So many neighbouring outputs. Literals: outputs, taps, step. */
 TL_PLANE void tl_plane_outputs(float *s, const float *in, const float *y, int outputs, int taps, int step)
 {
@@ -26,6 +28,9 @@ TL_PLANE void tl_plane_outputs(float *s, const float *in, const float *y, int ou
 /* One block. Literals: taps, step. */
 TL_PLANE void tl_plane_meet(const tl_plane_block *b, int taps, int step)
 {
+#ifdef TL_XPULP_TILES
+    tl_plane_meet_xpulp(b, taps, step);
+#else
     float s[8] = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
     const float *first = b->in, *dy = b->y;
     for (int rows = b->rows; rows > 0; --rows, first += b->down, dy += b->y_down) {
@@ -42,43 +47,52 @@ TL_PLANE void tl_plane_meet(const tl_plane_block *b, int taps, int step)
     }
     for (int t = 0; t < taps; ++t)
         b->w[t] += s[t];
+#endif
 }
 
-/* All blocks of one kernel row, which are added to w[0 .. taps); in: where it meets the copy of the first image. */
-TL_PLANE void tl_plane_blocks(const tl_conv2d *a, const tl_copied *c, const float *in, const float *y, float *w,
-                              int step, void (*meet)(const tl_plane_block *))
+/* All blocks of one kernel row, which are added to b->w[0 .. taps); b->in and b->y: of the first image. */
+TL_PLANE void tl_plane_blocks(const tl_conv2d *a, const tl_blocks *blocks, int image, tl_plane_block b, int step,
+                              void (*meet)(const tl_plane_block *))
 {
-    const tl_blocks blocks = tl_blocks_of(a);
-    tl_plane_block b = {.w = w, .run = a->wo, .down = step * c->columns, .y_down = a->yp.h};
-    for (tl_output at = {0, 0, 0}; at.n < a->n; tl_output_skip(a, b.run, &at)) {
-        if (blocks.across > 1)
-            b.run = tl_block_size(a, &blocks, &at);
-        b.in = in + (at.n * c->rows + at.oy * step) * c->columns + at.ox * step;
-        b.y = y + at.n * a->yp.n + at.oy * a->yp.h + at.ox;
-        b.rows = tl_min(blocks.rows, a->ho - at.oy);
-        meet(&b);
-        at.oy += b.rows - 1;
+    const float *first = b.in, *dy = b.y;
+    for (int n = a->n; n > 0; --n, first += image, dy += a->yp.n) {
+        const float *in = first, *y = dy;
+        for (int left = a->ho; left > 0; left -= b.rows, in += b.rows * b.down, y += b.rows * b.y_down) {
+            b.rows = tl_min(blocks->rows, left);
+            for (int ox = 0; ox < a->wo; ox += TL_KC) {
+                b.in = in + ox * step, b.y = y + ox, b.run = tl_min(TL_KC, a->wo - ox);
+                meet(&b);
+            }
+        }
     }
 }
 
 TL_PLANE void tl_plane_bw_w(const tl_conv2d *a, int taps, int step, void (*meet)(const tl_plane_block *))
 {
     const tl_copied c = {-a->pad_h, -a->pad_w, (a->ho - 1) * step + a->kh, (a->wo - 1) * step + taps, 0};
-    float *own = (float *)a->scratch + tl_core_id() * a->n * c.rows * c.columns;
+    const tl_blocks blocks = tl_blocks_of(a);
+    const int image = c.rows * c.columns;
+    float *own = (float *)a->scratch + tl_core_id() * a->n * image;
     int lo, hi, copied = -1;
     TL_PROMISE(a->ci == 1 && a->kw == taps && a->dil_h == 1 && a->dil_w == 1);
     TL_PROMISE(a->stride_h == step && a->stride_w == step);
     tl_split_among(tl_team(a->team), a->groups * a->co * a->kh, 1, &lo, &hi);
-    for (; lo < hi; ++lo) {
-        const int o = lo / a->kh, ky = lo - o * a->kh, channel = o / a->co;
-        float *w = a->w + o * a->w_co + ky * taps;
+    for (int o = lo / a->kh, ky = lo - o * a->kh; lo < hi; ++lo) {
+        const int channel = a->co == 1 ? o : o / a->co;
+        const tl_plane_block first = {.in = own + ky * c.columns,
+                                      .y = a->y + o * a->yp.c,
+                                      .w = a->w + o * a->w_co + ky * taps,
+                                      .down = step * c.columns,
+                                      .y_down = a->yp.h};
         for (int n = 0; n < a->n && channel != copied; ++n)
-            tl_plane_copy(&c, a->x + n * a->xp.n + channel * a->xp.c, a->xp.h, a->h, a->wd,
-                          own + n * c.rows * c.columns);
+            tl_plane_copy(&c, a->x + n * a->xp.n + channel * a->xp.c, a->xp.h, a->h, a->wd, own + n * image,
+                          copied >= 0);
         copied = channel;
         for (int t = 0; t < taps && !a->accumulate; ++t)
-            w[t] = 0.0f;
-        tl_plane_blocks(a, &c, own + ky * c.columns, a->y + o * a->yp.c, w, step, meet);
+            first.w[t] = 0.0f;
+        tl_plane_blocks(a, &blocks, image, first, step, meet);
+        if (++ky == a->kh)
+            ky = 0, ++o;
     }
 }
 #endif

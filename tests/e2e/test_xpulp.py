@@ -55,10 +55,10 @@ def test_the_same_bits_as_portable_c(tmp_path: Path, name: str, sets: str) -> No
     assert found.read_bytes() == wanted.read_bytes()
 
 
-def loops(folder: Path, name: str) -> list[list[int]]:
+def loops(folder: Path, name: str, family: str = "tile") -> list[list[int]]:
     """The bodies of a micro-kernel's hardware loops, word by word: each begins where the instruction set wants it, and
     ends with its last word."""
-    target, source = folder / f"{name}.o", C_LIB / "kernels" / "tile" / f"{name}.c"
+    target, source = folder / f"{name}.o", C_LIB / "kernels" / family / f"{name}.c"
     flags = [
         "-DTL_HAL_RV32",
         "-DTL_XF16AUXVEC",
@@ -143,3 +143,22 @@ def test_encodings_of_floats(tmp_path: Path) -> None:
         assert sum(map(is_load, body)) + sum(map(is_load_by, body)) == 8
         assert {word >> 27 for word in macs} == sums, "each goes on with itself"
         assert not sums & {word >> 7 & 31 for word in body if not is_mac(word)}
+
+
+@pytest.mark.parametrize(("taps", "stride"), [(5, 1), (5, 2), (7, 1), (7, 2)])
+def test_encodings_of_depthwise_rows(tmp_path: Path, taps: int, stride: int) -> None:
+    """Of six outputs and of four: a weight a tap, each pixel once, every output by every tap, and on to the next row.
+    Of weight gradients, pairs of outputs: their gradients, each pixel once, and on to the next pair."""
+    name = f"{taps}{'_s2' if stride == 2 else ''}"
+    bodies = loops(tmp_path, f"conv2d_fw_depthwise_{name}", "depthwise")
+    for body in bodies:
+        macs = [word >> 7 & 31 for word in body if is_mac(word)]
+        outputs = len({*macs})
+        assert sorted(macs) == sorted(taps * [*dict.fromkeys(macs)])
+        assert sum(map(is_load, body)) == taps and is_load_by(body[-1])
+        assert len(body) == len(macs) + (outputs - 1) * stride + taps + taps + 1
+    assert sorted(sum(map(is_mac, body)) for body in bodies) == [4 * taps, 6 * taps]
+    (pair,) = loops(tmp_path, f"conv2d_bw_w_depthwise_{name}", "depthwise")
+    macs = [word >> 7 & 31 for word in pair if is_mac(word)]
+    assert sorted(macs) == sorted(2 * [*dict.fromkeys(macs)]) and len(macs) == 2 * taps
+    assert len(pair) == len(macs) + taps + stride + 2 + 1

@@ -51,16 +51,26 @@ def fours(count: int) -> int:
 
 def plane(kind: Conv) -> int:
     """Elements of a copied plane, or of all images' for a weight gradient: what the outputs read, four at a time."""
+    rows, columns = plane_extents(kind)
+    return (kind.shape.n if kind.direction == "bw_w" else 1) * rows * columns
+
+
+def plane_extents(kind: Conv) -> tuple[int, int]:
     s = kind.shape
-    if kind.direction == "bw_x" and s.stride == (2, 2):
+    if by_classes(kind):
         rows, columns = (
             (n - 1 + p) // 2 + (k - 1 - p) // 2 + 1 for n, p, k in zip((s.h, s.w), s.pad, (s.kh, s.kw), strict=True)
         )
-        return rows * (columns + 3)
+        return rows, columns + 3
     if kind.direction == "bw_x":
-        return (s.h - 1 + s.kh) * (fours(s.w) - 1 + s.kw)
-    images, width = (s.n, s.wo) if kind.direction == "bw_w" else (1, fours(s.wo))
-    return images * ((s.ho - 1) * s.stride[0] + s.kh) * ((width - 1) * s.stride[1] + s.kw)
+        return s.h - 1 + s.kh, fours(s.w) - 1 + s.kw
+    width = s.wo if kind.direction == "bw_w" else fours(s.wo)
+    return (s.ho - 1) * s.stride[0] + s.kh, (width - 1) * s.stride[1] + s.kw
+
+
+def by_classes(kind: Conv) -> bool:
+    """Of even and odd rows and columns."""
+    return kind.direction == "bw_x" and kind.shape.stride == (2, 2)
 
 
 def copied(kind: Conv, _cores: int, taps: int, stride: int) -> bool:
@@ -163,25 +173,48 @@ def channel_cycles(kind: Conv, cores: int, costs: Costs) -> float:
 
 
 def plane_cycles(kind: Conv, cores: int, costs: Costs) -> float:
-    s = kind.shape
+    """Copies of planes, of rows of outputs (of a weight gradient, for each kernel row), and multiply-adds."""
+    s, c = kind.shape, costs.conv
     if kind.direction == "bw_w":
-        share = -(-channels(kind) * s.kh // cores) / (channels(kind) * s.kh)
-    else:
-        lines = s.n * s.groups * (s.co * s.ho if kind.direction == "fw" else s.ci * s.h)
-        share = -(-lines // cores) / lines
-    return costs.conv.depthwise + share * s.macs() * plane_mac(kind, costs)
+        share = -(-channels(kind) * s.kh // cores)
+        copies = s.n * shared(share, s.kh) * (c.depthwise_plane + c.depthwise_element * plane(kind) / s.n)
+        return c.depthwise + copies + share * (s.n * s.ho * (c.depthwise_line + s.wo * s.kw * c.depthwise_plane_mac))
+    planes, height, width = planes_of(kind)
+    share = -(-planes * height // cores)
+    work = s.macs() / planes / height * whole_lanes(width) / width * c.depthwise_plane_mac
+    work += c.depthwise_line + by_classes(kind) * (c.depthwise_line + c.depthwise_classes / height)
+    return c.depthwise + copy_cycles(kind, share, height, costs) + share * work
+
+
+def planes_of(kind: Conv) -> tuple[int, int, int]:
+    """What is written: planes, rows and columns of each."""
+    s = kind.shape
+    return (s.n * s.groups * s.co, s.ho, s.wo) if kind.direction == "fw" else (s.n * s.groups * s.ci, s.h, s.w)
+
+
+def shared(share: int, of_one: int) -> int:
+    """Planes that a core has a part of, if it has so many rows from anywhere on."""
+    return share // of_one if share % of_one == 0 else -(-(share - 1) // of_one) + 1
+
+
+def copy_cycles(kind: Conv, share: int, height: int, costs: Costs) -> float:
+    """Rows that windows of neighbouring outputs share are copied once a plane."""
+    (rows, columns), touched = plane_extents(kind), shared(share, height)
+    step = 0.5 if by_classes(kind) else float(kind.shape.stride[0]) if kind.direction == "fw" else 1.0
+    copied_rows = share * step + touched * (rows - height * step)
+    return touched * costs.conv.depthwise_plane + copied_rows * columns * costs.conv.depthwise_element
+
+
+def whole_lanes(count: int) -> int:
+    """Outputs of a row that are worked on: six at a time where these are no more than fours."""
+    return min(fours(count), -(-count // 6) * 6)
 
 
 def square_cycles(kind: Conv, cores: int, costs: Costs) -> float:
-    s = kind.shape
-    lines = s.n * s.groups * s.ci * -(-s.h // 2)
-    return costs.conv.depthwise + -(-lines // cores) / lines * s.macs() * costs.conv.depthwise_plane_mac
-
-
-def plane_mac(kind: Conv, costs: Costs) -> float:
-    if kind.shape.stride[0] == 1:
-        return costs.conv.depthwise_plane_mac
-    return costs.conv.depthwise_class_mac if kind.direction == "bw_x" else costs.conv.depthwise_sparse_mac
+    c, (planes, height, width) = costs.conv, planes_of(kind)
+    share = -(-planes * -(-height // 2) // cores)
+    of_row = c.depthwise_squares + -(-width // 2) * c.depthwise_square
+    return c.depthwise + copy_cycles(kind, 2 * share, height, costs) + share * of_row
 
 
 def any_cycles(kind: Conv, cores: int, costs: Costs) -> float:

@@ -89,9 +89,13 @@ class ConvCosts:
     depthwise_output: float  # ... and each of them
     depthwise_row: float  # gradient of 3 x 3 weights: a row of one plane
     depthwise_term: float  # ... and each output in it
-    depthwise_plane_mac: float  # on a copied plane, stride 1
-    depthwise_sparse_mac: float  # ... stride 2
-    depthwise_class_mac: float  # ... and its input gradient
+    depthwise_plane: float  # a copy of a plane
+    depthwise_element: float  # ... and each of its elements
+    depthwise_line: float  # a row of outputs on it
+    depthwise_plane_mac: float
+    depthwise_classes: float  # more for a plane of an input gradient of stride 2
+    depthwise_squares: float  # ... of 3 x 3: a row of squares of 2 x 2 outputs
+    depthwise_square: float  # ... and each of them
     depthwise_mac: float  # any kernel
     scattered: float  # times the panels' cycles where columns are gathered one by one
     by_table: float  # times the packing of a term where a table says where it is

@@ -6,27 +6,22 @@ typedef struct {
     tl_axis y[2], x[2];
 } classes;
 
-/* One class of rows of a plane's outputs; in and to belong to its last output, from where rows of outputs go `up`. */
-static __attribute__((noinline)) void class_rows(const tl_axis *y, const tl_axis *x, const float *in, int pitch,
-                                                 const float *w, float start, float *to, int up, int rows)
+/* One class of rows of a plane's outputs, from the last one up and to the left. */
+static __attribute__((noinline)) void class_rows(const tl_plane_out *rows, int taps)
 {
-    for (; rows > 0; --rows, in += pitch, to -= up) {
-        switch (x->taps) {
-        case 0:
-            tl_plane_row(in, pitch, w, 0, start, to, -2, x->count, 1, 1);
-            break;
-        case 1:
-            tl_plane_row(in, pitch, w, y->taps, start, to, -2, x->count, 1, 1);
-            break;
-        case 2:
-            tl_plane_row(in, pitch, w, y->taps, start, to, -2, x->count, 2, 1);
-            break;
-        case 3:
-            tl_plane_row(in, pitch, w, y->taps, start, to, -2, x->count, 3, 1);
-            break;
-        default:
-            tl_plane_row(in, pitch, w, y->taps, start, to, -2, x->count, 4, 1);
-        }
+    switch (taps) {
+    case 0:
+    case 1:
+        tl_plane_out_rows_plain(rows, 1, 1);
+        break;
+    case 2:
+        tl_plane_out_rows(rows, 2, 1);
+        break;
+    case 3:
+        tl_plane_out_rows(rows, 3, 1);
+        break;
+    default:
+        tl_plane_out_rows(rows, 4, 1);
     }
 }
 
@@ -49,10 +44,13 @@ static void all_classes(const tl_conv2d *a, const classes *of, const tl_plane_ro
         const tl_axis *y = &of->y[ry];
         for (int rx = 0; rx < 2 && first < end; ++rx) {
             const tl_axis *x = &of->x[rx];
-            const float *in = own + (high - (y->in0 + end - 1)) * pitch + right - (x->in0 + x->count - 1);
+            tl_plane_out rows = {.w = taps, .start = start, .rows = end - first, .count = x->count};
+            rows.in = own + (high - (y->in0 + end - 1)) * pitch + right - (x->in0 + x->count - 1);
+            rows.to = to + (2 * end - 2 + ry) * a->xp.h + 2 * x->count - 2 + rx;
+            rows.kernel_rows = x->taps > 0 ? y->taps : 0, rows.pitch = rows.down = pitch;
+            rows.out_step = -2, rows.out_down = -2 * a->xp.h;
             class_taps(y, x, w, a->kw, taps);
-            class_rows(y, x, in, pitch, taps, start, to + (2 * end - 2 + ry) * a->xp.h + 2 * x->count - 2 + rx,
-                       2 * a->xp.h, end - first);
+            class_rows(&rows, x->taps);
         }
     }
 }
@@ -74,7 +72,7 @@ void tl_conv2d_bw_x_depthwise_s2_f32(const tl_conv2d *a)
     }
     while (tl_plane_next(&r, a->h)) {
         const int n = r.plane / ins, i = r.plane - n * ins, group = i / a->ci;
-        tl_plane_copy(&c, a->y + n * a->yp.n + group * a->yp.c, a->yp.h, a->ho, a->wo, own);
+        tl_plane_copy(&c, a->y + n * a->yp.n + group * a->yp.c, a->yp.h, a->ho, a->wo, own, r.again);
         all_classes(a, &of, &r, a->w + group * a->w_co + (i - group * a->ci) * a->w_ci, a->bias ? a->bias[i] : 0.0f,
                     a->x + n * a->xp.n + i * a->xp.c, own, c.columns, high, right);
     }

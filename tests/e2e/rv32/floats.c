@@ -5,7 +5,7 @@
 #include "tl_recurrent.h"
 #include "tl_winograd_tiles.h"
 
-enum { CORES = 8, STACK = 1536, ELEMENTS = 2100, RESULTS = 800, SCRATCH = 24576 };
+enum { CORES = 8, STACK = 1536, ELEMENTS = 2100, RESULTS = 1200, SCRATCH = 26624 };
 
 typedef struct {
     uint8_t stacks[CORES * STACK] __attribute__((aligned(16)));
@@ -27,6 +27,17 @@ void tl_gru_fw_f32(const tl_recurrent *a);
 void tl_gru_bw_f32(const tl_recurrent *a);
 void tl_lstm_fw_f32(const tl_recurrent *a);
 void tl_lstm_bw_f32(const tl_recurrent *a);
+void tl_conv2d_fw_depthwise_5_f32(const tl_conv2d *a);
+void tl_conv2d_fw_depthwise_5_s2_f32(const tl_conv2d *a);
+void tl_conv2d_fw_depthwise_7_f32(const tl_conv2d *a);
+void tl_conv2d_fw_depthwise_7_s2_f32(const tl_conv2d *a);
+void tl_conv2d_bw_x_depthwise_5_f32(const tl_conv2d *a);
+void tl_conv2d_bw_x_depthwise_7_f32(const tl_conv2d *a);
+void tl_conv2d_bw_x_depthwise_s2_f32(const tl_conv2d *a);
+void tl_conv2d_bw_w_depthwise_5_f32(const tl_conv2d *a);
+void tl_conv2d_bw_w_depthwise_5_s2_f32(const tl_conv2d *a);
+void tl_conv2d_bw_w_depthwise_7_f32(const tl_conv2d *a);
+void tl_conv2d_bw_w_depthwise_7_s2_f32(const tl_conv2d *a);
 
 /* Of all signs and many sizes; some are zero. */
 static void fill(float *to, int count, uint32_t state)
@@ -70,16 +81,21 @@ static void product(tl_fn kernel, int batch, int m, int n, int k, int across)
     run(kernel, &p);
 }
 
-static void convolution(int groups, int ci, int co, int size, int kernel, int stride, int pad)
+/* The kernels of a convolution's three directions. */
+typedef struct {
+    tl_fn forward, input, weight;
+} kernels;
+
+static void convolution(const kernels *of, int groups, int ci, int co, int size, int kernel, int stride, int pad)
 {
     tl_conv2d p = convolved(groups, ci, co, size, kernel, stride, pad);
     p.scratch = l1.scratch;
     p.x = l1.a, p.w = l1.b, p.y = l1.c, p.bias = l1.init;
-    run((tl_fn)tl_conv2d_fw_f32, &p);
+    run(of->forward, &p);
     p.y = l1.a, p.x = l1.c, p.bias = NULL;
-    run((tl_fn)tl_conv2d_bw_x_f32, &p);
+    run(of->input, &p);
     p.x = l1.b, p.w = l1.c;
-    run((tl_fn)tl_conv2d_bw_w_f32, &p);
+    run(of->weight, &p);
 }
 
 /* Sums of three panels over so many terms, on one core: new ones, and others that go on with these. */
@@ -109,17 +125,41 @@ static void scan(tl_fn forward, tl_fn backward, int gates, int batch, int hidden
     run_as_it_is(backward, &p);
 }
 
+/* Of three channels; images and outputs of six, of four, and of fewer at the end of a row. */
+static void depthwise(void)
+{
+    static const kernels five[] = {
+        {(tl_fn)tl_conv2d_fw_depthwise_5_f32, (tl_fn)tl_conv2d_bw_x_depthwise_5_f32,
+         (tl_fn)tl_conv2d_bw_w_depthwise_5_f32},
+        {(tl_fn)tl_conv2d_fw_depthwise_5_s2_f32, (tl_fn)tl_conv2d_bw_x_depthwise_s2_f32,
+         (tl_fn)tl_conv2d_bw_w_depthwise_5_s2_f32},
+    };
+    static const kernels seven[] = {
+        {(tl_fn)tl_conv2d_fw_depthwise_7_f32, (tl_fn)tl_conv2d_bw_x_depthwise_7_f32,
+         (tl_fn)tl_conv2d_bw_w_depthwise_7_f32},
+        {(tl_fn)tl_conv2d_fw_depthwise_7_s2_f32, (tl_fn)tl_conv2d_bw_x_depthwise_s2_f32,
+         (tl_fn)tl_conv2d_bw_w_depthwise_7_s2_f32},
+    };
+    for (int size = 6; size <= 14; size += size == 11 ? 3 : 1) {
+        for (int stride = 1; stride <= 2; stride++) {
+            convolution(&five[stride - 1], 3, 1, 1, size, 5, stride, 2);
+            convolution(&seven[stride - 1], 3, 1, 1, size, 7, stride, size == 8 ? 2 : 3);
+        }
+    }
+}
+
 int main(void)
 {
+    static const kernels any = {(tl_fn)tl_conv2d_fw_f32, (tl_fn)tl_conv2d_bw_x_f32, (tl_fn)tl_conv2d_bw_w_f32};
     tl_record_open();
     product((tl_fn)tl_matmul_rows_x_panels_f32, 1, 8, 12, 64, 0);
     product((tl_fn)tl_matmul_rows_x_panels_f32, 2, 9, 7, 83, 0);
     product((tl_fn)tl_matmul_panels_x_panels_f32, 1, 16, 13, 129, 1);
     product((tl_fn)tl_matmul_panels_x_panels_f32, 3, 4, 20, 2, 1);
     product((tl_fn)tl_matmul_packed_x_packed_f32, 1, 11, 17, 31, 1);
-    convolution(1, 5, 7, 6, 3, 1, 1);
-    convolution(1, 3, 5, 9, 3, 2, 1);
-    convolution(2, 4, 6, 5, 1, 1, 0);
+    convolution(&any, 1, 5, 7, 6, 3, 1, 1);
+    convolution(&any, 1, 3, 5, 9, 3, 2, 1);
+    convolution(&any, 2, 4, 6, 5, 1, 1, 0);
     for (int terms = 1; terms < 4; terms++)
         chains(terms);
     chains(19);
@@ -127,6 +167,7 @@ int main(void)
     scan((tl_fn)tl_rnn_fw_f32, (tl_fn)tl_rnn_bw_f32, 1, 1, 24, 1);
     scan((tl_fn)tl_gru_fw_f32, (tl_fn)tl_gru_bw_f32, 3, 1, 26, 1);
     scan((tl_fn)tl_lstm_fw_f32, (tl_fn)tl_lstm_bw_f32, 4, 2, 19, 0);
+    depthwise();
     tl_puts("DONE\n");
     tl_exit(0);
     return 0;
