@@ -117,6 +117,8 @@ FLOATS: tuple[Case, ...] = (
     *winograd((16, 16), (16, 16)),
     *winograd((32, 32), (8, 8)),
     *winograd((8, 8), (8, 8), 0),
+    *winograd((8, 8), (16, 16)),
+    *winograd((8, 8), (24, 24)),
     product(32, 32, 32),
     product(32, 32, 32, right="nk"),
     product(32, 32, 32, left="km"),

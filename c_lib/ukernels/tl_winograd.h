@@ -40,6 +40,13 @@ void tl_winograd_inputs(const void *of, int at, int first, int count);
 void tl_winograd_products(const void *of, int at, int first, int count);
 void tl_winograd_outputs(const void *of, int at, int first, int count);
 
-/* All groups and channels. */
+static inline tl_winograd tl_winograd_of(const tl_gather *g, int turned)
+{
+    return (tl_winograd){.g = g, .turned = turned, .high = (g->y.count + 1) / 2, .wide = (g->x.count + 1) / 2};
+}
+
+/* All groups and channels: every kind of work shared out, or panels for each core. The latter take all summed channels at
+ * a time, a block at most, and panels in scratch for all cores. */
 void tl_winograd_run(const tl_gather *g, const tl_conv2d *a, int turned);
+void tl_winograd_panels(const tl_gather *g, const tl_conv2d *a, int turned);
 #endif

@@ -39,7 +39,8 @@ typedef void (*tl_winograd_work)(const void *t, int at, int first, int count);
 void tl_winograd_share(const void *t, int pieces, int each, tl_winograd_work work);
 
 /* Chains of fused multiply-adds, m[i][4][4] = sum over terms of u[i][term][4] * v[term][4], rows of four 16 elements apart,
- * u[i] and u[i + 1] u_step; `resumed` go on from what is in m. */
-void tl_winograd_chains(const float *u, int u_step, const float *v, float *m, int count, int terms);
+ * u[i] and u[i + 1] u_step; of so many elements of a row, four further on in u and v, one after the other in m. Those that
+ * are `resumed` go on from what is in m. */
+void tl_winograd_chains(const float *u, int u_step, const float *v, float *m, int count, int terms, int elements);
 void tl_winograd_chains_resumed(const float *u, int u_step, const float *v, float *m, int count, int terms);
 #endif

@@ -16,6 +16,7 @@ from golden.tiles import Tiles
 from tests.unit.kernel_harness import Array, Tensor, execute, fitting, run
 from tests.unit.test_conv_rows import DIRECTIONS, EPS, MODES, STORAGES, Case, expectation, operands
 from trainlib_deployer.formats import DType
+from trainlib_deployer.kernels.table import rows_for
 from trainlib_deployer.kernels.winograd import WINOGRAD, Winograd, extents
 from trainlib_deployer.kernels.winograd_f16 import WINOGRAD_F16
 from trainlib_deployer.ops.conv import Conv
@@ -57,15 +58,29 @@ def test_winograd(lib: ctypes.CDLL, case: Case, direction: str, storage: DType) 
         direct, reads, write = operands(case, direction, exact, mode, storage)
         kind = replace(direct, winograd=MOST)
         expected, size = expectation(kind, case, exact)
-        (row,) = fitting(kind, reads, write, 1)
+        *_, row = fitting(kind, reads, write, 1)
         wanted = run(lib, row, kind, reads, write, 1, f"reference_winograd_{direction}{STORAGES[storage]}")
         near = 4 * EPS * terms_of(kind) if storage is DType.F32 else HALF_STEP
         bound = 0 * size if exact else near * size.amax()
         np.testing.assert_array_less(np.abs(wanted - expected.numpy()), bound.numpy() + 1e-300)
         for cores, chunk in RUNS if mode == "plain" else RUNS[:2]:
             lean = replace(kind, winograd=chunk)
-            found = run(lib, row, lean, reads, write, cores)
-            np.testing.assert_array_equal(found.view(np.int32), wanted.view(np.int32), err_msg=f"{cores} {chunk}")
+            for row in fitting(lean, reads, write, cores):
+                found, what = run(lib, row, lean, reads, write, cores), f"{row.symbol} {cores} {chunk}"
+                np.testing.assert_array_equal(found.view(np.int32), wanted.view(np.int32), err_msg=what)
+
+
+def test_panels_are_shared_out_where_cores_would_wait() -> None:
+    """Each core has some of its own where there is scratch for all of them, and few have one more than others."""
+    kinds = {
+        size: replace(operands(Case(ci=8, co=8, size=size, pad=(1, 1)), "fw", True, "plain")[0], winograd=MOST)
+        for size in ((16, 16), (24, 16), (8, 8), (24, 12))
+    }
+    rows = {size: [r.symbol.removeprefix("tl_conv2d_fw_") for r in rows_for(k, 8)] for size, k in kinds.items()}
+    both, shared = ["winograd_panels_f32", "winograd_f32"], ["winograd_f32"]
+    assert rows == {(16, 16): both, (24, 16): both, (8, 8): shared, (24, 12): shared}
+    lean = [replace(kinds[16, 16], winograd=chunk) for chunk in (Winograd(4), Winograd(64, 28), Winograd(64, 32, 4))]
+    assert [len(rows_for(k, 8)) for k in lean] == [2, 1, 1]
 
 
 @pytest.mark.parametrize("direction", ["fw", "bw_x"])
@@ -136,8 +151,8 @@ def test_tiles_change_no_bit(lib: ctypes.CDLL, direction: str) -> None:
     case = Case(n=2, ci=5, co=6, size=(37, 16), pad=(2, 1))
     direct, reads, write = operands(case, direction, False, "bias")
     kind = replace(direct, winograd=MOST)
-    (row,) = fitting(kind, reads, write, 1)
-    wanted, seen = run(lib, row, kind, reads, write, 1), set()
+    rows = fitting(kind, reads, write, 1)
+    wanted, seen = run(lib, rows[0], kind, reads, write, 1), set()
     tensors = {str(i): t for i, t in enumerate([*reads, write])}
     views = [View(name, t.values.shape, t.strides) for name, t in tensors.items()]
     for way in kind.ways(tuple(views[:-1]), (views[-1],)):
@@ -145,6 +160,7 @@ def test_tiles_change_no_bit(lib: ctypes.CDLL, direction: str) -> None:
         for part in way:
             windows = [within(tensors[v.tensor], v) for v in (*part.reads, *part.writes)]
             room = np.zeros(part.kind.scratch(1) // 4, np.float32)
+            row = rows[len(seen) % len(rows)]
             call = row.call(part.kind, [t.operand for t in windows[:-1]], [windows[-1].operand], address(room))
             execute(lib, row, call, 1)
         np.testing.assert_array_equal(write.view.view(np.int32), wanted.view(np.int32))

@@ -6,6 +6,7 @@ shapes alone, because it decides the bits.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
@@ -26,6 +27,7 @@ TILE = 2  # rows and columns of outputs
 SHARE = 16 / 36  # of the multiplications that the definition has
 DIRECT = 2.2  # instructions a multiply-add of the definition
 GRADIENT_BLOCK = 32  # tiles of a weight gradient that are added up on their own
+SHARED = 6000  # more cycles where the work on a panel is shared out and waited for
 ELEMENTS = 4  # of a row of the transformed 4 x 4, which is what is worked on at a time
 
 
@@ -91,6 +93,18 @@ def takes(kind: Conv, _cores: int) -> bool:
     return kind.winograd is not None
 
 
+def takes_panels(kind: Conv, cores: int) -> bool:
+    """Where scratch has a panel for each core and all channels that are summed, and what is saved is more than some
+    cores' wait for others that have a panel more: counted on RISC-V."""
+    if kind.winograd is None:
+        return False
+    chunk, (rows, tiles, chans) = at_a_time(kind), extents(kind)
+    if chunk.tiles < 4 * cores or chunk.chans < chans or chans > BLOCK:
+        return False
+    shares, alone = -(-tiles // 4) / cores, 5000 + 310 * (rows + chans) + -(-rows // 4) * (1000 + 500 * chans)
+    return math.ceil(shares) * alone < shares * (alone + SHARED)
+
+
 def scratch(kind: Conv, _cores: int) -> int:
     """Transformed weights, inputs, and their products; these twice where sums of several blocks go on."""
     chunk, (_, _, chans) = at_a_time(kind), extents(kind)
@@ -134,6 +148,16 @@ def cycles(kind: Conv, cores: int, costs: Costs) -> float:
     return c.start + groups * (weights + inputs + outputs + products + around)
 
 
+def panel_cycles(kind: Conv, cores: int, costs: Costs) -> float:
+    """Every core has panels of its own; inputs are transformed for each turn of channels of the outputs."""
+    c, chunk, (rows, tiles, chans) = costs.winograd_panels, at_a_time(kind), extents(kind)
+    turns, more, panels = -(-rows // chunk.rows), scattered(kind, costs.winograd.apart), -(-tiles // 4 // cores)
+    weights = -(-rows * chans // cores) * c.weight
+    transforms = turns * (c.panel + chans * c.input * more) + rows * c.output * more
+    products = -(-rows // 4) * (c.tile + c.term * chans)
+    return c.start + kind.shape.groups * (weights + panels * (transforms + products))
+
+
 def gradient_cycles(kind: Conv, cores: int, costs: Costs) -> float:
     """Of a weight gradient: gradients are transformed for each turn of input channels, inputs for each of output
     channels; every block of tiles is transformed back."""
@@ -168,15 +192,19 @@ def pays(kind: Conv) -> bool:
 
 
 def winograd(name: str, **more: Unpack[More[Conv]]) -> Row[Conv]:
-    made = row("winograd", name, **more)
-    return replace(made, fields=fields, takes=takes, scratch=scratch, arithmetic=ARITHMETIC)
+    more = {"takes": takes, **more}
+    return replace(row("winograd", name, **more), fields=fields, scratch=scratch, arithmetic=ARITHMETIC)
 
 
-image = partial(winograd, cycles=cycles, split="elements x channels x tiles", grain=Grain(4, 4, BLOCK))
+image = partial(winograd, grain=Grain(4, 4, BLOCK))
+shared = partial(image, cycles=cycles, split="elements x channels x tiles")
+panels = partial(image, cycles=panel_cycles, takes=takes_panels, split="panels of tiles")
 
 WINOGRAD = (
-    image("fw_winograd"),
-    image("bw_x_winograd"),
+    panels("fw_winograd_panels"),
+    shared("fw_winograd"),
+    panels("bw_x_winograd_panels"),
+    shared("bw_x_winograd"),
     winograd(
         "bw_w_winograd",
         cycles=gradient_cycles,

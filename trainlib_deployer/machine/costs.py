@@ -126,6 +126,19 @@ class WinogradCosts:
 
 
 @dataclass(frozen=True)
+class WinogradPanelCosts:
+    """The same where every core has panels of four tiles of its own."""
+
+    start: float
+    weight: float
+    panel: float
+    input: float
+    output: float
+    tile: float
+    term: float
+
+
+@dataclass(frozen=True)
 class WinogradPairCosts:
     """The same of halves, by pairs of channels."""
 
@@ -220,6 +233,7 @@ class Costs:
     product: ProductCosts
     conv: ConvCosts
     winograd: WinogradCosts
+    winograd_panels: WinogradPanelCosts
     winograd_pairs: WinogradPairCosts
     loop: LoopCosts
     scan: ScanCosts  # forward

@@ -30,6 +30,7 @@ from trainlib_deployer.machine.costs import (
     UnpricedCosts,
     WinogradCosts,
     WinogradPairCosts,
+    WinogradPanelCosts,
 )
 from trainlib_deployer.machine.machine import Cores, Link, Machine, Memory, Outside
 
@@ -138,17 +139,26 @@ COSTS = Costs(
         packed_block=193,
     ),
     WinogradCosts(
-        start=4530,
-        step=1310,
-        weight=115,
-        input=461,
-        output=508,
-        gradient=400,
+        start=6200,
+        step=1860,
+        weight=116,
+        input=356,
+        output=385,
+        gradient=370,
         sums=170,
         apart=2.86,
-        tile=2040,
+        tile=1550,
         block=2500,
-        term=522,
+        term=481,
+    ),
+    WinogradPanelCosts(
+        start=5400,
+        weight=108,
+        panel=3750,
+        input=296,
+        output=287,
+        tile=1020,
+        term=514,
     ),
     WinogradPairCosts(
         start=4500,

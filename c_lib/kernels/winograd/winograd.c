@@ -22,7 +22,7 @@ static void run_row(tl_winograd *t, int panels, int tiles, int chans)
 
 void tl_winograd_run(const tl_gather *g, const tl_conv2d *a, int turned)
 {
-    tl_winograd t = {.g = g, .turned = turned, .high = (g->y.count + 1) / 2, .wide = (g->x.count + 1) / 2};
+    tl_winograd t = tl_winograd_of(g, turned);
     const int tiles = g->n * t.high * t.wide, panels = tl_min(a->tiles / 4, (tiles + 3) / 4);
     const int chans = tl_min(a->chans, g->chans), rows = tl_min(a->packed_rows, (g->rows + 3) / 4 * 4);
     t.u = (float *)a->scratch, t.v = t.u + rows * chans * 4, t.m = t.v + panels * chans * 16;

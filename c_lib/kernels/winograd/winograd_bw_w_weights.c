@@ -9,7 +9,7 @@ void tl_winograd_bw_w_products(const void *of, int at, int first, int count)
     const float *z = t->z + first * step + element * 4, *v = t->v + in * step + element * 4;
     float *m = t->m + (at * fours + first) * 16;
     if (t->tile == t->block)
-        tl_winograd_chains(z, step, v, m, count, t->tiles);
+        tl_winograd_chains(z, step, v, m, count, t->tiles, 1);
     else
         tl_winograd_chains_resumed(z, step, v, m, count, t->tiles);
 }

@@ -2,8 +2,8 @@
  * around a tile of tile.c. */
 #include "tl_tile.h" /* first: it sets how the whole file is compiled */
 #include "tl_terms.h"
-#include "tl_tile_xpulp.h"
 #include "tl_winograd_tiles.h"
+#include "tl_winograd_xpulp.h"
 
 /* clang-format off */
 #define TL_EACH_ROW(what) what(0) what(1) what(2) what(3)
@@ -17,11 +17,11 @@ enum { a_k = 16, b_k = 16 };
 static inline __attribute__((always_inline)) void chains(const float *u, int u_step, const float *v, float *m,
                                                          int count, int terms, int resumed)
 {
-    for (; count > 0; --count, u += u_step, m += 16) {
 #ifdef TL_XPULP_TILES
-        const tl_tile_way way = {.from = resumed ? m : NULL, .to = m, .bytes = 16, .end = TL_STORE, .terms = terms};
-        tl_xpulp_panel(&way, u, a_k, v, b_k);
+    if (count > 0)
+        tl_xpulp_chains(u, u_step, v, m, count, terms, resumed);
 #else
+    for (; count > 0; --count, u += u_step, m += 16) {
         const float *a = u, *b = v;
         TL_EACH_ROW(TL_DECLARE)
         if (resumed) {
@@ -35,13 +35,14 @@ static inline __attribute__((always_inline)) void chains(const float *u, int u_s
         }
         TL_TERM_OF_PANEL(0)
         TL_EACH_ROW(TL_KEEP)
-#endif
     }
+#endif
 }
 
-void tl_winograd_chains(const float *u, int u_step, const float *v, float *m, int count, int terms)
+void tl_winograd_chains(const float *u, int u_step, const float *v, float *m, int count, int terms, int elements)
 {
-    chains(u, u_step, v, m, count, terms, 0);
+    for (; elements > 0; --elements, u += 4, v += 4, m += 16 * count)
+        chains(u, u_step, v, m, count, terms, 0);
 }
 
 void tl_winograd_chains_resumed(const float *u, int u_step, const float *v, float *m, int count, int terms)

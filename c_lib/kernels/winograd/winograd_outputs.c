@@ -36,27 +36,29 @@ static inline __attribute__((always_inline)) void put(const run *r, float *to, c
 }
 
 /* Four tiles, all inside. */
-static __attribute__((noinline)) void four(const run *r, int count)
+static __attribute__((noinline)) void four(const run *of, int count)
 {
-    const float *m0 = r->m, *m1 = m0 + r->element, *m2 = m1 + r->element, *m3 = m2 + r->element, *at = r->bias;
-    float *to = r->to;
-    for (; count > 0; --count, m0 += 4, m1 += 4, m2 += 4, m3 += 4, to += r->channel) {
+    const run r = *of; /* outputs are floats, too: its own would be read again after each */
+    const float *m0 = r.m, *m1 = m0 + r.element, *m2 = m1 + r.element, *m3 = m2 + r.element, *at = r.bias;
+    float *to = r.to;
+    for (; count > 0; --count, m0 += 4, m1 += 4, m2 += 4, m3 += 4, to += r.channel) {
         const float share[8] = {TL_EVEN(0), TL_ODD(0), TL_EVEN(1), TL_ODD(1),
                                 TL_EVEN(2), TL_ODD(2), TL_EVEN(3), TL_ODD(3)};
-        put(r, to, share, at ? *at++ : 0.0f, 8);
+        put(&r, to, share, at ? *at++ : 0.0f, 8);
     }
 }
 
 /* One tile, perhaps without its second column. */
-static __attribute__((noinline)) void one(const run *r, int wide, int count)
+static __attribute__((noinline)) void one(const run *of, int wide, int count)
 {
-    const float *m0 = r->m, *m1 = m0 + r->element, *m2 = m1 + r->element, *m3 = m2 + r->element, *at = r->bias;
-    float *to = r->to;
-    for (; count > 0; --count, m0 += 4, m1 += 4, m2 += 4, m3 += 4, to += r->channel) {
+    const run r = *of;
+    const float *m0 = r.m, *m1 = m0 + r.element, *m2 = m1 + r.element, *m3 = m2 + r.element, *at = r.bias;
+    float *to = r.to;
+    for (; count > 0; --count, m0 += 4, m1 += 4, m2 += 4, m3 += 4, to += r.channel) {
         const float even = TL_EVEN(0), odd = TL_ODD(0), bias = at ? *at++ : 0.0f;
-        put(r, to, &even, bias, 1);
+        put(&r, to, &even, bias, 1);
         if (wide)
-            put(r, to + 1, &odd, bias, 1);
+            put(&r, to + 1, &odd, bias, 1);
     }
 }
 

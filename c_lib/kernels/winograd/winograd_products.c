@@ -23,7 +23,7 @@ void tl_winograd_products(const void *of, int at, int first, int count)
     const int element = at / t->panels, panel = at - element * t->panels;
     const float *u = t->u + first * step + element * 4, *v = t->v + panel * step + element * 4;
     if (t->chans <= TL_KC && t->chans == t->g->chans) {
-        tl_winograd_chains(u, step, v, t->m + unit * 16, count, t->chans);
+        tl_winograd_chains(u, step, v, t->m + unit * 16, count, t->chans, 1);
         return;
     }
     for (int i = 0; i < count; ++i)

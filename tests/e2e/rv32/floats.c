@@ -102,7 +102,7 @@ static void convolution(const kernels *of, int groups, int ci, int co, int size,
 static void chains(int terms)
 {
     fill(l1.a, ELEMENTS, 5), fill(l1.b, ELEMENTS, 6);
-    tl_winograd_chains(l1.a, 16 * terms, l1.b, l1.c, 3, terms);
+    tl_winograd_chains(l1.a, 16 * terms, l1.b, l1.c, 3, terms, 4);
     tl_record(l1.c, sizeof l1.c);
     tl_winograd_chains_resumed(l1.a + 4, 16 * terms, l1.b + 4, l1.c, 3, terms);
     tl_record(l1.c, sizeof l1.c);
