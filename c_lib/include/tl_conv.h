@@ -37,7 +37,8 @@ typedef struct {
     int accumulate;   /* 1: add to what the written tensor holds (bias ignored); 0: overwrite */
     int team;         /* there is scratch for so many cores, the others only meet them at barriers; 0: for all */
     int packed_rows;  /* bw_x: channels whose weights are packed at a time, a multiple of 4; 0: 16 */
-    int chans, tiles; /* Winograd's: summed channels, and tiles of 2 x 2 outputs (a multiple of 4), at a time */
+    int chans, tiles; /* Winograd's: summed channels, and tiles of 2 x 2 outputs (a multiple of 4), at a time; of rows
+                       * for halves: tiles of 4 outputs whose sums are put aside, 0: all */
     void *scratch;    /* shared by all cores; the kernel's row says how many bytes */
 } tl_conv2d;
 

@@ -3,7 +3,8 @@
  * the output begins with; a last channel without a partner meets zeros. The team packs the weights of up to 32 channels,
  * block by block of the terms; the tiles of these channels x 4 output pixels are shared out as for floats, and each core
  * packs the inputs of its pixels. Scratch of a core: a panel of channels with slack around it, one of pairs, and the table
- * of taps; then the team's weights, then the sums of halves that take several blocks. */
+ * of taps; then the team's weights, then the sums of halves that take several blocks. Where these would not fit, some
+ * pixels are done after the others, with the weights packed anew. */
 #ifndef TL_CONV_PAIRS_H
 #define TL_CONV_PAIRS_H
 #include "tl_pixels.h"
@@ -53,11 +54,12 @@ static inline void tl_conv_pairs_gather(const tl_gather *g, tl_pixels *px, const
     tl_channels_paired((const tl_pair *)pack, groups, count, dst);
 }
 
-/* This core's share of `tiles` channel tiles from row0 on and one block of terms; `sums`: NULL where it is all. */
-static inline void tl_conv_pairs_share(const tl_gather *g, int group, int row0, int tiles, int k, int kc, tl_pair *own,
-                                       const tl_pair *weights, float *sums, int last)
+/* This core's share of `tiles` channel tiles from row0 on, of `panels` of four pixels from panel0 on, and one block of
+ * terms; `sums`: NULL where it is all. */
+static inline void tl_conv_pairs_share(const tl_gather *g, int group, int row0, int tiles, int panel0, int panels,
+                                       int k, int kc, tl_pair *own, const tl_pair *weights, float *sums, int last)
 {
-    const int total = g->n * g->y.count * g->x.count, panels = (total + 3) / 4;
+    const int total = g->n * g->y.count * g->x.count;
     tl_pair *const pairs = own + TL_PANEL / 2;
     float tile[16];
     int lo, hi;
@@ -70,7 +72,7 @@ static inline void tl_conv_pairs_share(const tl_gather *g, int group, int row0, 
     px.out.first = k == 0 && !g->accumulate;
     tl_split_among(g->team, panels * tiles, 1, &lo, &hi);
     for (int end; lo < hi; lo += end) {
-        const int at = lo / tiles, first = lo - at * tiles;
+        const int at = panel0 + lo / tiles, first = lo % tiles;
         end = tl_min(tiles - first, hi - lo);
         px.out.cols = tl_min(4, total - at * 4);
         px.out.sums = sums ? sums + 16 * lo : tile;
@@ -81,28 +83,32 @@ static inline void tl_conv_pairs_share(const tl_gather *g, int group, int row0, 
     }
 }
 
-/* One class of outputs. packed_rows: those for floats, which take as many bytes as twice as many for halves. */
-static inline void tl_conv_pairs(const tl_gather *g, int kernel_taps, int packed_rows)
+/* One class of outputs. packed_rows: those for floats, which take as many bytes as twice as many for halves; panels: of
+ * four pixels, whose sums are put aside at a time, 0: all. */
+static inline void tl_conv_pairs(const tl_gather *g, int kernel_taps, int packed_rows, int panels)
 {
     const int taps = g->y.taps * g->x.taps, terms = (g->chans + 1) / 2 * taps, words = tl_conv_pairs_own(kernel_taps);
-    const int most = 2 * (packed_rows ? packed_rows : 16);
+    const int rows = 2 * (packed_rows ? packed_rows : 16), all = (g->n * g->y.count * g->x.count + 3) / 4;
     tl_pair *own = (tl_pair *)g->scratch + tl_core_id() * words, *weights = (tl_pair *)g->scratch + g->team * words;
-    if (g->n * g->y.count * g->x.count == 0)
+    if (all == 0)
         return;
-    float *const sums = (float *)(weights + (tl_min(most, g->rows) + 3) / 4 * TL_PAIRS_PANEL);
+    float *const sums = (float *)(weights + (tl_min(rows, g->rows) + 3) / 4 * TL_PAIRS_PANEL);
     if (terms == 0)
         tl_conv_fill(g);
+    panels = panels ? panels : all;
     for (int group = 0; group < g->groups; ++group) {
-        for (int row = 0; row < g->rows; row += most) {
-            const int tiles = (tl_min(most, g->rows - row) + 3) / 4;
-            for (int k = 0, kc; k < terms; k += kc) {
-                kc = taps <= TL_PAIRS ? TL_PAIRS / taps * taps : tl_min(TL_PAIRS, taps - k % taps);
-                kc = tl_min(kc, terms - k);
-                tl_conv_pack_pairs(g, group, row, tiles, k, kc, weights);
-                tl_barrier();
-                tl_conv_pairs_share(g, group, row, tiles, k, kc, own, weights, kc < terms ? sums : NULL,
-                                    k + kc == terms);
-                tl_barrier();
+        for (int row = 0; row < g->rows; row += rows) {
+            const int tiles = (tl_min(rows, g->rows - row) + 3) / 4;
+            for (int at = 0; at < all; at += panels) {
+                for (int k = 0, kc; k < terms; k += kc) {
+                    kc = taps <= TL_PAIRS ? TL_PAIRS / taps * taps : tl_min(TL_PAIRS, taps - k % taps);
+                    kc = tl_min(kc, terms - k);
+                    tl_conv_pack_pairs(g, group, row, tiles, k, kc, weights);
+                    tl_barrier();
+                    tl_conv_pairs_share(g, group, row, tiles, at, tl_min(panels, all - at), k, kc, own, weights,
+                                        kc < terms ? sums : NULL, k + kc == terms);
+                    tl_barrier();
+                }
             }
         }
     }

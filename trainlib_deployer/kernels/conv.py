@@ -62,6 +62,7 @@ def fields(kind: Conv, reads: list[Operand], writes: list[Operand], scratch: str
     out += [("halves", 1)] if kind.result is DType.F16 else []
     out += [("accumulate", int(kind.accumulate)), ("team", kind.team)]
     out.append(("packed_rows", kind.most_rows if kind.most_rows < PACKED_ROWS else 0))
+    out += [("tiles", kind.most_tiles)] if kind.most_tiles else []
     return [*out, ("scratch", scratch)]
 
 

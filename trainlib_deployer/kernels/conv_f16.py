@@ -3,8 +3,8 @@ where a row of the kernel has few taps, by the team as well."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -37,18 +37,37 @@ def gathered(kind: Conv, cores: int) -> int:
 
 def sums(kind: Conv) -> int:
     """Bytes of those that are to be halves and take several blocks."""
+    return 4 * 4 * FLOAT * packed_tiles(kind) * min(put_aside(kind), kind.most_tiles or put_aside(kind))
+
+
+def put_aside(kind: Conv) -> int:
+    """Tiles of four pixels, of the class with the most."""
     s, most = kind.shape, 0
     channels = s.ci if kind.direction == "fw" else s.co
     for y, x in [] if kind.result is DType.F32 else classes(kind):
         taps = y.taps * x.taps
         if taps > BLOCK_PAIRS or -(-channels // 2) > BLOCK_PAIRS // taps:
             most = max(most, -(-s.n * y.count * x.count // 4))
-    return 4 * 4 * FLOAT * packed_tiles(kind) * most
+    return most
+
+
+def with_fewer_sums(kind: Conv) -> Iterator[Conv]:
+    """Weights are then packed more often."""
+    for tiles in (64, 8):
+        if tiles < put_aside(kind) and not few_taps(kind, 0):
+            yield replace(kind, most_tiles=tiles)
+
+
+def parted(kind: Conv, pixels: int) -> tuple[int, int]:
+    """How many parts of so many pixels are done one after the other, and the pixels of each."""
+    parts = max(-(-pixels // (4 * kind.most_tiles)), 1) if kind.most_tiles else 1
+    return parts, -(-pixels // parts)
 
 
 def forward_cycles(kind: Conv, cores: int, costs: Costs) -> float:
     s, team, most = kind.shape, working(kind.team, cores), 2 * kind.most_rows
-    return pair_cycles(s.groups, s.co, s.n * s.ho * s.wo, s.ci * s.kh * s.kw, team, most, costs.pixels)
+    parts, pixels = parted(kind, s.n * s.ho * s.wo)
+    return parts * pair_cycles(s.groups, s.co, pixels, s.ci * s.kh * s.kw, team, most, costs.pixels)
 
 
 def input_cycles(kind: Conv, cores: int, costs: Costs) -> float:
@@ -56,7 +75,8 @@ def input_cycles(kind: Conv, cores: int, costs: Costs) -> float:
     s, team, most = kind.shape, working(kind.team, cores), 2 * kind.most_rows
     classes_of = s.stride[0] * s.stride[1]
     pixels, terms = -(-s.n * s.h * s.w // classes_of), -(-s.co * s.kh * s.kw // classes_of)
-    return classes_of * pair_cycles(s.groups, s.ci, pixels, terms, team, most, costs.pixels)
+    parts, pixels = parted(kind, pixels)
+    return classes_of * parts * pair_cycles(s.groups, s.ci, pixels, terms, team, most, costs.pixels)
 
 
 def weight_cycles(kind: Conv, cores: int, costs: Costs) -> float:

@@ -15,6 +15,7 @@ import torch
 from trainlib_deployer.formats import DType
 from trainlib_deployer.kernels import table, winograd, winograd_f16
 from trainlib_deployer.kernels.conv import PACKED_ROWS, packed_rows
+from trainlib_deployer.kernels.conv_f16 import with_fewer_sums
 from trainlib_deployer.kernels.panels import BLOCK
 from trainlib_deployer.kernels.winograd import GRADIENT_BLOCK, SHARE, TILE, Winograd
 from trainlib_deployer.machine.costs import Costs
@@ -39,6 +40,7 @@ class Conv(Cuttable[Cut], Leading, Frugal, Priced):
     accumulate: bool = False  # add to what is there already
     team: int = 0  # cores that work, with scratch for each; 0: all
     most_rows: int = PACKED_ROWS  # channels whose weights are packed at a time, of bw_x and of results in halves
+    most_tiles: int = 0  # of four pixels, whose sums are put aside at a time where results are halves; 0: all
     winograd: Winograd | None = None  # by this algorithm, or directly
     storage: DType = DType.F32  # of what is read, but for the bias
     result: DType = DType.F32  # of what is written
@@ -78,6 +80,9 @@ class Conv(Cuttable[Cut], Leading, Frugal, Priced):
             channels = self.shape.ci if self.direction == "bw_x" else self.shape.co
             for rows in range(packed_rows(channels, PACKED_ROWS) - GRAIN, 0, -GRAIN):
                 yield (slim := replace(self, most_rows=rows))
+        if self.result is DType.F16:
+            for fewer in with_fewer_sums(slim):
+                yield (slim := fewer)
         yield from (replace(slim, team=t) for t in range(cores - 1, 0, -1))
 
     def cycles(self, cores: int, costs: Costs) -> float:

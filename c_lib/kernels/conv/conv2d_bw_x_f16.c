@@ -9,7 +9,7 @@ void tl_conv2d_bw_x_f16(const tl_conv2d *a)
         g.y = tl_axis_turned(tl_axis_bw(ry, a->h, a->ho, a->kh, a->stride_h, a->pad_h, a->dil_h));
         for (int rx = 0; rx < a->stride_w && rx < a->wd; ++rx) {
             g.x = tl_axis_turned(tl_axis_bw(rx, a->wd, a->wo, a->kw, a->stride_w, a->pad_w, a->dil_w));
-            tl_conv_pairs(&g, a->kh * a->kw, a->packed_rows);
+            tl_conv_pairs(&g, a->kh * a->kw, a->packed_rows, a->tiles);
         }
     }
 }
