@@ -9,13 +9,16 @@ import torch
 from torch import nn
 
 from trainlib_deployer import deploy, passes
+from trainlib_deployer.advice.fit import in_halves
 from trainlib_deployer.capture.step import capture
 from trainlib_deployer.errors import UsageError
+from trainlib_deployer.formats import DType
 from trainlib_deployer.kernels.winograd import pays
 from trainlib_deployer.ops.conv import Conv
 from trainlib_deployer.ops.conv_shape import ConvShape
 from trainlib_deployer.ops.lower import lower
 from trainlib_deployer.passes.choose_winograd import by_winograd
+from trainlib_deployer.program.ir import Program
 from trainlib_deployer.program.precision import Precision
 from trainlib_deployer.user.assemble import Parts, assemble
 
@@ -86,3 +89,23 @@ def test_direct_is_all_but_that() -> None:
 def test_an_unknown_arithmetic_is_refused() -> None:
     with pytest.raises(UsageError, match="arithmetic is 'exact'; it must be one of fastest, direct"):
         deploy(nn.Linear(2, 2), torch.zeros(1, 2), loss=nn.MSELoss(), arithmetic="exact")
+
+
+@pytest.mark.parametrize("arithmetic", ["fastest", "direct"])
+def test_a_remedy_in_mixed_precision_has_the_convolutions_of_a_deployment(arithmetic: str) -> None:
+    """Fault: it was planned with every multiplication of the definition."""
+    net = nn.Sequential(nn.Conv2d(32, 32, 3, padding=1), nn.Tanh(), nn.Conv2d(32, 32, 3, padding=1))
+    x, y = torch.randn(1, 32, 24, 24), torch.randn(1, 32, 24, 24)
+    user = assemble(Parts("net", net, x, y, nn.MSELoss(), None, None, None, 1, "the test"))
+    captured = capture(user)
+    floats, halves = (
+        passes.run(lower(user, captured, precision=p), passes.chosen(p, arithmetic))
+        for p in (Precision(), Precision(True))
+    )
+
+    def done(program: Program) -> list[tuple[str, bool, DType]]:
+        kinds = [op.kind for op in program.ops]
+        return [(k.direction, k.winograd is not None, k.storage) for k in kinds if isinstance(k, Conv)]
+
+    assert sorted(done(in_halves(floats, ()))) == sorted(done(halves))
+    assert any(tiled for _, tiled, storage in done(halves) if storage is DType.F16) == (arithmetic == "fastest")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Collection, Iterator, Set
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -14,6 +14,7 @@ from trainlib_deployer.machine.machine import Machine
 from trainlib_deployer.machine.sizes import show_size
 from trainlib_deployer.machine.targets import TARGETS
 from trainlib_deployer.ops.conv import Conv
+from trainlib_deployer.passes.choose_winograd import choose_winograd
 from trainlib_deployer.passes.drop_dead import without_dead_results
 from trainlib_deployer.passes.fuse_updates import one_sample
 from trainlib_deployer.passes.half_saved import half_saved, halves
@@ -139,18 +140,19 @@ def mixed_precision(plan: Plan, replan: Replan) -> Iterator[Remedy]:
         ("mixed precision: --dtype mixed", [], "11 bits of activations and gradients (0.1 % less accuracy)"),
         ("weights in half precision, too: --dtype fp16", weights, "11 bits of weights, too (0.2 % less accuracy)"),
     ):
-        slim = replan(reorder(mixed(by_definition(plan.program), weights=names)), plan.target)
+        slim = replan(in_halves(plan.program, names), plan.target)
         if slim.peak < plan.peak:
             yield Remedy(what, "", slim, exact=False, cost=cost)
 
 
-def by_definition(program: Program) -> Program:
-    """With every multiplication of its convolutions: Winograd's transforms are float."""
+def in_halves(program: Program, weights: Collection[str]) -> Program:
+    """Convolutions in tiles are chosen anew, if there are any: not all of those of floats have one of halves."""
     direct = [
         replace(op, kind=replace(op.kind, winograd=None)) if isinstance(op.kind, Conv) and op.kind.winograd else op
         for op in program.ops
     ]
-    return replace(program, ops=direct)
+    slim = reorder(mixed(replace(program, ops=direct), weights=weights))
+    return slim if direct == list(program.ops) else choose_winograd(slim)
 
 
 def dropped(program: Program, names: set[str]) -> Program:
