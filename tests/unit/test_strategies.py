@@ -79,7 +79,7 @@ def test_no_strategy_is_asked_where_both_levels_are_too_small(monkeypatch: pytes
 
 def test_a_setting_leads_to_one_candidate_and_says_how() -> None:
     program, machine = net(), chip("12k")
-    task = Task(program, machine, best_layout(program, machine))
+    task = Task(program, machine)
     found = list(in_tiles(task, machine.leaner(2)))
     assert found
     for candidate in found:
@@ -93,13 +93,13 @@ def test_a_setting_leads_to_one_candidate_and_says_how() -> None:
 
 def test_a_margin_leaves_less_room() -> None:
     program, machine = net(), chip("24k")
-    task = Task(program, machine, best_layout(program, machine))
+    task = Task(program, machine)
     ample, tight = (task.setting(machine, 32, margin) for margin in (1.0, 0.5))
     assert [2 * b for b in tight.left] == pytest.approx(ample.left, abs=1) and replace(tight, margin=1.0) == ample
 
 
 def test_everything_in_the_inner_level_is_a_setting() -> None:
     program, machine = net(), chip("128k")
-    whole = Setting(program, Task(program, machine, best_layout(program, machine)).items, machine, None).candidate
+    whole = Setting(program, Task(program, machine).items, machine, None).candidate
     assert whole is not None and not whole.plan.outer.used and not whole.plan.tilings
     assert whole.plan.levels == best_layout(program, machine).levels
