@@ -12,13 +12,15 @@ from torch import nn
 
 from trainlib_deployer.api import Deployment, deploy
 from trainlib_deployer.folder import read_plan
+from trainlib_deployer.machine.machine import Machine
 from trainlib_deployer.machine.targets import DEFAULT, TARGETS
 from trainlib_deployer.plan import setting
 from trainlib_deployer.plan.chains import chained
 from trainlib_deployer.plan.plan import Plan
 from trainlib_deployer.plan.setting import Setting
+from trainlib_deployer.plan.ways import Way
 from trainlib_deployer.program.chain import Chain
-from trainlib_deployer.program.ir import Role
+from trainlib_deployer.program.ir import Program, Role
 
 Bits = dict[tuple[int, str, str], bytes]
 
@@ -65,7 +67,10 @@ def bits(made: Deployment, cores: int = 4) -> Bits:
 
 def wherever_possible(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the cycles."""
-    dear = lambda program, resident, left, chip, alone: chained(program, resident, left, chip, [1e9] * len(left))  # noqa: E731
+
+    def dear(program: Program, resident: frozenset[str], left: list[int], chip: Machine, alone: list[Way]) -> Program:
+        return chained(program, resident, left, chip, [replace(way, cycles=1e9) for way in alone])
+
     monkeypatch.setattr(setting, "chained", dear)
     monkeypatch.setattr(Plan, "cycles", property(lambda plan: len(plan.program.ops)))
 

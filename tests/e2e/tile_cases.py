@@ -32,6 +32,7 @@ from trainlib_deployer.plan.best_tiling import Job, Prospects, best_tiling, name
 from trainlib_deployer.plan.chains import chained
 from trainlib_deployer.plan.links import links as calls_of
 from trainlib_deployer.plan.tiles import Room, Tiling
+from trainlib_deployer.plan.ways import Way
 from trainlib_deployer.program.chain import Chain
 from trainlib_deployer.program.ir import LEARNING_RATE, Leading, Op, Part, Program, Role, Splittable
 from trainlib_deployer.program.loop import Loop
@@ -139,7 +140,7 @@ def accumulates(part: Part) -> bool:
 def every_chain(program: Program) -> Program:
     """With every loop that can follow another operation's tiles, whether or not it pays."""
     room = [1 << 30] * len(program.ops)
-    return chained(program, frozenset(), room, resolve(cores=1), [float("inf")] * len(program.ops))
+    return chained(program, frozenset(), room, resolve(cores=1), [Way(op, None, float("inf")) for op in program.ops])
 
 
 class Places(Addresses):

@@ -5,15 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+import pytest
+
 from trainlib_deployer.machine.targets import resolve
 from trainlib_deployer.ops.matmul import MatMul
+from trainlib_deployer.plan.best_tiling import best_tiling
 from trainlib_deployer.plan.chains import chained
+from trainlib_deployer.plan.tiles import Room
+from trainlib_deployer.plan.ways import Way
 from trainlib_deployer.program.chain import Chain, place
 from trainlib_deployer.program.expr import Instr
 from trainlib_deployer.program.ir import DType, Op, Program, Role, Tensor, View
 from trainlib_deployer.program.loop import Loop
 
 M, K, N = 26, 70, 19
+MACHINE = resolve(cores=3)
 
 
 def tensor(name: str, shape: tuple[int, ...], role: Role = Role.ACTIVATION) -> Tensor:
@@ -46,8 +52,12 @@ def loop(reads: Sequence[str], write: str, phase: str = "forward") -> Op:
 
 
 def joined(*ops: Op, alone: float = 1e9, **more: object) -> Program:
-    program = Program("net", dict(TENSORS), list(ops), loss="loss")
-    return chained(replace(program, **more), frozenset(), [1 << 16] * len(ops), resolve(cores=3), [alone] * len(ops))  # type: ignore[arg-type]
+    return chained_beside([Way(op, None, alone) for op in ops], **more)
+
+
+def chained_beside(ways: list[Way], **more: object) -> Program:
+    program = replace(Program("net", dict(TENSORS), [w.op for w in ways], loss="loss"), **more)  # type: ignore[arg-type]
+    return chained(program, frozenset(), [1 << 16] * len(ways), MACHINE, ways)
 
 
 def names(program: Program) -> list[str]:
@@ -66,6 +76,21 @@ def test_what_only_the_follower_reads_stays_inside() -> None:
 def test_nothing_is_joined_that_does_not_pay() -> None:
     ops = (product(), loop(["y"], "z"), loop(["z"], "loss"))
     assert joined(*ops, alone=1.0).ops == list(ops)
+
+
+@pytest.mark.parametrize(("more", "joins"), [(1.0, True), (1 / 1.009, True), (1 / 1.011, False)])
+def test_fewer_bytes_decide_where_cycles_are_alike(more: float, joins: bool) -> None:
+    """The chain takes its own cycles, and each operation alone half as much, but for a little."""
+    ops = (product(), loop(["y"], "z"))
+    chain = joined(*ops).ops[0]
+    program = Program("net", dict(TENSORS) | {"y": replace(TENSORS["y"], role=Role.INSIDE)})
+    tiling = best_tiling(program, chain, Room(frozenset(), 1 << 16, MACHINE))
+    assert tiling is not None
+    whole = [best_tiling(Program("net", TENSORS), op, Room(frozenset(), 1 << 16, MACHINE)) for op in ops]
+    ways = [Way(op, t, more * tiling.cycles / 2) for op, t in zip(ops, whole, strict=True)]
+    assert sum(way.moved for way in ways) > tiling.moved
+    assert names(chained_beside(ways)) == (["make y chain"] if joins else ["make y", "make z"])
+    assert names(chained_beside([replace(way, tiling=None) for way in ways])) == ["make y", "make z"], "no fewer bytes"
 
 
 def test_results_of_the_step_are_kept() -> None:

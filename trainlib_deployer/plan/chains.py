@@ -16,12 +16,15 @@ from typing import TypeGuard
 from trainlib_deployer.machine.machine import Machine
 from trainlib_deployer.ops.matmul import MatMul
 from trainlib_deployer.plan.best_tiling import best_tiling
-from trainlib_deployer.plan.tiles import Room
+from trainlib_deployer.plan.tiles import Room, Tiling
+from trainlib_deployer.plan.ways import Way
 from trainlib_deployer.program.chain import chain_of, followed
 from trainlib_deployer.program.ir import DType, Leading, Op, Program, Role, Tensor, View, readers, renamed
 from trainlib_deployer.program.loop import Loop
 from trainlib_deployer.program.places import Places
 from trainlib_deployer.program.segments import segments
+
+ALIKE = 1.01  # times as many cycles, no estimate tells apart
 
 
 @dataclass(frozen=True)
@@ -45,11 +48,9 @@ class Results:
         return Results(frozenset(shown), frozenset(t for _, t in program.gradients))
 
 
-def chained(
-    program: Program, resident: frozenset[str], left: list[int], machine: Machine, alone: list[float]
-) -> Program:
-    """With chains wherever they are estimated to take fewer cycles; `left` is the room in L1 at each operation, `alone`
-    what it takes on its own."""
+def chained(program: Program, resident: frozenset[str], left: list[int], machine: Machine, alone: list[Way]) -> Program:
+    """With chains wherever they are estimated to take fewer cycles, or hardly more and fewer bytes; `left` is the room
+    in L1 at each operation, `alone` how it runs on its own."""
     ops: list[Op | None] = list(program.ops)
     now = replace(program, tensors=dict(program.tensors))
     read_at, places = readers(program), Places.of(program)
@@ -58,7 +59,7 @@ def chained(
     for start, head in enumerate(program.ops):
         if not can_lead(head, resident):
             continue
-        at, room, spent = start, left[start], alone[start]
+        at, room, spent, moved = start, left[start], alone[start].cycles, alone[start].moved
         for follower_at in candidates(program, head, start, read_at):
             first, follower = ops[at], ops[follower_at]
             if first is None or not pointwise(follower) or any(at < b <= follower_at for b in borders):
@@ -69,15 +70,21 @@ def chained(
                 continue
             smaller = min(room, left[follower_at])
             found = best_tiling(with_only(now, joint), joint.op, Room(resident, smaller, machine))
-            if found is None or found.cycles >= spent + alone[follower_at]:
+            other = alone[follower_at]
+            if found is None or not pays(found, spent + other.cycles, moved + other.moved):
                 continue
             ops[at] = ops[follower_at] = None
             ops[place] = joint.op
             places.move(first, at, place)
             places.move(follower, follower_at, place)
             now.tensors.update(joint.tensors)
-            at, room, spent = place, smaller, found.cycles
+            at, room, spent, moved = place, smaller, found.cycles, found.moved
     return now.with_ops([op for op in ops if op is not None]) if None in ops else program
+
+
+def pays(chain: Tiling, cycles: float, moved: int) -> bool:
+    """Against what its operations take on their own."""
+    return chain.cycles < cycles or (chain.cycles < ALIKE * cycles and chain.moved < moved)
 
 
 def can_lead(op: Op, resident: frozenset[str]) -> bool:

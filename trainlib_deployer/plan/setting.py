@@ -76,8 +76,7 @@ class Setting:
         """The same, where loops follow other operations tile by tile; None where none gains by it."""
         if self.ways is None:
             return None
-        alone = [way.cycles for way in self.ways]
-        joint = chained(self.program, self.here, self.left, self.machine, alone)
+        joint = chained(self.program, self.here, self.left, self.machine, self.ways)
         if joint is self.program:
             return None
         return replace(self, program=joint, items=tuple(tensor_items(joint)), chains=True)

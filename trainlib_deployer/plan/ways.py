@@ -22,6 +22,11 @@ class Way:
     tiling: Tiling | None
     cycles: float
 
+    @property
+    def moved(self) -> int:
+        """Bytes."""
+        return 0 if self.tiling is None else self.tiling.moved
+
 
 def fastest(program: Program, op: Op, room: Room) -> Way | None:
     """The way that takes the fewest cycles; None where none fits."""
