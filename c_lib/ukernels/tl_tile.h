@@ -37,9 +37,6 @@ void tl_tile_rows(const tl_panel_out *out, const float *a, int a_m, const float 
 /* A: 4 contiguous elements for each k, a_k apart, and the next tile a_tile further on. B as above. */
 void tl_tile_panel(const tl_panel_out *out, const float *a, int a_tile, int a_k, const float *b, int b_k, int kc);
 
-/* Adds out->tile to the rows and columns of the output that there are. */
-void tl_tile_store(const tl_panel_out *out, int row);
-
 /* dst[4*k + j] = src[j*s_j + k*s_k]; the last of `cols` columns stands for those that are missing. */
 void tl_tile_pack(float *dst, const float *src, int s_j, int s_k, int cols, int kc);
 

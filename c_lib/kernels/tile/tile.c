@@ -44,10 +44,10 @@ static start start_of(const tl_panel_out *out, int row)
         *to = *from + t[12 + j];                                                                                       \
     }
 
-void tl_tile_store(const tl_panel_out *out, int row)
+/* Adds the tile's rows from t on to those of the output that there are. */
+static void store(const tl_panel_out *out, int row, const float *t)
 {
     const start base = start_of(out, row);
-    const float *t = out->tile;
     const int c_m = out->c_m;
     float *q = out->c + row * c_m;
     if (row + 4 <= out->row_end && out->cols == 4) {
@@ -98,19 +98,19 @@ static inline int end_of(const tl_panel_out *out)
         float *t = out->tile;                                                                                          \
         TL_EACH_ROW(TL_KEEP)                                                                                           \
         if (end == TL_STORE)                                                                                           \
-            tl_tile_store(out, row);                                                                                   \
+            store(out, row, t + 4 * above);                                                                            \
     }
 
 #ifdef TL_XPULP_TILES
 enum { TL_STEPS_HELP = 0 }; /* to be known */
 
-/* A tile is made; on to the next one. */
-static inline void proceed(tl_tile_way *way, const tl_panel_out *out, int row)
+/* A tile is made; on to the next one. above: so many of its rows were made before. */
+static inline void proceed(tl_tile_way *way, const tl_panel_out *out, int row, int above)
 {
     if (way->end <= TL_ADD)
         way->to += way->bytes, way->base += way->base_bytes; /* four rows of four bytes an element */
     else if (way->end == TL_STORE)
-        tl_tile_store(out, row);
+        store(out, row, out->tile + 4 * above);
 }
 
 static inline __attribute__((always_inline)) void whole_rows(const tl_panel_out *out, const float *a, int a_m,
@@ -118,9 +118,12 @@ static inline __attribute__((always_inline)) void whole_rows(const tl_panel_out 
 {
     tl_tile_way way = tl_way_of(out, out->row, end_of(out), kc);
     (void)packed;
-    for (int row = out->row; row + 4 <= out->row_end; row += 4, a += 4 * a_m) {
-        tl_xpulp_rows(&way, a, a_m, b, b_k);
-        proceed(&way, out, row);
+    for (int row = out->row; row < out->row_end; row += 4, a += 4 * a_m) {
+        const int above = row + 4 > out->row_end ? row + 4 - out->row_end : 0;
+        if (above)
+            way = tl_way_of(out, row, out->pause ? TL_PAUSE : TL_STORE, kc);
+        tl_xpulp_rows(&way, a - above * a_m, a_m, b, b_k);
+        proceed(&way, out, row, above);
     }
 }
 
@@ -132,15 +135,16 @@ static inline __attribute__((always_inline)) void panel_body(const tl_panel_out 
         if (row + 4 > out->row_end)
             way = tl_way_of(out, row, out->pause ? TL_PAUSE : TL_STORE, terms);
         tl_xpulp_panel(&way, a, a_k, b, b_k);
-        proceed(&way, out, row);
+        proceed(&way, out, row, 0);
     }
 }
 #else
 enum { TL_STEPS_HELP = 1 };
 
 /* packed, a literal: b_k is 4. */
-static inline __attribute__((always_inline)) void four_rows(const tl_panel_out *out, int row, int end, const float *a,
-                                                            int step, const float *b, int b_k, int kc, int packed)
+static inline __attribute__((always_inline)) void four_rows(const tl_panel_out *out, int row, int above, int end,
+                                                            const float *a, int step, const float *b, int b_k, int kc,
+                                                            int packed)
 {
     TL_BEGIN
     if (kc > 0) {
@@ -167,6 +171,7 @@ static inline __attribute__((always_inline)) void four_rows(const tl_panel_out *
 static inline __attribute__((always_inline)) void one_panel(const tl_panel_out *out, int row, int end, const float *a,
                                                             int a_k, const float *b, int b_k, int terms)
 {
+    enum { above = 0 };
     TL_BEGIN
     if (terms > 0) {
         float w0 = a[0], w1 = a[1], w2, w3, x0 = b[0], x1, x2, x3;
@@ -183,9 +188,11 @@ static inline __attribute__((always_inline)) void one_panel(const tl_panel_out *
 static inline __attribute__((always_inline)) void whole_rows(const tl_panel_out *out, const float *a, int a_m,
                                                              const float *b, int b_k, int kc, int packed)
 {
-    const int end = end_of(out);
-    for (int row = out->row; row + 4 <= out->row_end; row += 4, a += 4 * a_m)
-        four_rows(out, row, end, a, a_m, b, b_k, kc, packed);
+    const int whole = end_of(out), part = out->pause ? TL_PAUSE : TL_STORE;
+    for (int row = out->row; row < out->row_end; row += 4, a += 4 * a_m) {
+        const int above = row + 4 > out->row_end ? row + 4 - out->row_end : 0;
+        four_rows(out, row, above, above ? part : whole, a - above * a_m, a_m, b, b_k, kc, packed);
+    }
 }
 
 static inline __attribute__((always_inline)) void panel_body(const tl_panel_out *out, const float *first, int a_tile,
@@ -197,12 +204,12 @@ static inline __attribute__((always_inline)) void panel_body(const tl_panel_out 
 }
 #endif
 
-/* The last rows, fewer than four: those that are missing repeat the last one. */
-static __attribute__((noinline)) void last_rows(const tl_panel_out *out, int row, const float *a, int a_m,
-                                                const float *b, int b_k, int kc)
+/* Fewer than four rows in all: those that are missing repeat the last one. */
+static __attribute__((noinline)) void few_rows(const tl_panel_out *out, const float *a, int a_m, const float *b,
+                                               int b_k, int kc)
 {
-    const int rows = out->row_end - row;
-    const float *a0 = a, *a1 = rows > 1 ? a0 + a_m : a0, *a2 = rows > 2 ? a1 + a_m : a1;
+    enum { row = 0, above = 0 };
+    const float *a0 = a, *a1 = out->row_end > 1 ? a0 + a_m : a0, *a2 = out->row_end > 2 ? a1 + a_m : a1;
     TL_BEGIN
     for (; kc > 0; --kc, b += b_k) {
         const float w0 = *a0++, w1 = *a1++, w2 = *a2++, w3 = w2, x0 = b[0], x1 = b[1], x2 = b[2], x3 = b[3];
@@ -224,29 +231,15 @@ static __attribute__((noinline)) void rows_apart(const tl_panel_out *out, const 
     whole_rows(out, a, a_m, b, b_k, kc, 0);
 }
 
-static void all_rows(const tl_panel_out *out, const float *a, int a_m, const float *b, int b_k, int kc)
+/* The last rows, fewer than four, are made with those above them, which are made twice. */
+void tl_tile_rows(const tl_panel_out *out, const float *a, int a_m, const float *b, int b_k, int kc)
 {
-    if (TL_STEPS_HELP && b_k == 4)
+    if (out->row_end < 4)
+        few_rows(out, a, a_m, b, b_k, kc);
+    else if (TL_STEPS_HELP && b_k == 4)
         rows_packed(out, a, a_m, b, kc);
     else
         rows_apart(out, a, a_m, b, b_k, kc);
-}
-
-static __attribute__((noinline)) void all_and_last_rows(const tl_panel_out *out, const float *a, int a_m,
-                                                        const float *b, int b_k, int kc)
-{
-    const int whole = (out->row_end - out->row) & ~3;
-    if (whole)
-        all_rows(out, a, a_m, b, b_k, kc);
-    last_rows(out, out->row + whole, a + whole * a_m, a_m, b, b_k, kc);
-}
-
-void tl_tile_rows(const tl_panel_out *out, const float *a, int a_m, const float *b, int b_k, int kc)
-{
-    if ((out->row_end - out->row) % 4)
-        all_and_last_rows(out, a, a_m, b, b_k, kc);
-    else
-        all_rows(out, a, a_m, b, b_k, kc);
 }
 
 /* Two functions of their own, so that no core has the frames of both on its stack. */
