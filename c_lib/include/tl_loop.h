@@ -3,6 +3,7 @@
 #define TL_LOOP_H
 #include "tl_half.h"
 #include "tl_math.h"
+#include "tl_scaled.h"
 #include <stdint.h>
 
 /* A result that only a build keeps which records all gradients. */

@@ -2,6 +2,7 @@
 #ifndef TL_DOT_H
 #define TL_DOT_H
 #include "tl_tile.h" /* first: it sets how the whole file is compiled */
+#include "tl_dots_xpulp.h"
 #include "tl_matmul.h"
 #include "tl_promise.h"
 
@@ -26,6 +27,14 @@ static inline void tl_dot_dense(float *sum, const float *a, int a_m, int rows, c
 {
     const float *a1 = rows > 1 ? a + a_m : a, *a2 = rows > 2 ? a1 + a_m : a1, *a3 = rows > 3 ? a2 + a_m : a2;
     float t0 = sum[0], t1 = sum[1], t2 = sum[2], t3 = sum[3];
+#ifdef TL_XPULP_DOTS
+    const float *line[4] = {a, a1, a2, a3};
+    for (; k > 0; k -= TL_KC, x += TL_KC) {
+        float s[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+        tl_xpulp_dots(s, line, 1, x, tl_min(TL_KC, k), 4);
+        t0 += s[0], t1 += s[1], t2 += s[2], t3 += s[3];
+    }
+#else
     while (k > 0) {
         const int kc = tl_min(TL_KC, k);
         const float *end = x + kc, *whole = x + (kc & ~3);
@@ -41,6 +50,7 @@ static inline void tl_dot_dense(float *sum, const float *a, int a_m, int rows, c
         t0 += s0, t1 += s1, t2 += s2, t3 += s3;
         k -= kc;
     }
+#endif
     sum[0] = t0, sum[1] = t1, sum[2] = t2, sum[3] = t3;
 }
 

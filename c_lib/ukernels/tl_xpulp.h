@@ -5,6 +5,7 @@
 #define TL_LOAD_BY(by, to, from) ".insn i 0x0b, 2, " to ", " by "(" from ")\n" /* p.lw to, by(from!) */
 #define TL_LOAD(to, from) TL_LOAD_BY("4", to, from)
 #define TL_LOAD_STEP(to, from, by) ".insn r 0x0b, 7, 0x10, " to ", " from ", " by "\n" /* p.lw to, by(from!) */
+#define TL_STORE_ON(from, to) ".insn s 0x2b, 2, " from ", 4(" to ")\n"                 /* p.sw from, 4(to!) */
 #define TL_DOT(to, a, b) ".insn r 0x33, 0, 0x4b, " to ", " a ", " b "\n"               /* vfdotpex.s.h */
 #define TL_PACK(to, a, b) ".insn r 0x33, 2, 0x58, " to ", " a ", " b "\n"              /* vfcpka.h.s */
 #define TL_LOOP(count, halfwords) ".insn i 0x7b, 4, x0, " count ", " halfwords "\n"    /* lp.setup */

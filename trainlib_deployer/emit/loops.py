@@ -7,8 +7,9 @@ from math import prod
 from zlib import crc32
 
 from trainlib_deployer.emit.folds import fold
-from trainlib_deployer.emit.loop_text import Text, instructions, loads, of_record, stores, times
+from trainlib_deployer.emit.loop_text import Text, closed, instructions, loads, of_record, stores, times
 from trainlib_deployer.emit.rows import Pointer, Row, innermost
+from trainlib_deployer.emit.scaled import add_scaled, scaled_of
 from trainlib_deployer.program.ir import Shape, View
 from trainlib_deployer.program.loop import Loop, middle_of_rows
 
@@ -78,7 +79,7 @@ def straight(t: Text, kind: Loop, reads: tuple[View, ...], writes: tuple[View, .
     fixed = {i: f"r{i}[0]" for i, v in enumerate(reads) if v.strides[0] == 0}
     loads(t, kind, fixed)
     moving = {i: Pointer(f"r{i}") for i, v in enumerate(reads) if v.strides[0]}
-    innermost(t, kind, Row("lo", "hi", moving, [Pointer(f"w{i}") for i in range(len(writes))]))
+    along(t, kind, Row("lo", "hi", moving, [Pointer(f"w{i}") for i in range(len(writes))]))
 
 
 def nested(t: Text, kind: Loop, reads: tuple[View, ...], writes: tuple[View, ...]) -> None:
@@ -94,11 +95,19 @@ def nested(t: Text, kind: Loop, reads: tuple[View, ...], writes: tuple[View, ...
     pointers(t, kind, reads, writes, len(outer))
     loads(t, kind, {i: f"p{i}[0]" for i, v in enumerate(reads) if v.strides[-1] == 0})
     moving = {i: Pointer(f"p{i}", v.strides[-1]) for i, v in enumerate(reads) if v.strides[-1]}
-    innermost(t, kind, Row(begin, end, moving, [Pointer(f"q{i}", v.strides[-1]) for i, v in enumerate(writes)]))
+    along(t, kind, Row(begin, end, moving, [Pointer(f"q{i}", v.strides[-1]) for i, v in enumerate(writes)]))
     if end == "end":
         t.add("lo += end - begin;")
     if rows > 1:
         t.close()
+
+
+def along(t: Text, kind: Loop, row: Row) -> None:
+    scaled = scaled_of(kind, row)
+    if scaled:
+        add_scaled(t, kind, row, scaled, innermost)
+    else:
+        innermost(t, kind, row)
 
 
 def shared_rows(t: Text, rows: int, inner: int) -> tuple[str, str]:
@@ -142,16 +151,6 @@ def folded(t: Text, kind: Loop, reads: tuple[View, ...], writes: tuple[View, ...
 def needed_behind(kind: Loop) -> set[int]:
     """Inputs and values of the body that the part behind the reductions reads: constants, or constant along them."""
     return closed(kind, {a for s in kind.post for a in s.args if isinstance(a, int)} | set(kind.results))
-
-
-def closed(kind: Loop, wanted: set[int]) -> set[int]:
-    """Those of `wanted` that are inputs or made by the body, and what they are made of."""
-    first = kind.at_body
-    found = {i for i in wanted if i < first + len(kind.body)}
-    for i in reversed(range(len(kind.body))):
-        if first + i in found:
-            found |= {a for a in kind.body[i].args if isinstance(a, int)}
-    return found
 
 
 def indices(t: Text, outer: Shape, row: str) -> None:

@@ -51,9 +51,11 @@ def folded_cycles(kind: Loop, reads: Views, cores: int, c: LoopCosts) -> float:
 
 
 def element_cycles(kind: Loop, reads: Views, c: LoopCosts, several: bool) -> float:
-    """What moves along the innermost dimension is loaded for each element."""
-    loads = c.load * sum(1 for v in reads if v.strides and v.strides[-1])
-    return loads + (work(kind.body, c, c.plain) if several else c.single + work(kind.body, c, c.alone))
+    """What moves along the innermost dimension is loaded, and what is made of it is made, for each element."""
+    moving = [i for i, v in enumerate(reads) if v.strides and v.strides[-1]]
+    values = kind.depending(moving)
+    body = tuple(step for i, step in enumerate(kind.body) if kind.at_body + i in values)
+    return c.load * len(moving) + (work(body, c, c.plain) if several else c.single + work(body, c, c.alone))
 
 
 def work(body: tuple[Instr, ...], c: LoopCosts, plain: float) -> float:

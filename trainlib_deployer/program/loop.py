@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -70,6 +70,13 @@ class Loop(Cuttable[tuple[Range, ...]]):
     @property
     def values(self) -> int:
         return self.at_post + len(self.post)
+
+    def depending(self, inputs: Iterable[int]) -> set[int]:
+        """Those of these inputs and of the body's values that are made of them."""
+        found = set(inputs)
+        for i, step in enumerate(self.body):
+            found |= {self.at_body + i} if found & set(step.args) else set()
+        return found
 
     def moved(self, move: Mapping[int, int]) -> Loop:
         """With other numbers for all values, wherever they are read; the inputs are left to the caller."""

@@ -3,6 +3,7 @@
 #include "shapes.h"
 #include "tl_matmul.h"
 #include "tl_recurrent.h"
+#include "tl_scaled.h"
 #include "tl_winograd_tiles.h"
 
 enum { CORES = 8, STACK = 1536, ELEMENTS = 2100, RESULTS = 1200, SCRATCH = 26624 };
@@ -18,6 +19,7 @@ volatile int net_position;
 void tl_matmul_rows_x_panels_f32(const tl_matmul *a);
 void tl_matmul_panels_x_panels_f32(const tl_matmul *a);
 void tl_matmul_packed_x_packed_f32(const tl_matmul *a);
+void tl_matmul_vector_f32(const tl_matmul *a);
 void tl_conv2d_fw_f32(const tl_conv2d *a);
 void tl_conv2d_bw_x_f32(const tl_conv2d *a);
 void tl_conv2d_bw_w_f32(const tl_conv2d *a);
@@ -148,6 +150,16 @@ static void depthwise(void)
     }
 }
 
+/* Into another row, and onto itself. */
+static void scaled(int n)
+{
+    fill_all();
+    tl_add_scaled(l1.c, l1.a + 1, l1.b + 2, 0.37f, n);
+    tl_add_scaled(l1.c + 100, l1.c + 100, l1.b, -1.3f, n);
+    tl_add_product(l1.c + 200, l1.c + 200, l1.b, -1.3f, 0.03f, n);
+    tl_record(l1.c, sizeof l1.c);
+}
+
 int main(void)
 {
     static const kernels any = {(tl_fn)tl_conv2d_fw_f32, (tl_fn)tl_conv2d_bw_x_f32, (tl_fn)tl_conv2d_bw_w_f32};
@@ -157,6 +169,7 @@ int main(void)
     product((tl_fn)tl_matmul_panels_x_panels_f32, 1, 16, 13, 129, 1);
     product((tl_fn)tl_matmul_panels_x_panels_f32, 3, 4, 20, 2, 1);
     product((tl_fn)tl_matmul_packed_x_packed_f32, 1, 11, 17, 31, 1);
+    product((tl_fn)tl_matmul_vector_f32, 1, 21, 1, 83, 0);
     convolution(&any, 1, 5, 7, 6, 3, 1, 1);
     convolution(&any, 1, 3, 5, 9, 3, 2, 1);
     convolution(&any, 2, 4, 6, 5, 1, 1, 0);
@@ -168,6 +181,8 @@ int main(void)
     scan((tl_fn)tl_gru_fw_f32, (tl_fn)tl_gru_bw_f32, 3, 1, 26, 1);
     scan((tl_fn)tl_lstm_fw_f32, (tl_fn)tl_lstm_bw_f32, 4, 2, 19, 0);
     depthwise();
+    for (int n = 1; n < 19; n += 4)
+        scaled(n), scaled(n + 2);
     tl_puts("DONE\n");
     tl_exit(0);
     return 0;

@@ -1,5 +1,5 @@
 // The instructions of PULP's cores that kernels contain, for Spike (--extlib): a second, independent statement of what they
-// do. A hardware loop ends with a vfdotpex.s.h or a load here, which look whether they are the last instruction.
+// do. A hardware loop ends with a vfdotpex.s.h, a load or a store here, which look whether they are the last instruction.
 #include <riscv/extension.h>
 #include <riscv/mmu.h>
 #include <riscv/trap.h>
@@ -90,6 +90,16 @@ reg_t load_and_advance_by(processor_t *p, insn_t insn, reg_t pc)
     return load_and_add(p, insn, pc, (uint32_t)p->get_state()->XPR[insn.rs2()]);
 }
 
+// p.sw rs2, imm(rs1!): store, then advance.
+reg_t store_and_advance(processor_t *p, insn_t insn, reg_t pc)
+{
+    auto &x = p->get_state()->XPR;
+    const reg_t at = x[insn.rs1()];
+    p->get_mmu()->store<uint32_t>((uint32_t)at, (uint32_t)x[insn.rs2()]);
+    x.write(insn.rs1(), widened((uint32_t)at + (uint32_t)insn.s_imm()));
+    return next_of(p, pc);
+}
+
 // lp.setup: the next instructions, as far as halfwords behind this one, as often as rs1 says.
 reg_t set_up_loop(processor_t *p, insn_t insn, reg_t pc)
 {
@@ -176,6 +186,7 @@ struct Pulp : extension_t {
         };
         add(0x0000200b, 0x0000707f, load_and_advance);
         add(0x2000700b, 0xfe00707f, load_and_advance_by);
+        add(0x0000202b, 0x0000707f, store_and_advance);
         add(0x0000407b, 0x00007fff, set_up_loop);
         add(0x96000033, 0xfe00707f, dot);
         add(0xd0000057, 0xfe00707f, pack);
