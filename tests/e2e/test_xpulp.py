@@ -135,7 +135,7 @@ def test_encodings_of_kernel_rows(tmp_path: Path) -> None:
 def test_encodings_of_floats(tmp_path: Path) -> None:
     """Of panels and of rows: 8 loads and 16 multiply-adds of all with all."""
     found = loops(tmp_path, "tile")
-    assert [sum(map(is_load_by, body)) for body in found] == [2, 5]  # of panels, of rows
+    assert sorted(sum(map(is_load_by, body)) for body in found) == [2, 5]  # of panels, of rows
     for body in found:
         macs = [word for word in body if is_mac(word)]
         sums = {word >> 7 & 31 for word in macs}
