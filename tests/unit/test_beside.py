@@ -16,10 +16,18 @@ from trainlib_deployer.plan import build
 
 @dataclass(frozen=True)
 class Tried:
-    """A plan that takes all that is left, and a build."""
+    """A plan that takes all that is left, the faster the more that is, and a build."""
 
     kept: int
     wanted: int
+
+    @property
+    def cycles(self) -> int:
+        return self.kept
+
+    @property
+    def idle(self) -> bool:
+        return self.kept - self.wanted > 20
 
     @property
     def over(self) -> int:
@@ -30,8 +38,8 @@ def nobody_asks() -> Any:
     pytest.fail("somebody asks by how much")
 
 
-def tried(brings: Callable[[int], int], far: bool, most: int) -> tuple[list[int], bool]:
-    """Bytes that are kept, in order, and whether the last of them do; with more than `most`, plans are refused."""
+def tried(brings: Callable[[int], int], far: bool, most: int) -> tuple[list[int], int | None]:
+    """Bytes that are kept, in order, and those that are taken; with more than `most`, plans are refused."""
     rooms: list[int] = []
 
     def trial(kept: int) -> Any:
@@ -41,9 +49,9 @@ def tried(brings: Callable[[int], int], far: bool, most: int) -> tuple[list[int]
         return Tried(kept, brings(kept))
 
     try:
-        return rooms, beside.enough(trial(0), trial, far).kept == rooms[-1]
+        return rooms, beside.enough(trial(0), trial, far).kept
     except DoesNotFit:
-        return rooms, False
+        return rooms, None
 
 
 def steps(sizes: Mapping[int, int]) -> Callable[[int], int]:
@@ -53,24 +61,32 @@ def steps(sizes: Mapping[int, int]) -> Callable[[int], int]:
 
 @pytest.mark.parametrize("far", [False, True])
 def test_what_one_build_took_is_kept_for_the_next(far: bool) -> None:
-    assert tried(steps({0: 160}), far, 500) == ([0, 160], True)
-    assert tried(steps({0: 160, 1: 200, 161: 210}), far, 500) == ([0, 160, 200, 210], True)
+    assert tried(steps({0: 160}), far, 500) == ([0, 160], 160)
+    assert tried(steps({0: 160, 1: 200, 161: 210}), far, 500) == ([0, 160, 200, 210], 210)
 
 
 def test_where_more_comes_no_nearer_less_is_tried() -> None:
     """Fault: a step that fits behind a third memory was refused, for what it brings where there is more room, or less.
     What is near is tried first, what is refused there, too."""
     fewer = steps({0: 337, 1: 300})
-    assert tried(fewer, True, 310) == ([0, 337, 327, 316, 306], True)
-    assert tried(fewer, False, 310) == ([0, 337], False)
+    assert tried(fewer, True, 310) == ([0, 337, 327, 316, 306], 306)
+    assert tried(fewer, False, 310) == ([0, 337], None)
     farther = steps({0: 320, 1: 290, 295: 324, 324: 330, 330: 340})
-    assert tried(farther, True, 500) == ([0, 320, 324, 314, 304, 294], True)
-    assert tried(farther, False, 500) == ([0, 320, 324, 330, 340], True)
+    assert tried(farther, True, 500) == ([0, 320, 324, 314, 304, 294], 294)
+    assert tried(farther, False, 500) == ([0, 320, 324, 330, 340], 340)
+
+
+def test_where_bytes_are_left_less_is_kept() -> None:
+    """As long as that takes fewer cycles. A few bytes are worth no plan."""
+    assert tried(steps({0: 320, 1: 290}), True, 500) == ([0, 320, 310], 310)
+    assert tried(steps({0: 320, 1: 360, 320: 290}), True, 500) == ([0, 320, 310, 300, 290, 280], 320)
+    assert tried(steps({0: 320, 1: 310}), True, 500) == ([0, 320], 320)
+    assert tried(steps({0: 320, 1: 290}), False, 500) == ([0, 320], 320), "the plan is the same"
 
 
 def test_what_is_over_in_the_end_is_refused() -> None:
-    rooms, fits = tried(lambda kept: kept + 10, True, 100)
-    assert not fits and rooms[-1] > 100
+    rooms, taken = tried(lambda kept: kept + 10, True, 100)
+    assert taken is None and rooms[-1] > 100
 
 
 def test_nobody_works_out_by_how_much_before_somebody_asks(monkeypatch: pytest.MonkeyPatch) -> None:
