@@ -7,6 +7,7 @@
 #define TL_CONV_BW_W_3_H
 #include "tl_conv_bw_w.h" /* first: it sets how the whole file is compiled */
 #include "tl_terms.h"
+#include "tl_threes_floats_xpulp.h"
 
 #define TL_MET(by, step) (((by) - 1) * (step) + 3) /* inputs that so many neighbours meet */
 
@@ -85,12 +86,17 @@ TL_BW_W void tl_block_pack(const tl_conv2d *a, const float *x, int top, tl_outpu
 
 #define TL_THREE_ROWS(what) what(0) what(1) what(2) what(3)
 #define TL_THREE_SUMS(i) float c##i##0 = 0.0f, c##i##1 = 0.0f, c##i##2 = 0.0f;
+#ifdef TL_XPULP_TILES
+#define TL_THREE(i, tap) c[3 * i + tap]
+#else
+#define TL_THREE(i, tap) c##i##tap
+#endif
 #define TL_THREE_SET(i)                                                                                                \
     if (i < rows)                                                                                                      \
-        to[0] = 0.0f + c##i##0, to[1] = 0.0f + c##i##1, to[2] = 0.0f + c##i##2, to += a->w_co;
+        to[0] = 0.0f + TL_THREE(i, 0), to[1] = 0.0f + TL_THREE(i, 1), to[2] = 0.0f + TL_THREE(i, 2), to += a->w_co;
 #define TL_THREE_ADD(i)                                                                                                \
     if (i < rows)                                                                                                      \
-        to[0] += c##i##0, to[1] += c##i##1, to[2] += c##i##2, to += a->w_co;
+        to[0] += TL_THREE(i, 0), to[1] += TL_THREE(i, 1), to[2] += TL_THREE(i, 2), to += a->w_co;
 
 /* Channels row .. row + 3; missing ones repeat the last. step, a literal: from one output's inputs to the next one's. */
 TL_BW_W void tl_three_tile(const tl_kernel_row *v, int row, int by, int step)
@@ -99,6 +105,10 @@ TL_BW_W void tl_three_tile(const tl_kernel_row *v, int row, int by, int step)
     const int rows = tl_min(4, a->co - row);
     const float *x = v->x, *y0 = v->y + row * a->yp.c, *y1 = rows > 1 ? y0 + a->yp.c : y0;
     const float *y2 = rows > 2 ? y1 + a->yp.c : y1, *y3 = rows > 3 ? y2 + a->yp.c : y2;
+#ifdef TL_XPULP_TILES
+    float c[12];
+    tl_threes_xpulp(x, (const float *const[]){y0, y1, y2, y3}, v->kc / by, c, by, step);
+#else
     TL_THREE_ROWS(TL_THREE_SUMS)
     for (int left = v->kc; left > 0; left -= by) {
         float x0 = x[0], w0 = y0[0], w1 = y1[0], x1 = x[1], x2 = x[2], w2, w3;
@@ -117,6 +127,7 @@ TL_BW_W void tl_three_tile(const tl_kernel_row *v, int row, int by, int step)
         TL_POINT(y2, y2 + by)
         TL_POINT(y3, y3 + by)
     }
+#endif
     float *to = v->w + row * a->w_co;
     if (v->begin) {
         TL_THREE_ROWS(TL_THREE_SET)

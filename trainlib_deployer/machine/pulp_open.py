@@ -92,7 +92,7 @@ COSTS = Costs(
     PanelCosts(
         tile=49.8,
         tile_block=243,
-        tile_term=28.2,
+        tile_term=25.0,
         visit=199,
         visit_block=0,
         visit_term=8.63,

@@ -29,6 +29,10 @@ void tl_gru_fw_f32(const tl_recurrent *a);
 void tl_gru_bw_f32(const tl_recurrent *a);
 void tl_lstm_fw_f32(const tl_recurrent *a);
 void tl_lstm_bw_f32(const tl_recurrent *a);
+void tl_conv2d_bw_w_3_f32(const tl_conv2d *a);
+void tl_conv2d_bw_w_3_s2_f32(const tl_conv2d *a);
+void tl_conv2d_bw_w_3_twos_f32(const tl_conv2d *a);
+void tl_conv2d_bw_w_3_s2_twos_f32(const tl_conv2d *a);
 void tl_conv2d_fw_depthwise_5_f32(const tl_conv2d *a);
 void tl_conv2d_fw_depthwise_5_s2_f32(const tl_conv2d *a);
 void tl_conv2d_fw_depthwise_7_f32(const tl_conv2d *a);
@@ -127,6 +131,18 @@ static void scan(tl_fn forward, tl_fn backward, int gates, int batch, int hidden
     run_as_it_is(backward, &p);
 }
 
+/* Weight gradients by kernel rows, of whole and of missing channels. */
+static void kernel_rows(void)
+{
+    const tl_fn kernels_of[] = {(tl_fn)tl_conv2d_bw_w_3_f32, (tl_fn)tl_conv2d_bw_w_3_twos_f32,
+                                (tl_fn)tl_conv2d_bw_w_3_s2_f32, (tl_fn)tl_conv2d_bw_w_3_s2_twos_f32};
+    static const int sizes[] = {8, 6, 16, 12};
+    for (int i = 0; i < 4; i++) {
+        const kernels of = {(tl_fn)tl_conv2d_fw_f32, (tl_fn)tl_conv2d_bw_x_f32, kernels_of[i]};
+        convolution(&of, 1, 2, 4 + i, sizes[i], 3, 1 + i / 2, 1);
+    }
+}
+
 /* Of three channels; images and outputs of six, of four, and of fewer at the end of a row. */
 static void depthwise(void)
 {
@@ -180,6 +196,7 @@ int main(void)
     scan((tl_fn)tl_rnn_fw_f32, (tl_fn)tl_rnn_bw_f32, 1, 1, 24, 1);
     scan((tl_fn)tl_gru_fw_f32, (tl_fn)tl_gru_bw_f32, 3, 1, 26, 1);
     scan((tl_fn)tl_lstm_fw_f32, (tl_fn)tl_lstm_bw_f32, 4, 2, 19, 0);
+    kernel_rows();
     depthwise();
     for (int n = 1; n < 19; n += 4)
         scaled(n), scaled(n + 2);
