@@ -66,7 +66,7 @@ class Halves(Mode):
         views = any(r.alias_info is not None and not r.alias_info.is_write for r in func._schema.returns)
         node = torch._C._current_autograd_node()
         if views or (node is not None and node.name().endswith("AccumulateGrad")):
-            return func(*args, **(kwargs or {}))
+            return seen_as(func(*args, **(kwargs or {})), args[0] if args else None)
         if func in STEPS:
             with self:
                 return STEPS[func](*args, **(kwargs or {}))
@@ -142,6 +142,13 @@ class Halves(Mode):
 
 def places(tensors: Iterable[Any]) -> dict[int, torch.Tensor]:
     return {address(t): t for t in tensors if isinstance(t, torch.Tensor)}
+
+
+def seen_as(out: Any, of: Any) -> Any:
+    """All elements of a statistic in another shape are one."""
+    if isinstance(out, torch.Tensor) and is_statistic(of) and out.numel() == of.numel():
+        out.statistic = True  # type: ignore[attr-defined]
+    return out
 
 
 def is_statistic(value: Any) -> bool:

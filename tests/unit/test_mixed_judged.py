@@ -15,7 +15,10 @@ from golden.composed import STEPS
 from golden.doubt import CORNERS, Doubt, Kinks, across
 from golden.halves import Halves
 from golden.task import Task
+from tests.unit.small_programs import program_of
 from trainlib_deployer.check.verify import judged_in_halves
+from trainlib_deployer.passes.mixed import mixed
+from trainlib_deployer.program.ir import DType, Role
 
 Array = np.ndarray[Any, Any]
 
@@ -312,3 +315,18 @@ def test_of_few_elements_a_factor_may_be_rounding() -> None:
         family = nearest.Family(runs)
         found = verdict(program, runs).with_factors(family.factors(program, family.beside(program)))
         assert found.passed and any(t.hides_factor > 0.05 for t in found.tensors)
+
+
+def test_a_frozen_norm_keeps_its_deviation_and_a_mean_its_shape() -> None:
+    """Fault: the inverse deviation of a norm that is not trained was a half, off by 2^-12 in each layer of one network,
+    and the reference rounded means that it saw in another shape."""
+    net = nn.Sequential(nn.Conv2d(3, 5, 3), nn.BatchNorm2d(5), nn.ReLU())
+    net[1].eval()
+    program = mixed(program_of(net, (1, 3, 8, 7)))
+    small = [t for t in program.tensors.values() if t.numel == 5 and t.role in (Role.ACTIVATION, Role.GRADIENT)]
+    assert small and all(t.dtype is DType.F32 for t in small)
+    x = torch.randn(2, 5, 4, 3)
+    with Halves(torch.float32, [x], False):
+        mean = (x * 1.0).mean((2, 3), keepdim=True)
+        found, exact = mean.flatten(1) * 1.0, mean.flatten(1)
+    assert torch.equal(found, exact)

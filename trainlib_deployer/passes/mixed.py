@@ -89,6 +89,7 @@ def halves_of(program: Program) -> set[str]:
     read, written = readers(program), writers(program)
     late = {v.tensor for op in program.ops if op.phase not in PASSES for v in op.reads}  # gradients, new statistics
     floats = {*program.shown, *of_losses(program), *late, *(t for _, t in program.gradients), *positions(program)}
+    floats |= of_frozen_norms(program)
     few = statistics(program)
     out = set()
     for name, tensor in program.tensors.items():
@@ -116,6 +117,15 @@ def positions(program: Program) -> set[str]:
             if makers and all(isinstance(m.kind, Loop) and is_part(m, op) for m in makers):
                 found.add(name)
                 users += makers
+    return found
+
+
+def of_frozen_norms(program: Program) -> set[str]:
+    """What a batch norm makes of its buffers alone: the inverse of a deviation, which each element is multiplied by."""
+    found = set[str]()
+    for op in program.ops:
+        if op.function == "batch_norm" and all(program.tensors[v.tensor].role is Role.BUFFER for v in op.reads):
+            found.update(v.tensor for v in op.writes)
     return found
 
 
