@@ -37,17 +37,6 @@ static inline __attribute__((always_inline)) tl_pair tl_pair_at(const char *firs
                   : tl_pair_of(*(const tl_half *)first, *(const tl_half *)second);
 }
 
-/* Four neighbours, rounded. */
-static inline void tl_put_four(tl_half *to, const float *from)
-{
-    const tl_pair first = tl_pair_rounded(from[0], from[1]), second = tl_pair_rounded(from[2], from[3]);
-    if ((uintptr_t)to & 3)
-        to[0] = (tl_half)first, to[1] = (tl_half)(first >> 16), to[2] = (tl_half)second,
-        to[3] = (tl_half)(second >> 16);
-    else
-        ((tl_pair *)to)[0] = first, ((tl_pair *)to)[1] = second;
-}
-
 /* Sums and differences of both halves, each rounded; through floats, which hold those of two halves exactly or closely
  * enough that the nearest half is the same. */
 static inline tl_pair tl_pair_plus(tl_pair a, tl_pair b)

@@ -10,13 +10,14 @@
 typedef struct {
     const tl_pair *weights; /* [pairs][rows][taps of a row][4] */
     const tl_pair *in;
-    int pairs, rows; /* of channels, of the kernel; at least one */
-    int row, plane;  /* words to the next row, to the next plane */
-    float *out;
-    int out_m; /* to the next channel */
+    int pairs, rows;    /* of channels, of the kernel; at least one */
+    int row, plane;     /* words to the next row, to the next plane */
+    const float *start; /* what the sums of each channel begin with; NULL: floats that are in `out` */
+    void *out;          /* floats or, if `halves`, what they are rounded to */
+    int out_m, halves;  /* elements to the next channel */
 } tl_planes_tile;
 
-/* Go on with the sums that are in `out`: kernel rows of so many taps, outputs whose inputs are neighbours or 2 apart, and
+/* Kernel rows of so many taps, outputs whose inputs are neighbours or 2 apart, and
  * which are neighbours or 2 apart themselves. */
 void tl_planes_3(const tl_planes_tile *t);
 void tl_planes_3_from_twos(const tl_planes_tile *t);

@@ -16,12 +16,13 @@
     "lw " s0 ", 0(a4)\nlw " s1 ", 4(a4)\nlw " s2 ", 8(a4)\nlw " s3 ", 12(a4)\nadd a4, a4, ra\n"
 #define TL_SAVE(s0, s1, s2, s3)                                                                                        \
     "sw " s0 ", 0(a4)\nsw " s1 ", 4(a4)\nsw " s2 ", 8(a4)\nsw " s3 ", 12(a4)\nadd a4, a4, ra\n"
-/* The same as halves, which may lie at any of them. */
-#define TL_SAVE_HALVES(s0, s1, s2, s3)                                                                                 \
+/* The same as halves, so many bytes apart, wherever the first one lies. */
+#define TL_SAVE_HALVES_AT(by1, by2, by3, s0, s1, s2, s3)                                                               \
     TL_PACK(s0, s0, s1)                                                                                                \
     TL_PACK(s2, s2, s3)                                                                                                \
-    "sh " s0 ", 0(a4)\nsh " s2 ", 4(a4)\nsrli " s0 ", " s0 ", 16\nsrli " s2 ", " s2 ", 16\n"                           \
-    "sh " s0 ", 2(a4)\nsh " s2 ", 6(a4)\nadd a4, a4, ra\n"
+    "sh " s0 ", 0(a4)\nsh " s2 ", " by2 "(a4)\nsrli " s0 ", " s0 ", 16\nsrli " s2 ", " s2 ", 16\n"                     \
+    "sh " s0 ", " by1 "(a4)\nsh " s2 ", " by3 "(a4)\nadd a4, a4, ra\n"
+#define TL_SAVE_HALVES(...) TL_SAVE_HALVES_AT("2", "4", "6", __VA_ARGS__)
 #define TL_ROW0 "t0", "t1", "t2", "t3"
 #define TL_ROW1 "t4", "t5", "t6", "s2"
 #define TL_ROW2 "s3", "s4", "s5", "s6"

@@ -104,52 +104,24 @@ static void whole(const tl_gather *g, const tl_planes_tile *t)
         tl_planes_3_from_twos(t);
 }
 
-/* A tile of which a part is outside, aside; and back. */
-static __attribute__((noinline)) void partly(const tl_gather *g, const tl_planes_tile *t, int rows, int cols)
+/* A tile of which a part is outside, aside. */
+static __attribute__((noinline)) void partly(const tl_gather *g, tl_planes_tile *t, int at, int rows, int cols)
 {
     const int apart = g->x.out_step;
     float aside[32];
-    tl_planes_tile all = *t;
-    all.out = aside, all.out_m = 4 * apart;
-    for (int i = 0; i < 16; ++i)
-        aside[i * apart] = i / 4 < rows && i % 4 < cols ? t->out[i / 4 * t->out_m + i % 4 * apart] : 0.0f;
-    whole(g, &all);
-    for (int i = 0; i < rows; ++i)
+    t->out = aside, t->out_m = 4 * apart, t->halves = 0;
+    for (int i = 0; i < rows && !t->start; ++i)
         for (int j = 0; j < cols; ++j)
-            t->out[i * t->out_m + j * apart] = aside[(4 * i + j) * apart];
-}
-
-/* A tile of halves, whose sums are made where t->out points: beside the result. */
-static __attribute__((noinline)) void in_halves(const tl_gather *g, const tl_planes_tile *t, tl_half *out,
-                                                const float *bias, int rows, int cols)
-{
-    const int apart = g->x.out_step;
-    float *q = t->out;
-    for (int i = 0; i < 4; ++i, q += t->out_m) {
-        const float start = bias && i < rows ? bias[i] : 0.0f;
-        q[0] = start, q[apart] = start, q[2 * apart] = start, q[3 * apart] = start;
-    }
+            aside[(4 * i + j) * apart] = g->out[at + i * g->out_p.c + j * apart];
     whole(g, t);
-    q = t->out;
-    for (int i = 0; i < rows; ++i, out += g->out_p.c, q += t->out_m)
-        if (apart == 1 && cols == 4)
-            tl_put_four(out, q);
-        else
-            for (int j = 0, at = 0; j < cols; ++j, at += apart)
-                out[at] = tl_to_half(q[at]);
-}
-
-/* What sums begin with. */
-static void begin(float *out, int out_m, int apart, const float *bias, int rows, int cols)
-{
-    for (int i = 0; i < rows; ++i, out += out_m) {
-        const float start = bias ? bias[i] : 0.0f;
-        if (cols == 4)
-            out[0] = start, out[apart] = start, out[2 * apart] = start, out[3 * apart] = start;
-        else
-            for (int j = 0; j < cols; ++j)
-                out[j * apart] = start;
-    }
+    for (int i = 0; i < rows; ++i, at += g->out_p.c)
+        for (int j = 0; j < cols; ++j) {
+            const float sum = aside[(4 * i + j) * apart];
+            if (g->out_f16)
+                g->out_f16[at + j * apart] = tl_to_half(sum);
+            else
+                g->out[at + j * apart] = sum;
+        }
 }
 
 /* This core's tiles: panel by panel of outputs, channel by channel of these. */
@@ -159,13 +131,12 @@ static void share(const tl_gather *g, const part *p)
     const int channel = p->group * g->rows + p->channel;
     const int origin =
         p->n * g->out_p.n + channel * g->out_p.c + (g->y.out0 + p->y * g->y.out_step) * g->out_p.h + g->x.out0;
-    tl_planes_tile t = {.pairs = p->pairs, .rows = g->y.taps, .row = p->pitch, .plane = p->plane, .out_m = g->out_p.c};
+    tl_planes_tile t = {.pairs = p->pairs, .rows = g->y.taps, .row = p->pitch, .plane = p->plane};
     if (t.rows == 1) /* the hardware loop goes over the planes */
         t.rows = t.pairs, t.row = t.plane, t.pairs = 1;
-    float aside[32]; /* the sums of halves */
+    float start[4] = {0.0f, 0.0f, 0.0f, 0.0f};
     int lo, hi;
-    if (g->out_f16)
-        t.out = aside, t.out_m = 4 * apart;
+    t.start = afresh ? start : NULL;
     tl_split_among(g->team, p->rows * p->panels * p->tiles, 1, &lo, &hi);
     int panel = lo / p->tiles, tile = lo - panel * p->tiles, y = panel / p->panels, at = panel - y * p->panels;
     for (int left = hi - lo; left > 0; tile = 0) {
@@ -175,19 +146,16 @@ static void share(const tl_gather *g, const part *p)
         const int at_tile = origin + y * g->y.out_step * g->out_p.h + x * apart;
         for (; tile < p->tiles && left > 0; ++tile, --left, t.weights += p->size) {
             const int rows = tl_min(4, g->rows - p->channel - 4 * tile);
-            const float *bias = g->bias ? g->bias + channel + 4 * tile : NULL;
             const int at_rows = at_tile + 4 * tile * g->out_p.c;
-            if (g->out_f16) {
-                in_halves(g, &t, g->out_f16 + at_rows, bias, rows, cols);
+            for (int i = 0; i < rows && g->bias; ++i)
+                start[i] = g->bias[channel + 4 * tile + i];
+            if (rows < 4 || cols < 4) {
+                partly(g, &t, at_rows, rows, cols);
                 continue;
             }
-            t.out = g->out + at_rows;
-            if (afresh)
-                begin(t.out, t.out_m, apart, bias, rows, cols);
-            if (rows < 4 || cols < 4)
-                partly(g, &t, rows, cols);
-            else
-                whole(g, &t);
+            t.out = g->out_f16 ? (void *)(g->out_f16 + at_rows) : g->out + at_rows;
+            t.out_m = g->out_p.c, t.halves = g->out_f16 != NULL;
+            whole(g, &t);
         }
         if (++at == p->panels)
             at = 0, ++y;

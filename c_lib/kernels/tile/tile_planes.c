@@ -11,7 +11,7 @@ static inline __attribute__((always_inline)) void tile(const tl_planes_tile *t, 
     const tl_pair *w = t->weights;
     float sums[16];
     for (int i = 0; i < 16; ++i)
-        sums[i] = t->out[i / 4 * t->out_m + i % 4 * to];
+        sums[i] = t->start ? t->start[i / 4] : ((const float *)t->out)[i / 4 * t->out_m + i % 4 * to];
     for (int pair = 0; pair < t->pairs; ++pair) {
         for (int tap = 0; tap < t->rows * taps; ++tap, w += 4) {
             const tl_pair *in = t->in + pair * t->plane + tap / taps * t->row + tap % taps;
@@ -25,8 +25,13 @@ static inline __attribute__((always_inline)) void tile(const tl_planes_tile *t, 
             }
         }
     }
-    for (int i = 0; i < 16; ++i)
-        t->out[i / 4 * t->out_m + i % 4 * to] = sums[i];
+    for (int i = 0; i < 16; ++i) {
+        const int at = i / 4 * t->out_m + i % 4 * to;
+        if (t->halves)
+            ((tl_half *)t->out)[at] = tl_to_half(sums[i]);
+        else
+            ((float *)t->out)[at] = sums[i];
+    }
 }
 
 static void three(const tl_planes_tile *t)
