@@ -29,7 +29,7 @@ typedef struct {
     int halves;        /* 1, of rows for halves: so are the results; then accumulate is 0 */
     int accumulate;    /* 1: c += a*b, init ignored */
     int team;          /* there is scratch for so many cores, the others only meet them at barriers; 0: for all */
-    int tiles;         /* of rows for halves: tiles of four rows that the team packs at a time; 0: 16 */
+    int tiles;         /* of rows for halves: tiles of four rows that the team packs at a time, at most; 0: any */
     void *scratch;     /* shared by all cores; the kernel's row says how many bytes */
 } tl_matmul;
 #endif

@@ -79,7 +79,7 @@ static inline void tl_conv_pairs_share(const tl_gather *g, int group, int row0, 
         tl_pixels_locate(g, at * 4, &px);
         tl_conv_pairs_gather(g, &px, g->in + group * g->chans * g->in_p.c, k, kc, pairs);
         px.out.row = row0 + 4 * first, px.out.row_end = tl_min(g->rows, row0 + 4 * (first + end));
-        tl_tile_pairs(&px.out, weights + first * TL_PAIRS_PANEL, pairs, kc);
+        tl_tile_pairs(&px.out, weights + first * TL_PAIRS_PANEL, TL_PAIRS_PANEL, pairs, kc);
     }
 }
 

@@ -9,8 +9,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from trainlib_deployer.formats import DType
-from trainlib_deployer.kernels.conv import TILE, as_one_row, directly, fields, operands, packed_rows
-from trainlib_deployer.kernels.matmul_f16 import packed_panels
+from trainlib_deployer.kernels.conv import PACKED_ROWS, TILE, as_one_row, directly, fields, operands, packed_rows
+from trainlib_deployer.kernels.matmul_f16 import TEAM_WORDS, packed_cycles, packed_panels
 from trainlib_deployer.kernels.panels import BLOCK, FLOAT, PAIRS_PANEL, pair_cycles
 from trainlib_deployer.kernels.row import CHANNELS, PAIRS, Grain, Row
 from trainlib_deployer.machine.costs import Costs
@@ -245,12 +245,13 @@ def extents(kind: Conv) -> tuple[int, int, int]:
 def product_panels(kind: Conv, cores: int) -> int:
     rows, columns, terms = extents(kind)
     tiles = -(-rows // 4) * (1 if kind.direction == "bw_w" else kind.shape.n)
-    return packed_panels(kind, min(tiles, kind.most_rows), columns, terms, working(kind.team, cores))
+    most = kind.most_rows if kind.most_rows < PACKED_ROWS else TEAM_WORDS
+    return packed_panels(kind, tiles, columns, terms, working(kind.team, cores), most)
 
 
 def product_cycles(kind: Conv, cores: int, costs: Costs) -> float:
     s, team = kind.shape, working(kind.team, cores)
-    return s.n * s.groups * pair_cycles(1, *extents(kind), team, 4 * kind.most_rows, costs.pairs)
+    return s.n * s.groups * packed_cycles(1, *extents(kind), team, costs)
 
 
 row = partial(Row, struct="tl_conv2d", header="tl_conv.h", fields=fields, takes=directly, grain=TILE, storage=DType.F16)

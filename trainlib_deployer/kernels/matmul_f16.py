@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from trainlib_deployer.formats import DType
 from trainlib_deployer.kernels.matmul import FOUR, TILE, fields, vector, vector_cycles
-from trainlib_deployer.kernels.panels import BLOCK, FLOAT, PAIRS_PANEL, pair_cycles
+from trainlib_deployer.kernels.panels import FLOAT, pair_cycles
 from trainlib_deployer.kernels.row import PAIRS, Row
 from trainlib_deployer.machine.costs import Costs
 from trainlib_deployer.program.cuts import working
@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from trainlib_deployer.ops.conv import Conv
     from trainlib_deployer.ops.matmul import MatMul
 
-MOST_TILES = 16  # of rows that the team packs at a time
+MOST_PAIRS = 64  # of terms at a time
+TEAM_WORDS = 2048  # of rows that the team packs at a time
 
 
 def panels(kind: MatMul, cores: int) -> int:
@@ -25,11 +26,19 @@ def panels(kind: MatMul, cores: int) -> int:
     return packed_panels(kind, kind.batch * -(-most // 4), most, kind.k, working(kind.team, cores))
 
 
-def packed_panels(kind: MatMul | Conv, tiles: int, columns: int, terms: int, cores: int) -> int:
+def packed_panels(kind: MatMul | Conv, tiles: int, columns: int, terms: int, cores: int, most: int = TEAM_WORDS) -> int:
     """One a core, and the team's of so many tiles of rows; then sums that are to be halves and take several blocks."""
-    at_once = min(tiles, MOST_TILES)
-    several = kind.result is DType.F16 and terms > BLOCK
-    return (cores + at_once) * PAIRS_PANEL + 4 * 4 * FLOAT * at_once * -(-columns // 4) * several
+    blocks, panel = of_terms(terms)
+    at_once = min(tiles, TEAM_WORDS // panel, most)
+    sums = 4 * 4 * at_once * -(-columns // 4) if kind.result is DType.F16 and blocks > 1 else 0
+    return FLOAT * ((cores + at_once) * panel + sums)
+
+
+def of_terms(terms: int) -> tuple[int, int]:
+    """How many blocks, all but the last one alike, and words of four rows of one."""
+    pairs = -(-terms // 2)
+    blocks = -(-pairs // MOST_PAIRS)
+    return blocks, 4 * -(-pairs // blocks)
 
 
 def halves_times_vector(kind: MatMul, cores: int) -> bool:
@@ -37,8 +46,13 @@ def halves_times_vector(kind: MatMul, cores: int) -> bool:
 
 
 def cycles(kind: MatMul, cores: int, costs: Costs) -> float:
-    team, most = working(kind.team, cores), 2 * MOST_TILES  # as if packed apart for each item and 32 rows
-    return pair_cycles(kind.batch, kind.m, kind.n, kind.k, team, most, costs.pairs)
+    return packed_cycles(kind.batch, kind.m, kind.n, kind.k, working(kind.team, cores), costs)
+
+
+def packed_cycles(batch: int, rows: int, columns: int, terms: int, cores: int, costs: Costs) -> float:
+    """As if packed apart for each item."""
+    blocks, panel = of_terms(terms)
+    return pair_cycles(batch, rows, columns, terms, cores, 4 * (TEAM_WORDS // panel), costs.pairs, blocks)
 
 
 row = partial(

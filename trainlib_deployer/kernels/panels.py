@@ -34,10 +34,10 @@ def panel_cycles(
 
 
 def pair_cycles(
-    batch: int, rows: int, columns: int, terms: int, cores: int, packed_rows: int, costs: PairCosts
+    batch: int, rows: int, columns: int, terms: int, cores: int, packed_rows: int, costs: PairCosts, blocks: int = 0
 ) -> float:
     """The same for halves, where the team packs so many rows at a time."""
-    tiles, blocks = -(-rows // 4), -(-terms // BLOCK)
+    tiles, blocks = -(-rows // 4), blocks or -(-terms // BLOCK)
     share = -(-batch * -(-columns // 4) * tiles // cores)
     visits = -(-share // tiles) + 1 if tiles else 0
     tile = costs.tile_term * terms + costs.tile_block * blocks

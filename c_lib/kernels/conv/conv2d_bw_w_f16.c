@@ -136,7 +136,7 @@ static void share(const tl_conv2d *a, const chunk *c)
         tl_columns_of(a, c->group, 4 * panel, &out, at);
         pack_columns(a, at, c);
         out.row = 4 * (c->first + first), out.row_end = tl_min(a->co, out.row + 4 * more);
-        tl_tile_pairs(&out, (const tl_pair *)c->team + first * TL_PAIRS_PANEL, (const tl_pair *)c->own,
+        tl_tile_pairs(&out, (const tl_pair *)c->team + first * TL_PAIRS_PANEL, TL_PAIRS_PANEL, (const tl_pair *)c->own,
                       (c->kc + 1) / 2);
     }
 }

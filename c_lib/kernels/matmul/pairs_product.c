@@ -4,11 +4,13 @@
 #include "tl_tile_pairs.h"
 #include "tl_pairs_product.h"
 
+enum { MOST_TERMS = 128, TEAM_WORDS = 2048 };
+
 /* Tiles first .. end - 1 of 4 rows, numbered through the batch, and the block of terms from k on. */
 typedef struct {
     int first, end, k;
-    int most;              /* tiles at a time */
-    tl_pair *left, *right; /* the team's panels, the core's own */
+    int most, terms, panel; /* tiles and terms at a time; words of four rows of these */
+    tl_pair *left, *right;  /* the team's panels, the core's own */
     float *sums;
 } chunk;
 
@@ -25,24 +27,27 @@ static void pack(tl_pair *dst, const tl_half *halves, const float *floats, int s
         tl_pairs_pack(dst, halves, s_j, s_k, cols, kc);
 }
 
+/* Panels, or halves and quarters of longer ones. */
 static void pack_left(const tl_matmul *p, const chunk *c)
 {
-    const int quarter = TL_KC / 4, tiles = row_tiles(p);
+    const int by = c->panel >= TL_PAIRS_PANEL ? 2 : c->panel >= TL_PAIRS_PANEL / 2, parts = 1 << by; /* no division */
+    const int terms = ((c->terms / 2 + parts - 1) >> by) * 2;
+    const int tiles = row_tiles(p), end = tl_min(p->k, c->k + c->terms);
     int lo, hi;
-    tl_split(4 * (c->end - c->first), 1, &lo, &hi);
+    tl_split(parts * (c->end - c->first), 1, &lo, &hi);
     for (int i = lo; i < hi; ++i) {
-        const int tile = c->first + i / 4, b = tile / tiles, m = 4 * (tile - b * tiles), k = c->k + i % 4 * quarter;
-        const int at = b * p->a_b + m * p->a_m + k * p->a_k;
-        if (k < p->k)
-            pack(c->left + i * (TL_PAIRS_PANEL / 4), p->a_f16 + at, p->floats & 1 ? p->a + at : NULL, p->a_m, p->a_k,
-                 tl_min(4, p->m - m), tl_min(quarter, p->k - k));
+        const int of_first = i >> by, part = i & (parts - 1), tile = c->first + of_first, b = tile / tiles;
+        const int m = 4 * (tile - b * tiles), k = c->k + part * terms, at = b * p->a_b + m * p->a_m + k * p->a_k;
+        if (k < end)
+            pack(c->left + of_first * c->panel + 2 * part * terms, p->a_f16 + at, p->floats & 1 ? p->a + at : NULL,
+                 p->a_m, p->a_k, tl_min(4, p->m - m), tl_min(terms, end - k));
     }
 }
 
 /* Tiles of rows first .. end - 1 of one batch item times four columns from n on. */
 static void panel(const tl_matmul *p, const chunk *c, int b, int n, int first, int end)
 {
-    const int kc = tl_min(TL_KC, p->k - c->k), base = b * row_tiles(p);
+    const int kc = tl_min(c->terms, p->k - c->k), base = b * row_tiles(p);
     float tile[16];
     tl_panel_out out;
     out.c = p->c + b * p->c_b + n * p->c_n, out.c_m = p->c_m, out.dense = p->c_n == 1;
@@ -52,11 +57,11 @@ static void panel(const tl_matmul *p, const chunk *c, int b, int n, int first, i
     out.cols = tl_min(4, p->n - n), out.tile = tile;
     out.first = c->k == 0 && !p->accumulate;
     out.half = p->halves ? p->c_f16 + b * p->c_b + n * p->c_n : NULL, out.last = c->k + kc == p->k;
-    out.sums = p->k <= TL_KC ? tile : c->sums + 16 * (n / 4 * c->most + first - c->first);
+    out.sums = p->k <= c->terms ? tile : c->sums + 16 * (n / 4 * c->most + first - c->first);
     out.row = 4 * (first - base), out.row_end = tl_min(p->m, 4 * (end - base));
     const int at = b * p->b_b + n * p->b_n + c->k * p->b_k;
     pack(c->right, p->b_f16 + at, p->floats & 2 ? p->b + at : NULL, p->b_n, p->b_k, out.cols, kc);
-    tl_tile_pairs(&out, c->left + (first - c->first) * TL_PAIRS_PANEL, c->right, (kc + 1) / 2);
+    tl_tile_pairs(&out, c->left + (first - c->first) * c->panel, c->panel, c->right, (kc + 1) / 2);
 }
 
 /* This core's share of the chunk's tiles, panel by panel of each batch item. */
@@ -78,14 +83,18 @@ static void share(const tl_matmul *p, const chunk *c)
 
 void tl_pairs_product(const tl_matmul *p)
 {
-    const int tiles = p->batch * row_tiles(p), team = tl_team(p->team);
-    chunk c = {.right = (tl_pair *)p->scratch + tl_core_id() * TL_PAIRS_PANEL};
-    c.left = (tl_pair *)p->scratch + team * TL_PAIRS_PANEL;
-    c.most = tl_min(tiles, p->tiles ? p->tiles : 16);
-    c.sums = (float *)(c.left + c.most * TL_PAIRS_PANEL);
+    const int tiles = p->batch * row_tiles(p), team = tl_team(p->team), pairs = (p->k + 1) / 2;
+    const int blocks = (pairs + MOST_TERMS / 2 - 1) / (MOST_TERMS / 2);
+    const int each = blocks == 1 ? pairs : (pairs + blocks - 1) / blocks;
+    chunk c = {.terms = 2 * each, .panel = 4 * each};
+    c.right = (tl_pair *)p->scratch + tl_core_id() * c.panel, c.left = (tl_pair *)p->scratch + team * c.panel;
+    c.most = tl_min(tiles, p->tiles ? p->tiles : tiles);
+    if (c.most * c.panel > TEAM_WORDS)
+        c.most = TEAM_WORDS / c.panel;
+    c.sums = (float *)(c.left + c.most * c.panel);
     for (c.first = 0; c.first < tiles; c.first = c.end) {
         c.end = tl_min(tiles, c.first + c.most);
-        for (c.k = 0; c.k < p->k; c.k += TL_KC) {
+        for (c.k = 0; c.k < p->k; c.k += c.terms) {
             pack_left(p, &c);
             tl_barrier();
             share(p, &c);

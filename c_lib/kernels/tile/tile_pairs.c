@@ -62,15 +62,16 @@ static void end(const tl_panel_out *out, int row)
         }
 }
 
-void tl_tile_pairs(const tl_panel_out *out, const tl_pair *a, const tl_pair *b, int pairs)
+void tl_tile_pairs(const tl_panel_out *out, const tl_pair *a, int panel, const tl_pair *b, int pairs)
 {
     const int size = 4 * sizeof(float), init = out->first && out->init, unready = out->half && !out->last;
+    const int alike = init && out->cols == 4 && out->i_n[3] == 3 && out->i_m == 0; /* rows begin with the same four */
     float *sums = out->sums;
-    tl_pairs_tiles t = {.a = a, .b = b, .pairs = pairs, .skip = 4 * (TL_PAIRS_PANEL - 4 * pairs)};
+    tl_pairs_tiles t = {.a = a, .b = b, .pairs = pairs, .skip = 4 * (panel - 4 * pairs)};
     for (int row = out->row, count; row < out->row_end; row += 4 * count) {
         const int whole = out->dense && out->cols == 4 ? (out->row_end - row) / 4 : 0;
         const int at = row * out->c_m + out->c_n[0];
-        count = init ? 1 : unready ? (out->row_end - row + 3) / 4 : whole > 1 ? whole : 1;
+        count = init && !alike ? 1 : unready ? (out->row_end - row + 3) / 4 : whole > 1 ? whole : 1;
         t.tiles = count, t.to = out->tile, t.to_m = size, t.halves = 0;
         if (unready)
             t.to = sums;
@@ -79,7 +80,9 @@ void tl_tile_pairs(const tl_panel_out *out, const tl_pair *a, const tl_pair *b, 
         else if (whole)
             t.to = out->c + at, t.to_m = out->c_m * (int)sizeof(float);
         t.from = NULL, t.from_m = size;
-        if (init || (!out->first && !out->half && !whole))
+        if (alike)
+            t.from = out->init, t.from_m = 0;
+        else if (init || (!out->first && !out->half && !whole))
             begin(out, row), t.from = out->tile;
         else if (!out->first && out->half)
             t.from = sums;
@@ -88,7 +91,7 @@ void tl_tile_pairs(const tl_panel_out *out, const tl_pair *a, const tl_pair *b, 
         multiply(&t);
         if (t.to_m == size && !unready && !whole)
             end(out, row);
-        t.a += count * TL_PAIRS_PANEL, sums += 16 * count;
+        t.a += count * panel, sums += 16 * count;
     }
 }
 
