@@ -13,6 +13,35 @@
 #define TL_RECORD(statement)
 #endif
 
+/* A row's next element, and its place: with PULP's own instructions, the loads and stores themselves go on. */
+#if defined(TL_XPULP) && defined(__riscv_zfinx) && defined(__OPTIMIZE__)
+static inline __attribute__((always_inline)) float tl_next(const float **row)
+{
+    const float *at = *row, *next;
+    float value;
+    __asm__(TL_LOAD("%0", "%1") : "=&r"(value), "=r"(next) : "1"(at), "m"(*at));
+    *row = next;
+    return value;
+}
+
+static inline __attribute__((always_inline)) void tl_put(float **row, float value)
+{
+    float *at = *row, *next;
+    __asm__(TL_STORE_ON("%3", "%0") : "=r"(next), "=m"(*at) : "0"(at), "r"(value));
+    *row = next;
+}
+#else
+static inline __attribute__((always_inline)) float tl_next(const float **row)
+{
+    return *(*row)++;
+}
+
+static inline __attribute__((always_inline)) void tl_put(float **row, float value)
+{
+    *(*row)++ = value;
+}
+#endif
+
 static inline int32_t tl_absi(int32_t x)
 {
     return x < 0 ? -x : x;

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
-from trainlib_deployer.emit.loop_text import Name, Text, instruction, of_record, times
+from trainlib_deployer.emit.loop_text import Name, Text, instruction, instructions, loads, of_record, times
+from trainlib_deployer.program.ir import DType
 from trainlib_deployer.program.loop import LANES, Loop, cheap
 
 MOST_STREAMS = 4  # operands: their values share the registers
@@ -42,9 +43,7 @@ def innermost(t: Text, kind: Loop, row: Row) -> None:
     """Short bodies take four elements at a time: all are read before the first is written, so that none waits for
     another."""
     if not unrolls(kind, row):
-        t.open(f"for (int i = {row.begin}; i < {row.end}; i++) {{")
-        elements(t, kind, row, 1)
-        t.close()
+        one_by_one(t, kind, row)
         return
     t.add(f"int i = {row.begin};")
     t.open(f"for (; i < {row.end} - {LANES - 1}; i += {LANES}) {{")
@@ -54,6 +53,32 @@ def innermost(t: Text, kind: Loop, row: Row) -> None:
         t.open(f"for (; i < {row.end}; i++) {{")
         elements(t, kind, row, 1)
         t.close()
+
+
+def one_by_one(t: Text, kind: Loop, row: Row) -> None:
+    """Where all are dense rows of floats, loads and stores move their pointers on."""
+    if not moves_on(kind, row):
+        t.open(f"for (int i = {row.begin}; i < {row.end}; i++) {{")
+        elements(t, kind, row, 1)
+        t.close()
+        return
+    begin = "" if row.begin == "0" else f" + {row.begin}"
+    for i, pointer in row.reads.items():
+        t.add(f"const float *a{i} = {pointer.name}{begin};")
+    for i, pointer in enumerate(row.writes):
+        t.add(f"float *b{i} = {pointer.name}{begin};")
+    t.open(f"for (int i = {row.begin}; i < {row.end}; i++) {{")
+    loads(t, kind, {i: f"tl_next(&a{i})" for i in row.reads})
+    instructions(t, kind, kind.body, kind.at_body)
+    for i, r in enumerate(kind.results):
+        t.add(f"tl_put(&b{i}, v{r});")
+    t.close()
+
+
+def moves_on(kind: Loop, row: Row) -> bool:
+    types = (*kind.outputs, *(kind.inputs[i] for i in row.reads))
+    dense = all(p.stride == 1 for p in (*row.reads.values(), *row.writes))
+    return dense and not kind.recorded and all(d is DType.F32 for d in types)
 
 
 def unrolls(kind: Loop, row: Row) -> bool:

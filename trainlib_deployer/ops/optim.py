@@ -57,7 +57,7 @@ def averaged(average: Expr, g: Expr, beta: Expr | float) -> Expr:
 
 def mean_square(average: Expr, g: Expr, beta: float) -> Expr:
     """beta * average + (1 - beta) * g^2."""
-    return apply("fma", [g * (1.0 - beta), g, average * beta])
+    return apply("fma", [apply("fma", [g, g, -average]), 1.0 - beta, average])
 
 
 def over_root(x: Expr, scale: Expr | float, more: float) -> Callable[[Expr], Expr]:

@@ -1,6 +1,7 @@
 /* What tests/e2e/test_xpulp.py runs on the host, in portable C, and on Spike, with PULP's instructions: products,
  * convolutions and scans of floats, over shapes that leave edges, and their tiles alone. */
 #include "shapes.h"
+#include "tl_loop.h"
 #include "tl_matmul.h"
 #include "tl_recurrent.h"
 #include "tl_scaled.h"
@@ -173,6 +174,10 @@ static void scaled(int n)
     tl_add_scaled(l1.c, l1.a + 1, l1.b + 2, 0.37f, n);
     tl_add_scaled(l1.c + 100, l1.c + 100, l1.b, -1.3f, n);
     tl_add_product(l1.c + 200, l1.c + 200, l1.b, -1.3f, 0.03f, n);
+    const float *x = l1.a, *y = l1.c + 300;
+    float *z = l1.c + 300;
+    for (int i = 0; i < n; i++)
+        tl_put(&z, tl_next(&x) - tl_next(&y));
     tl_record(l1.c, sizeof l1.c);
 }
 
