@@ -126,6 +126,8 @@ CASES = [
     Case(n=2, groups=2, ci=3, co=5, size=(8, 8), pad=(1, 1), stride=(2, 2), wide=1),
     Case(ci=2, co=70, size=(7, 9), pad=(0, 2), stride=(2, 2), more=(1, 0), sparse_w=1),  # every block of all classes
     Case(n=2, ci=5, co=19, size=(5, 17), pad=(-1, 3), stride=(2, 2), more=(0, -1)),
+    Case(n=2, ci=7, co=6, size=(11, 13), kernel=(1, 1)),  # blocks of few tiles, in one row or several of a row
+    Case(groups=2, ci=2, co=3, size=(2, 150), kernel=(1, 2), sparse_w=1),
 ]
 
 

@@ -28,6 +28,7 @@ SLACK = 2 * 8 * 4 * FLOAT  # bytes around a panel, for 3 x 3 kernels that a bloc
 SQUARES = 4  # of 2 x 2 outputs, side by side
 MOST_COPIED = 6144  # elements of dL/dy
 PACKED_ROWS = 16  # channels whose weights an input gradient packs at a time
+MOST_PARTS = 128  # blocks of a weight gradient's tiles whose sums are kept
 TILE = Grain(4, 4, BLOCK)
 NAMES = {"fw": ("x", "w", "y"), "bw_x": ("y", "w", "x"), "bw_w": ("x", "y", "w")}
 
@@ -127,6 +128,17 @@ def every_other(kind: Conv, _cores: int) -> bool:
     return any_groups(kind, 0) and alike and s.w >= 2 * SQUARES - 3 and squares(s)[2] <= MOST_COPIED
 
 
+def weight_tiles(s: ConvShape) -> int:
+    return s.groups * -(-s.co // 4) * -(-s.ci * s.kh * s.kw // 4)
+
+
+def few_tiles(kind: Conv, cores: int) -> bool:
+    """Not one for each core: one that takes blocks of them has at least two less to do."""
+    tiles, blocks, team = weight_tiles(kind.shape), kind.shape.blocks, working(kind.team, cores)
+    lost = -(-tiles // team) * blocks - -(-tiles * blocks // team)
+    return any_groups(kind, cores) and tiles < team and lost >= 2 and tiles * blocks <= MOST_PARTS
+
+
 # ---- layouts
 
 
@@ -166,6 +178,10 @@ def copied_gradient(kind: Conv, _cores: int) -> int:
 
 def one_panel(kind: Conv, cores: int) -> int:
     return working(kind.team, cores) * PANEL
+
+
+def sums_of_tiles(kind: Conv, cores: int) -> int:
+    return one_panel(kind, cores) + 16 * FLOAT * weight_tiles(kind.shape) * kind.shape.blocks
 
 
 # ---- cycles of the slowest core
@@ -214,6 +230,19 @@ def weight_cycles(kind: Conv, cores: int, costs: Costs) -> float:
     s = kind.shape
     team = working(kind.team, cores)
     return panel_cycles(s.groups, s.co, s.ci * s.kh * s.kw, s.n * s.ho * s.wo, team, costs.weight_gradient, s.blocks)
+
+
+def split_cycles(kind: Conv, cores: int, costs: Costs) -> float:
+    """Each block of a tile as a tile of its own, whose columns are packed for each visit; then their sums."""
+    s, c = kind.shape, costs.weight_gradient
+    team, blocks = working(kind.team, cores), s.blocks
+    share = -(-weight_tiles(s) * blocks // team)
+    visits = min(share, -(-share // -(-s.co // 4)) + 1)
+    terms = s.n * s.ho * s.wo / blocks
+    work = share * (c.tile_term * terms + c.tile_block + c.tile) + visits * (
+        c.visit_term * terms + c.visit_block + c.visit
+    )
+    return work + 16 * weight_tiles(s) / cores * (costs.conv.sum + costs.conv.sum_block * blocks)
 
 
 def kernel_row_cycles(kind: Conv, cores: int, costs: Costs) -> float:
@@ -265,6 +294,14 @@ CONV = (
     kernel_rows("bw_w_3_s2", takes=partial(three_in_a_row, by=4, stride=2)),
     kernel_rows("bw_w_3_twos", takes=partial(three_in_a_row, by=2, stride=1)),
     kernel_rows("bw_w_3_s2_twos", takes=partial(three_in_a_row, by=2, stride=2)),
+    weight_gradient(
+        "bw_w_split",
+        takes=few_tiles,
+        fits=dense_gradients,
+        scratch=sums_of_tiles,
+        cycles=split_cycles,
+        split="blocks of tiles of channels x taps",
+    ),
     weight_gradient("bw_w", fits=dense_gradients),
     weight_gradient("bw_w_apart"),
 )

@@ -101,6 +101,8 @@ class ConvCosts:
     by_table: float  # times the packing of a term where a table says where it is
     in_place: float  # ... where panels are read as they lie, but for those at an edge
     by_two: float  # times the cycles of kernel rows that take two outputs at a time
+    sum: float  # an element of a weight gradient that is split over its blocks
+    sum_block: float  # ... for each of them
     square: float  # input gradient of 3 x 3, stride 2: four squares of 2 x 2 of a channel
     square_term: float  # ... for each channel that is summed
     square_copy: float  # ... an element of its copy of dL/dy
