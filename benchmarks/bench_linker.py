@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -35,6 +36,9 @@ L1, L2 = 0x1000_0000, 0x1C00_0000
 ROOM = "16M"
 MOST = 1.03
 ELF = "build/qemu-gcc/train.elf"
+OVERFLOW = re.compile(
+    r"region `\w+' overflowed by (\d+) bytes"
+)  # of a link script that ends where the chip's memory does
 
 
 @dataclass(frozen=True)
@@ -57,10 +61,10 @@ class Row:
         return f"{self.memory} | {self.planned:,} | {self.linked:,} | {100 * (self.ratio - 1):+.2f} %"
 
 
-def deploy(example: Path, target: str, folder: Path) -> None:
+def deploy(example: Path, target: str, folder: Path, dtype: str = "fp32") -> None:
     """As the command line does, in this process: PyTorch takes seconds to import."""
     with contextlib.redirect_stdout(sys.stderr):
-        deploy_user_model(load(str(example)), Options(resolve(target, l2=ROOM), folder))
+        deploy_user_model(load(str(example)), Options(resolve(target, l2=ROOM), folder, dtype=dtype))
 
 
 def of_sdk(target: str) -> bool:
@@ -134,6 +138,14 @@ def lines(examples: list[Path], targets: list[str], kept: Path) -> Iterator[tupl
             except DoesNotFit as refused:
                 yield (
                     f"| {target} | {example.stem} | refused by the plan: {refused.message.splitlines()[0]} | | | |",
+                    True,
+                )
+            except RuntimeError as failed:
+                beyond = OVERFLOW.search(str(failed))
+                if beyond is None:
+                    raise
+                yield (
+                    f"| {target} | {example.stem} | {int(beyond[1]):,} bytes more than the SDK's script has | | | |",
                     True,
                 )
 

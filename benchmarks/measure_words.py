@@ -5,8 +5,8 @@
 FOLDERs are deployed projects that were built with their checks (TRACE=1), OBJECTS is a pattern of their objects;
 without them all examples are deployed and built.
 A function's bytes are fitted by those of its words, none of them negative. Then all of a firmware's are multiplied by
-one number, and each project gets so many bytes more, that none comes out too small, and all together the least too
-large; what only a verification run has makes up for what is then too large.
+one number, and each project gets so many bytes more, that none comes out too small, and they are the least too large
+on the average; what only a verification run has makes up for what is then too large.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ from benchmarks.bench_linker import EXAMPLES, deploy
 from benchmarks.measure_code import BUILDS, MEASURED, Build
 from benchmarks.objects import Elf
 from trainlib_deployer.folder import read_plan
-from trainlib_deployer.image.words import STRUCT, apart, counted
+from trainlib_deployer.image.words import STRUCT, apart, compiled, counted
+from trainlib_deployer.machine.targets import TARGETS
 
 FUNCTION = re.compile(r"^[\w() ]+?[ *](\w+)\([^;{}()]*\)\n\{\n(.*?)^\}", re.MULTILINE | re.DOTALL)
 COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
@@ -40,6 +41,10 @@ NAMED = re.compile(r"(?!\$|\.L).")
 OTHERS = ("main", "state")
 OF_STEP = re.compile(f"op_.*|{'|'.join(PARTS)}")
 ROUNDS = 600
+SHORT = {"xf16auxvec": re.compile(r"\btl_(?:from|to)_half\b")}  # words that an instruction set makes an instruction
+IN = "__in_"  # between such a word and that set
+MIXED = ("dscnn", "gru", "mlp")  # examples in mixed precision, for the words that others have not
+KIN = {"tl_add_product": ("tl_add_scaled", 1.45)}  # what only a firmware has; compiled apart, 1.2 to 1.41 times as much
 TURNS = (0, 800)  # words of all turns of a loop that is unrolled: what some compilers do, and others do not
 Text = tuple[str | Counter[str], int]
 Sample = tuple[Counter[str], int]
@@ -87,9 +92,10 @@ class Project:
         interface = Counter(function=1, argument=len(calls["arguments"]), output=len(calls["outputs"]))
         kept = sum(t["kind"] in ("parameter", "state") for t in plan["trace"])
         texts = ((lambda text: text), apart)[bool(net.structs)]
+        sets = TARGETS[plan["target"]["name"]].team.instruction_sets
         parts = {
             "step": [(texts(step.get(name, "")), size) for name, size in of_step.items()],
-            "loop": [(loop.get(name, ""), size) for name, size in loops.code.items()],
+            "loop": [(with_sets(compiled(loop.get(name, ""), True), sets), size) for name, size in loops.code.items()],
             "interface": [(interface, sum(net.code.values()) - sum(of_step.values()))],
             "state": [(Counter(function=1), sum(state.code.values()))],
             "main": [(Counter(function=1, trace=kept), sum(main.code.values()))],
@@ -100,6 +106,13 @@ class Project:
 
 def functions(text: str) -> dict[str, str]:
     return {m[1]: m[2] for m in FUNCTION.finditer(COMMENT.sub("", text))}
+
+
+def with_sets(text: str, sets: Iterable[str]) -> str:
+    """The same with words of their own for what is shorter by these instruction sets."""
+    for name in SHORT.keys() & set(sets):
+        text = SHORT[name].sub(rf"\g<0>{IN}{name}", text)
+    return text
 
 
 def type_of(text: str, variable: str) -> str:
@@ -171,9 +184,12 @@ class Fit:
 
     def lines(self, where: str, scale: float) -> Iterator[str]:
         scaled = {word: size * scale for word, size in self.weights.items()}
+        scaled |= {word: scaled[kin] * times for word, (kin, times) in KIN.items() if kin in scaled}
         named = [size for word, size in scaled.items() if word.startswith("tl_")]
         more = {"unknown": max(named), "unrolled": self.unrolled} if named else {}
-        yield from (f"{where} {word} {size:.3f}" for word, size in {**scaled, **more}.items())
+        for word, size in {**scaled, **more}.items():
+            plain, _, name = word.partition(IN)
+            yield f"{where}.{name} {plain} {size:.3f}" if name else f"{where} {word} {size:.3f}"
 
 
 def fit(projects: list[Sequence[Text]]) -> Fit:
@@ -192,14 +208,16 @@ def raised(made: Sequence[Made]) -> tuple[float, float]:
     pairs = itertools.combinations(made, 2)
     slopes = [(b.size - a.size) / (b.guess - a.guess) for a, b in pairs if b.guess != a.guess]
     found = [(s, max(0.0, *(m.size - s * m.guess for m in made))) for s in (1.0, *slopes) if s >= 1]
-    return min(found, key=lambda f: sum(f[0] * m.guess + f[1] for m in made))
+    return min(found, key=lambda f: sum((f[0] * m.guess + f[1]) / max(m.size, 1) for m in made))
 
 
 def built(build: Build, work: Path) -> Iterator[Path]:
     """Every example, as the compiler's targets have it."""
-    for target, example in itertools.product((build.target, *build.others), sorted(EXAMPLES.glob("*.py"))):
-        folder = work / target / example.stem
-        deploy(example, target, folder)
+    kinds = [(example, "fp32") for example in sorted(EXAMPLES.glob("*.py"))]
+    kinds += [(EXAMPLES / f"{name}.py", "mixed") for name in MIXED]
+    for target, (example, dtype) in itertools.product((build.target, *build.others), kinds):
+        folder = work / target / f"{example.stem}-{dtype}"
+        deploy(example, target, folder, dtype)
         if build.step_goal:
             subprocess.run(["make", "-s", "-C", str(folder), *build.step_goal], check=True, stdout=subprocess.DEVNULL)
         else:

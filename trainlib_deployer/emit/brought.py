@@ -10,6 +10,7 @@ from trainlib_deployer.emit.library import Library
 from trainlib_deployer.emit.project import Project
 from trainlib_deployer.image.image import FIRMWARE, RUN, Image, Share
 from trainlib_deployer.image.measured import Measured
+from trainlib_deployer.image.words import compiled
 from trainlib_deployer.machine.build import CODE, CONSTANTS, CONTENTS, TABLES, ZEROS, Build
 from trainlib_deployer.program.ir import Role
 from trainlib_deployer.state.layout import Layout
@@ -40,7 +41,9 @@ def of_step(project: Project, known: Measured, texts: Sequence[str], needs: Set[
     yield Share("the step", CODE, known.estimated("step", texts))
     yield Share("the step", CONSTANTS, known.stored(texts))
     sets = project.plan.target.team.instruction_sets
-    yield Share("generated loops", CODE, known.estimated("loop", loop_texts(project), sets))
+    for only in (FIRMWARE, RUN):
+        loops = [compiled(text, records=only == RUN) for text in loop_texts(project)]
+        yield Share("generated loops", CODE, known.estimated("loop", loops, sets), only)
     yield Share("the interface", CODE, known.counted("interface", calls))
     yield Share("what estimates may lack", CODE, known.spare)
     yield Share("tables of tiles", TABLES, table_bytes(project))

@@ -21,6 +21,13 @@ VARIES = re.compile(r"\bAT\(|\bt\.|\b[pv]\[")  # from tile to tile, or from call
 FEW = 6  # values other than 0, which clang stores one by one
 STORED = "stored_"
 
+EITHER = re.compile(r"^#ifdef NET_TRACE\n(.*?)^#else\n(.*?)^#endif$", re.MULTILINE | re.DOTALL)
+
+
+def compiled(text: str, records: bool) -> str:
+    """What a build that records has of it, or one that does not."""
+    return EITHER.sub(r"\1" if records else r"\2", text)
+
 
 def stored(text: str) -> Iterator[re.Match[str]]:
     """Structs that are kept as they are."""
