@@ -128,6 +128,21 @@ static inline __attribute__((always_inline)) float tl_erfcf(float x)
     return high + tl_fmaf(-tl_erf_near_(x), x, tl_lit(1.0f) - high - x);
 }
 
+/* The normal distribution's function, erfc(-x / sqrt 2) / 2: near zero 1 / 2 + x P(x^2), with erf's coefficients. */
+static inline __attribute__((always_inline)) float tl_gauss_cdff(float x)
+{
+    if (!(tl_absf(x) < tl_lit(1.0625f)))
+        return tl_lit(0.5f) * tl_erfc_far_(x * tl_lit(-0.707106781f));
+    float u = x * x, p = tl_lit(4.37477468e-07f);
+    p = tl_fmaf(p, u, tl_lit(-8.87254282e-06f));
+    p = tl_fmaf(p, u, tl_lit(0.000114699717f));
+    p = tl_fmaf(p, u, tl_lit(-0.00118683989f));
+    p = tl_fmaf(p, u, tl_lit(0.009973404f));
+    p = tl_fmaf(p, u, tl_lit(-0.0664903596f));
+    p = tl_fmaf(p, u, tl_lit(0.398942292f));
+    return tl_fmaf(p, x, tl_lit(0.5f));
+}
+
 /* x + x P(x^2) near zero, 1 - e^-P(x) beyond. */
 static inline float tl_erff(float x)
 {

@@ -65,7 +65,7 @@ def test_a_small_mistake_is_no_rounding(
 ) -> None:
     """Fault: what rounding cannot do is put down to rounding."""
     if wrong:
-        monkeypatch.setitem(C_FORM, "erfc", "tl_erfcf({0}) * 1.00001f")
+        monkeypatch.setitem(C_FORM, "gauss_cdf", "tl_gauss_cdff({0}) * 1.00001f")
     net = tmp_path / "net.py"
     net.write_text(NET)
     found = attempt(net, Setting(cores=3), tmp_path / "project", store)

@@ -14,7 +14,6 @@ from trainlib_deployer.program.expr import Expr, Operand, apply, call, select
 from trainlib_deployer.program.ir import View
 
 aten = torch.ops.aten
-SQRT_HALF = math.sqrt(0.5)
 
 
 @formula(aten.relu.default)
@@ -155,7 +154,7 @@ def hardsigmoid_backward(g: Expr, x: Expr) -> Operand:
 def gelu(x: Expr, approximate: str = "none") -> Operand:
     if approximate == "tanh":
         return x * 0.5 * (1.0 + call("tanh", gelu_inner(x)))
-    return x * gauss_cdf(x)
+    return x * call("gauss_cdf", x)
 
 
 @formula(aten.gelu_backward.default)
@@ -165,16 +164,11 @@ def gelu_backward(g: Expr, x: Expr, approximate: str = "none") -> Operand:
         slope = math.sqrt(2 / math.pi) * (1.0 + x * x * (3 * 0.044715))
         return g * (0.5 * (1.0 + t) + 0.5 * x * ((1.0 - t * t) * slope))
     density = call("exp", x * x * -0.5) * (1 / math.sqrt(2 * math.pi))
-    return g * (gauss_cdf(x) + x * density)
+    return g * (call("gauss_cdf", x) + x * density)
 
 
 def gelu_inner(x: Expr) -> Expr:
     return math.sqrt(2 / math.pi) * (x + 0.044715 * (x * x * x))
-
-
-def gauss_cdf(x: Expr) -> Expr:
-    """(1 + erf(x / sqrt 2)) / 2, as erfc so that the left tail keeps its digits."""
-    return call("erfc", x * -SQRT_HALF) * 0.5
 
 
 @formula(aten.angle.default)
