@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from math import inf
 from pathlib import Path
 
 from trainlib_deployer.advice.fit import Far
@@ -25,6 +26,7 @@ from trainlib_deployer.user.model import UserModel
 
 MORE = 8  # one part in so many, for gaps
 STEP, STEPS = 32, 4  # one part in so many, to be kept less, and how often
+SLOW = 8  # one part in so many of the cycles that another plan would be worth
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,6 @@ class Trial:
     kept: int
     wanted: int  # bytes that would have been right
     over: int  # bytes of the outer memory that are missing; none where it fits
-    idle: bool  # a part of the memory that is neither the plan's nor the build's, or that gaps take
     cycles: float  # of a step
     image: Image
     project: Project | None  # None where it does not fit: nobody needs what is as large as this
@@ -44,9 +45,8 @@ class Trial:
     def of(kept: int, project: Project, image: Image, said: tuple[str, ...]) -> Trial:
         plan = project.plan.beside(image)
         over = 0 if fits(plan) else max(-plan.outer.headroom, 1)
-        wanted, outer = image.beside(plan.outer.used), plan.outer
-        idle = max(outer.size - kept - outer.used, kept - wanted) > outer.size // STEP
-        return Trial(kept, wanted, over, idle, plan.cycles, image, None if over else project, said)
+        wanted = image.beside(plan.outer.used)
+        return Trial(kept, wanted, over, plan.cycles, image, None if over else project, said)
 
 
 def beside_build(program: Program, user: UserModel, options: Options, say: Say) -> tuple[Project, Image | None]:
@@ -88,24 +88,25 @@ def enough(here: Trial, tried: Callable[[int], Trial], far: bool) -> Trial:
     long as that comes nearer, as it does at once where code hardly depends on the room.
 
     Beside a third memory, less room makes more pieces, and what they take may be more than it makes room for. Where
-    more comes no nearer, less is tried, a little at a time; then more, until a plan is refused. So it is where a plan
-    cannot use its room: with more of it another may take fewer cycles."""
-    turned = not far
+    more comes no nearer, or not near, less is tried; then more, until a plan is refused. Less is tried, too, where a
+    plan is much slower than the one with the most room."""
+    fastest, least, turned = here.cycles, here.wanted, not far
     while here.over:
+        least = min(least, here.wanted)
         after = attempt(tried, max(here.kept + 1, here.wanted))
-        if not turned and (isinstance(after, DoesNotFit) or after.over >= here.over):
-            turned, after = True, with_less(here.wanted, tried) or after
+        if not turned and (isinstance(after, DoesNotFit) or after.over >= min(here.over, after.kept // STEP)):
+            turned, after = True, with_less(least, tried) or after
         if isinstance(after, DoesNotFit):
             raise after
         here = after
-    again = with_less(here.kept, tried) if here.idle and not turned else None
-    return here if again is None or again.cycles >= here.cycles else again
+    slow = not turned and here.cycles > fastest * (1 + SLOW) / SLOW
+    return (with_less(here.kept, tried, here.cycles) if slow else None) or here
 
 
-def with_less(kept: int, tried: Callable[[int], Trial]) -> Trial | None:
-    """The first that fits, with less and less kept."""
-    trials = (attempt(tried, kept - k * kept // STEP) for k in range(1, STEPS + 1))
-    return next((t for t in trials if not isinstance(t, DoesNotFit) and not t.over), None)
+def with_less(kept: int, tried: Callable[[int], Trial], cycles: float = inf) -> Trial | None:
+    """The one with the most room that fits and takes fewer cycles."""
+    trials = (attempt(tried, kept - k * kept // STEP) for k in range(STEPS, 0, -1))
+    return next((t for t in trials if not isinstance(t, DoesNotFit) and not t.over and t.cycles < cycles), None)
 
 
 def attempt(tried: Callable[[int], Trial], kept: int) -> Trial | DoesNotFit:
