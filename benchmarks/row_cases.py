@@ -120,6 +120,7 @@ FLOATS: tuple[Case, ...] = (
     *winograd((8, 8), (8, 8), 0),
     *winograd((8, 8), (16, 16)),
     *winograd((8, 8), (24, 24)),
+    *convolution((8, 8), (24, 24), 3, 1, 1),
     product(32, 32, 32),
     product(32, 32, 32, right="nk"),
     product(32, 32, 32, left="km"),

@@ -1,56 +1,49 @@
 /* Weight gradient of kernels with three neighbouring taps a row, over rows of a multiple of four or two outputs (`by`, a
- * literal); internal to c_lib/kernels. Tiles of 4 output channels x the taps of a kernel row, channels fastest; each core
- * takes a contiguous range. Neighbouring outputs share most of their inputs, so a core packs, block by block, what
- * each four or two of them meet, and a term loads one or two inputs and four gradients for 12 multiply-adds. Scratch: a
- * panel a core. */
+ * literal); internal to c_lib/kernels. Tiles of 4 output channels x the taps of a kernel row, channels fastest, then kernel
+ * rows; each core takes a contiguous range. Block by block it copies what an input channel's kernel rows meet, with zeros
+ * around, and a term loads one or two inputs and four gradients for 12 multiply-adds. Scratch: such a copy a core. */
 #ifndef TL_CONV_BW_W_3_H
 #define TL_CONV_BW_W_3_H
 #include "tl_conv_bw_w.h" /* first: it sets how the whole file is compiled */
 #include "tl_terms.h"
 #include "tl_threes_floats_xpulp.h"
 
-#define TL_MET(by, step) (((by) - 1) * (step) + 3) /* inputs that so many neighbours meet */
-
-/* A block of outputs, and one kernel row of one input channel. */
+/* A block of outputs, and what it meets in one input channel. */
 typedef struct {
     const tl_conv2d *a;
-    const float *y; /* the block's first output, in channel 0 of the group */
-    const float *x; /* packed */
-    float *w;       /* the kernel row of the group's channel 0 */
-    int kc;         /* outputs in the block */
-    int begin;      /* the first block, which overwrites w */
-} tl_kernel_row;
+    const float *y;       /* the block's first output, in channel 0 of the group */
+    const float *x;       /* its first input, with zeros around */
+    float *w;             /* the kernel of the group's channel 0 */
+    int rows, run, pitch; /* outputs in rows of `run`, inputs in rows of `pitch` */
+    int begin;            /* the first block, which overwrites w */
+} tl_met;
 
-/* What count outputs of a row meet, four by four or two by two: columns column, column + 1, .. of an image row. */
-TL_BW_W void tl_three_pack(const float *row, int extent, int column, int count, float *dst, int by, int step)
+/* Columns column .. column + count - 1 of a row, which has `extent`. */
+static inline void tl_row_copy(const float *row, int extent, int column, int count, float *dst)
 {
-    const int span = TL_MET(by, step);
-    for (row += column; count > 0; count -= by, column += by * step, row += by * step, dst += span) {
-        TL_ONE_POINTER(dst)
-        if (column >= -1 && column + span <= extent + 1) {
-            const float first = column < 0 ? 0.0f : row[0], last = column + span > extent ? 0.0f : row[span - 1];
-            for (int i = 1; i < span - 1; ++i)
-                dst[i] = row[i];
-            dst[0] = first, dst[span - 1] = last;
-        } else {
-            for (int i = 0; i < span; ++i) {
-                TL_ONE_POINTER(i) /* a loop */
-                dst[i] = (unsigned)(column + i) < (unsigned)extent ? row[i] : 0.0f;
-            }
-        }
+    const float *const end = dst + count;
+    for (; column < 0 && dst < end; ++column)
+        *dst++ = 0.0f;
+    int inside = tl_min(extent - column, (int)(end - dst));
+    for (row += column; inside >= 4; inside -= 4, row += 4, dst += 4) {
+        const float a = row[0], b = row[1], c = row[2], d = row[3];
+        dst[0] = a, dst[1] = b, dst[2] = c, dst[3] = d;
     }
+    for (; inside > 0; --inside)
+        *dst++ = *row++;
+    while (dst < end)
+        *dst++ = 0.0f;
 }
 
-/* What the outputs of a block meet, whose kernel row is `top` below them; at: its first output, and then the next one's. */
-TL_BW_W void tl_block_pack(const tl_conv2d *a, const float *x, int top, tl_output *at, int kc, float *dst, int by,
-                           int step)
+/* What a block that begins at `from` meets in the input channel x, for every kernel row. */
+static inline void tl_met_copy(const tl_conv2d *a, const tl_met *v, const float *x, tl_output from, float *dst)
 {
-    for (int run; kc > 0; kc -= run, dst += run / by * TL_MET(by, step)) {
-        const int row = at->oy * a->stride_h + top, inside = (unsigned)row < (unsigned)a->h;
-        run = tl_min(a->wo - at->ox, kc);
-        tl_three_pack(x + at->n * a->xp.n + row * a->xp.h, inside ? a->wd : 0, at->ox * step - a->pad_w, run, dst, by,
-                      step);
-        tl_output_skip(a, run, at);
+    const int top = from.oy * a->stride_h - a->pad_h, column = from.ox * a->stride_w - a->pad_w;
+    const int rows = (v->rows - 1) * a->stride_h + (a->kh - 1) * a->dil_h + 1;
+    x += from.n * a->xp.n;
+    for (int row = top; row < top + rows; ++row, dst += v->pitch) {
+        const int inside = (unsigned)row < (unsigned)a->h;
+        tl_row_copy(inside ? x + row * a->xp.h : x, inside ? a->wd : 0, column, v->pitch, dst);
     }
 }
 
@@ -86,85 +79,100 @@ TL_BW_W void tl_block_pack(const tl_conv2d *a, const float *x, int top, tl_outpu
 
 #define TL_THREE_ROWS(what) what(0) what(1) what(2) what(3)
 #define TL_THREE_SUMS(i) float c##i##0 = 0.0f, c##i##1 = 0.0f, c##i##2 = 0.0f;
-#ifdef TL_XPULP_TILES
-#define TL_THREE(i, tap) c[3 * i + tap]
-#else
-#define TL_THREE(i, tap) c##i##tap
-#endif
-#define TL_THREE_SET(i)                                                                                                \
-    if (i < rows)                                                                                                      \
-        to[0] = 0.0f + TL_THREE(i, 0), to[1] = 0.0f + TL_THREE(i, 1), to[2] = 0.0f + TL_THREE(i, 2), to += a->w_co;
-#define TL_THREE_ADD(i)                                                                                                \
-    if (i < rows)                                                                                                      \
-        to[0] += TL_THREE(i, 0), to[1] += TL_THREE(i, 1), to[2] += TL_THREE(i, 2), to += a->w_co;
+#define TL_THREE_KEEP(i) sums[3 * i] = c##i##0, sums[3 * i + 1] = c##i##1, sums[3 * i + 2] = c##i##2;
 
-/* Channels row .. row + 3; missing ones repeat the last. step, a literal: from one output's inputs to the next one's. */
-TL_BW_W void tl_three_tile(const tl_kernel_row *v, int row, int by, int step)
+/* Channels row .. row + 3 of kernel row ky; missing ones repeat the last. step, a literal: from one output's inputs to the
+ * next one's. */
+TL_BW_W void tl_three_tile(const tl_met *v, int ky, int row, int by, int step)
 {
     const tl_conv2d *a = v->a;
-    const int rows = tl_min(4, a->co - row);
-    const float *x = v->x, *y0 = v->y + row * a->yp.c, *y1 = rows > 1 ? y0 + a->yp.c : y0;
+    const int rows = tl_min(4, a->co - row), skip = a->stride_h * v->pitch - v->run * step;
+    const float *x = v->x + ky * a->dil_h * v->pitch, *y0 = v->y + row * a->yp.c, *y1 = rows > 1 ? y0 + a->yp.c : y0;
     const float *y2 = rows > 2 ? y1 + a->yp.c : y1, *y3 = rows > 3 ? y2 + a->yp.c : y2;
+    float sums[12];
+    int lines = v->rows;
 #ifdef TL_XPULP_TILES
-    float c[12];
-    tl_threes_xpulp(x, (const float *const[]){y0, y1, y2, y3}, v->kc / by, c, by, step);
+    const int groups = v->run / by, next = 4 * (skip - 1);
+    float *const kept = sums;
+    if (by == 4 && step == 1)
+        TL_LINES_OF_THREE(TL_FOUR_OF_THREE, "140");
+    else if (by == 4)
+        TL_LINES_OF_THREE(TL_FOUR_OF_THREE_S2, "146");
+    else if (step == 1)
+        TL_LINES_OF_THREE(TL_TWO_OF_THREE, "72");
+    else
+        TL_LINES_OF_THREE(TL_TWO_OF_THREE_S2, "74");
 #else
     TL_THREE_ROWS(TL_THREE_SUMS)
-    for (int left = v->kc; left > 0; left -= by) {
-        float x0 = x[0], w0 = y0[0], w1 = y1[0], x1 = x[1], x2 = x[2], w2, w3;
-        if (by == 4 && step == 1) {
-            TL_FOUR_TERMS
-        } else if (by == 4) {
-            TL_FOUR_TERMS_S2
-        } else if (step == 1) {
-            TL_TWO_TERMS
-        } else {
-            TL_TWO_TERMS_S2
+    for (; lines > 0; --lines, x += skip) {
+        for (int left = v->run; left > 0; left -= by) {
+            float x0 = x[0], w0 = y0[0], w1 = y1[0], x1 = x[1], x2 = x[2], w2, w3;
+            if (by == 4 && step == 1) {
+                TL_FOUR_TERMS
+            } else if (by == 4) {
+                TL_FOUR_TERMS_S2
+            } else if (step == 1) {
+                TL_TWO_TERMS
+            } else {
+                TL_TWO_TERMS_S2
+            }
+            TL_POINT(x, x + by * step)
+            TL_POINT(y0, y0 + by)
+            TL_POINT(y1, y1 + by)
+            TL_POINT(y2, y2 + by)
+            TL_POINT(y3, y3 + by)
         }
-        TL_POINT(x, x + TL_MET(by, step))
-        TL_POINT(y0, y0 + by)
-        TL_POINT(y1, y1 + by)
-        TL_POINT(y2, y2 + by)
-        TL_POINT(y3, y3 + by)
     }
+    TL_THREE_ROWS(TL_THREE_KEEP)
 #endif
-    float *to = v->w + row * a->w_co;
-    if (v->begin) {
-        TL_THREE_ROWS(TL_THREE_SET)
-    } else {
-        TL_THREE_ROWS(TL_THREE_ADD)
+    float *to = v->w + 3 * ky + row * a->w_co;
+    const float *from = sums;
+    for (int i = 0; i < rows; ++i, from += 3, to += a->w_co) {
+        const float a0 = v->begin ? 0.0f : to[0], a1 = v->begin ? 0.0f : to[1], a2 = v->begin ? 0.0f : to[2];
+        to[0] = a0 + from[0], to[1] = a1 + from[1], to[2] = a2 + from[2];
     }
 }
 
-/* Channels row .. end - 1 of a block. */
-typedef void (*tl_three_tiles)(const tl_kernel_row *v, int row, int end);
-typedef void (*tl_three_block)(const tl_conv2d *a, const float *x, int top, tl_output *at, int kc, float *dst);
+/* Tiles first .. end - 1 of all kernel rows, for a block. */
+typedef void (*tl_three_tiles)(const tl_met *v, int first, int end);
+
+TL_BW_W void tl_three_multiply(const tl_met *v, int first, int end, int by, int step)
+{
+    const int tiles = (v->a->co + 3) / 4;
+    for (int ky = first / tiles, tile = first - ky * tiles; first < end; ++ky, tile = 0)
+        for (; tile < tiles && first < end; ++tile, ++first)
+            tl_three_tile(v, ky, 4 * tile, by, step);
+}
 
 /* This core's share. */
-TL_BW_W void tl_conv_bw_w_3(const tl_conv2d *a, int by, int step, tl_three_block pack, tl_three_tiles multiply)
+TL_BW_W void tl_conv_bw_w_3(const tl_conv2d *a, int by, int step, tl_three_tiles multiply)
 {
-    const int tiles = (a->co + 3) / 4, lines = a->ci * a->kh;
+    const int each = (a->co + 3) / 4 * a->kh;
     const tl_blocks blocks = tl_blocks_of(a);
-    float *packed = (float *)a->scratch + tl_core_id() * TL_PANEL;
+    const int columns = tl_min(a->wo, TL_KC), met_rows = (blocks.rows - 1) * a->stride_h + (a->kh - 1) * a->dil_h + 1;
+    float *met = (float *)a->scratch + tl_core_id() * met_rows * ((columns - 1) * step + 3);
     int lo, hi;
     (void)by; /* but for what is promised */
     TL_PROMISE(a->kw == 3 && a->dil_w == 1 && a->stride_w == step && a->wo % by == 0);
     TL_PROMISE(a->ho == 1 || a->yp.h == a->wo);
-    (void)step;
-    tl_split_among(tl_team(a->team), a->groups * lines * tiles, 1, &lo, &hi);
+    tl_split_among(tl_team(a->team), a->groups * a->ci * each, 1, &lo, &hi);
     while (lo < hi) {
-        const int at = lo / tiles, first = lo % tiles, last = tl_min(tiles, first + hi - lo), group = at / lines;
-        const int c = at % lines / a->kh, ky = at % lines % a->kh;
+        const int channel = lo / each, first = lo - channel * each, end = tl_min(each, first + hi - lo);
+        const int group = channel / a->ci, c = channel - group * a->ci;
         tl_output from = {0, 0, 0};
-        tl_kernel_row v = {.a = a, .x = packed, .begin = !a->accumulate};
-        v.w = a->w + group * a->co * a->w_co + c * a->w_ci + 3 * ky;
+        tl_met v = {.a = a, .x = met, .begin = !a->accumulate};
+        v.w = a->w + group * a->co * a->w_co + c * a->w_ci;
         for (; from.n < a->n; v.begin = 0) {
-            v.kc = tl_block_size(a, &blocks, &from);
+            const int kc = tl_block_size(a, &blocks, &from);
+            v.rows = blocks.across == 1 ? kc / a->wo : 1, v.run = blocks.across == 1 ? a->wo : kc;
+            v.pitch = (v.run - 1) * step + 3;
             v.y = a->y + group * a->co * a->yp.c + from.n * a->yp.n + from.oy * a->wo + from.ox;
-            pack(a, a->x + (group * a->ci + c) * a->xp.c, ky * a->dil_h - a->pad_h, &from, v.kc, packed);
-            multiply(&v, 4 * first, tl_min(4 * last, a->co));
+            tl_met_copy(a, &v, a->x + channel * a->xp.c, from, met);
+            multiply(&v, first, end);
+            for (int row = 0; row < v.rows; ++row)
+                tl_output_skip(a, v.run, &from);
         }
-        lo += last - first;
+        lo += end - first;
     }
 }
 #endif

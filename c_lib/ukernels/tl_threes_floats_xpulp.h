@@ -1,66 +1,67 @@
-/* Four channels x three taps of a weight gradient by PULP's own instructions: a hardware loop over four or two neighbouring
- * outputs; internal to c_lib/kernels. A load stands behind two multiply-adds at most, as in tl_tile_xpulp.h. */
+/* Sums of a tile of 4 channels x 3 taps by PULP's own instructions: loads that advance, in a hardware loop over four or two
+ * outputs; internal to c_lib/kernels. A group ends with the load of the next one's first input, which every row has. */
 #ifndef TL_THREES_FLOATS_XPULP_H
 #define TL_THREES_FLOATS_XPULP_H
 #include "tl_tile_xpulp.h"
 
 #ifdef TL_XPULP_TILES
 /* clang-format off */
-/* t0 .. s5: sums, channel by channel; s6 .. s9: an output of each; s10, s11, a7: inputs. */
-#define TL_INPUT(to, at) "lw " to ", 4*" #at "(%[x])\n"
-#define TL_FIRST_TWO TL_LOAD("s6", "%[y0]") TL_LOAD("s7", "%[y1]")
-#define TL_OUTPUT_TERMS(p, q, r, one, two, first, second)                                                              \
-    TL_MAC("t0", "s6", p) TL_MAC("t3", "s7", p) TL_LOAD("s8", "%[y2]") TL_MAC("t1", "s6", q) TL_MAC("t6", "s8", p)      \
-    TL_LOAD("s9", "%[y3]") TL_MAC("t4", "s7", q) TL_MAC("s3", "s9", p) one TL_MAC("s1", "s8", q) TL_MAC("s4", "s9", q)  \
-    two TL_MAC("t2", "s6", r) first TL_MAC("t5", "s7", r) second TL_MAC("s2", "s8", r) TL_MAC("s5", "s9", r)
-#define TL_INNER(p, q, r, one, two) TL_OUTPUT_TERMS(p, q, r, one, two, TL_LOAD("s6", "%[y0]"), TL_LOAD("s7", "%[y1]"))
-#define TL_FINAL(p, q, r) TL_OUTPUT_TERMS(p, q, r, , , , )
-#define TL_THREE_INPUTS TL_INPUT("s10", 0) TL_INPUT("s11", 1) TL_INPUT("a7", 2)
+#define TL_Y(i, to) TL_LOAD(to, "%[y" #i "]")
+#define TL_X(to) TL_LOAD(to, "%[x]")
+/* A term whose inputs are p, q and r. Rows of sums: t0 t1 t2, t3 t4 t5, t6 s2 s3, s4 s5 s6; gradients s7 s8 s9 s10. `r_in`
+ * and `p_in`, `q_in` load inputs: r late for this term, the others for the next ones; `y0` and `y1` its gradients. */
+#define TL_TERM_OF_THREE_X(p, q, r, r_in, p_in, q_in, y0, y1)                                                          \
+    TL_MAC("t0", "s7", p) TL_Y(2, "s9") TL_MAC("t3", "s8", p) TL_Y(3, "s10")                                           \
+    TL_MAC("t1", "s7", q) r_in TL_MAC("t4", "s8", q) TL_MAC("t6", "s9", p) TL_MAC("s4", "s10", p) p_in                 \
+    TL_MAC("s2", "s9", q) TL_MAC("s5", "s10", q) q_in TL_MAC("t2", "s7", r) y0 TL_MAC("t5", "s8", r) y1                \
+    TL_MAC("s3", "s9", r) TL_MAC("s6", "s10", r)
+#define TL_NEXT_Y TL_Y(0, "s7"), TL_Y(1, "s8")
+#define TL_X0 "s11"
+#define TL_X1 "a4"
+#define TL_X2 "a5"
+#define TL_BEGIN_OF_THREE TL_Y(0, "s7") TL_X(TL_X1) TL_Y(1, "s8")
 
-#define TL_TERMS_OF_TWO                                                                                                \
-    TL_FIRST_TWO TL_THREE_INPUTS TL_INNER("s10", "s11", "a7", TL_INPUT("s10", 3), ) TL_FINAL("s11", "a7", "s10")
-#define TL_TERMS_OF_FOUR                                                                                               \
-    TL_FIRST_TWO TL_THREE_INPUTS TL_INNER("s10", "s11", "a7", TL_INPUT("s10", 3), )                                    \
-    TL_INNER("s11", "a7", "s10", TL_INPUT("s11", 4), ) TL_INNER("a7", "s10", "s11", TL_INPUT("a7", 5), )               \
-    TL_FINAL("s10", "s11", "a7")
-#define TL_TERMS_OF_TWO_S2                                                                                             \
-    TL_FIRST_TWO TL_THREE_INPUTS TL_INNER("s10", "s11", "a7", TL_INPUT("s10", 4), TL_INPUT("s11", 3))                  \
-    TL_FINAL("a7", "s11", "s10")
-#define TL_TERMS_OF_FOUR_S2                                                                                            \
-    TL_FIRST_TWO TL_THREE_INPUTS TL_INNER("s10", "s11", "a7", TL_INPUT("s10", 4), TL_INPUT("s11", 3))                  \
-    TL_INNER("a7", "s11", "s10", TL_INPUT("a7", 6), TL_INPUT("s11", 5))                                                \
-    TL_INNER("s10", "s11", "a7", TL_INPUT("s10", 8), TL_INPUT("s11", 7)) TL_FINAL("a7", "s11", "s10")
+#define TL_FOUR_OF_THREE                                                                                               \
+    TL_BEGIN_OF_THREE                                                                                                  \
+    TL_EACH(TL_TERM_OF_THREE_X, TL_X0, TL_X1, TL_X2, TL_X(TL_X2), TL_X(TL_X0), , TL_NEXT_Y)                            \
+    TL_EACH(TL_TERM_OF_THREE_X, TL_X1, TL_X2, TL_X0, , TL_X(TL_X1), , TL_NEXT_Y)                                       \
+    TL_EACH(TL_TERM_OF_THREE_X, TL_X2, TL_X0, TL_X1, , TL_LOAD_BY("-4", TL_X2, "%[x]"), , TL_NEXT_Y)                   \
+    TL_EACH(TL_TERM_OF_THREE_X, TL_X0, TL_X1, TL_X2, , , , , ) TL_X(TL_X0)
+#define TL_TWO_OF_THREE                                                                                                \
+    TL_BEGIN_OF_THREE                                                                                                  \
+    TL_EACH(TL_TERM_OF_THREE_X, TL_X0, TL_X1, TL_X2, TL_X(TL_X2), TL_LOAD_BY("-4", TL_X0, "%[x]"), , TL_NEXT_Y)        \
+    TL_EACH(TL_TERM_OF_THREE_X, TL_X1, TL_X2, TL_X0, , , , , ) TL_X(TL_X0)
 
-#define TL_TWELVE(what)                                                                                                \
-    what("t0", "0") what("t1", "4") what("t2", "8") what("t3", "12") what("t4", "16") what("t5", "20")                 \
-    what("t6", "24") what("s1", "28") what("s2", "32") what("s3", "36") what("s4", "40") what("s5", "44")
-#define TL_NO_SUM(sum, at) "li " sum ", 0\n"
-#define TL_PUT_SUM(sum, at) "sw " sum ", " at "(%[sums])\n"
+/* Every other input: the last one of a group, which stands where the pointer does, is loaded once more. */
+#define TL_LAST_TWO TL_X(TL_X1) TL_LOAD_BY("0", TL_X0, "%[x]")
+#define TL_FOUR_OF_THREE_S2                                                                                            \
+    TL_BEGIN_OF_THREE                                                                                                  \
+    TL_EACH(TL_TERM_OF_THREE_X, TL_X0, TL_X1, TL_X2, TL_X(TL_X2), , TL_X(TL_X1) TL_X(TL_X0), TL_NEXT_Y)                \
+    TL_EACH(TL_TERM_OF_THREE_X, TL_X2, TL_X1, TL_X0, , , TL_X(TL_X1) TL_X(TL_X2), TL_NEXT_Y)                           \
+    TL_EACH(TL_TERM_OF_THREE_X, TL_X0, TL_X1, TL_X2, , , TL_LAST_TWO, TL_NEXT_Y)                                       \
+    TL_EACH(TL_TERM_OF_THREE_X, TL_X2, TL_X1, TL_X0, , , , , ) TL_X(TL_X0)
+#define TL_TWO_OF_THREE_S2                                                                                             \
+    TL_BEGIN_OF_THREE                                                                                                  \
+    TL_EACH(TL_TERM_OF_THREE_X, TL_X0, TL_X1, TL_X2, TL_X(TL_X2), , TL_LAST_TWO, TL_NEXT_Y)                            \
+    TL_EACH(TL_TERM_OF_THREE_X, TL_X2, TL_X1, TL_X0, , , , , ) TL_X(TL_X0)
 
-/* A loop ends with a load, as Spike's extension of the tests wants it: of what lies there, while x goes on. */
-#define TL_THREES(terms, bytes, halfwords)                                                                             \
-    __asm__ volatile(".balign 4\n.option push\n.option norvc\n" TL_TWELVE(TL_NO_SUM) TL_LOOP("%[count]", halfwords)    \
-                     terms TL_LOAD_BY(bytes, "s10", "%[x]") TL_TWELVE(TL_PUT_SUM) ".option pop\n"                      \
-                     : [x] "+r"(x), [y0] "+r"(y0), [y1] "+r"(y1), [y2] "+r"(y2), [y3] "+r"(y3)                         \
-                     : [count] "r"(count), [sums] "r"(sums)                                                            \
-                     : "memory", "t0", "t1", "t2", "t3", "t4", "t5", "t6", "s1", "s2", "s3", "s4", "s5", "s6", "s7",   \
-                       "s8", "s9", "s10", "s11", "a7")
+#define TL_THREE_ZEROS                                                                                                 \
+    "li t0, 0\nli t1, 0\nli t2, 0\nli t3, 0\nli t4, 0\nli t5, 0\nli t6, 0\nli s2, 0\nli s3, 0\nli s4, 0\nli s5, 0\n"   \
+    "li s6, 0\n"
+#define TL_THREE_SUMS_TO                                                                                               \
+    "lw a4, %[sums]\nsw t0, 0(a4)\nsw t1, 4(a4)\nsw t2, 8(a4)\nsw t3, 12(a4)\nsw t4, 16(a4)\nsw t5, 20(a4)\n"          \
+    "sw t6, 24(a4)\nsw s2, 28(a4)\nsw s3, 32(a4)\nsw s4, 36(a4)\nsw s5, 40(a4)\nsw s6, 44(a4)\n"
+
+/* All lines; length, of a group in halfwords. */
+#define TL_LINES_OF_THREE(group, length)                                                                               \
+    __asm__ volatile(TL_THREE_ZEROS "1:\n.balign 4\n.option push\n.option norvc\n" TL_X(TL_X0)                         \
+                     TL_LOOP("%[groups]", length) group ".option pop\n"                                                \
+                     "lw a4, %[next]\nadd %[x], %[x], a4\naddi %[lines], %[lines], -1\nbnez %[lines], 1b\n"            \
+                     TL_THREE_SUMS_TO                                                                                  \
+                     : [x] "+r"(x), [y0] "+r"(y0), [y1] "+r"(y1), [y2] "+r"(y2), [y3] "+r"(y3), [lines] "+r"(lines)    \
+                     : [groups] "r"(groups), [next] "m"(next), [sums] "m"(kept)                                        \
+                     : "memory", "t0", "t1", "t2", "t3", "t4", "t5", "t6", "s2", "s3", "s4", "s5", "s6", "s7", "s8",   \
+                       "s9", "s10", "s11", "a4", "a5")
 /* clang-format on */
-
-/* sums[4][3] of `count` fours or twos (by, a literal) of outputs, at least one; x: what they meet, packed. step, a
- * literal: from one output's inputs to the next one's. */
-static inline __attribute__((always_inline)) void tl_threes_xpulp(const float *x, const float *const *y, int count,
-                                                                  float *sums, int by, int step)
-{
-    const float *y0 = y[0], *y1 = y[1], *y2 = y[2], *y3 = y[3];
-    if (by == 4 && step == 1)
-        TL_THREES(TL_TERMS_OF_FOUR, "24", "142");
-    else if (by == 4)
-        TL_THREES(TL_TERMS_OF_FOUR_S2, "36", "148");
-    else if (step == 1)
-        TL_THREES(TL_TERMS_OF_TWO, "16", "74");
-    else
-        TL_THREES(TL_TERMS_OF_TWO_S2, "20", "76");
-}
 #endif
 #endif

@@ -27,6 +27,7 @@ Gather = Callable[[Costs], float]  # times the usual cycles to pack a term
 SLACK = 2 * 8 * 4 * FLOAT  # bytes around a panel, for 3 x 3 kernels that a block cuts
 SQUARES = 4  # of 2 x 2 outputs, side by side
 MOST_COPIED = 6144  # elements of dL/dy
+MOST_MET = 400  # inputs of a channel that a core copies for a block of a weight gradient
 PACKED_ROWS = 16  # channels whose weights an input gradient packs at a time
 MOST_PARTS = 128  # blocks of a weight gradient's tiles whose sums are kept
 TILE = Grain(4, 4, BLOCK)
@@ -111,7 +112,8 @@ def three_by_three(kind: Conv, _cores: int, stride: int = 1) -> bool:
 def three_in_a_row(kind: Conv, _cores: int, by: int, stride: int) -> bool:
     """Neighbouring taps, and fours or twos of neighbouring outputs."""
     s = kind.shape
-    return any_groups(kind, 0) and (s.kw, s.stride[1], s.dilation[1]) == (3, stride, 1) and s.wo % by == 0
+    near = (s.kw, s.stride[1], s.dilation[1]) == (3, stride, 1) and s.wo % by == 0
+    return any_groups(kind, 0) and near and met(s) <= MOST_MET
 
 
 def squares(s: ConvShape) -> tuple[int, int, int]:
@@ -182,6 +184,17 @@ def one_panel(kind: Conv, cores: int) -> int:
 
 def sums_of_tiles(kind: Conv, cores: int) -> int:
     return one_panel(kind, cores) + 16 * FLOAT * weight_tiles(kind.shape) * kind.shape.blocks
+
+
+def met(s: ConvShape) -> int:
+    """Inputs of a channel that a block of outputs meets, of a kernel of three columns."""
+    rows = BLOCK // s.wo if s.ho > 1 and s.wo <= BLOCK else 1
+    high, wide = (rows - 1) * s.stride[0] + (s.kh - 1) * s.dilation[0] + 1, (min(s.wo, BLOCK) - 1) * s.stride[1] + 3
+    return high * wide
+
+
+def copied_inputs(kind: Conv, cores: int) -> int:
+    return FLOAT * working(kind.team, cores) * met(kind.shape)
 
 
 # ---- cycles of the slowest core
@@ -269,6 +282,7 @@ weight_gradient = partial(
 kernel_rows = partial(
     weight_gradient,
     fits=dense_gradients,
+    scratch=copied_inputs,
     cycles=kernel_row_cycles,
     split="tiles of channels x kernel rows",
     grain=Grain(4, 3, BLOCK),
