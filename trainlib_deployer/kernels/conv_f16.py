@@ -224,10 +224,16 @@ def columns(kind: Conv, cores: int) -> int:
 
 
 def one_tap(kind: Conv, _cores: int) -> bool:
-    """No pair of a weight gradient's terms is in two images."""
+    """All outputs are inside of the image, a gradient's are all of its pixels, and no pair of terms of a
+    weight gradient is in two images."""
     s = kind.shape
-    alone = (s.kh, s.kw, s.stride, s.pad, s.h, s.w) == (1, 1, (1, 1), (0, 0), s.ho, s.wo)
-    return alone and (kind.direction != "bw_w" or s.n == 1 or s.h * s.w % 2 == 0)
+    inside = (s.ho - 1) * s.stride[0] < s.h and (s.wo - 1) * s.stride[1] < s.w
+    if (s.kh, s.kw, s.pad) != (1, 1, (0, 0)) or not inside or s.ho * s.wo == 0:
+        return False
+    if kind.direction == "fw":
+        return True
+    alike = (s.stride, s.h, s.w) == ((1, 1), s.ho, s.wo)
+    return alike and (kind.direction == "bw_x" or s.n == 1 or s.h * s.w % 2 == 0)
 
 
 def one_row(kind: Conv, reads: Sequence[View], writes: Sequence[View]) -> bool:
@@ -235,23 +241,27 @@ def one_row(kind: Conv, reads: Sequence[View], writes: Sequence[View]) -> bool:
     return as_one_row(kind.shape, named["x"], named["y"]).h == 1
 
 
-def extents(kind: Conv) -> tuple[int, int, int]:
-    """Rows, columns and terms of an image's product."""
+def extents(kind: Conv) -> tuple[int, int, int, int]:
+    """Of products: how many follow each other, then rows, columns and terms."""
     s = kind.shape
-    pixels = s.ho * s.wo
-    return {"fw": (s.co, pixels, s.ci), "bw_x": (s.ci, pixels, s.co), "bw_w": (s.co, s.ci, pixels)}[kind.direction]
+    if kind.direction == "bw_w":
+        return 1, s.co, s.ci, s.ho * s.wo
+    batch, pixels = (s.n, s.ho * s.wo) if s.stride == (1, 1) else (s.ho, s.wo)
+    return (batch, s.co, pixels, s.ci) if kind.direction == "fw" else (batch, s.ci, pixels, s.co)
 
 
 def product_panels(kind: Conv, cores: int) -> int:
-    rows, columns, terms = extents(kind)
-    tiles = -(-rows // 4) * (1 if kind.direction == "bw_w" else kind.shape.n)
+    """Whichever way the pixels lie."""
+    s, (_, rows, columns, terms) = kind.shape, extents(kind)
+    panels = -(-columns // 4) * s.n if kind.direction == "bw_w" else s.n * s.ho * -(-s.wo // 4)
     most = kind.most_rows if kind.most_rows < PACKED_ROWS else TEAM_WORDS
-    return packed_panels(kind, tiles, columns, terms, working(kind.team, cores), most)
+    return packed_panels(kind, -(-rows // 4), panels, terms, working(kind.team, cores), most)
 
 
 def product_cycles(kind: Conv, cores: int, costs: Costs) -> float:
-    s, team = kind.shape, working(kind.team, cores)
-    return s.n * s.groups * packed_cycles(1, *extents(kind), team, costs)
+    s, (batch, rows, columns, terms) = kind.shape, extents(kind)
+    items = s.n if kind.direction == "bw_w" or s.stride != (1, 1) else 1
+    return items * s.groups * packed_cycles(batch, rows, columns, terms, working(kind.team, cores), costs)
 
 
 row = partial(Row, struct="tl_conv2d", header="tl_conv.h", fields=fields, takes=directly, grain=TILE, storage=DType.F16)
@@ -259,13 +269,19 @@ gathering = partial(row, scratch=gathered, split="tiles of channels x pixels", a
 over_planes = partial(gathering, takes=few_taps, scratch=planes_and_weights, cycles=plane_cycles)
 
 weight_gradient = partial(row, "conv2d_bw_w", arithmetic=PAIRS)
-product = partial(row, takes=one_tap, fits=one_row, scratch=product_panels, cycles=product_cycles, split="tiles")
+product = partial(row, takes=one_tap, scratch=product_panels, cycles=product_cycles, split="tiles")
 
 CONV_F16 = (
     product("conv2d_fw", "tl_conv2d_fw_pointwise_f16", "conv/conv2d_fw_pointwise_f16.c", arithmetic=CHANNELS),
     over_planes("conv2d_fw", "tl_conv2d_fw_planes_f16", "conv/conv2d_fw_planes_f16.c"),
     gathering("conv2d_fw", "tl_conv2d_fw_f16", "conv/conv2d_fw_f16.c", cycles=forward_cycles),
-    product("conv2d_bw_w", "tl_conv2d_bw_w_pointwise_f16", "conv/conv2d_bw_w_pointwise_f16.c", arithmetic=PAIRS),
+    product(
+        "conv2d_bw_w",
+        "tl_conv2d_bw_w_pointwise_f16",
+        "conv/conv2d_bw_w_pointwise_f16.c",
+        arithmetic=PAIRS,
+        fits=one_row,
+    ),
     weight_gradient(
         "tl_conv2d_bw_w_3_f16",
         "conv/conv2d_bw_w_3_f16.c",
@@ -282,7 +298,13 @@ CONV_F16 = (
         cycles=weight_cycles,
         split="tiles of channels x taps",
     ),
-    product("conv2d_bw_x", "tl_conv2d_bw_x_pointwise_f16", "conv/conv2d_bw_x_pointwise_f16.c", arithmetic=CHANNELS),
+    product(
+        "conv2d_bw_x",
+        "tl_conv2d_bw_x_pointwise_f16",
+        "conv/conv2d_bw_x_pointwise_f16.c",
+        arithmetic=CHANNELS,
+        fits=one_row,
+    ),
     over_planes("conv2d_bw_x", "tl_conv2d_bw_x_planes_f16", "conv/conv2d_bw_x_planes_f16.c"),
     gathering("conv2d_bw_x", "tl_conv2d_bw_x_f16", "conv/conv2d_bw_x_f16.c", cycles=input_cycles),
 )

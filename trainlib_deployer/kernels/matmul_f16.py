@@ -23,14 +23,16 @@ TEAM_WORDS = 2048  # of rows that the team packs at a time
 def panels(kind: MatMul, cores: int) -> int:
     """The operands may be exchanged."""
     most = max(kind.m, kind.n)
-    return packed_panels(kind, kind.batch * -(-most // 4), most, kind.k, working(kind.team, cores))
+    tiles = kind.batch * -(-most // 4)
+    return packed_panels(kind, tiles, tiles, kind.k, working(kind.team, cores))
 
 
-def packed_panels(kind: MatMul | Conv, tiles: int, columns: int, terms: int, cores: int, most: int = TEAM_WORDS) -> int:
-    """One a core, and the team's of so many tiles of rows; then sums that are to be halves and take several blocks."""
+def packed_panels(kind: MatMul | Conv, tiles: int, across: int, terms: int, cores: int, most: int = TEAM_WORDS) -> int:
+    """One a core, and the team's of so many tiles of rows; then sums that are to be halves and take several blocks, so
+    many panels of columns across."""
     blocks, panel = of_terms(terms)
     at_once = min(tiles, TEAM_WORDS // panel, most)
-    sums = 4 * 4 * at_once * -(-columns // 4) if kind.result is DType.F16 and blocks > 1 else 0
+    sums = 4 * 4 * at_once * across if kind.result is DType.F16 and blocks > 1 else 0
     return FLOAT * ((cores + at_once) * panel + sums)
 
 

@@ -6,9 +6,10 @@
 
 enum { MOST_TERMS = 128, TEAM_WORDS = 2048 };
 
-/* Tiles first .. end - 1 of 4 rows, numbered through the batch, and the block of terms from k on. */
+/* Tiles first .. end - 1 of 4 rows, numbered through the batch unless all items have the same, and the block of terms from k on. */
 typedef struct {
     int first, end, k;
+    int shared;             /* all batch items have these rows */
     int most, terms, panel; /* tiles and terms at a time; words of four rows of these */
     tl_pair *left, *right;  /* the team's panels, the core's own */
     float *sums;
@@ -44,10 +45,10 @@ static void pack_left(const tl_matmul *p, const chunk *c)
     }
 }
 
-/* Tiles of rows first .. end - 1 of one batch item times four columns from n on. */
-static void panel(const tl_matmul *p, const chunk *c, int b, int n, int first, int end)
+/* Tiles of rows first .. end - 1 of the chunk times four columns, the panel numbered `column`, from n on. */
+static void panel(const tl_matmul *p, const chunk *c, int b, int column, int n, int first, int end)
 {
-    const int kc = tl_min(c->terms, p->k - c->k), base = b * row_tiles(p);
+    const int kc = tl_min(c->terms, p->k - c->k), base = c->shared ? 0 : b * row_tiles(p);
     float tile[16];
     tl_panel_out out;
     out.c = p->c + b * p->c_b + n * p->c_n, out.c_m = p->c_m, out.dense = p->c_n == 1;
@@ -57,25 +58,26 @@ static void panel(const tl_matmul *p, const chunk *c, int b, int n, int first, i
     out.cols = tl_min(4, p->n - n), out.tile = tile;
     out.first = c->k == 0 && !p->accumulate;
     out.half = p->halves ? p->c_f16 + b * p->c_b + n * p->c_n : NULL, out.last = c->k + kc == p->k;
-    out.sums = p->k <= c->terms ? tile : c->sums + 16 * (n / 4 * c->most + first - c->first);
+    out.sums = p->k <= c->terms ? tile : c->sums + 16 * (column * c->most + first - c->first);
     out.row = 4 * (first - base), out.row_end = tl_min(p->m, 4 * (end - base));
     const int at = b * p->b_b + n * p->b_n + c->k * p->b_k;
     pack(c->right, p->b_f16 + at, p->floats & 2 ? p->b + at : NULL, p->b_n, p->b_k, out.cols, kc);
     tl_tile_pairs(&out, c->left + (first - c->first) * c->panel, c->panel, c->right, (kc + 1) / 2);
 }
 
-/* This core's share of the chunk's tiles, panel by panel of each batch item. */
+/* This core's share of the chunk's tiles, panel by panel of each batch item, or of all that have the same rows. */
 static void share(const tl_matmul *p, const chunk *c)
 {
-    const int panels = (p->n + 3) / 4, tiles = row_tiles(p);
-    int lo, hi, b = c->first / tiles, from = c->first;
+    const int each = (p->n + 3) / 4, panels = c->shared ? p->batch * each : each, tiles = row_tiles(p);
+    int lo, hi, b = c->shared ? 0 : c->first / tiles, from = c->first;
     tl_split_among(tl_team(p->team), (c->end - c->first) * panels, 1, &lo, &hi);
     for (int end; from < c->end; from = end, ++b) {
         const int count = (end = tl_min(c->end, (b + 1) * tiles)) - from, all = count * panels;
         for (int at = lo > 0 ? lo : 0, stop; at < tl_min(all, hi); at = stop) {
-            const int n = at / count, first = at - n * count;
-            stop = tl_min(tl_min(all, hi), (n + 1) * count);
-            panel(p, c, b, 4 * n, from + first, from + first + stop - at);
+            const int column = at / count, first = at - column * count, item = c->shared ? column / each : b;
+            stop = tl_min(tl_min(all, hi), (column + 1) * count);
+            panel(p, c, item, column, 4 * (c->shared ? column - item * each : column), from + first,
+                  from + first + stop - at);
         }
         lo -= all, hi -= all;
     }
@@ -83,10 +85,11 @@ static void share(const tl_matmul *p, const chunk *c)
 
 void tl_pairs_product(const tl_matmul *p)
 {
-    const int tiles = p->batch * row_tiles(p), team = tl_team(p->team), pairs = (p->k + 1) / 2;
+    const int shared = p->a_b == 0, tiles = (shared ? 1 : p->batch) * row_tiles(p), team = tl_team(p->team),
+              pairs = (p->k + 1) / 2;
     const int blocks = (pairs + MOST_TERMS / 2 - 1) / (MOST_TERMS / 2);
     const int each = blocks == 1 ? pairs : (pairs + blocks - 1) / blocks;
-    chunk c = {.terms = 2 * each, .panel = 4 * each};
+    chunk c = {.shared = shared, .terms = 2 * each, .panel = 4 * each};
     c.right = (tl_pair *)p->scratch + tl_core_id() * c.panel, c.left = (tl_pair *)p->scratch + team * c.panel;
     c.most = tl_min(tiles, p->tiles ? p->tiles : tiles);
     if (c.most * c.panel > TEAM_WORDS)
