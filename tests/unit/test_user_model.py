@@ -324,4 +324,11 @@ model = Net(nn.Flatten(), nn.Linear(90, 7))
     assert not user(tmp_path, text + EXAMPLE).differs_in_eval
 
 
-# ---- the optimizer
+def test_nothing_is_warned_of_that_is_not_the_users(tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:
+    often = torch.is_warn_always_enabled()
+    torch.set_warn_always(True)
+    try:
+        user(tmp_path, GOOD)
+    finally:
+        torch.set_warn_always(often)
+    assert [str(w.message) for w in recwarn] == []

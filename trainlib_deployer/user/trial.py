@@ -33,7 +33,7 @@ def same(a: torch.Tensor, b: torch.Tensor) -> bool:
     """But for rounding."""
     if a.shape != b.shape or not a.numel():
         return a.shape == b.shape
-    a, b = a.to(torch.complex128), b.to(torch.complex128)
+    a, b = a.detach().to(torch.complex128), b.detach().to(torch.complex128)
     return torch.allclose(a, b, rtol=0, atol=1e-4 * float(a.abs().nan_to_num().max()), equal_nan=True)
 
 
