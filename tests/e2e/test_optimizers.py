@@ -94,6 +94,21 @@ def test_tiny_eps_where_gradients_are_zero(kind: Any, project: Path) -> None:
     made.verify().raise_if_failed()
 
 
+@pytest.mark.parametrize(("kind", "settings"), [("RMSprop", {"alpha": 0.0}), ("Adam", {"betas": (0.0, 0.01)})])
+def test_small_gradients_behind_large_ones(kind: str, settings: dict[str, Any], project: Path) -> None:
+    """Where little or nothing of an average stays, its rounding does not stay either."""
+
+    def product(found: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
+        return (found * wanted).sum()
+
+    torch.manual_seed(3)
+    net = nn.Linear(5, 3)
+    data = [(torch.randn(2, 5) * size, torch.randn(2, 3) * size) for size in (30.0, 0.003, 3.0, 0.001)]
+    optimizer = getattr(torch.optim, kind)(net.parameters(), lr=0.01, **settings)
+    made = deploy(net, *data[0], loss=product, optimizer=optimizer, data=data, out=project, l1="128M")
+    made.verify(steps=4).raise_if_failed()
+
+
 class Lion(torch.optim.Optimizer):
     """As published, written the usual way; with a slow copy of the parameter and a count on top."""
 

@@ -51,12 +51,16 @@ def moved(p: Expr, lr: Expr, direction: Expr) -> Expr:
 
 
 def averaged(average: Expr, g: Expr, beta: Expr | float) -> Expr:
-    """beta * average + (1 - beta) * g."""
+    """beta * average + (1 - beta) * g, from the one that weighs more: little of the other's rounding is left."""
+    if isinstance(beta, float) and beta < 0.5:
+        return apply("fma", [average - g, beta, g])
     return apply("fma", [g - average, 1.0 - beta, average])
 
 
 def mean_square(average: Expr, g: Expr, beta: float) -> Expr:
-    """beta * average + (1 - beta) * g^2."""
+    """beta * average + (1 - beta) * g^2, likewise."""
+    if beta < 0.5:
+        return apply("fma", [g * (1.0 - beta), g, average * beta])
     return apply("fma", [apply("fma", [g, g, -average]), 1.0 - beta, average])
 
 
