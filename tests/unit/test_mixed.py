@@ -312,9 +312,10 @@ def test_the_reference_rounds_past_what_it_takes_from_the_user() -> None:
 # ---- what counts
 
 
-def test_what_becomes_a_position_is_float() -> None:
-    """Fault: the places of pixels beyond the first 2,048 were rounded to other ones, and where between two of them a
-    point lies to a thirtieth."""
+@pytest.mark.parametrize("how", ["bilinear", "bicubic"])
+def test_what_becomes_a_position_is_float(how: str) -> None:
+    """Faults: the places of pixels beyond the first 2,048 were rounded to other ones, and where between two of them a
+    point lies to a thirtieth; weights of pixels were polynomials of halves."""
 
     class Sampled(nn.Module):
         def __init__(self) -> None:
@@ -324,7 +325,7 @@ def test_what_becomes_a_position_is_float() -> None:
 
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             grid = nn.functional.affine_grid(self.theta.expand(1, 2, 3), [1, 1, 5, 7], align_corners=False)
-            return nn.functional.grid_sample(self.conv(x), grid, align_corners=False) * 2
+            return nn.functional.grid_sample(self.conv(x), grid, how, align_corners=False) * 2
 
     small = mixed(program_of(Sampled(), (1, 1, 53, 61)))
     makers = {v.tensor: op for op in small.ops for v in op.writes}
@@ -338,6 +339,8 @@ def test_what_becomes_a_position_is_float() -> None:
             assert small.tensors[name].dtype is not DType.F16
             late += [makers[name]] if name in makers else []
     assert any("grid_sample" in n for n in seen) and small.tensors["net.affine_grid"].dtype is DType.F16
+    weights = {t.dtype for n, t in small.tensors.items() if "grid_sample" in n and t.numel == 5 * 7}
+    assert DType.F32 in weights and DType.F16 not in weights
 
 
 # ---- layers that stay float

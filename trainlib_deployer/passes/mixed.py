@@ -105,8 +105,9 @@ def halves_of(program: Program) -> set[str]:
 
 
 def positions(program: Program) -> set[str]:
-    """What an operation makes on its way to integers. A half holds whole numbers up to 2,048: an image may have more
-    pixels, and of a place between two of them little would be left."""
+    """What an operation makes on its way to integers, and of that alone. A half holds whole numbers up to 2,048: an
+    image may have more pixels, and of a place between two of them little would be left. A small weight of a pixel is
+    a polynomial of large terms."""
     made = writers(program)
     found: set[str] = set()
     users = [op for op in program.ops if any(program.tensors[v.tensor].dtype is DType.I32 for v in op.writes)]
@@ -117,6 +118,11 @@ def positions(program: Program) -> set[str]:
             if makers and all(isinstance(m.kind, Loop) and is_part(m, op) for m in makers):
                 found.add(name)
                 users += makers
+    for op in program.ops:
+        if isinstance(op.kind, Loop) and op.reads and all(v.tensor in found for v in op.reads):
+            makers = [program.ops[i] for v in op.reads for i in made[v.tensor]]
+            if all(is_part(m, op) for m in makers):
+                found.update(v.tensor for v in op.writes)
     return found
 
 
