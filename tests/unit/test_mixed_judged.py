@@ -319,12 +319,13 @@ def test_of_few_elements_a_factor_may_be_rounding() -> None:
 
 def test_a_frozen_norm_keeps_its_deviation_and_a_mean_its_shape() -> None:
     """Fault: the inverse deviation of a norm that is not trained was a half, off by 2^-12 in each layer of one network,
-    and the reference rounded means that it saw in another shape."""
-    net = nn.Sequential(nn.Conv2d(3, 5, 3), nn.BatchNorm2d(5), nn.ReLU())
-    net[1].eval()
-    program = mixed(program_of(net, (1, 3, 8, 7)))
-    small = [t for t in program.tensors.values() if t.numel == 5 and t.role in (Role.ACTIVATION, Role.GRADIENT)]
-    assert small and all(t.dtype is DType.F32 for t in small)
+    that of an instance norm zero, where a variance was larger than any half, and the reference rounded means that it
+    saw in another shape."""
+    norms = nn.BatchNorm2d(5), nn.InstanceNorm2d(5, affine=True, track_running_stats=True)
+    net = nn.Sequential(nn.Conv2d(3, 5, 3), *(norm.eval() for norm in norms), nn.ReLU())
+    program = mixed(program_of(net, (2, 3, 8, 7)))
+    small = [t for t in program.tensors.values() if t.numel in (5, 10) and t.role in (Role.ACTIVATION, Role.GRADIENT)]
+    assert {5, 10} == {t.numel for t in small} and all(t.dtype is DType.F32 for t in small)
     x = torch.randn(2, 5, 4, 3)
     with Halves(torch.float32, [x], False):
         mean = (x * 1.0).mean((2, 3), keepdim=True)

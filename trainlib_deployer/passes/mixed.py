@@ -127,10 +127,11 @@ def positions(program: Program) -> set[str]:
 
 
 def of_frozen_norms(program: Program) -> set[str]:
-    """What a batch norm makes of its buffers alone: the inverse of a deviation, which each element is multiplied by."""
-    found = set[str]()
+    """What a norm makes of its buffers and parameters alone: the inverse of a deviation, which each element is
+    multiplied by, and copies for each example. A variance may be larger than any half."""
+    found = {name for name, t in program.tensors.items() if t.role in (Role.BUFFER, Role.PARAMETER)}
     for op in program.ops:
-        if op.function == "batch_norm" and all(program.tensors[v.tensor].role is Role.BUFFER for v in op.reads):
+        if op.function in ("batch_norm", "instance_norm") and all(v.tensor in found for v in op.reads):
             found.update(v.tensor for v in op.writes)
     return found
 
