@@ -58,7 +58,7 @@
                      TL_LOOP("%[groups]", length) group ".option pop\n"                                                \
                      "lw a4, %[next]\nadd %[x], %[x], a4\naddi %[lines], %[lines], -1\nbnez %[lines], 1b\n"            \
                      TL_THREE_SUMS_TO                                                                                  \
-                     : [x] "+r"(x), [y0] "+r"(y0), [y1] "+r"(y1), [y2] "+r"(y2), [y3] "+r"(y3), [lines] "+r"(lines)    \
+                     : [x] "+&r"(x), [y0] "+&r"(y0), [y1] "+&r"(y1), [y2] "+&r"(y2), [y3] "+&r"(y3), [lines] "+&r"(lines) \
                      : [groups] "r"(groups), [next] "m"(next), [sums] "m"(kept)                                        \
                      : "memory", "t0", "t1", "t2", "t3", "t4", "t5", "t6", "s2", "s3", "s4", "s5", "s6", "s7", "s8",   \
                        "s9", "s10", "s11", "a4", "a5")

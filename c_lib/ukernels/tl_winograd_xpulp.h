@@ -31,13 +31,13 @@ static inline __attribute__((always_inline)) void tl_xpulp_chains(const float *u
     if (resumed)
         __asm__ volatile(
             TL_CHAINS("lw a4, %[m]\n" TL_FROM_PLACE)
-            : [a] "+r"(u), [b] "+r"(v), [m] "+m"(m), [count] "+m"(count)
+            : [a] "+&r"(u), [b] "+&r"(v), [m] "+m"(m), [count] "+m"(count)
             : [a_k] "r"(step), [b_k] "r"(step), [left] "m"(left), [u_next] "m"(u_next), [v_next] "m"(v_next)
             : "s0", TL_USED);
     else
         __asm__ volatile(
             TL_CHAINS(TL_ROWS(TL_ZEROS))
-            : [a] "+r"(u), [b] "+r"(v), [m] "+m"(m), [count] "+m"(count)
+            : [a] "+&r"(u), [b] "+&r"(v), [m] "+m"(m), [count] "+m"(count)
             : [a_k] "r"(step), [b_k] "r"(step), [left] "m"(left), [u_next] "m"(u_next), [v_next] "m"(v_next)
             : "s0", TL_USED);
 }
