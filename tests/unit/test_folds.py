@@ -61,7 +61,8 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     source.write_text("\n\n".join(['#include "tl_hal.h"\n#include "tl_loop.h"', *texts]))
     flags = "-std=gnu99 -O1 -ffp-contract=off -fno-math-errno -Wall -Wextra -Werror -shared -fPIC -pthread".split()
     files = [str(source), str(C_LIB / "hal/host.c")]
-    subprocess.run(["gcc", *flags, f"-I{C_LIB / 'include'}", *files, "-lm", "-o", str(binary)], check=True)
+    folders = [f"-I{C_LIB / part}" for part in ("include", "ukernels")]
+    subprocess.run(["gcc", *flags, *folders, *files, "-lm", "-o", str(binary)], check=True)
     return ctypes.CDLL(str(binary))
 
 
