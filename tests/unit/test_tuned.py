@@ -22,7 +22,7 @@ from trainlib_deployer.plan.best_tiling import best_tiling
 from trainlib_deployer.plan.tiles import Room, Tiling
 from trainlib_deployer.tune import contents, shipped
 from trainlib_deployer.tune.asked import ROUNDS, Tune
-from trainlib_deployer.tune.contents import LOOP, content
+from trainlib_deployer.tune.contents import LOOP, bare, content
 from trainlib_deployer.tune.table import Table
 
 KIND = Conv("bw_w", SHAPE)
@@ -142,6 +142,12 @@ def test_what_a_kernel_is_made_of(
     after = [now(name) for name in names]
     Library.at.cache_clear()
     assert before[0] != after[0] and before[1:] == after[1:] and before[2] == ""
+
+
+def test_comments_outdate_no_measurement() -> None:
+    kernel = "/* One. */\nint tl_f(int n)\n{\n    return n; /* Two,\n * three */\n}\n"
+    assert bare(kernel) == bare("int tl_f(int n)\n{ return n; }") == "int tl_f(int n) { return n; }"
+    assert bare(kernel) != bare(kernel.replace("n;", "-n;"))
 
 
 def test_a_cache_that_cannot_be_written_is_in_nobodys_way(tmp_path: Path) -> None:

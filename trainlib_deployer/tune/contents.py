@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -16,6 +17,7 @@ GENERATES = ("folds.py", "loop_text.py", "loops.py")  # loops
 LIBRARY = ("tl_loop.h", "tl_math.h")  # ... and what they are written with
 SOURCES = {row.symbol: row.source for row in ROWS}
 LENGTH = 16
+COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 
 
 @cache
@@ -34,5 +36,12 @@ def content(kernel: str) -> str:
 
 
 def digest(files: list[Path], texts: list[str]) -> str:
-    whole = "\0".join([*(path.read_text() for path in files), *texts])
+    generators = [path.read_text() for path in files if path.suffix == ".py"]
+    written = [path.read_text() for path in files if path.suffix != ".py"]
+    whole = "\0".join([*generators, *(bare(text) for text in (*written, *texts))])
     return sha256(whole.encode()).hexdigest()[:LENGTH]
+
+
+def bare(text: str) -> str:
+    """Without comments and without the breaks of lines: neither changes what a compiler makes of a kernel."""
+    return " ".join(COMMENT.sub(" ", text).split())
