@@ -82,7 +82,7 @@ code-sizes: $(VENV)/ready
 	for build in $(BUILDS); do $(BIN)/python -m benchmarks.measure_code $$build && $(BIN)/python -m benchmarks.measure_words $$build || exit 1; done
 
 bench-linker: $(VENV)/ready
-	$(BIN)/python -m benchmarks.bench_linker $(EXAMPLES)
+	$(BIN)/python -m benchmarks.bench_linker --dtype $(or $(DTYPE),fp32) $(EXAMPLES)
 
 # Every example on pulp-open's 512 kB, with --l3 8M where that is too little; with the SDK sourced on GVSoC, too: make bench-chip ON=host
 bench-chip: ON ?= host,qemu,gvsoc

@@ -3,7 +3,8 @@
     python -m benchmarks.measure_code BUILD ...     pulp-sdk (with PULP-SDK's configs/*.sh sourced), ...
 
 A project of all kernels is built by the rules of a deployed one. One line a section: its name (a function's or a
-variable's; of a local one, behind its file's), kind, bytes, what it mentions.
+variable's; of a local one, behind its file's), kind, bytes, what it mentions. One line a source: what its text was, and
+its sections. What an instruction set makes otherwise that some of the compiler's chips lack is in a file of its own.
 """
 
 from __future__ import annotations
@@ -12,13 +13,15 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from benchmarks.objects import Elf
 from trainlib_deployer.emit import resources
 from trainlib_deployer.emit.render import rendered
+from trainlib_deployer.emit.sizes import texts
+from trainlib_deployer.image.measured import SOURCE
 from trainlib_deployer.machine.build import Board
 from trainlib_deployer.machine.machine import Machine
 from trainlib_deployer.machine.targets import TARGETS
@@ -109,17 +112,32 @@ def sections(path: Path) -> Iterator[str]:
         yield " ".join((key, elf.sections[i].kind, str(elf.linked(i)), *sorted(needs - {"", key})))
 
 
-def measured(build: Build) -> str:
+def measured(build: Build, without: Iterable[str] = ()) -> list[str]:
+    """Of its first target, if that had none of these instruction sets."""
+    target = TARGETS[build.target]
+    sets = tuple(name for name in target.team.instruction_sets if name not in without)
     with tempfile.TemporaryDirectory() as work:
         folder = Path(work)
-        project_of_all(folder, TARGETS[build.target])
+        project_of_all(folder, replace(target, team=replace(target.team, instruction_sets=sets)))
         sources = sorted(p.stem for p in (folder / "kernels").glob("*.c"))
         goal = build.goal or [build.objects.replace("*", stem) for stem in sources if mine(stem, build)]
         subprocess.run(["make", "-s", "-j2", "-C", work, "WARNINGS=", *goal], check=True, stdout=subprocess.DEVNULL)
         wanted = [p for p in sorted(folder.glob(build.objects)) if mine(p.stem, build)]
-        lines = sorted({line for path in wanted for line in sections(path)})
-    version = subprocess.run(build.version, capture_output=True, text=True, check=True).stdout.splitlines()[0]
-    return "\n".join((f"# {version.strip()}", f"# {build.flags}", *lines, ""))
+        contents = {text.name: text.content for text in texts()}
+        return sorted({line for path in wanted for line in (*sections(path), *source(path, contents))})
+
+
+def source(path: Path, contents: Mapping[str, str]) -> Iterator[str]:
+    """Of an object of the library, what it was made of, and what is in it."""
+    if path.stem in contents:
+        own = sorted({line.split()[0] for line in sections(path)})
+        yield " ".join((path.stem, SOURCE, contents[path.stem], *own))
+
+
+def some_lack(build: Build) -> set[str]:
+    """Instruction sets that not all of a compiler's targets have."""
+    sets = [{*m.team.instruction_sets} for m in TARGETS.values() if m.build and BUILDS.get(m.build.compiler) == build]
+    return set.union(*sets) - set.intersection(*sets)
 
 
 def mine(stem: str, build: Build) -> bool:
@@ -129,7 +147,14 @@ def mine(stem: str, build: Build) -> bool:
 
 def main(names: list[str]) -> None:
     for name in names or BUILDS:
-        (MEASURED / f"{name}.sections").write_text(measured(BUILDS[name]))
+        build = BUILDS[name]
+        version = subprocess.run(build.version, capture_output=True, text=True, check=True).stdout.splitlines()[0]
+        lacked = some_lack(build)
+        plain = measured(build, lacked)
+        (MEASURED / f"{name}.sections").write_text("\n".join((f"# {version.strip()}", f"# {build.flags}", *plain, "")))
+        for more in lacked:
+            others = [line for line in measured(build, lacked - {more}) if line not in plain]
+            (MEASURED / f"{name}.{more}.sections").write_text("\n".join((*others, "")))
 
 
 if __name__ == "__main__":

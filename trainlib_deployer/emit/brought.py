@@ -8,6 +8,7 @@ from trainlib_deployer.emit import resources
 from trainlib_deployer.emit.initial import SKETCH
 from trainlib_deployer.emit.library import Library
 from trainlib_deployer.emit.project import Project
+from trainlib_deployer.emit.sizes import sizes
 from trainlib_deployer.image.image import FIRMWARE, RUN, Image, Share
 from trainlib_deployer.image.measured import Measured
 from trainlib_deployer.image.words import compiled
@@ -16,7 +17,7 @@ from trainlib_deployer.program.ir import Role
 from trainlib_deployer.state.layout import Layout
 
 POINTER = 4
-UNMEASURED = "kernels that were not measured"
+ESTIMATED = ", estimated"  # behind what is not as it was when its code was measured
 STREAM = 4 * POINTER  # tl_stream (tl_stream.h)
 TEAM = ("tl_cluster_run", "memcpy", "memset")  # what every step needs
 STATE = ("tl_state_to_memory", "tl_state_from_memory", "tl_state_save", "tl_state_load")
@@ -25,7 +26,7 @@ CHECK = ("tl_agrees", "tl_record_open", "tl_record", "tl_puts", "tl_exit")
 
 
 def brought(project: Project, build: Build) -> Image:
-    known, texts = Measured.by(build.compiler), step_texts(project)
+    known, texts = sizes(build, frozenset(project.plan.target.team.instruction_sets)), step_texts(project)
     needs = roots(project, texts)
     driver = Share("the driver of the third memory", CODE, build.driver if project.plan.far else 0)
     step = of_step(project, known, texts, needs)
@@ -35,15 +36,12 @@ def brought(project: Project, build: Build) -> Image:
 def of_step(project: Project, known: Measured, texts: Sequence[str], needs: Set[str]) -> Iterator[Share]:
     """What every build has."""
     yield from linked("kernels", known, needs)
-    new = sum(row.symbol not in known.sections for row in project.rows)
-    yield Share(UNMEASURED, CODE, new * known.largest)
     calls = {"argument": len(project.given), "output": len(project.plan.program.outputs)}
     yield Share("the step", CODE, known.estimated("step", texts))
     yield Share("the step", CONSTANTS, known.stored(texts))
-    sets = project.plan.target.team.instruction_sets
     for only in (FIRMWARE, RUN):
         loops = [compiled(text, records=only == RUN) for text in loop_texts(project)]
-        yield Share("generated loops", CODE, known.estimated("loop", loops, sets), only)
+        yield Share("generated loops", CODE, known.estimated("loop", loops), only)
     yield Share("the interface", CODE, known.counted("interface", calls))
     yield Share("what estimates may lack", CODE, known.spare)
     yield Share("tables of tiles", TABLES, table_bytes(project))
@@ -85,7 +83,8 @@ def linked(
     """Sections of the library, but for those that are there already."""
     there = list(there)
     more = known.linked([*there, *names]) - known.linked(there)
-    yield from (Share(what, kind, size, only) for kind, size in sorted(more.items()))
+    for (kind, estimated), size in sorted(more.items()):
+        yield Share(what + ESTIMATED * estimated, kind, size, only)
 
 
 def roots(project: Project, step: Sequence[str]) -> set[str]:

@@ -21,6 +21,7 @@ FUNCTION = re.compile(r"^[A-Za-z_][^\n;{}=#]*?\b(tl_\w+)\([^;{}]*\)\n\{\n.*?^\}"
 MACRO = re.compile(r"^#define (TL_\w+)(?:.*\\\n)*.*$", re.MULTILINE)
 HALVES = re.compile(r"^#define TL_HALVES$", re.MULTILINE)
 FOR_HALVES = re.compile(r"^#define (tl_\w+) (\1_f16)$", re.MULTILINE)
+COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 INCLUDE = re.compile(r'^#include "(\w+\.\w+)"', re.MULTILINE)
 
 
@@ -84,6 +85,11 @@ class Library:
                     chosen.append(path)
                     todo.append(self.sources[path])
         return sorted(chosen)
+
+
+def bare(text: str) -> str:
+    """Without comments and without the breaks of lines: neither changes what a compiler makes of a kernel."""
+    return " ".join(COMMENT.sub(" ", text).split())
 
 
 def copy_library(folder: Path, rows: Iterable[str], texts: Iterable[str]) -> None:

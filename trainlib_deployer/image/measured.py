@@ -1,7 +1,9 @@
 """What compilers made of the C library, section by section: `measured/NAME.sections`, written by `make code-sizes`.
 
 A line is a section: its name (of a function or a variable; behind its file's where others cannot see it), kind, bytes,
-and the sections that it mentions. `NAME.words` has the bytes of a word of generated code, and of constants.
+and the sections that it mentions; or a source: its name, what its text was when it was measured, and its sections.
+`NAME.SET.sections` has those that are others with an instruction set that not all chips of the compiler have.
+`NAME.words` has the bytes of a word of generated code, and of constants.
 """
 
 from __future__ import annotations
@@ -9,12 +11,15 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
+from importlib.resources.abc import Traversable
 
 from trainlib_deployer.image.words import STORED, apart, counted, stored
-from trainlib_deployer.machine.build import CODE
+
+MEASURED = "measured"
+SOURCE = "source"  # in place of a section's kind
 
 
 @dataclass(frozen=True)
@@ -24,6 +29,15 @@ class Section:
     kind: str
     size: int
     needs: tuple[str, ...]
+    estimated: bool = False  # its source has changed, or is new
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file of the library by what it was when it was measured, and its sections."""
+
+    content: str
+    sections: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -34,27 +48,29 @@ class Measured:
     flags: str
     sections: Mapping[str, Section]
     words: Mapping[str, Mapping[str, float]]  # of the step, of generated loops, of constants by what has them
+    sources: Mapping[str, Source] = field(default_factory=dict)
 
     @staticmethod
     @cache
-    def by(name: str) -> Measured:
-        folder = resources.files(__package__) / "measured"
+    def by(name: str, sets: frozenset[str] = frozenset()) -> Measured:
+        """With what is otherwise where there are these instruction sets."""
+        folder = resources.files(__package__) / MEASURED
         compiler, flags, *lines = (folder / f"{name}.sections").read_text().splitlines()
-        rows = (line.split() for line in lines)
-        sections = {n: Section(kind, int(size), tuple(needs)) for n, kind, size, *needs in rows}
+        more = [folder / f"{name}.{of}.sections" for of in sorted(sets)]
+        rows = [line.split() for line in (*lines, *(line for p in more if p.is_file() for line in lines_of(p)))]
+        sections = {n: Section(kind, int(size), tuple(needs)) for n, kind, size, *needs in rows if kind != SOURCE}
+        sources = {n: Source(content, tuple(own)) for n, kind, content, *own in rows if kind == SOURCE}
         words: dict[str, dict[str, float]] = {}
-        for where, word, size in (line.split() for line in (folder / f"{name}.words").read_text().splitlines()):
+        for where, word, size in (line.split() for line in lines_of(folder / f"{name}.words")):
             words.setdefault(where, {})[word] = float(size)
-        return Measured(compiler.strip("# "), flags.strip("# "), sections, words)
+        for where, of in ((where, of) for where in list(words) for of in sorted(sets) if f"{where}.{of}" in words):
+            words[where] |= words[f"{where}.{of}"]
+        return Measured(compiler.strip("# "), flags.strip("# "), sections, words, sources)
 
-    @property
-    def largest(self) -> int:
-        """Code of one section: what a kernel is taken for that is not known."""
-        return max(s.size for s in self.sections.values() if s.kind == CODE)
-
-    def linked(self, names: Iterable[str]) -> Counter[str]:
-        """Bytes by kind of the sections that have these names, and of all that they need."""
-        return sum((Counter({s.kind: s.size}) for s in self.needed(names)), Counter[str]())
+    def linked(self, names: Iterable[str]) -> Counter[tuple[str, bool]]:
+        """Bytes of the sections that have these names, and of all that they need, by kind and whether they are
+        estimated."""
+        return sum((Counter({(s.kind, s.estimated): s.size}) for s in self.needed(names)), Counter[tuple[str, bool]]())
 
     def needed(self, names: Iterable[str]) -> Iterator[Section]:
         todo, seen = list(names), set[str]()
@@ -89,11 +105,9 @@ class Measured:
         words = self.words[where]
         return math.ceil(words["function"] + sum(words.get(what, 0) * n for what, n in counts.items()))
 
-    def estimated(self, where: str, texts: Iterable[str], sets: Iterable[str] = ()) -> int:
-        """Bytes of functions, each of one text; some words are shorter where there are such instruction sets."""
-        words = dict(self.words[where])
-        for name in sets:
-            words |= self.words.get(f"{where}.{name}", {})
+    def estimated(self, where: str, texts: Iterable[str]) -> int:
+        """Bytes of functions, each of one text."""
+        words = self.words[where]
         unknown, unrolled = words["unknown"], int(words["unrolled"])
         functions = map(apart, texts) if self.structs else texts
         total = sum(
@@ -102,3 +116,7 @@ class Measured:
             for found in (counted(text, unrolled).items() for text in functions)
         )
         return math.ceil(total)
+
+
+def lines_of(path: Traversable) -> list[str]:
+    return path.read_text().splitlines()

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
 
-from trainlib_deployer.emit.library import Library
+from trainlib_deployer.emit.library import Library, bare
 from trainlib_deployer.emit.resources import c_lib_dir
 from trainlib_deployer.kernels.table import ROWS
 
@@ -17,7 +16,6 @@ GENERATES = ("folds.py", "loop_text.py", "loops.py")  # loops
 LIBRARY = ("tl_loop.h", "tl_math.h")  # ... and what they are written with
 SOURCES = {row.symbol: row.source for row in ROWS}
 LENGTH = 16
-COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 
 
 @cache
@@ -40,8 +38,3 @@ def digest(files: list[Path], texts: list[str]) -> str:
     written = [path.read_text() for path in files if path.suffix != ".py"]
     whole = "\0".join([*generators, *(bare(text) for text in (*written, *texts))])
     return sha256(whole.encode()).hexdigest()[:LENGTH]
-
-
-def bare(text: str) -> str:
-    """Without comments and without the breaks of lines: neither changes what a compiler makes of a kernel."""
-    return " ".join(COMMENT.sub(" ", text).split())
