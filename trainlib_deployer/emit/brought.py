@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence, Set
 
 from trainlib_deployer.emit import resources
 from trainlib_deployer.emit.initial import SKETCH
+from trainlib_deployer.emit.interface import given
 from trainlib_deployer.emit.library import Library
 from trainlib_deployer.emit.project import Project
 from trainlib_deployer.emit.sizes import sizes
@@ -36,7 +37,7 @@ def brought(project: Project, build: Build) -> Image:
 def of_step(project: Project, known: Measured, texts: Sequence[str], needs: Set[str]) -> Iterator[Share]:
     """What every build has."""
     yield from linked("kernels", known, needs)
-    calls = {"argument": len(project.given), "output": len(project.plan.program.outputs)}
+    calls = {"argument": len(given(project.plan.program)), "output": len(project.plan.program.outputs)}
     yield Share("the step", CODE, known.estimated("step", texts))
     yield Share("the step", CONSTANTS, known.stored(texts))
     for only in (FIRMWARE, RUN):
@@ -60,20 +61,21 @@ def of_firmware(project: Project, known: Measured, needs: Set[str]) -> Iterator[
 
 def of_run(project: Project, known: Measured, needs: Set[str]) -> Iterator[Share]:
     yield from linked("the check", known, CHECK, needs, RUN)
-    kept = project.traces_after.get(None, ())
+    traces = project.recorded.traces
+    kept = project.recorded.after.get(None, ())
     recorded = [f"TRACE({t['tag']}, {t['pointer']}, {t['bytes']});" for op in project.operations for t in op["traces"]]
     yield Share("the check", CODE, known.estimated("step", ["\n".join(recorded)]), RUN)
     yield Share("the check", CODE, known.counted("main", {"trace": len(kept)}), RUN)
     yield Share("the check", CONSTANTS, known.constants("main"), RUN)
-    titles = (*(t.title for t in project.traces), *(op.name for op in project.plan.program.ops), "the end of the step")
+    titles = (*(t.title for t in traces), *(op.name for op in project.plan.program.ops), "the end of the step")
     names = sum(-(-(len(n.encode()) + 1) // POINTER) * POINTER for n in titles)
-    yield Share("names of tensors", CONSTANTS, names + POINTER * len(project.traces), RUN)
+    yield Share("names of tensors", CONSTANTS, names + POINTER * len(traces), RUN)
     rates = sum(len(s["values"]) for s in project.schedules)
     yield Share("learning rates", CONSTANTS, POINTER * rates, RUN)
     largest = max((t.nbytes for t in project.plan.program.of_role(Role.RECORDED)), default=0)
     yield Share("gradients that a firmware never keeps", ZEROS, largest, RUN)
-    yield Share("samples", TABLES, project.samples()["bytes"], RUN)
-    sketches = project.steps * project.accumulate * len(project.traces)
+    yield Share("samples", TABLES, project.signature.samples()["bytes"], RUN)
+    sketches = project.steps * project.accumulate * len(traces)
     yield Share("references", TABLES, sketches * SKETCH.itemsize, RUN)
 
 

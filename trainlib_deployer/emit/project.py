@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -16,37 +15,22 @@ from trainlib_deployer.emit.addresses import Addresses
 from trainlib_deployer.emit.files import CALLING, templates
 from trainlib_deployer.emit.fit import evaluation_context, fit_context
 from trainlib_deployer.emit.functions import Functions
-from trainlib_deployer.emit.initial import (
-    REFERENCE,
-    SKETCH,
-    Array,
-    Binary,
-    Kept,
-    reference_steps,
-    references,
-    samples,
-    string_lines,
-)
-from trainlib_deployer.emit.interface import given, interface, learning_rate
+from trainlib_deployer.emit.initial import Binary, Kept, string_lines
+from trainlib_deployer.emit.interface import learning_rate
 from trainlib_deployer.emit.levels import c_alignment, level_context, piece
 from trainlib_deployer.emit.library import copy_library
 from trainlib_deployer.emit.listed import listed
 from trainlib_deployer.emit.listing import Listing
 from trainlib_deployer.emit.loops import LoopLibrary
-from trainlib_deployer.emit.names import (
-    another,
-    comment,
-    literal,
-    output_identifier,
-    unique_identifiers,
-)
+from trainlib_deployer.emit.names import comment, literal
 from trainlib_deployer.emit.orders import Orders
 from trainlib_deployer.emit.plan_json import image_json, plan_json
 from trainlib_deployer.emit.poison import poison_context
+from trainlib_deployer.emit.recorded import Recorded
 from trainlib_deployer.emit.render import rendered
 from trainlib_deployer.emit.shared import Shared, shared, streams_shared
+from trainlib_deployer.emit.signature import Signature
 from trainlib_deployer.emit.tables import Tables
-from trainlib_deployer.emit.trace import Trace, traces
 from trainlib_deployer.emit.words import describe, title
 from trainlib_deployer.folder import PLAN
 from trainlib_deployer.image.image import Image
@@ -56,7 +40,7 @@ from trainlib_deployer.ops.random import KEY
 from trainlib_deployer.ops.scaling import SCALE, SKIPPED
 from trainlib_deployer.plan.plan import Plan
 from trainlib_deployer.plan.tiles import LANE_BYTES
-from trainlib_deployer.program.ir import LEARNING_RATE, MOMENTUM, STEP, DType, Kind, Role, Tensor, View
+from trainlib_deployer.program.ir import LEARNING_RATE, MOMENTUM, STEP, DType, Kind, Role, View
 from trainlib_deployer.program.segments import segments
 from trainlib_deployer.report.page import report
 from trainlib_deployer.state.image import image_bytes
@@ -109,7 +93,7 @@ class Project:
 
     @cached_property
     def orders(self) -> Orders:
-        alone = {at for at in self.traces_after if at is not None}
+        alone = {at for at in self.recorded.after if at is not None}
         return Orders(self.listing, alone, self.shared, self.plan.outer.persistent)
 
     @property
@@ -129,20 +113,16 @@ class Project:
         return {o.name: o.name for o in self.listing.operations if o.tiles is not None}
 
     @cached_property
+    def recorded(self) -> Recorded:
+        return Recorded(self.at)
+
+    @cached_property
+    def signature(self) -> Signature:
+        return Signature(self.user, self.at, self.data)
+
+    @cached_property
     def rows(self) -> list[Row[Kind]]:
         return self.plan.account.rows
-
-    @cached_property
-    def traces(self) -> list[Trace]:
-        return traces(self.plan.program)
-
-    @cached_property
-    def traces_after(self) -> dict[int | None, list[Trace]]:
-        """Under the operation behind which they are recorded."""
-        found: dict[int | None, list[Trace]] = {}
-        for trace in self.traces:
-            found.setdefault(trace.after, []).append(trace)
-        return found
 
     def write(
         self,
@@ -165,12 +145,12 @@ class Project:
         if plan.far is not None:
             self.far.write(folder)
         copy_library(folder / "kernels", [r.source for r in self.rows], [texts[n] for n in CALLING if n in texts])
-        said = plan_json(self.user, plan, self.traces, self.steps, self.accumulate)
+        said = plan_json(self.user, plan, self.recorded.traces, self.steps, self.accumulate)
         said["what_if"] = [asdict(w) for w in what_if]
         said["image"] = context["built"]
         said["least"] = least
-        said["interface"] = interface(self.user, self.plan.program, [o["name"] for o in self.outputs])
-        said["samples"] = self.samples()
+        said["interface"] = self.signature.as_json()
+        said["samples"] = self.signature.samples()
         said["stored"] = {binary.name: binary.places for binary in (self.weights, self.far, self.data)}
         (folder / PLAN).write_text(json.dumps(said, indent=1) + "\n", encoding="utf-8")
         (folder / "report.html").write_text(report(said), encoding="utf-8")
@@ -178,12 +158,9 @@ class Project:
     def context(self, found: Mapping[Key, Sketch]) -> dict[str, Any]:
         program = self.plan.program
         operations, tables = self.operations, self.tables
-        arguments = self.arguments
+        signature = self.signature
         levels = [level_context(self.at, level, self.weights) for level in self.plan.near_levels]
         far = [level_context(self.at, self.plan.far, self.far, self.given_orders)] if self.plan.far is not None else []
-        places = ", ".join(f"{a['c_type']} *{a['name']}" for a in arguments)
-        signature = ", ".join(f"const {a['c_type']} *{a['name']}" for a in arguments)
-        inputs = ", ".join(f"const {a['c_type']} *{a['name']}" for a in arguments if a["is_input"])
         return {
             "version": __version__,
             "model": program.name,
@@ -199,8 +176,7 @@ class Project:
             "order_bytes": ORDER_BYTES,
             "c_alignment": c_alignment(self.plan.target),
             "offsets": self.offsets(),
-            "arguments": arguments,
-            "outputs": self.outputs,
+            **signature.context(),
             "recorded": max((t.numel for t in program.of_role(Role.RECORDED)), default=0),
             "headers": sorted({r.header for r in self.rows} | ({"tl_stream.h"} if self.plan.tilings else set())),
             "prototypes": sorted(r.prototype for r in self.rows),
@@ -209,20 +185,15 @@ class Project:
             "orders": self.orders,
             "tables": tables.text(),
             "loops": [loop_entry(*entry) for entry in self.library.source()],
-            "step_parameters": signature,
-            "forward_parameters": inputs,
-            "place_parameters": places,
             "step_counter": self.scalar_at(STEP),
             "trains": program.trains,
             "tells": bool(program.loss),
             "evaluated": "evaluated_" if program.evaluated else "",
             "learns_otherwise": self.user.differs_in_eval and not program.evaluated,
             **(self.telling() if program.loss else {}),
-            "evaluation": evaluation_context(self.user, self.at, self.outputs),
+            "evaluation": evaluation_context(self.user, self.at, signature.outputs),
             **(self.training() if program.trains else {}),
             **self.state(),
-            "samples": len(self.user.samples),
-            "sample": ", ".join(f"data_{a['name']}[step % DATA_SAMPLES]" for a in arguments),
             "steps": self.steps,
             "accumulate": self.accumulate,
             "update_if": self.update_if(),
@@ -232,13 +203,7 @@ class Project:
             "schedules": self.schedules,
             "step_settings": self.step_settings(),
             "momentum_at": self.scalar_at(MOMENTUM),
-            "traces_at_end": [self.trace_at_end(t) for t in self.traces_after.get(None, ())],
-            "traces": [self.trace_entry(t) for t in self.traces],
-            "trace_names": [string_lines(t.title) for t in self.traces],
-            "trace_sizes": [program.tensors[t.tensor].dtype.size for t in self.traces],
-            "reference_steps": reference_steps(found),
-            "references": self.data.add(self.sketches(found), name=REFERENCE),
-            "sketch_bytes": SKETCH.itemsize,
+            **self.recorded.context(signature.functions, found, self.data),
             "plan": self.plan,
             **poison_context(self.plan, self.at),
         }
@@ -280,7 +245,7 @@ class Project:
     def telling(self) -> dict[str, Any]:
         """What is known with a loss."""
         return {
-            "fit": fit_context(self.user, self.at, self.arguments, self.outputs),
+            "fit": fit_context(self.user, self.at, self.signature.arguments, self.signature.outputs),
             "loss_pointer": self.at.pointer(View.whole(self.plan.program.tensors[self.plan.program.loss])),
         }
 
@@ -291,80 +256,6 @@ class Project:
 
     def offsets(self) -> list[dict[str, Any]]:
         return [{"name": name, **asdict(place)} for name, place in self.listing.places.items()]
-
-    @cached_property
-    def arguments(self) -> list[dict[str, Any]]:
-        """Inputs, then targets: the parameters of net_train_step."""
-        program = self.plan.program
-        out: list[dict[str, Any]] = []
-        for t in self.given:
-            is_input = t.role is Role.INPUT
-            name = self.at.names[t.name]
-            out.append(
-                {
-                    "name": name,
-                    "size_macro": another(f"NET_{name.upper()}_SIZE", [a["size_macro"] for a in out]),
-                    "bytes": t.nbytes,
-                    "evaluated_bytes": prod(program.evaluated.get(t.name, t.shape)) * t.dtype.size,
-                    **described(t),
-                    "pointer": self.at.pointer(View.whole(t)),
-                    "is_input": is_input,
-                    "contents": samples(self.user, t, program.of_role(t.role).index(t), self.data),
-                }
-            )
-        return out
-
-    @cached_property
-    def outputs(self) -> list[dict[str, Any]]:
-        """Functions that return them; names of macros beside those of the arguments."""
-        functions, sizes = set[str](), {a["size_macro"] for a in self.arguments}
-        out = []
-        for name, tensor in self.plan.program.outputs:
-            t = self.plan.program.tensors[tensor]
-            function = another(output_identifier(name), functions)
-            macro = another(f"NET_{function.upper()}_SIZE", sizes)
-            functions.add(function)
-            sizes.add(macro)
-            pointer = self.at.pointer(View.whole(t))
-            out.append({"name": function, "size_macro": macro, "pointer": pointer, **described(t)})
-        return out
-
-    @property
-    def given(self) -> tuple[Tensor, ...]:
-        """What a caller gives: inputs, then targets."""
-        return given(self.plan.program)
-
-    def samples(self) -> dict[str, int]:
-        """What data.bin holds of them, beside what is planned."""
-        each = sum(t.nbytes for t in self.given)
-        return {"count": len(self.user.samples), "bytes": each * len(self.user.samples)}
-
-    def sketches(self, found: Mapping[Key, Sketch]) -> Array:
-        tensors = self.plan.program.tensors
-        return references(found, [(t.kind, t.name, tensors[t.tensor].dtype) for t in self.traces])
-
-    @cached_property
-    def tags(self) -> dict[str, str]:
-        """Names of the numbers of recorded tensors."""
-        return unique_identifiers(f"{t.kind} {t.name}" for t in self.traces)
-
-    def trace_at_end(self, trace: Trace) -> dict[str, Any]:
-        """What is kept from step to step, and outputs that the interface hands out."""
-        functions = {tensor: o["name"] for (_, tensor), o in zip(self.plan.program.outputs, self.outputs, strict=True)}
-        handed = functions.get(trace.tensor)
-        return self.trace_entry(trace) | ({"pointer": f"net_{handed}()"} if handed else {})
-
-    def trace_entry(self, trace: Trace) -> dict[str, Any]:
-        t = self.plan.program.tensors[trace.tensor]
-        far = t.name in self.plan.program.far
-        return {
-            "far": far,
-            "tag": f"TRACE_{self.tags[f'{trace.kind} {trace.name}']}",
-            "comment": comment(trace.name),
-            "pointer": self.at.pointer(View.whole(t)),
-            "call": "net_trace_far" if far else "net_trace",
-            "bytes": prod(trace.shape) * t.dtype.size,
-        }
 
     @cached_property
     def tables(self) -> Tables:
@@ -386,14 +277,10 @@ class Project:
                     "tables": functions.before(position),
                     "shared": functions.function(position),
                     "lines": functions.lines(position),
-                    "traces": [self.trace_entry(t) for t in self.traces_after.get(position, ())],
+                    "traces": [self.recorded.entry(t) for t in self.recorded.after.get(position, ())],
                 }
             )
         return out
-
-
-def described(t: Tensor) -> dict[str, Any]:
-    return {"c_type": t.dtype.stored, "numel": t.numel, "shape": "x".join(map(str, t.shape))}
 
 
 def loop_entry(name: str, text: str) -> dict[str, str]:
