@@ -162,6 +162,40 @@ def test_own_optimizer(project: Path) -> None:
     assert "stack.2.weight: lion" in (project / "net.c").read_text()
 
 
+class CountingInItsGroup(Lion):
+    """As LAMB's authors count."""
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        group = self.param_groups[0]
+        group["count"] = group.get("count", 0) + 1
+        for p in group["params"]:
+            p.add_(p.grad, alpha=-group["lr"] / (1 - 0.9 ** group["count"]))
+
+
+class EveryFifth(Lion):
+    """It counts in itself."""
+
+    count = 0
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        self.count += 1
+        for p in self.param_groups[0]["params"]:
+            p.add_(p.grad, alpha=-self.param_groups[0]["lr"] * (2 if self.count % 5 == 0 else 1))
+
+
+class Around(torch.optim.Optimizer):
+    """Another optimizer, as Lookahead is."""
+
+    def __init__(self, base: Any, lr: float) -> None:
+        self.base = torch.optim.SGD(base, lr=lr) if isinstance(base[0], torch.Tensor) else base
+        self.param_groups, self.defaults, self.state = self.base.param_groups, self.base.defaults, self.base.state
+
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        self.base.step()
+
+
 class Joint(Lion):
     """All parameters share one norm."""
 
@@ -194,6 +228,9 @@ class Short(Lion):
 
 REFUSED = {
     Counting: "counts its steps in a Python number",
+    CountingInItsGroup: "keeps more from step to step than its state",
+    EveryFifth: "keeps more from step to step than its state",
+    Around: "cannot be made of parameters and its settings",
     Joint: "the update of one parameter depends on the others",
     Deciding: "its step cannot be traced",
     Short: "makes a tensor that is bfloat16",

@@ -46,3 +46,36 @@ def test_targets_that_are_numbers_of_python(tmp_path: Path) -> None:
     text += "loss = lambda output, target: (output.mean(1) - target).square().mean()\n"
     got = user(tmp_path, text, steps=2)
     assert [(s[1].dtype, s[1].tolist()) for s in got.samples] == [(torch.float32, [0.0]), (torch.float32, [0.25])]
+
+
+PAIRED = """
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(5, 3)
+
+    def forward(self, x):
+        near, far = x.unbind(0)
+        return (self.layer(near) * self.layer(far)).sum(1)
+
+
+model = Net()
+"""
+
+
+@pytest.mark.parametrize("target", ["torch.zeros(4)", "torch.zeros(1)"])
+def test_batches_whose_tensors_differ_in_their_first_extent(tmp_path: Path, target: str) -> None:
+    """Pairs side by side, a target that nobody needs: as single examples they do not run."""
+    text = f"{HEAD}{PAIRED}data = [(torch.randn(2, 4, 5), {target}) for k in range(3)]\n"
+    text += "loss = lambda output, target: (output - target).square().mean()\n"
+    got = user(tmp_path, text, steps=3)
+    assert len(got.samples) == 3 and got.inputs[0].shape == (2, 4, 5)
+    assert "data: its items are batches, for as single examples they do not run" in got.notes
+
+
+def test_single_examples_that_would_run_as_batches_are_single(tmp_path: Path) -> None:
+    """And those that run as neither fail as what they were taken for."""
+    text = f"{HEAD}model = nn.Linear(5, 3)\ndata = [(torch.randn(4, 5), torch.randn(3)) for k in range(3)]\n"
+    text += "loss = lambda output, target: (output - target.unsqueeze(1)).square().mean()\n"
+    assert user(tmp_path, text, steps=3).inputs[0].shape == (1, 4, 5)
+    assert "1x4x5" in str(mistake(tmp_path, text.replace("Linear(5", "Linear(6")))

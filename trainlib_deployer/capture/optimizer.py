@@ -25,6 +25,8 @@ aten = torch.ops.aten
 Tensor = torch.Tensor
 RATES = (0.0123, 0.0457, 0.0311)  # arbitrary; the third one checks the line through the first two
 CLOSE = 1e-4
+ULPS = 2.0**-21
+STEPS = 7  # of an optimizer that lives on: what is done every second or fifth step shows
 SCALED = {aten.add.Tensor: ("alpha", 1), aten.sub.Tensor: ("alpha", 1)}
 SCALED |= {aten.addcmul.default: ("value", 1), aten.addcdiv.default: ("value", 1)}
 TAKES_TENSOR = {
@@ -122,8 +124,26 @@ def traced(subject: Subject) -> Update:
         remedy = "count in a tensor: state['step'] = torch.zeros(()), then state['step'] += 1"
         raise refused(subject.spec, "it counts its steps in a Python number", remedy=remedy)
     states = initial_states(subject, graphs[0], labels, early)
+    check_carried(subject, graphs[0], states)
     rates = take_rates_out(subject.spec, graphs)
     return Update(graphs[0], states, rates)
+
+
+def check_carried(subject: Subject, graph: fx.GraphModule, states: Sequence[tuple[str, Tensor]]) -> None:
+    """Whether the states are all that goes on: an optimizer that lives for some steps does what the graph does."""
+    p, ours = subject.value.clone(), [subject.value.clone(), *(v.clone() for _, v in states)]
+    optimizer = subject.optimizer({"p": p}, RATES[0])
+    for _ in range(STEPS):
+        before = p.clone()
+        p.grad = torch.randn(p.shape)
+        after = graph(ours[0].clone(), p.grad.clone(), *(v.clone() for v in ours[1:]))
+        step_of(optimizer)
+        if not near(after[0] - ours[0], p - before, rounding=float(before.abs().max())):
+            remedy = "keep it in a tensor of the parameter's state: state['step'] = torch.zeros(()), state['step'] += 1"
+            raise refused(
+                subject.spec, "it keeps more from step to step than its state, as a count in a group", remedy=remedy
+            )
+        ours = after
 
 
 def state_after(subject: Subject, steps: int) -> dict[str, Any]:
@@ -181,9 +201,10 @@ def beginnings(subject: Subject, like: Tensor) -> Iterator[Tensor]:
         yield subject.value.clone()
 
 
-def near(a: Tensor, b: Tensor) -> bool:
+def near(a: Tensor, b: Tensor, rounding: float = 0.0) -> bool:
+    """As differences of numbers of the size `rounding` are."""
     scale = float(b.abs().max()) if b.numel() else 0.0
-    return torch.allclose(a, b, rtol=0.0, atol=CLOSE * max(scale, 1e-20))
+    return torch.allclose(a, b, rtol=0.0, atol=CLOSE * max(scale, 1e-20) + ULPS * rounding)
 
 
 # ---- the learning rate

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.nn.parameter import is_lazy
 from torch.utils import _pytree as pytree
 
 from golden.autocast import without_autocast
@@ -37,7 +38,7 @@ from trainlib_deployer.user.module import (
 from trainlib_deployer.user.optimizer import clip_limit, clip_value_limit, read_optimizer
 from trainlib_deployer.user.samples import Sample, describe
 from trainlib_deployer.user.schedule import read_schedule, sentence
-from trainlib_deployer.user.trial import Shown, Trial
+from trainlib_deployer.user.trial import Shown, Trial, quiet
 
 
 @dataclass(frozen=True)
@@ -322,12 +323,25 @@ def given_samples(parts: Parts, notes: list[str]) -> list[Sample]:
 
 def samples_of_data(parts: Parts, target: Any, notes: list[str]) -> list[Sample]:
     with user_code("data cannot be read"):
-        example = Example(parts.example_input, target, parts.input_shape)
+        example = Example(parts.example_input, target, parts.input_shape, lambda sample: runs(parts, sample))
         known = from_data(parts.data, example, parts.count, notes)
     if parts.exactly and len(known) < parts.count:
         there = f"data has {len(known)}, of {', '.join(map(sampling.describe, known[0][0]))} each"
         raise UsageError(f"{parts.count} samples were asked for; {there}")
     return known
+
+
+def runs(parts: Parts, sample: Sample) -> bool:
+    """Whether the model takes it, and the loss what comes of it. One that waits for its shapes is not asked."""
+    if any(is_lazy(t) for t in (*parts.module.parameters(), *parts.module.buffers())):
+        return False
+    with Snapshot(parts.module, parts.loss).undone(), contextlib.suppress(Exception), quiet():
+        inputs, target = sampling.cloned(sample)
+        output = parts.module(*inputs)
+        if parts.loss is not None:
+            parts.loss(output, target)
+        return True
+    return False
 
 
 def with_indices(module: nn.Module, inputs: tuple[Any, ...], notes: list[str]) -> tuple[Any, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +26,7 @@ class Example:
     inputs: Any
     target: Any
     shape: str | None
+    runs: Callable[[Sample], bool]  # whether the model and the loss take this
 
     def wanted(self) -> tuple[Any, ...] | None:
         """Inputs of the shape and type that every sample must have."""
@@ -39,7 +40,7 @@ def from_data(data: Any, example: Example, count: int, notes: list[str]) -> list
     check_kind(data)
     wanted = example.wanted()
     known: list[Sample] = []
-    for sample in itertools.islice(batches(data, wanted, notes), count):
+    for sample in itertools.islice(batches(data, example, wanted, notes), count):
         if known and is_smaller_batch(sample, known[0]):
             break
         if known:
@@ -68,7 +69,7 @@ def check_kind(data: Any) -> None:
         raise UsageError("'data' is one pair of tensors", remedy=remedy)
 
 
-def batches(data: Any, wanted: tuple[Any, ...] | None, notes: list[str]) -> Iterator[Sample]:
+def batches(data: Any, example: Example, wanted: tuple[Any, ...] | None, notes: list[str]) -> Iterator[Sample]:
     """A loader gives batches; anything else gives batches too, or items to be gathered to the example's batch size."""
     items = items_of(data)
     if isinstance(data, DataLoader):
@@ -78,7 +79,10 @@ def batches(data: Any, wanted: tuple[Any, ...] | None, notes: list[str]) -> Iter
     if first is None:
         return
     items = itertools.chain([first], items)
-    if is_batch(sample_of(first, 0), wanted):
+    as_it_is = not wanted and runs_as_it_is(first, example.runs)
+    if as_it_is:
+        notes.append("data: its items are batches, for as single examples they do not run")
+    if as_it_is or is_batch(sample_of(first, 0), wanted):
         yield from (sample_of(item, i) for i, item in enumerate(items))
         return
     size = leaves(wanted)[0].shape[0] if wanted else 1
@@ -87,7 +91,18 @@ def batches(data: Any, wanted: tuple[Any, ...] | None, notes: list[str]) -> Iter
     while len(group := list(itertools.islice(items, size))) == size:
         pairs = [sample_of(item, i, convert=False) for i, item in enumerate(group)]
         check_same_shapes(pairs)
-        yield gathered([p[0] for p in pairs]), gathered([p[1] for p in pairs])
+        yield together(pairs)
+
+
+def runs_as_it_is(item: Any, runs: Callable[[Sample], bool]) -> bool:
+    """Of an item whose tensors differ in their first extent: whether it runs, and does not as a batch of one."""
+    sample, alone = sample_of(item, 0), sample_of(item, 0, convert=False)
+    may_be = all(t.dim() > 0 for t in leaves(sample)) and not is_batch(sample, None)
+    return may_be and runs(sample) and not runs(together([alone]))
+
+
+def together(pairs: Sequence[Sample]) -> Sample:
+    return gathered([p[0] for p in pairs]), gathered([p[1] for p in pairs])
 
 
 def gathered(values: Sequence[Any]) -> Any:

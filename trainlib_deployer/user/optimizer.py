@@ -8,9 +8,10 @@ from typing import Any
 import torch
 from torch import nn
 
+from golden.optimizers import make_optimizer
 from trainlib_deployer.errors import Unsupported, UsageError
 from trainlib_deployer.ops.optim import OPTIMIZERS
-from trainlib_deployer.user.code import a_type, user_code
+from trainlib_deployer.user.code import a_type, message_of, source_of, user_code
 from trainlib_deployer.user.model import Group, OptimizerSpec, trainable
 
 DEFAULT_LR = 0.01
@@ -45,9 +46,27 @@ def read_optimizer(given: Any, module: nn.Module, where: str, notes: list[str]) 
     if not all("lr" in g for g in optimizer.param_groups):
         raise Unsupported(f"the optimizer {kind} has no learning rate", remedy="give its groups an entry 'lr'")
     groups = groups_of(optimizer, module, isinstance(given, torch.optim.Optimizer))
-    return OptimizerSpec(
-        kind, groups, {k: plain(v) for k, v in optimizer.defaults.items()}, None if standard else type(optimizer)
-    )
+    defaults = {k: plain(v) for k, v in optimizer.defaults.items()}
+    spec = OptimizerSpec(kind, groups, defaults, None if standard else type(optimizer))
+    check_made_anew(spec, module)
+    return spec
+
+
+def check_made_anew(spec: OptimizerSpec, module: nn.Module) -> None:
+    """Over other parameters, as its trace and the reference need it."""
+    if spec.own is None:
+        return
+    copies = {n: nn.Parameter(p.detach().clone()) for n, p in module.named_parameters()}
+    try:
+        make_optimizer(spec.own, [(g.hyper, g.names) for g in spec.groups], spec.defaults, copies)
+    except Exception as err:
+        raise Unsupported(
+            f"the optimizer {spec.kind} cannot be deployed: it cannot be made of parameters and its settings"
+            f" ({message_of(err).splitlines()[0]})",
+            source=source_of(err),
+            remedy="its __init__ must take parameters first and settings by the names that its groups have, as those"
+            " of torch.optim do; one that is wrapped around another optimizer cannot be",
+        ) from err
 
 
 def groups_of(optimizer: torch.optim.Optimizer, module: nn.Module, instance: bool) -> tuple[Group, ...]:
