@@ -52,17 +52,18 @@ def test_what_does_not_fit_is_refused_by_as_many_bytes(chips: dict[str, Any], tm
 
 
 def test_boards_put_a_memory_beside_a_chip(tmp_path: Path) -> None:
-    """What the table says of it is what a deployment with --l3 does."""
-    done = CliRunner().invoke(
-        cli, ["chips", "--model", MODEL, "--l3", "--json", str(tmp_path / "c.json"), "--csv", "-"]
-    )
+    """What the table says of it is what a deployment with --l3 does, in the same types."""
+    mixed = ["--model", MODEL, "--dtype", "mixed"]
+    done = CliRunner().invoke(cli, ["chips", *mixed, "--l3", "--json", str(tmp_path / "c.json"), "--csv", "-"])
     assert done.exit_code == 0, done.output
-    found = {c["name"]: c for c in json.loads((tmp_path / "c.json").read_text())["chips"]}
+    written = json.loads((tmp_path / "c.json").read_text())
+    assert written["dtype"] == "mixed"
+    found = {c["name"]: c for c in written["chips"]}
     assert found["pulp-open"]["fits"] and {n for n, c in found.items() if c["used"].get("L3")} == {"pulp-open"}
     row = next(r for r in csv.DictReader(io.StringIO(done.stdout)) if r["name"] == "pulp-open")
     assert int(row["L3"]) == found["pulp-open"]["used"]["L3"]
     out = tmp_path / "p"
-    done = CliRunner().invoke(cli, ["--model", MODEL, "--target", "pulp-open", "--l3", "8M", "--out", str(out)])
+    done = CliRunner().invoke(cli, [*mixed, "--target", "pulp-open", "--l3", "8M", "--out", str(out)])
     assert done.exit_code == 0, done.output
     levels = read_plan(out)["levels"]
     assert found["pulp-open"]["used"] == {name: level["used"] + level["reserved"] for name, level in levels.items()}

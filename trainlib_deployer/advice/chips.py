@@ -17,7 +17,7 @@ from trainlib_deployer.errors import DoesNotFit
 from trainlib_deployer.machine.machine import Machine
 from trainlib_deployer.machine.targets import DEFAULT, TARGETS
 from trainlib_deployer.options import Options
-from trainlib_deployer.pipeline import at_start
+from trainlib_deployer.pipeline import at_start, dtype_of
 from trainlib_deployer.program.ir import Program
 from trainlib_deployer.tune.shipped import with_measurements
 from trainlib_deployer.user.model import UserModel
@@ -101,13 +101,15 @@ def chips_of(
     say: Say = lambda line: None,
     budget: Budget = FREE,
     boards: bool = False,
+    dtype: str = "fp32",
 ) -> list[Chip]:
     """`boards`: with the memories that these put beside the chips."""
     with at_start(user):
         captured, _ = captured_and_checked(user)
-        program = step_of(user, captured, accumulate)
-        ways = list(variants(user, accumulate, say)) if budget.given else []
-        return [planned(machine, program, user, accumulate, say, ways, budget) for machine in machines(boards)]
+        program = step_of(user, captured, accumulate, dtype)
+        ways = list(variants(user, accumulate, say, dtype)) if budget.given else []
+        asked = [Options(m, Path(), 1, accumulate, dtype_of(dtype, captured)) for m in machines(boards)]
+        return [planned(options, program, user, say, ways, budget) for options in asked]
 
 
 def machines(boards: bool) -> list[Machine]:
@@ -116,18 +118,18 @@ def machines(boards: bool) -> list[Machine]:
 
 
 def planned(
-    machine: Machine,
+    options: Options,
     program: Program,
     user: UserModel,
-    accumulate: int,
     say: Say,
     ways: list[Variant],
     budget: Budget,
 ) -> Chip:
+    machine = options.target
     say(f"planning for {machine.name}")
-    points = points_on(machine, ways, user, accumulate, False, say, budget) if ways else None
+    points = points_on(machine, ways, user, options.accumulate, False, say, budget) if ways else None
     try:
-        project, image = beside_build(program, user, Options(machine, Path(), 1, accumulate), say)
+        project, image = beside_build(program, user, options, say)
     except DoesNotFit as refused:
         over = dict(refused.over)
         return Chip(machine.name, machine.about, False, {}, over, refused.helps, points=points)

@@ -19,6 +19,7 @@ from trainlib_deployer.cli.count import COUNT
 from trainlib_deployer.cli.output_files import STDOUT, check_output_file, write_json, write_text
 from trainlib_deployer.cli.spoken import Progress, examples, note, spoken
 from trainlib_deployer.errors import DoesNotFit, UsageError
+from trainlib_deployer.options import DTYPES
 from trainlib_deployer.version import __version__
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ FILE = click.Path(path_type=Path, allow_dash=True)
 @click.option("--model", metavar="FILE[:NAME]", required=True, help="The Python file, as for a deployment.")
 @click.option("--input", "input_shape", metavar="SHAPE", help="Shape of the input, batch first: 1x3x32x32.")
 @click.option("--accumulate", metavar="N", type=COUNT, default=1, help="Samples an update.  [1]")
+@click.option("--dtype", type=click.Choice(DTYPES), default="fp32", help="As of a deployment.  [fp32]")
 @click.option("--l3", is_flag=True, help="With the memories that boards put beside the chips, where they do.")
 @budget_options
 @click.option("--json", "json_file", metavar="FILE", type=FILE, help="Write the rows; - is stdout.")
@@ -45,6 +47,7 @@ def chips_command(
     model: str,
     input_shape: str | None,
     accumulate: int,
+    dtype: str,
     l3: bool,
     time: str | None,
     energy: str | None,
@@ -68,14 +71,15 @@ def chips_command(
     for line in user.notes:
         note(line)
     with contextlib.redirect_stdout(sys.stderr):  # what the user's forward prints is not a result
-        found = chips.chips_of(user, accumulate, say, budget, l3)
+        found = chips.chips_of(user, accumulate, say, budget, l3, dtype)
     if json_file is not None:
-        write_json(json_file, {"tool": tool(), "model": {"name": user.name}, "chips": [c.as_json() for c in found]})
+        rows = [c.as_json() for c in found]
+        write_json(json_file, {"tool": tool(), "model": {"name": user.name}, "dtype": dtype, "chips": rows})
     if csv_file is not None:
         write_text(csv_file, chips_csv(found, chips.memories(l3)))
     if STDOUT not in (json_file, csv_file):
         right = range(2, 5 + len(chips.memories(l3)))
-        table(f"{user.name}: one step", chips.headings(l3), (c.cells(l3) for c in found), right=right)
+        table(f"{user.name}: one step, {dtype}", chips.headings(l3), (c.cells(l3) for c in found), right=right)
         if budget.given:
             print()
             table(f"within {budget}", chips.ANSWERS, (c.answer() for c in found), right=range(2, 5))
