@@ -1,12 +1,14 @@
-/* Convolutions of halves. The terms of a forward convolution and of an input gradient are pairs of neighbouring channels
- * (tl_conv_pairs.h); those of a weight gradient are as for floats. */
+/* Convolutions of halves. The terms of a forward convolution and of an input gradient are pairs of neighbouring channels,
+ * but those of a forward convolution of one channel, unless kernel rows have three taps (tl_conv_pairs.h); these and a weight gradient's are as for floats. */
 #define REFERENCE_F16
 #include "conv.c"
 
-/* One tap of two channels; a last one without a partner meets zero. */
-static void add_two(sum *s, const element *w, int w_c, const element *in, int in_c, int inside, int last)
+/* One tap of two channels; a last one without a partner meets zero, unless it is the only one. */
+static void add_two(sum *s, const element *w, int w_c, const element *in, int in_c, int inside, int last, int alone)
 {
     add(s, *w, inside ? *in : 0);
+    if (alone)
+        return;
     add(s, last ? 0 : w[w_c], inside && !last ? in[in_c] : 0);
 }
 
@@ -25,7 +27,8 @@ void reference_conv2d_fw_f16(const tl_conv2d *a)
                             const int v = y + i * a->dil_h, u = x + j * a->dil_w;
                             add_two(&s, a->w_f16 + o * a->w_co + c * a->w_ci + i * a->kw + j, a->w_ci,
                                     in + c * a->xp.c + v * a->xp.h + u, a->xp.c,
-                                    v >= 0 && u >= 0 && v < a->h && u < a->wd, c + 1 == a->ci);
+                                    v >= 0 && u >= 0 && v < a->h && u < a->wd, c + 1 == a->ci,
+                                    a->ci == 1 && a->kw != 3);
                         }
                 *to = end(&s);
             }
@@ -49,7 +52,7 @@ void reference_conv2d_bw_x_f16(const tl_conv2d *a)
                                 continue;
                             add_two(&s, a->w_f16 + (from + o) * a->w_co + c % a->ci * a->w_ci + i * a->kw + j, a->w_co,
                                     a->y_f16 + n * a->yp.n + (from + o) * a->yp.c + row * a->yp.h + column, a->yp.c,
-                                    v >= 0 && u >= 0 && row < a->ho && column < a->wo, o + 1 == a->co);
+                                    v >= 0 && u >= 0 && row < a->ho && column < a->wo, o + 1 == a->co, 0);
                         }
                 *to = end(&s);
             }

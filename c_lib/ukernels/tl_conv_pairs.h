@@ -1,6 +1,7 @@
 /* Forward convolution and input gradient of halves; internal to c_lib/kernels. The terms of an output are pairs of
  * neighbouring channels, with each tap one: (pair of channels, ty, tx), in that order, in one chain that goes on from what
- * the output begins with; a last channel without a partner meets zeros. The team packs the weights of up to 32 channels,
+ * the output begins with; a last channel without a partner meets zeros. Of a forward convolution of one channel they are
+ * neighbouring taps, unless kernel rows have three, which planes take (tl_planes.h). The team packs the weights of up to 32 channels,
  * block by block of the terms; the tiles of these channels x 4 output pixels are shared out as for floats, and each core
  * packs the inputs of its pixels. Scratch of a core: a panel of channels with slack around it, one of pairs, and the table
  * of taps; then the team's weights, then the sums of halves that take several blocks. Where these would not fit, some
@@ -37,6 +38,14 @@ static inline void tl_conv_pairs_gather(const tl_gather *g, tl_pixels *px, const
     const int groups = kc / count, channels = tl_min(2 * groups, g->chans - 2 * pair);
     tl_half *const pack = px->pack;
     tl_pixels_table(g, px);
+    if (g->by_taps) {
+        const int terms = tl_min(2 * kc, taps - 2 * k);
+        px->pack = (tl_half *)dst;
+        tl_pixels_gather(g, px, in, 2 * k, terms);
+        px->pack = pack;
+        tl_pairs_of_terms((tl_half *)dst, terms);
+        return;
+    }
     if (taps == 1 && px->full && px->side_by_side) {
         tl_pairs_pack(dst, in + px->at[0] + 2 * k * g->in_p.c, 1, g->in_p.c, 4, channels);
         return;
@@ -87,7 +96,9 @@ static inline void tl_conv_pairs_share(const tl_gather *g, int group, int row0, 
  * four pixels, whose sums are put aside at a time, 0: all. */
 static inline void tl_conv_pairs(const tl_gather *g, int kernel_taps, int packed_rows, int panels)
 {
-    const int taps = g->y.taps * g->x.taps, terms = (g->chans + 1) / 2 * taps, words = tl_conv_pairs_own(kernel_taps);
+    const int all_taps = g->y.taps * g->x.taps, taps = g->by_taps ? 1 : all_taps; /* of a pair of channels */
+    const int terms = g->by_taps ? (all_taps + 1) / 2 : (g->chans + 1) / 2 * taps,
+              words = tl_conv_pairs_own(kernel_taps);
     const int rows = 2 * (packed_rows ? packed_rows : 16), all = (g->n * g->y.count * g->x.count + 3) / 4;
     tl_pair *own = (tl_pair *)g->scratch + tl_core_id() * words, *weights = (tl_pair *)g->scratch + g->team * words;
     if (all == 0)

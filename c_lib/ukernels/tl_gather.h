@@ -67,6 +67,7 @@ typedef struct {
     tl_pitch in_p, out_p;
     int accumulate, team;
     int packed_rows; /* channels whose weights are packed at a time; 0: none */
+    int by_taps;     /* of halves, with one summed channel: pairs are neighbouring taps */
     tl_axis y, x;
 } tl_gather;
 

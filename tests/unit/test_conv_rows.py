@@ -128,6 +128,7 @@ CASES = [
     Case(n=2, ci=5, co=19, size=(5, 17), pad=(-1, 3), stride=(2, 2), more=(0, -1)),
     Case(n=2, ci=7, co=6, size=(11, 13), kernel=(1, 1)),  # blocks of few tiles, in one row or several of a row
     Case(groups=2, ci=2, co=3, size=(2, 150), kernel=(1, 2), sparse_w=1),
+    Case(n=2, ci=1, co=9, size=(11, 10), kernel=(9, 8), pad=(4, 1), stride=(2, 1), sparse_w=3),
 ]
 
 
@@ -137,6 +138,7 @@ DEEP = [
     Case(ci=70, co=69, size=(5, 3), kernel=(1, 1)),
     Case(ci=35, co=34, size=(7, 9), kernel=(2, 5), stride=(2, 2), pad=(1, 2)),
     Case(ci=33, co=35, size=(10, 12), stride=(2, 2), pad=(1, 1)),
+    Case(n=2, ci=1, co=11, size=(13, 9), kernel=(11, 7), pad=(3, 3)),
 ]
 
 

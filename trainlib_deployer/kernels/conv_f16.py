@@ -45,10 +45,15 @@ def put_aside(kind: Conv) -> int:
     s, most = kind.shape, 0
     channels = s.ci if kind.direction == "fw" else s.co
     for y, x in [] if kind.result is DType.F32 else classes(kind):
-        taps = y.taps * x.taps
-        if taps > BLOCK_PAIRS or -(-channels // 2) > BLOCK_PAIRS // taps:
+        taps, terms = (1, y.taps * x.taps) if by_taps(kind) else (y.taps * x.taps, channels)
+        if taps > BLOCK_PAIRS or -(-terms // 2) > BLOCK_PAIRS // taps:
             most = max(most, -(-s.n * y.count * x.count // 4))
     return most
+
+
+def by_taps(kind: Conv) -> bool:
+    """One channel has no neighbour: its pairs are those of taps, unless planes are faster even so."""
+    return kind.direction == "fw" and kind.shape.ci == 1 and kind.shape.kw != 3
 
 
 def with_fewer_sums(kind: Conv) -> Iterator[Conv]:
@@ -261,7 +266,7 @@ def product_panels(kind: Conv, cores: int) -> int:
 def product_cycles(kind: Conv, cores: int, costs: Costs) -> float:
     s, (batch, rows, columns, terms) = kind.shape, extents(kind)
     items = s.n if kind.direction == "bw_w" or s.stride != (1, 1) else 1
-    return items * s.groups * packed_cycles(batch, rows, columns, terms, working(kind.team, cores), costs)
+    return items * s.groups * packed_cycles(kind.result, batch, rows, columns, terms, working(kind.team, cores), costs)
 
 
 row = partial(Row, struct="tl_conv2d", header="tl_conv.h", fields=fields, takes=directly, grain=TILE, storage=DType.F16)

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from trainlib_deployer.ops.conv import Conv
     from trainlib_deployer.ops.matmul import MatMul
 
-MOST_PAIRS = 64  # of terms at a time
-TEAM_WORDS = 2048  # of rows that the team packs at a time
+MOST_PAIRS = 64  # of terms at a time; twice as many of results in halves: no sums wait for further blocks
+TEAM_WORDS = 2048  # of rows that the team packs at a time; twice as many, too
 
 
 def panels(kind: MatMul, cores: int) -> int:
@@ -30,17 +30,21 @@ def panels(kind: MatMul, cores: int) -> int:
 def packed_panels(kind: MatMul | Conv, tiles: int, across: int, terms: int, cores: int, most: int = TEAM_WORDS) -> int:
     """One a core, and the team's of so many tiles of rows; then sums that are to be halves and take several blocks, so
     many panels of columns across."""
-    blocks, panel = of_terms(terms)
-    at_once = min(tiles, TEAM_WORDS // panel, most)
+    blocks, panel = of_terms(terms, kind.result)
+    at_once = min(tiles, team_words(kind.result) // panel, most)
     sums = 4 * 4 * at_once * across if kind.result is DType.F16 and blocks > 1 else 0
     return FLOAT * ((cores + at_once) * panel + sums)
 
 
-def of_terms(terms: int) -> tuple[int, int]:
+def of_terms(terms: int, result: DType) -> tuple[int, int]:
     """How many blocks, all but the last one alike, and words of four rows of one."""
     pairs = -(-terms // 2)
-    blocks = -(-pairs // MOST_PAIRS)
+    blocks = -(-pairs // (MOST_PAIRS << (result is DType.F16)))
     return blocks, 4 * -(-pairs // blocks)
+
+
+def team_words(result: DType) -> int:
+    return TEAM_WORDS << (result is DType.F16)
 
 
 def halves_times_vector(kind: MatMul, cores: int) -> bool:
@@ -48,13 +52,13 @@ def halves_times_vector(kind: MatMul, cores: int) -> bool:
 
 
 def cycles(kind: MatMul, cores: int, costs: Costs) -> float:
-    return packed_cycles(kind.batch, kind.m, kind.n, kind.k, working(kind.team, cores), costs)
+    return packed_cycles(kind.result, kind.batch, kind.m, kind.n, kind.k, working(kind.team, cores), costs)
 
 
-def packed_cycles(batch: int, rows: int, columns: int, terms: int, cores: int, costs: Costs) -> float:
+def packed_cycles(result: DType, batch: int, rows: int, columns: int, terms: int, cores: int, costs: Costs) -> float:
     """As if packed apart for each item."""
-    blocks, panel = of_terms(terms)
-    return pair_cycles(batch, rows, columns, terms, cores, 4 * (TEAM_WORDS // panel), costs.pairs, blocks)
+    blocks, panel = of_terms(terms, result)
+    return pair_cycles(batch, rows, columns, terms, cores, 4 * (team_words(result) // panel), costs.pairs, blocks)
 
 
 row = partial(

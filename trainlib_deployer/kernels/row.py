@@ -18,7 +18,7 @@ Making = Callable[[K_contra, list[Operand], list[Operand], str], Fields]  # from
 BLOCKS = "fused chains of 64 terms, added up block by block"
 ROW_BLOCKS = "fused chains of rows of an image, up to 64 terms, added up block by block"
 PAIRS = "one chain of sums of two products"  # tl_pair.h
-CHANNELS = "one chain of sums of two products, those of neighbouring channels"  # tl_conv_pairs.h
+CHANNELS = "one chain of sums of two products, those of neighbouring channels"  # or, of one, taps: tl_conv_pairs.h
 
 
 @dataclass(frozen=True)

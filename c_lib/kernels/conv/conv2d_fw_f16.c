@@ -4,6 +4,7 @@
 
 void tl_conv2d_fw_f16(const tl_conv2d *a)
 {
-    const tl_gather g = tl_gather_fw(a);
+    tl_gather g = tl_gather_fw(a);
+    g.by_taps = a->ci == 1 && a->kw != 3; /* these are seldom here, but done by planes */
     tl_conv_pairs(&g, a->kh * a->kw, a->packed_rows, a->tiles);
 }

@@ -48,15 +48,16 @@ static inline __attribute__((always_inline)) void pack_tile(const tl_gather *g, 
     }
 }
 
-/* Of one tap: one step leads from each term to the next. */
+/* Of one tap, or of all taps of one channel: one step leads from each term to the next. */
 static void pack_dense(const tl_gather *g, int at, int row, int k, int kc, tl_pair *dst)
 {
-    const int rows = tl_min(4, g->rows - row), terms = tl_min(2 * kc, g->chans - 2 * k);
-    at += g->y.tap0 * g->kw + g->x.tap0 + row * g->w_row + 2 * k * g->w_chan;
+    const int step = g->by_taps ? 1 : g->w_chan, all = g->by_taps ? g->y.taps * g->x.taps : g->chans;
+    const int rows = tl_min(4, g->rows - row), terms = tl_min(2 * kc, all - 2 * k);
+    at += g->y.tap0 * g->kw + g->x.tap0 + row * g->w_row + 2 * k * step;
     if (g->w_f32)
-        tl_pairs_round(dst, g->w_f32 + at, g->w_row, g->w_chan, rows, terms);
+        tl_pairs_round(dst, g->w_f32 + at, g->w_row, step, rows, terms);
     else
-        tl_pairs_pack(dst, g->w + at, g->w_row, g->w_chan, rows, terms);
+        tl_pairs_pack(dst, g->w + at, g->w_row, step, rows, terms);
 }
 
 /* By quarters of a block. */
@@ -70,7 +71,7 @@ void tl_conv_pack_pairs(const tl_gather *g, int group, int row0, int tiles, int 
         tl_pair *to = dst + i * (TL_PAIRS_PANEL / 4);
         if (count <= 0)
             continue;
-        if (g->y.taps * g->x.taps == 1)
+        if (g->by_taps || g->y.taps * g->x.taps == 1)
             pack_dense(g, at, row, k + from, count, to);
         else if (g->w_f32)
             pack_tile(g, g->w_f32 + at, 1, row, k + from, count, to);

@@ -4,7 +4,7 @@
 #include "tl_tile_pairs.h"
 #include "tl_pairs_product.h"
 
-enum { MOST_TERMS = 128, TEAM_WORDS = 2048 };
+enum { MOST_TERMS = 128, TEAM_WORDS = 2048 }; /* twice as many of results in halves: no sums wait for further blocks */
 
 /* Tiles first .. end - 1 of 4 rows, numbered through the batch unless all items have the same, and the block of terms from k on. */
 typedef struct {
@@ -87,13 +87,14 @@ void tl_pairs_product(const tl_matmul *p)
 {
     const int shared = p->a_b == 0, tiles = (shared ? 1 : p->batch) * row_tiles(p), team = tl_team(p->team),
               pairs = (p->k + 1) / 2;
-    const int blocks = (pairs + MOST_TERMS / 2 - 1) / (MOST_TERMS / 2);
+    const int most = MOST_TERMS / 2 << p->halves, words = TEAM_WORDS << p->halves;
+    const int blocks = (pairs + most - 1) / most;
     const int each = blocks == 1 ? pairs : (pairs + blocks - 1) / blocks;
     chunk c = {.shared = shared, .terms = 2 * each, .panel = 4 * each};
     c.right = (tl_pair *)p->scratch + tl_core_id() * c.panel, c.left = (tl_pair *)p->scratch + team * c.panel;
     c.most = tl_min(tiles, p->tiles ? p->tiles : tiles);
-    if (c.most * c.panel > TEAM_WORDS)
-        c.most = TEAM_WORDS / c.panel;
+    if (c.most * c.panel > words)
+        c.most = words / c.panel;
     c.sums = (float *)(c.left + c.most * c.panel);
     for (c.first = 0; c.first < tiles; c.first = c.end) {
         c.end = tl_min(tiles, c.first + c.most);
