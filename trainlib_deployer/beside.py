@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from math import inf
 from pathlib import Path
 
 from trainlib_deployer.advice.fit import Far
@@ -100,13 +99,25 @@ def enough(here: Trial, tried: Callable[[int], Trial], far: bool) -> Trial:
             raise after
         here = after
     slow = not turned and here.cycles > fastest * (1 + SLOW) / SLOW
-    return (with_less(here.kept, tried, here.cycles) if slow else None) or here
+    return faster(here, tried) if slow else here
 
 
-def with_less(kept: int, tried: Callable[[int], Trial], cycles: float = inf) -> Trial | None:
-    """The one with the most room that fits and takes fewer cycles."""
+def with_less(kept: int, tried: Callable[[int], Trial]) -> Trial | None:
+    """The one with the most room that fits."""
     trials = (attempt(tried, kept - k * kept // STEP) for k in range(STEPS, 0, -1))
-    return next((t for t in trials if not isinstance(t, DoesNotFit) and not t.over and t.cycles < cycles), None)
+    return next((t for t in trials if not isinstance(t, DoesNotFit) and not t.over), None)
+
+
+def faster(here: Trial, tried: Callable[[int], Trial]) -> Trial:
+    """With less kept, if that fits: in two trials, as each of a large network takes as long as the rest of its
+    deployment."""
+    best = here
+    for middle in (True, False):
+        k = STEPS // 2 if middle else STEPS if best is not here else 1
+        trial = attempt(tried, here.kept - k * here.kept // STEP)
+        if not isinstance(trial, DoesNotFit) and not trial.over and trial.cycles < best.cycles:
+            best = trial
+    return best
 
 
 def attempt(tried: Callable[[int], Trial], kept: int) -> Trial | DoesNotFit:

@@ -6,6 +6,7 @@ The listing says what is copied, and when; plan.json which part of which tensor 
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -18,13 +19,13 @@ Span = tuple[str, int, int]  # of a far tensor: its name in C, the first byte, t
 
 @dataclass
 class State:
-    """Under way by number; of near copies those that hold what they should and those that were written since; what of
-    far tensors was written in this step."""
+    """Under way by number; of near copies those that hold what they should and those that were written since; which
+    bytes of far tensors were written in this step."""
 
     under_way: dict[int, Copy] = field(default_factory=dict)
     there: set[str] = field(default_factory=set)
     changed: set[str] = field(default_factory=set)
-    stored: list[Span] = field(default_factory=list)
+    stored: dict[str, list[tuple[int, int]]] = field(default_factory=lambda: defaultdict(list))
 
 
 def wrong_copies(listing: Listing, plan: Mapping[str, Any]) -> Iterator[str]:
@@ -33,7 +34,7 @@ def wrong_copies(listing: Listing, plan: Mapping[str, Any]) -> Iterator[str]:
     spans = {name: span_of(t["copy_of"], plan) for name, t in tensors.items() if t.get("copy_of")}
     rows = {name: rows_of(tensors[name]["copy_of"]) for name in spans}
     lasts = last_mentions(listing, spans)
-    copies = [(at, c) for at, operation in enumerate(listing.operations) if (c := copy_of(operation)) is not None]
+    brings = copies_in(listing)
     state = State()
     ends = {found.stop - 1 for found in listing.functions if len(found)}
     entries = entered_alone([op["phase"] for op in plan["ops"]])
@@ -54,11 +55,25 @@ def wrong_copies(listing: Listing, plan: Mapping[str, Any]) -> Iterator[str]:
             yield from used(at, names, written, state, spans)
         for name in lasts.get(at, ()):
             span = spans[name]
-            brought = any(p > at and c.inward and overlap(spanned(c), span) for p, c in copies)
-            if name in state.changed and (brought or tensors[span[0]]["persistent"]):
+            if name in state.changed and (tensors[span[0]]["persistent"] or later(brings[span[0]], at, span)):
                 yield f"operation {at} is the last to use {name}, and what was written there goes nowhere"
         if at in ends and state.under_way:
             yield f"operation {at} ends a function with copies {sorted(state.under_way)} under way"
+
+
+def copies_in(listing: Listing) -> dict[str, list[tuple[int, Span]]]:
+    """By far tensor, where they begin, and what they bring."""
+    found: dict[str, list[tuple[int, Span]]] = defaultdict(list)
+    for at, operation in enumerate(listing.operations):
+        copy = copy_of(operation)
+        if copy is not None and copy.inward:
+            found[copy.far.home.name].append((at, spanned(copy)))
+    return found
+
+
+def later(brings: list[tuple[int, Span]], at: int, span: Span) -> bool:
+    """Does any of these copies bring bytes of it behind that operation?"""
+    return any(begin > at and overlap(brought, span) for begin, brought in brings)
 
 
 def entered_alone(phases: Sequence[str]) -> set[int]:
@@ -106,7 +121,7 @@ def begun(at: int, copy: Copy, state: State, spans: Mapping[str, Span], tensors:
         yield f"operation {at}: {span[0]} is copied while another copy of the same bytes is under way"
     if any(other.near.home.name == name for other in state.under_way.values()):
         yield f"operation {at}: {name} is under way already"
-    if copy.inward and not tensors[span[0]]["persistent"] and not covered(copy, state.stored):
+    if copy.inward and not tensors[span[0]]["persistent"] and not covered(copy, state.stored[span[0]]):
         yield f"operation {at}: {span[0]} is brought before all of it was written"
     if not copy.inward and name not in state.there:
         yield f"operation {at}: {name} goes before anything is in it"
@@ -123,7 +138,7 @@ def ended(at: int, job: int, state: State) -> Iterator[str]:
     if copy.inward:
         state.there.add(name)
     else:
-        state.stored += rows_copied(copy)
+        state.stored[copy.far.home.name] += ((begin, end) for _, begin, end in rows_copied(copy))
 
 
 def used(at: int, names: set[str], written: set[str], state: State, spans: Mapping[str, Span]) -> Iterator[str]:
@@ -160,10 +175,10 @@ def rows_copied(copy: Copy) -> list[Span]:
     return [(name, start, start + copy.row_bytes) for start in starts]
 
 
-def covered(copy: Copy, stored: list[Span]) -> bool:
+def covered(copy: Copy, stored: list[tuple[int, int]]) -> bool:
     """Each of its rows, by stretches of the same tensor, whatever their order."""
     merged: list[list[int]] = []
-    for _, begin, end in sorted(s for s in stored if s[0] == copy.far.home.name):
+    for begin, end in sorted(stored):
         if merged and begin <= merged[-1][1]:
             merged[-1][1] = max(merged[-1][1], end)
         else:
