@@ -72,7 +72,7 @@ def test_where_more_comes_no_nearer_less_is_tried() -> None:
 
 
 def test_where_a_plan_is_much_slower_than_with_the_most_room_less_is_kept() -> None:
-    """As long as that fits, and takes fewer cycles: of four amounts the second, then the one at its end or beginning."""
+    """As long as that fits, and takes fewer cycles: of four amounts the third, then the last or the first."""
     assert tried(steps({0: 320, 1: 270}), True, 500, slow=1) == ([0, 320, 300, 280], 280)
     assert tried(steps({0: 320, 1: 290}), True, 500, slow=1) == ([0, 320, 300, 280], 300)
     assert tried(steps({0: 320, 1: 360, 310: 290}), True, 500, slow=1) == ([0, 320, 300, 310], 310)
