@@ -23,6 +23,15 @@ TL_TRANSFORM void tl_transform_four(const float *p, const float *q, float k, int
     v3[0] = g - i, v3[4] = h + i, v3[8] = i - h, v3[12] = h - j;
 }
 
+/* Two; the columns between the first and the last of six are inside. */
+TL_TRANSFORM void tl_transform_two(const float *p, const float *q, float k, int left, int right, float *v)
+{
+    const float a = left ? TL_PAIR(0) : 0.0f, f = right ? TL_PAIR(5) : 0.0f;
+    const float b = TL_PAIR(1), c = TL_PAIR(2), d = TL_PAIR(3), e = TL_PAIR(4);
+    v[0] = a - c, v[4] = b + c, v[8] = c - b, v[12] = b - d;
+    v[1] = c - e, v[5] = d + e, v[9] = e - d, v[13] = d - f;
+}
+
 /* One tile, the columns of which are inside from `from` to `to`. */
 TL_TRANSFORM void tl_transform_one(const float *p, const float *q, float k, int from, int to, float *v)
 {

@@ -48,6 +48,18 @@ static __attribute__((noinline)) void four(const run *of, int count)
     }
 }
 
+/* Two. */
+static __attribute__((noinline)) void two(const run *of, int count)
+{
+    const run r = *of;
+    const float *m0 = r.m, *m1 = m0 + r.element, *m2 = m1 + r.element, *m3 = m2 + r.element, *at = r.bias;
+    float *to = r.to;
+    for (; count > 0; --count, m0 += 4, m1 += 4, m2 += 4, m3 += 4, to += r.channel) {
+        const float share[4] = {TL_EVEN(0), TL_ODD(0), TL_EVEN(1), TL_ODD(1)};
+        put(&r, to, share, at ? *at++ : 0.0f, 4);
+    }
+}
+
 /* One tile, perhaps without its second column. */
 static __attribute__((noinline)) void one(const run *of, int wide, int count)
 {
@@ -62,30 +74,48 @@ static __attribute__((noinline)) void one(const run *of, int wide, int count)
     }
 }
 
+/* Where a tile's outputs go; how many whole ones are side by side from it on. */
+static inline int locate(const tl_winograd *t, const tl_tile_at *tile, int channel, run *r)
+{
+    const tl_gather *g = t->g;
+    const int row = t->row, there = row == 0 || 2 * tile->y + 1 < g->y.count;
+    const float factor = row == 0 ? 1.0f : row == 1 ? 0.5f : row == 2 ? -0.5f : -1.0f;
+    r->to = g->out + channel * g->out_p.c + tile->n * g->out_p.n + 2 * tile->y * g->out_p.h + 2 * tile->x;
+    r->factor = there ? factor : 0.0f, r->begins = there && row < 2 && !g->accumulate;
+    return g->x.count / 2 - tile->x;
+}
+
+/* Tiles from `tile` on, which are in several rows or not whole: two at a time where they can. */
+static __attribute__((noinline)) void apart(const tl_winograd *t, tl_tile_at tile, int left, int channel, run *r,
+                                            int count)
+{
+    for (int j = 0, done; j < 4 && j < left; j += done, r->m += done) {
+        const int beside = locate(t, &tile, channel, r);
+        done = j < 3 && beside >= 2 ? 2 : 1;
+        if (done == 2)
+            two(r, count);
+        else
+            one(r, beside > 0, count);
+        tile.x += done - 1;
+        tl_next_tile(&tile, t->high, t->wide);
+    }
+}
+
 void tl_winograd_outputs(const void *of, int at, int first, int count)
 {
     const tl_winograd *t = of;
     const tl_gather *g = t->g;
     const int filled = (t->rows + 3) & ~3, channel = t->group * g->rows + t->channel + first, row = t->row;
-    const int tiles = g->n * t->high * t->wide, number = 4 * (t->panel + at);
-    const float factor = row == 0 ? 1.0f : row == 1 ? 0.5f : row == 2 ? -0.5f : -1.0f;
-    tl_tile_at tile = tl_tile_of(number, t->high, t->wide);
+    const int number = 4 * (t->panel + at);
+    const tl_tile_at tile = tl_tile_of(number, t->high, t->wide);
     run r = {.m = t->m + (at * filled + first) * 4,
              .element = t->panels * filled * 4,
              .channel = g->out_p.c,
              .bias = g->bias ? g->bias + channel : NULL,
              .half = row == 1 || row == 2,
              .other = row ? g->out_p.h : 0};
-    for (int j = 0; j < 4 && number + j < tiles; ++j, ++r.m) {
-        TL_ONE_POINTER(j) /* not four copies */
-        const int there = row == 0 || 2 * tile.y + 1 < g->y.count;
-        r.to = g->out + channel * g->out_p.c + tile.n * g->out_p.n + 2 * tile.y * g->out_p.h + 2 * tile.x;
-        r.factor = there ? factor : 0.0f, r.begins = there && row < 2 && !g->accumulate;
-        if (j == 0 && tile.x + 4 <= t->wide && 2 * tile.x + 8 <= g->x.count) {
-            four(&r, count);
-            return;
-        }
-        one(&r, 2 * tile.x + 1 < g->x.count, count);
-        tl_next_tile(&tile, t->high, t->wide);
-    }
+    if (locate(t, &tile, channel, &r) >= 4)
+        four(&r, count);
+    else
+        apart(t, tile, g->n * t->high * t->wide - number, channel, &r, count);
 }
