@@ -92,16 +92,19 @@ TL_SHARE void tl_conv_share(const tl_gather *g, int group, int groups, int row0,
     px.out.tile = own; /* the slack before the panel is free while tiles are computed */
     px.out.resume = px.out.pause = 0;
     tl_split_among(g->team, groups * panels * tiles, 1, &lo, &hi);
-    while (lo < hi) {
-        const int at = lo / tiles, first = lo % tiles, last = tl_min(tiles, first + hi - lo), of = group + at / panels;
-        px.out.cols = tl_min(4, total - at % panels * 4);
+    const int begin = lo / tiles, skipped = begin / panels;
+    int of = group + skipped, panel = begin - skipped * panels;
+    for (int first = lo - begin * tiles, last; lo < hi; lo += last - first, first = 0) {
+        last = tl_min(tiles, first + hi - lo);
+        px.out.cols = tl_min(4, total - 4 * panel);
         px.out.c = g->out + of * g->rows * g->out_p.c;
         px.out.c_m = g->out_p.c;
         px.out.init = g->bias ? g->bias + of * g->rows : NULL;
         px.out.i_m = 1;
-        tl_pixels_locate(g, at % panels * 4, &px);
+        tl_pixels_locate(g, 4 * panel, &px);
         tl_conv_panel(g, of, &px, row0, first, last, k0, k1, shared, inputs, weights);
-        lo += last - first;
+        if (++panel == panels)
+            panel = 0, ++of;
     }
 }
 

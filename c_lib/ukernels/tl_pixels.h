@@ -14,6 +14,7 @@ typedef struct {
     int *table; /* [taps], or [TL_KC] from the block's first tap on: byte offset << 4 | mask of the pixels inside */
     int full;   /* all taps are inside for all pixels */
     int side_by_side; /* the pixels read neighbours */
+    int in_a_row;     /* they are in the same row */
 } tl_pixels;
 
 /* The pixels whose position at[j] + shift lies within the extent, one bit each. */
