@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from golden.loss_scale import LEAST, MOST, LossScale
+from trainlib_deployer.arguments import quoted
 from trainlib_deployer.errors import UsageError
 from trainlib_deployer.machine.machine import Machine
 from trainlib_deployer.tune.asked import Tune
@@ -47,9 +48,11 @@ def loss_scale_of(text: str | None, inference: bool = False) -> LossScale | None
             found = LossScale(float(text))
     except ValueError:
         remedy = "a number, dynamic, or dynamic:START:UPDATES, as in dynamic:65536:2000"
-        raise UsageError(f"'{text}' is not a loss scale", remedy=remedy) from None
+        raise UsageError(f"{quoted(text)} is not a loss scale", remedy=remedy) from None
     if not LEAST <= found.start < MOST or found.every < (kind == "dynamic"):
-        raise UsageError(f"the loss scale {text} is out of range", remedy="a factor from 1e-37 to 1e38, updates from 1")
+        raise UsageError(
+            f"the loss scale {quoted(text)} is out of range", remedy="a factor from 1e-37 to 1e38, updates from 1"
+        )
     return found
 
 

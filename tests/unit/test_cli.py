@@ -70,6 +70,9 @@ def test_run_verifies_and_writes_json(calls: Calls) -> None:
     assert "fc.weight (step 1)" in result.stdout and "1.00e-08" in result.stdout and "1,234,567" in result.stdout
 
 
+THOUSANDS = "1" + 4999 * "0"  # of digits: more than Python reads
+
+
 @pytest.mark.parametrize("error", [0.5, float("inf"), float("nan")])
 def test_failed_verification(calls: Calls, error: float) -> None:
     calls.error = error
@@ -162,6 +165,10 @@ def test_interrupted_verification_says_what_is_there(calls: Calls) -> None:
         ("sweep --model net.py --memory 0", "--memory '0' is no amount"),
         ("chips --model net.py --memory 0k", "--memory '0k' is no amount"),
         ("chips --model net.py --l3 8M", "unexpected extra argument"),
+        *((f"--model net.py {o} {THOUSANDS}", f"{o} '1000000000") for o in ("--cores", "--l1", "--l3", "--input")),
+        *((f"--model net.py {o} {THOUSANDS}", f"'{o}': '1000000000") for o in ("--steps", "--samples", "--accumulate")),
+        (f"sweep --model net.py --memory {THOUSANDS}k", "(5,001 characters) is more than the 4 GiB address space"),
+        (f"--model net.py --tune host:{THOUSANDS}", "rounds is 1000"),
         ("--model net.py --input 1xx3", "is not a shape"),
         ("--model net.py --input 2x6", "only the batch may differ"),
         ("--model net.py --weights none.pt", "there is no file none.pt"),

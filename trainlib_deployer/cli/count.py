@@ -7,7 +7,7 @@ from typing import Any
 import click
 from click.types import IntParamType
 
-from trainlib_deployer.arguments import MOST
+from trainlib_deployer.arguments import MOST, digits, quoted
 
 
 class Count(IntParamType):
@@ -15,9 +15,10 @@ class Count(IntParamType):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         text = str(value)
-        if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= MOST:
-            self.fail(f"'{text}' is not a whole number of at least 1", param, ctx)
-        return int(text)
+        number = digits(text)
+        if number is None or not 1 <= number <= MOST:
+            self.fail(f"{quoted(text)} is not a whole number of at least 1", param, ctx)
+        return number
 
 
 COUNT = Count()

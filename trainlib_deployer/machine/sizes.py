@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from trainlib_deployer.arguments import digits, quoted
 from trainlib_deployer.errors import UsageError
 
 UNITS = {"": 0, "k": 10, "m": 20, "g": 30}
@@ -19,10 +20,12 @@ def parse_size(text: str | int, what: str = "size") -> int:
     """Bytes from `65536`, `64k`, `64KiB`, `2M`: powers of two."""
     match = SIZE.fullmatch(str(text).strip())
     if match is None:
-        raise UsageError(f"{what} '{text}' is not a size", remedy="write bytes or a unit: 65536, 64k, 64KiB, 2M")
-    size = int(match[1]) << UNITS[match[2].lower()]
+        raise UsageError(
+            f"{what} {quoted(str(text))} is not a size", remedy="write bytes or a unit: 65536, 64k, 64KiB, 2M"
+        )
+    size = (digits(match[1]) or 0) << UNITS[match[2].lower()]
     if size >= ADDRESS_SPACE:
-        raise UsageError(f"{what} '{text}' is {size} bytes, more than the 4 GiB address space of the target")
+        raise UsageError(f"{what} {quoted(str(text))} is more than the 4 GiB address space of the target")
     return size
 
 

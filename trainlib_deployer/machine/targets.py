@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from trainlib_deployer.arguments import digits, quoted
 from trainlib_deployer.errors import UsageError
 from trainlib_deployer.machine.gap9 import GAP9
 from trainlib_deployer.machine.generic import GENERIC
@@ -92,8 +93,9 @@ def with_outside(machine: Machine, size: int) -> Machine:
 
 
 def parse_cores(text: str | int) -> int:
-    digits = str(text).strip()
-    cores = int(digits) if digits.isascii() and digits.isdigit() else 0
+    cores = digits(str(text).strip()) or 0
     if not 1 <= cores <= MOST_CORES:
-        raise UsageError(f"--cores '{text}' is not a number of cores", remedy=f"give a number from 1 to {MOST_CORES}")
+        raise UsageError(
+            f"--cores {quoted(str(text))} is not a number of cores", remedy=f"give a number from 1 to {MOST_CORES}"
+        )
     return cores

@@ -6,7 +6,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
 
-from trainlib_deployer.arguments import natural
+from trainlib_deployer.arguments import digits, natural, quoted
 from trainlib_deployer.errors import UsageError
 from trainlib_deployer.run import backend
 
@@ -33,6 +33,7 @@ class Tune:
         if text is None:
             return None
         on, given, rounds = text.partition(":")
-        if given and not rounds.isdecimal():
-            raise UsageError(f"'{text}' does not say where to measure", remedy="for instance host, or host:6")
-        return Tune(on, int(rounds) if given else ROUNDS)
+        number = digits(rounds) if given else ROUNDS
+        if number is None:
+            raise UsageError(f"{quoted(text)} does not say where to measure", remedy="for instance host, or host:6")
+        return Tune(on, number)

@@ -10,6 +10,7 @@ from torch.utils import _pytree as pytree
 
 from golden.examples import leaves
 from trainlib_deployer import torch_types
+from trainlib_deployer.arguments import MOST, digits, quoted
 from trainlib_deployer.errors import UsageError
 
 Sample = tuple[tuple[Any, ...], Any]  # positional arguments of forward, target
@@ -94,10 +95,10 @@ def parse_shapes(text: str) -> list[tuple[int, ...]]:
     """`1x3x32x32`; several inputs are separated by commas."""
     shapes = []
     for part in text.split(","):
-        numbers = part.strip().lower().split("x")
-        if not all(n.isascii() and n.isdigit() and int(n) > 0 for n in numbers):
-            raise UsageError(f"--input '{text}' is not a shape", remedy="write it like 1x3x32x32, batch first")
-        shapes.append(tuple(map(int, numbers)))
+        numbers = [digits(n) or 0 for n in part.strip().lower().split("x")]
+        if not all(1 <= n <= MOST for n in numbers):
+            raise UsageError(f"--input {quoted(text)} is not a shape", remedy="write it like 1x3x32x32, batch first")
+        shapes.append(tuple(numbers))
     return shapes
 
 
