@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -196,6 +197,62 @@ class Around(torch.optim.Optimizer):
         self.base.step()
 
 
+class OldAdam(Lion):
+    """As it is written in a thousand places: with a count of Python, and all corrections from it."""
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        for group in self.param_groups:
+            (beta1, beta2), lr = group["betas"], group["lr"]
+            for p in group["params"]:
+                state = self.state[p]
+                if len(state) == 0:
+                    state["step"] = 0
+                    state["exp_avg"], state["exp_avg_sq"] = torch.zeros_like(p), torch.zeros_like(p)
+                state["step"] += 1
+                state["exp_avg"].mul_(beta1).add_(p.grad, alpha=1 - beta1)
+                state["exp_avg_sq"].mul_(beta2).addcmul_(p.grad, p.grad, value=1 - beta2)
+                self.move(p, state, lr, 1 - beta1 ** state["step"], 1.0 - math.pow(beta2, state["step"]))
+
+    def move(self, p: torch.Tensor, state: Any, lr: float, correction1: float, correction2: float) -> None:
+        root = state["exp_avg_sq"].sqrt().add_(1e-8)
+        p.addcdiv_(state["exp_avg"], root, value=-lr * math.sqrt(correction2) / correction1)
+
+
+class OtherAdam(OldAdam):
+    """The same, with other places for the corrections, and a rate that falls."""
+
+    def move(self, p: torch.Tensor, state: Any, lr: float, correction1: float, correction2: float) -> None:
+        root = (state["exp_avg_sq"].sqrt() / correction2**0.5).add_(1e-8)
+        p.sub_(lr / (1 + 0.5 * state["step"]) * (state["exp_avg"] / correction1) / root)
+        p.mul_(1 - math.exp(-state["step"]) * lr)
+
+
+class Warming(OldAdam):
+    """What it does depends on its count."""
+
+    def move(self, p: torch.Tensor, state: Any, lr: float, correction1: float, correction2: float) -> None:
+        p.add_(state["exp_avg"], alpha=-lr if state["step"] > 5 else -0.1 * lr)
+
+
+@pytest.mark.parametrize("kind", [OldAdam, OtherAdam])
+def test_own_optimizer_that_counts_in_python(kind: Any, project: Path) -> None:
+    """From the first step on, in full precision; and its state goes back with the count."""
+
+    def optimizer(parameters: Any) -> torch.optim.Optimizer:
+        first, *others = [p for p in parameters if p.requires_grad]
+        optimizer: torch.optim.Optimizer = kind(
+            [{"params": [first], "betas": (0.5, 0.75), "lr": 0.02}, {"params": others, "betas": (0.9, 0.999)}]
+        )
+        return optimizer
+
+    made = deployed(optimizer, project, scheduler=lambda o: torch.optim.lr_scheduler.ExponentialLR(o, 0.5))
+    made.verify().raise_if_failed()
+    assert "expm1" in (project / "loops.c").read_text(), "1 - 0.999 ** 1 keeps its digits"
+    made.step(torch.randn(3, 7), torch.randn(3, 3), learning_rate=0.01)
+    assert {state["step"] for state in made.session.optimizer_state_dict()["state"].values()} == {1}
+
+
 class Joint(Lion):
     """All parameters share one norm."""
 
@@ -217,6 +274,15 @@ class Deciding(Lion):
                 p.sub_(p.grad)
 
 
+class Noisy(Lion):
+    """Langevin's."""
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        for p in self.param_groups[0]["params"]:
+            p.add_(p.grad + torch.randn_like(p), alpha=-self.param_groups[0]["lr"])
+
+
 class Short(Lion):
     """It calculates with eight bits after the point."""
 
@@ -230,6 +296,8 @@ REFUSED = {
     Counting: "counts its steps in a Python number",
     CountingInItsGroup: "keeps more from step to step than its state",
     EveryFifth: "keeps more from step to step than its state",
+    Noisy: "draws random numbers",
+    Warming: "the count of its steps decides what it does",
     Around: "cannot be made of parameters and its settings",
     Joint: "the update of one parameter depends on the others",
     Deciding: "its step cannot be traced",

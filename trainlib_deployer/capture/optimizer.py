@@ -1,7 +1,8 @@
 """A user-written optimizer as a graph: its own step() is traced for one parameter at a time.
 
-The learning rate must stay a number of the run. So the step is traced with three of them; constants that differ must
-depend on it linearly, and become inputs of the graph.
+The learning rate must stay a number of the run, and so must a count of steps that is no tensor. So the step is traced
+with three rates and two counts; constants that differ become inputs of the graph: those that depend on the rate alone
+must do so linearly, of the others it is known how they came of the count.
 """
 
 from __future__ import annotations
@@ -9,21 +10,35 @@ from __future__ import annotations
 import itertools
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import fx
 from torch.fx.experimental.proxy_tensor import make_fx
+from torch.utils import _pytree as pytree
 
 from golden import optimizers
+from trainlib_deployer.capture.count import (
+    Count,
+    Formula,
+    Known,
+    Line,
+    along_the_rate,
+    functions_that_remember,
+    value_of,
+)
 from trainlib_deployer.errors import DeployError, Unsupported
+from trainlib_deployer.torch_types import type_fault
 from trainlib_deployer.user.code import message_of, source_of
 from trainlib_deployer.user.model import OptimizerSpec
 
 aten = torch.ops.aten
 Tensor = torch.Tensor
 RATES = (0.0123, 0.0457, 0.0311)  # arbitrary; the third one checks the line through the first two
+COUNTS = (7, 19)  # likewise
+COUNTED = "count in the state of each parameter: state['step'] = 0, then state['step'] += 1"
+COUNT = "step"  # of an optimizer's state, as those of torch.optim call it
 CLOSE = 1e-4
 ULPS = 2.0**-21
 STEPS = 7  # of an optimizer that lives on: what is done every second or fifth step shows
@@ -46,7 +61,7 @@ class Update:
 
     graph: fx.GraphModule
     states: tuple[tuple[str, Tensor], ...]  # label, contents before the first update
-    rates: tuple[tuple[float, float], ...]  # (a, b): the input is a + b * learning rate
+    rates: tuple[Formula, ...]
 
 
 @dataclass(frozen=True)
@@ -116,32 +131,69 @@ def refused(spec: OptimizerSpec, why: str, source: Any = None, remedy: str = "")
     return Unsupported(f"the optimizer {spec.kind} cannot be deployed: {why}", source=source, remedy=remedy or standard)
 
 
+@dataclass(frozen=True)
+class Traced:
+    """The step at a learning rate and a count."""
+
+    graph: fx.GraphModule
+    rate: float
+    count: int = 0
+    known: Known = field(default_factory=Known)
+
+
 def traced(subject: Subject) -> Update:
     early, late = state_after(subject, 1), state_after(subject, 5)
     labels = [k for k, v in early.items() if isinstance(v, Tensor)]
-    graphs = [trace(subject, early, labels, rate) for rate in RATES]
-    if differing(graphs[0], trace(subject, late, labels, RATES[0])):
-        remedy = "count in a tensor: state['step'] = torch.zeros(()), then state['step'] += 1"
-        raise refused(subject.spec, "it counts its steps in a Python number", remedy=remedy)
-    states = initial_states(subject, graphs[0], labels, early)
-    check_carried(subject, graphs[0], states)
-    rates = take_rates_out(subject.spec, graphs)
-    return Update(graphs[0], states, rates)
+    if type(early.get(COUNT)) is int and (early[COUNT], late[COUNT]) == (1, 5):
+        points = [*((rate, COUNTS[0]) for rate in RATES), *((rate, COUNTS[1]) for rate in RATES[:2])]
+        found = [counting(subject, early, labels, *point) for point in points]
+    else:
+        found = [Traced(trace(subject, early, labels, rate), rate) for rate in RATES]
+        if differing(found[0].graph, trace(subject, late, labels, RATES[0])):
+            raise refused(subject.spec, "it counts its steps in a Python number", remedy=COUNTED)
+    check_operations(subject.spec, found[0].graph.graph)
+    rates = take_rates_out(subject.spec, found)
+    states = initial_states(subject, found[0].graph, labels, early, rates)
+    check_carried(subject, found[0].graph, states, rates)
+    return Update(found[0].graph, states, rates)
 
 
-def check_carried(subject: Subject, graph: fx.GraphModule, states: Sequence[tuple[str, Tensor]]) -> None:
+def check_operations(spec: OptimizerSpec, graph: fx.Graph) -> None:
+    for node in graph.nodes:
+        if torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ()):
+            raise refused(spec, "it draws random numbers")
+        for made in pytree.tree_leaves(node.meta.get("val")):
+            fault = type_fault(made.dtype) if isinstance(made, Tensor) else None
+            if fault is not None:
+                raise Unsupported(f"the optimizer {spec.kind} makes a tensor that {fault[0]}", remedy=fault[1])
+
+
+def counting(subject: Subject, state: Mapping[str, Any], labels: Sequence[str], rate: float, count: int) -> Traced:
+    """With a number that remembers in place of the count."""
+    known = Known()
+    with functions_that_remember():
+        given = {**state, COUNT: known.counted(float(count), Count())}
+        return Traced(trace(subject, given, labels, rate), rate, count, known)
+
+
+def numbers(rates: Sequence[Formula], count: int) -> list[float]:
+    return [value_of(f, RATES[0], count) for f in rates]
+
+
+def check_carried(
+    subject: Subject, graph: fx.GraphModule, states: Sequence[tuple[str, Tensor]], rates: Sequence[Formula]
+) -> None:
     """Whether the states are all that goes on: an optimizer that lives for some steps does what the graph does."""
     p, ours = subject.value.clone(), [subject.value.clone(), *(v.clone() for _, v in states)]
     optimizer = subject.optimizer({"p": p}, RATES[0])
-    for _ in range(STEPS):
+    for count in range(STEPS):
         before = p.clone()
         p.grad = torch.randn(p.shape)
-        after = graph(ours[0].clone(), p.grad.clone(), *(v.clone() for v in ours[1:]))
+        after = graph(ours[0].clone(), p.grad.clone(), *(v.clone() for v in ours[1:]), *numbers(rates, count))
         step_of(optimizer)
         if not near(after[0] - ours[0], p - before, rounding=float(before.abs().max())):
-            remedy = "keep it in a tensor of the parameter's state: state['step'] = torch.zeros(()), state['step'] += 1"
             raise refused(
-                subject.spec, "it keeps more from step to step than its state, as a count in a group", remedy=remedy
+                subject.spec, "it keeps more from step to step than its state, as a count in a group", remedy=COUNTED
             )
         ours = after
 
@@ -179,7 +231,7 @@ def trace(subject: Subject, state: Mapping[str, Any], labels: Sequence[str], rat
 
 
 def initial_states(
-    subject: Subject, graph: fx.GraphModule, labels: Sequence[str], like: Mapping[str, Any]
+    subject: Subject, graph: fx.GraphModule, labels: Sequence[str], like: Mapping[str, Any], rates: Sequence[Formula]
 ) -> tuple[tuple[str, Tensor], ...]:
     """Contents from which the traced step does what the first step does: zeros, ones, or the parameter itself."""
     g = torch.randn(subject.value.shape)
@@ -188,7 +240,7 @@ def initial_states(
     wanted = [p, *(after[k] for k in labels)]
     choices = [list(beginnings(subject, like[k])) for k in labels]
     for values in itertools.product(*choices):
-        found = graph(subject.value.clone(), g.clone(), *(v.clone() for v in values))
+        found = graph(subject.value.clone(), g.clone(), *(v.clone() for v in values), *numbers(rates, 0))
         if all(near(a, b) for a, b in zip(found, wanted, strict=True)):
             return tuple(zip(labels, values, strict=True))
     raise refused(subject.spec, "its state begins with something else than zeros, ones or the parameter")
@@ -224,31 +276,39 @@ def differing(one: fx.GraphModule, other: fx.GraphModule) -> list[tuple[fx.Node,
     return found
 
 
-def take_rates_out(spec: OptimizerSpec, graphs: Sequence[fx.GraphModule]) -> tuple[tuple[float, float], ...]:
-    """Constants of the first graph that follow the learning rate become placeholders."""
-    graph = graphs[0].graph
-    second = {(n, place): y for n, place, _, y in differing(graphs[0], graphs[1])}
-    third = {(n, place): y for n, place, _, y in differing(graphs[0], graphs[2])}
-    rates: dict[tuple[float, float], fx.Node] = {}
+def take_rates_out(spec: OptimizerSpec, found: Sequence[Traced]) -> tuple[Formula, ...]:
+    """Constants of the first graph that follow the learning rate or the count become placeholders."""
+    graph = found[0].graph.graph
+    others = [{(n, place): y for n, place, _, y in differing(found[0].graph, t.graph)} for t in found[1:]]
+    rates: dict[Formula, fx.Node] = {}
     last = [n for n in graph.nodes if n.op == "placeholder"][-1]
-    for (node, place), there in second.items():
+    for node, place in dict.fromkeys(key for values in others for key in values):
         if place is None:
-            raise refused(spec, "what it does depends on the learning rate's value")
+            raise refused(spec, "what it does depends on the learning rate's value, or on the count of its steps")
         here = float(node.args[place] if isinstance(place, int) else node.kwargs[place])
-        slope = (there - here) / (RATES[1] - RATES[0])
-        offset = here - slope * RATES[0]
-        expected = offset + slope * RATES[2]
-        if abs(expected - third.get((node, place), here)) > 1e-9 * max(abs(expected), abs(here)):
-            raise refused(spec, "it uses the learning rate in more than sums and products")
-        key = (round(offset, 12), round(slope, 12))
-        if key not in rates:
+        formula = formula_through(spec, found, [here, *(values.get((node, place), here) for values in others)])
+        if formula not in rates:
             with graph.inserting_after(last):
                 last = graph.placeholder(f"rate{len(rates)}")
             last.meta["val"] = torch.zeros(())
-            rates[key] = last
-        put_rate(spec, graph, node, place, rates[key])
-    graphs[0].recompile()
+            rates[formula] = last
+        put_rate(spec, graph, node, place, rates[formula])
+    found[0].graph.recompile()
     return tuple(rates)
+
+
+def formula_through(spec: OptimizerSpec, found: Sequence[Traced], values: Sequence[float]) -> Formula:
+    """What a constant is that has these values in these traces."""
+    counted = any(v != values[0] for v, t in zip(values, found, strict=True) if t.rate == RATES[0])
+    ways: list[Formula | None] = [Line(v) for v in values[:2]]
+    if counted:
+        ways = [t.known.formulas.get(v) for v, t in zip(values[:2], found[:2], strict=True)]
+    if ways[0] is None or ways[1] is None or (formula := along_the_rate(ways[0], ways[1], RATES[:2])) is None:
+        raise refused(spec, "it counts its steps in a Python number", remedy=COUNTED)
+    for value, t in zip(values, found, strict=True):
+        if abs(value_of(formula, t.rate, t.count) - value) > 1e-9 * max(abs(v) for v in values):
+            raise refused(spec, "it uses the learning rate in more than sums and products")
+    return formula
 
 
 def put_rate(spec: OptimizerSpec, graph: fx.Graph, node: fx.Node, place: Any, rate: fx.Node) -> None:

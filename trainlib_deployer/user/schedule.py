@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 from typing import Any
 
@@ -70,8 +71,8 @@ def plural(updates: int) -> str:
 
 
 def one_update(optimizer: torch.optim.Optimizer, scheduler: LRScheduler, done: int) -> None:
-    """To the settings of the next; after the last there are none to ask for."""
-    with user_code("the optimizer fails without gradients"):
+    """To the settings of the next; after the last there are none to ask for. One's own optimizer may need gradients."""
+    with contextlib.suppress(Exception):
         optimizer.step()
     remedy = f"{done + 1} or more are asked for (--steps, --updates)"
     with user_code(f"the scheduler fails after {plural(done)}", remedy=remedy):
