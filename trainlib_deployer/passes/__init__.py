@@ -13,6 +13,7 @@ from trainlib_deployer.passes.fuse_loops import fuse_loops
 from trainlib_deployer.passes.fuse_updates import fuse_updates
 from trainlib_deployer.passes.hoist_updates import hoist_updates
 from trainlib_deployer.passes.mixed import mixed
+from trainlib_deployer.passes.order_halves import order_halves
 from trainlib_deployer.passes.place_sums import place_sums
 from trainlib_deployer.passes.prune_loops import prune_loops
 from trainlib_deployer.passes.reorder import reorder
@@ -38,14 +39,15 @@ DEFAULT: tuple[Pass, ...] = (
     choose_winograd,  # convolutions with fewer multiplications
 )
 DIRECT = tuple(step for step in DEFAULT if step is not choose_winograd)  # every multiplication of the definition
-AT = DIRECT.index(reorder)
+AT, THEN = DIRECT.index(reorder), DIRECT.index(early_masks) + 1
 
 
 def chosen(precision: Precision, arithmetic: str = "fastest") -> tuple[Pass, ...]:
-    """Of half precision, types change before sizes decide on an order."""
+    """Of half precision, types change before or behind the order, which goes by sizes."""
     steps = DIRECT if arithmetic == "direct" else DEFAULT
     if precision.halves:
-        return (*steps[:AT], partial(mixed, keep=precision.keep, weights=precision.weights), *steps[AT:])
+        smaller = partial(mixed, keep=precision.keep, weights=precision.weights)
+        return (*steps[:AT], partial(order_halves, smaller=smaller), *steps[THEN:])
     return steps
 
 
