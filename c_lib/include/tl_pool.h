@@ -2,6 +2,7 @@
 #ifndef TL_POOL_H
 #define TL_POOL_H
 #include "tl_hal.h"
+#include "tl_half.h"
 
 /* Elements between neighbouring planes and rows; columns are contiguous. */
 typedef struct {
@@ -24,7 +25,14 @@ typedef struct {
  * count_h0..count_h1-1 and count_w0..count_w1-1 (0..h, or -pad..h+pad where padding counts); adaptive: by the window's
  * size. */
 typedef struct {
-    float *x, *y; /* bw: dL/dx, dL/dy */
+    union {
+        float *x;       /* bw: dL/dx */
+        tl_half *x_f16; /* of rows for halves; y likewise */
+    };
+    union {
+        float *y; /* bw: dL/dy */
+        tl_half *y_f16;
+    };
     void *tap;
     int tap_bytes;
     int planes, h, wd, ho, wo, kh, kw;

@@ -1,6 +1,7 @@
 /* Maxima over windows, forward; internal to c_lib/kernels. */
 #ifndef TL_POOL_MAX_H
 #define TL_POOL_MAX_H
+#include "tl_pool_element.h"
 #include "tl_window.h"
 
 INLINE void store_tap(void *taps, int bytes, int at, int tap)
@@ -24,36 +25,36 @@ INLINE void take(float v, int tap, float *best, int *won)
 }
 
 /* The maximum over `rows` x `columns` taps, of which x is number `tap`; whole rows of taps are `kw` apart. */
-INLINE float window_max(const float *x, int rows, int columns, int step_h, int step_w, int tap, int kw, int *won)
+INLINE float window_max(const element *x, int rows, int columns, int step_h, int step_w, int tap, int kw, int *won)
 {
     float best = -__builtin_inff();
     *won = tap;
     for (; rows > 0; rows--, x += step_h, tap += kw) {
-        take(x[0], tap, &best, won);
+        take(WIDENED(x[0]), tap, &best, won);
         if (columns == 2) {
-            take(x[step_w], tap + 1, &best, won);
+            take(WIDENED(x[step_w]), tap + 1, &best, won);
         } else if (columns == 3) {
-            take(x[step_w], tap + 1, &best, won);
-            take(x[2 * step_w], tap + 2, &best, won);
+            take(WIDENED(x[step_w]), tap + 1, &best, won);
+            take(WIDENED(x[2 * step_w]), tap + 2, &best, won);
         } else {
-            const float *v = x;
+            const element *v = x;
             for (int i = 1; i < columns; i++)
-                take(*(v += step_w), tap + i, &best, won);
+                take(WIDENED(*(v += step_w)), tap + i, &best, won);
         }
     }
     return best;
 }
 
 /* `n` outputs of one row from output `at` on, whose windows lie `stride` apart and hold as many taps. */
-APART void max_run(const tl_pool2d *a, int at, int tap_at, int n, const float *x, int stride, int rows, int columns,
+APART void max_run(const tl_pool2d *a, int at, int tap_at, int n, const element *x, int stride, int rows, int columns,
                    int step_h, int step_w, int tap)
 {
-    float *y = a->y + at;
+    element *y = a->READ(y) + at;
     void *taps = a->tap;
     int bytes = a->tap_bytes, kw = a->kw;
     for (int i = 0; i < n; i++, x += stride) {
         int won;
-        y[i] = window_max(x, rows, columns, step_h, step_w, tap, kw, &won);
+        y[i] = NARROWED(window_max(x, rows, columns, step_h, step_w, tap, kw, &won));
         store_tap(taps, bytes, tap_at + i, won);
     }
 }
@@ -72,8 +73,8 @@ INLINE void max_forward(const tl_pool2d *a, int adaptive)
             window c = window_at(&columns, ox);
             int height = c.k0 < c.k1 ? r.k1 - r.k0 : 0;
             n = run_from(&columns, ox, p.to);
-            max_run(a, y + ox, tap + ox, n, a->x + x + c.start + c.k0 * step_w, columns.stride, height, c.k1 - c.k0,
-                    step_h * a->xp.row, step_w, r.k0 * a->kw + c.k0);
+            max_run(a, y + ox, tap + ox, n, a->READ(x) + x + c.start + c.k0 * step_w, columns.stride, height,
+                    c.k1 - c.k0, step_h * a->xp.row, step_w, r.k0 * a->kw + c.k0);
         }
         lo += p.to - p.from;
     }

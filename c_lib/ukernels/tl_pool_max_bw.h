@@ -1,6 +1,7 @@
 /* Gradients of maxima over windows; internal to c_lib/kernels. */
 #ifndef TL_POOL_MAX_BW_H
 #define TL_POOL_MAX_BW_H
+#include "tl_pool_element.h"
 #include "tl_window.h"
 
 INLINE int load_tap(const void *taps, int bytes, int at)
@@ -20,30 +21,35 @@ INLINE int tap_of(const axis *s, int i, int start)
     return (i - start) % s->dil ? -1 : (i - start) / s->dil;
 }
 
-/* What one row of outputs (gradients g, winners `taps`) gives to a strip that lies under tap number ky_taps and the
- * next ones of their windows. `plain`, a literal: regular windows without holes, so that a neighbour's tap is a stride
- * away. */
-INLINE void won_row(strip s, axis columns, const float *g, const void *taps, int bytes, int ky_taps, int plain)
+/* What one row of outputs (gradients g, winners `taps`) adds to input ix, which lies under tap number ky_taps and the next
+ * ones of the windows c. `plain`, a literal: regular windows without holes, so that a neighbour's tap is a stride away. */
+INLINE float won_sum(float total, const axis *columns, cover c, int ix, const element *g, const void *taps, int bytes,
+                     int ky_taps, int plain)
+{
+    for (int first = c.first; first < c.last; first += TL_KC) {
+        int last = smaller(c.last, first + TL_KC), near = ix - start_of(columns, first);
+        float sum = 0.0f;
+        for (int ox = first; ox < last; ox++, near -= columns->stride) {
+            int kx = plain ? near : tap_of(columns, ix, start_of(columns, ox));
+            if ((plain || kx >= 0) && load_tap(taps, bytes, ox) == ky_taps + kx)
+                sum += WIDENED(g[ox]);
+        }
+        total += sum;
+    }
+    return total;
+}
+
+/* The same of a strip. */
+INLINE void won_row(strip s, axis columns, const element *g, const void *taps, int bytes, int ky_taps, int plain)
 {
     for (int ix = s.from; ix < s.to; ix++) {
-        float total = s.add ? s.x[ix] : 0.0f;
         cover_next(&s.c, &columns, ix);
-        for (int first = s.c.first; first < s.c.last; first += TL_KC) {
-            int last = smaller(s.c.last, first + TL_KC), near = ix - start_of(&columns, first);
-            float sum = 0.0f;
-            for (int ox = first; ox < last; ox++, near -= columns.stride) {
-                int kx = plain ? near : tap_of(&columns, ix, start_of(&columns, ox));
-                if ((plain || kx >= 0) && load_tap(taps, bytes, ox) == ky_taps + kx)
-                    sum += g[ox];
-            }
-            total += sum;
-        }
-        s.x[ix] = total;
+        s.x[ix] = won_sum(s.add ? s.x[ix] : 0.0f, &columns, s.c, ix, g, taps, bytes, ky_taps, plain);
     }
 }
 
 /* Regular windows without holes if `plain`; their taps are numbered in so many bytes. */
-APART void won_row_of(const strip *s, const axis *columns, const float *g, const void *taps, int bytes, int ky_taps,
+APART void won_row_of(const strip *s, const axis *columns, const element *g, const void *taps, int bytes, int ky_taps,
                       int plain)
 {
     axis own = *columns;
@@ -61,7 +67,7 @@ INLINE void won_strip(const tl_pool2d *a, const axis *rows, const axis *columns,
         int ky = tap_of(rows, iy, start_of(rows, oy));
         if (ky < 0)
             continue;
-        const float *g = a->y + plane * a->yp.plane + oy * a->yp.row;
+        const element *g = a->READ(y) + plane * a->yp.plane + oy * a->yp.row;
         const char *taps = (const char *)a->tap + (ptrdiff_t)(plane * a->tp.plane + oy * a->tp.row) * bytes;
         won_row_of(&s, columns, g, taps, bytes, ky * a->kw, plain);
         s.add = 1;
@@ -71,9 +77,9 @@ INLINE void won_strip(const tl_pool2d *a, const axis *rows, const axis *columns,
 }
 
 /* One row of inputs under windows that do not overlap; ky: which of their rows it is, or -1; g, taps: their outputs. */
-INLINE void row_of_winners(const tl_pool2d *a, const axis *columns, part p, cover c, int ky, const float *g, int taps)
+INLINE void row_of_winners(const tl_pool2d *a, const axis *columns, part p, cover c, int ky, const element *g, int taps)
 {
-    float *x = a->x + p.plane * a->xp.plane + p.row * a->xp.row;
+    element *x = a->READ(x) + p.plane * a->xp.plane + p.row * a->xp.row;
     int ix = p.from;
     for (int ox = c.first; ox < columns->out && ky >= 0; ox++) {
         int start = start_of(columns, ox), end = smaller(start + columns->k, p.to);
@@ -81,12 +87,12 @@ INLINE void row_of_winners(const tl_pool2d *a, const axis *columns, part p, cove
             break;
         int won = start + load_tap(a->tap, a->tap_bytes, taps + ox) - ky * a->kw;
         for (; ix < start; ix++)
-            x[ix] = 0.0f;
+            x[ix] = 0;
         for (; ix < end; ix++)
-            x[ix] = ix == won ? g[ox] : 0.0f;
+            x[ix] = ix == won ? g[ox] : 0;
     }
     for (; ix < p.to; ix++)
-        x[ix] = 0.0f;
+        x[ix] = 0;
 }
 
 /* Windows that do not overlap. */
@@ -100,7 +106,7 @@ INLINE void max_backward_apart(const tl_pool2d *a)
         part p = part_at(lo, hi, a->h, a->wd);
         cover r = cover_of(&rows, p.row), c = cover_of(&columns, p.from);
         int ky = r.first < r.last ? p.row - start_of(&rows, r.first) : -1;
-        const float *g = a->y + p.plane * a->yp.plane + r.first * a->yp.row;
+        const element *g = a->READ(y) + p.plane * a->yp.plane + r.first * a->yp.row;
         row_of_winners(a, &columns, p, c, ky, g, p.plane * a->tp.plane + r.first * a->tp.row);
         lo += p.to - p.from;
     }
@@ -118,6 +124,39 @@ INLINE void max_backward(const tl_pool2d *a, int adaptive, int plain)
         cover r = cover_of(&rows, p.row), c = cover_of(&columns, p.from);
         float *x = a->x + p.plane * a->xp.plane + p.row * a->xp.row;
         won_strip(a, &rows, &columns, p.plane, r, p.row, (strip){x, p.from, p.to, 0, c}, plain);
+        lo += p.to - p.from;
+    }
+}
+
+/* The gradient of input ix of row iy, from all the windows r and c that it lies under. */
+INLINE float won_element(const tl_pool2d *a, const axis *rows, const axis *columns, int plane, cover r, cover c, int iy,
+                         int ix)
+{
+    float total = 0.0f;
+    for (int oy = r.first; oy < r.last; oy++) {
+        const int ky = tap_of(rows, iy, start_of(rows, oy));
+        const element *g = a->READ(y) + plane * a->yp.plane + oy * a->yp.row;
+        const char *taps = (const char *)a->tap + (ptrdiff_t)(plane * a->tp.plane + oy * a->tp.row) * a->tap_bytes;
+        if (ky >= 0)
+            total = won_sum(total, columns, c, ix, g, taps, a->tap_bytes, ky * a->kw, 0);
+    }
+    return total;
+}
+
+/* Element by element, so that a sum is rounded once. */
+INLINE void max_backward_each(const tl_pool2d *a, int adaptive)
+{
+    axis rows = rows_of(a, adaptive), columns = columns_of(a, adaptive);
+    int lo, hi;
+    tl_split(a->planes * a->h * a->wd, 1, &lo, &hi);
+    while (lo < hi) {
+        part p = part_at(lo, hi, a->h, a->wd);
+        cover r = cover_of(&rows, p.row), c = cover_of(&columns, p.from);
+        element *x = a->READ(x) + p.plane * a->xp.plane + p.row * a->xp.row;
+        for (int ix = p.from; ix < p.to; ix++) {
+            cover_next(&c, &columns, ix);
+            x[ix] = NARROWED(won_element(a, &rows, &columns, p.plane, r, c, p.row, ix));
+        }
         lo += p.to - p.from;
     }
 }

@@ -2,6 +2,7 @@
 #ifndef TL_POOL_ROWS_H
 #define TL_POOL_ROWS_H
 #include "tl_float.h"
+#include "tl_pool_element.h"
 #include "tl_window.h"
 
 /* v where `won`, else zero; without a branch. */
@@ -10,16 +11,16 @@ INLINE float if_won(float v, int won)
     return tl_from_bits(tl_bits(v) & (0u - (uint32_t)won));
 }
 
-INLINE void zeros(float *x, int from, int to)
+INLINE void zeros(element *x, int from, int to)
 {
     for (; from < to - 3; from += 4) {
-        x[from] = 0.0f;
-        x[from + 1] = 0.0f;
-        x[from + 2] = 0.0f;
-        x[from + 3] = 0.0f;
+        x[from] = 0;
+        x[from + 1] = 0;
+        x[from + 2] = 0;
+        x[from + 3] = 0;
     }
     for (; from < to; from++)
-        x[from] = 0.0f;
+        x[from] = 0;
 }
 
 /* Which rows of its window an output row has: the first, and behind the last. */

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar, Unpack
 
-from trainlib_deployer.kernels.row import Fields, Making, More, Row
+from trainlib_deployer.kernels.row import Fields, Making, More, Row, pointer
 from trainlib_deployer.machine.costs import Costs
 from trainlib_deployer.program.call import Operand
 from trainlib_deployer.program.ir import DType, View
@@ -18,7 +18,8 @@ P = TypeVar("P", bound="MaxPool | AvgPool")
 
 def max_fields(kind: MaxPool, reads: list[Operand], writes: list[Operand], _scratch: str) -> Fields:
     x, y, tap = (reads[0], *writes) if kind.direction == "fw" else (writes[0], *reads)
-    out: list[tuple[str, str | int]] = [("x", x.pointer), ("y", y.pointer), ("tap", tap.pointer)]
+    out: list[tuple[str, str | int]] = [(pointer(n, kind.storage), v.pointer) for n, v in (("x", x), ("y", y))]
+    out.append(("tap", tap.pointer))
     out += [("tap_bytes", kind.tap.size), *shape_fields(kind.shape)]
     return [*out, *pitch("xp", x.view), *pitch("yp", y.view), *pitch("tp", tap.view)]
 
@@ -139,14 +140,18 @@ def three_cycles(kind: MaxPool, cores: int, costs: Costs) -> float:
     return input_cycles(kind, cores, costs.pool.three * kind.shape.kernel[0] / kind.shape.stride[0], costs)
 
 
-def row(fields: Making[P], operation: str, more: str = "", **keywords: Unpack[More[P]]) -> Row[P]:
+def row(
+    fields: Making[P], operation: str, more: str = "", storage: DType = DType.F32, **keywords: Unpack[More[P]]
+) -> Row[P]:
     name = operation + more
     keywords.setdefault("split", "outputs" if operation.endswith("fw") else "inputs")
     keywords.setdefault("cycles", any_cycles)
-    return Row(operation, f"tl_{name}_f32", f"pool/{name}.c", "tl_pool2d", "tl_pool.h", fields, **keywords)
+    symbol, source = f"tl_{name}_{storage.name.lower()}", f"pool/{pointer(name, storage)}.c"
+    return Row(operation, symbol, source, "tl_pool2d", "tl_pool.h", fields, storage=storage, **keywords)
 
 
 maxima, averages = partial(row, max_fields), partial(row, average_fields)
+of_halves = partial(maxima, storage=DType.F16)
 
 POOL = (
     maxima("maxpool2d_fw", "_rows", takes=near, cycles=maxima_cycles),
@@ -159,6 +164,13 @@ POOL = (
     maxima("maxpool2d_bw", "_u16", takes=in_two_bytes),
     maxima("maxpool2d_bw"),
     maxima("adaptive_maxpool2d_bw"),
+    of_halves("maxpool2d_fw", "_rows", takes=near, cycles=maxima_cycles),
+    of_halves("maxpool2d_fw"),
+    of_halves("maxpool2d_bw", "_tiled", takes=near_tiled, cycles=shared_cycles),
+    of_halves("maxpool2d_bw", "_apart", takes=apart),
+    of_halves("maxpool2d_bw"),
+    of_halves("adaptive_maxpool2d_fw"),
+    of_halves("adaptive_maxpool2d_bw"),
     averages("avgpool2d_fw", "_whole", takes=whole, cycles=means_cycles),
     averages("avgpool2d_fw"),
     averages("adaptive_avgpool2d_fw"),

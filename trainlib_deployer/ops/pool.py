@@ -119,6 +119,7 @@ class MaxPool(Pool):
     """What lies like y is the tap that won."""
 
     tap: DType
+    storage: DType = DType.F32  # of x and y
 
     @property
     def name(self) -> str:

@@ -15,6 +15,7 @@ from itertools import pairwise
 from trainlib_deployer.kernels.conv import depthwise
 from trainlib_deployer.ops.conv import Conv
 from trainlib_deployer.ops.matmul import MatMul
+from trainlib_deployer.ops.pool import MaxPool
 from trainlib_deployer.passes.coalesce import coalesced
 from trainlib_deployer.passes.half_saved import HALF, LOAD, STORE, converting, rounding
 from trainlib_deployer.passes.prune_loops import pruned
@@ -75,9 +76,11 @@ def of_halves(kind: MatMul | Conv, packed: set[int], result: DType) -> MatMul | 
 
 
 def stored_as_halves(op: Op) -> tuple[View, ...]:
-    """Results that a kernel of halves rounds as it stores them. Long sums and those of weight gradients go on from
-    tile to tile."""
+    """Results that a kernel of halves rounds as it stores them. Long sums and those of weight gradients go on
+    from tile to tile."""
     kind = op.kind
+    if isinstance(kind, MaxPool):
+        return op.writes
     if not isinstance(kind, MatMul | Conv) or not is_product(kind) or not gains(kind):
         return ()
     cut = kind.k > MOST_TERMS if isinstance(kind, MatMul) else kind.direction == "bw_w"
@@ -212,8 +215,11 @@ class Made:
         return moved_as_it_is(op)
 
     def of_kernel(self, op: Op) -> None:
-        """By a kernel that multiplies halves, if there is a good one; else between conversions."""
+        """By a kernel of halves, if there is a good one; else between conversions."""
         kind, multiplied = op.kind, 2 if self.multiplies(op) else 0
+        if isinstance(kind, MaxPool) and all(self.is_half(v.tensor) for v in (op.reads[0], op.writes[0])):
+            self.ops.append(replace(op, kind=replace(kind, storage=HALF)))
+            return
         packed = set[int]()
         if multiplied and isinstance(kind, MatMul | Conv) and gains(kind):
             packed = {at for at in packable(kind) if self.tensors[op.reads[at].tensor].dtype is HALF.calculated}

@@ -1,4 +1,4 @@
-"""Which comes first in mixed precision: the types or the order."""
+"""What a step of mixed precision takes: whether types or order come first, and where no floats are made."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from tests.unit.test_within_budget import peak
 from trainlib_deployer import passes
 from trainlib_deployer.passes.mixed import mixed
 from trainlib_deployer.passes.order_halves import order_halves, ordered
+from trainlib_deployer.program.ir import DType
 
 
 class Residual(nn.Module):
@@ -32,3 +33,19 @@ def test_the_smaller_of_both_is_taken(length: int) -> None:
     types, order = peak(ordered(mixed(program))), peak(ordered(mixed(ordered(program))))
     assert (types > order) == (length == 17) and types != order
     assert peak(order_halves(program, mixed)) == min(types, order)
+
+
+@pytest.mark.parametrize("pool", [nn.MaxPool2d(2), nn.MaxPool2d(3, 2, 1), nn.AdaptiveMaxPool2d(5)])
+def test_maxima_are_taken_of_halves(pool: nn.Module) -> None:
+    """Fault: a float copy of what a pool reads, and a float of what it makes, lay beside the halves."""
+    net = nn.Sequential(nn.Conv2d(3, 5, 3), nn.ReLU(), pool, nn.Conv2d(5, 7, 3), nn.ReLU())
+    small = mixed(program_of(net, (2, 3, 13, 11)))
+    pools = [op for op in small.ops if op.function.endswith("max_pool2d")]
+    assert len(pools) == 2 and {op.kind.storage for op in pools} == {DType.F16}
+    assert {small.tensors[v.tensor].dtype for op in pools for v in (*op.reads, *op.writes)} == {DType.F16, DType.U8}
+
+
+def test_maxima_of_floats_that_are_kept_are_taken_of_floats() -> None:
+    net = nn.Sequential(nn.Conv2d(3, 5, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(5, 7, 3))
+    small = mixed(program_of(net, (2, 3, 13, 11)), keep=("0", "1", "2"))
+    assert {op.kind.storage for op in small.ops if op.function == "max_pool2d"} == {DType.F32}
