@@ -39,5 +39,6 @@ typedef struct {
     int stride_h, stride_w, pad_h, pad_w, dil_h, dil_w;
     int divisor, count_h0, count_h1, count_w0, count_w1;
     tl_pool_pitch xp, yp, tp;
+    float *scratch; /* shared by all cores; the kernel's row says how many bytes */
 } tl_pool2d;
 #endif

@@ -9,19 +9,19 @@ import numpy as np
 import pytest
 import torch
 
-from tests.unit.test_pool import MAX, TESTED, Memory, aten, carry_out, drawn, lowered, sample
+from tests.unit.pool_cases import MAX, TESTED, Memory, aten, carry_out, drawn, lowered, sample, three_columns
 from trainlib_deployer.kernels.pool import POOL
 from trainlib_deployer.ops import pool
 from trainlib_deployer.program.ir import DType
 
 
-@pytest.mark.parametrize("adaptive", [False, True])
-@pytest.mark.parametrize("seed", range(36))
-def test_maxima_of_halves(lib: ctypes.CDLL, seed: int, adaptive: bool) -> None:
+@pytest.mark.parametrize("windows", ["regular", "three columns", "adaptive"])
+@pytest.mark.parametrize("seed", range(24))
+def test_maxima_of_halves(lib: ctypes.CDLL, seed: int, windows: str) -> None:
     """What floats of these values have, and a gradient that is rounded once. Sums of several would be rounded as often
     as windows lie over an element."""
-    x, arguments = drawn(seed)
-    target, back = MAX
+    x, arguments = three_columns(seed) if windows == "three columns" else drawn(seed)
+    (target, back), adaptive = MAX, windows == "adaptive"
     if adaptive:
         x = sample(2, 3, 5 + seed % 7, 4 + seed % 11, window=seed)
         target, back, arguments = aten.adaptive_max_pool2d.default, aten.adaptive_max_pool2d_backward.default, [[3, 4]]
@@ -46,7 +46,8 @@ def test_maxima_of_halves(lib: ctypes.CDLL, seed: int, adaptive: bool) -> None:
 def test_every_row_of_halves_is_tested(lib: ctypes.CDLL) -> None:
     TESTED.clear()
     wanted = {r.symbol for r in POOL if r.storage is DType.F16}
-    for seed in range(36):
-        if not wanted <= TESTED:
-            test_maxima_of_halves(lib, seed, seed % 2 == 0)
+    for seed in range(24):
+        for windows in ("regular", "three columns", "adaptive"):
+            if not wanted <= TESTED:
+                test_maxima_of_halves(lib, seed, windows)
     assert wanted <= TESTED

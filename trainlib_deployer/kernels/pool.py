@@ -16,12 +16,13 @@ if TYPE_CHECKING:
 P = TypeVar("P", bound="MaxPool | AvgPool")
 
 
-def max_fields(kind: MaxPool, reads: list[Operand], writes: list[Operand], _scratch: str) -> Fields:
+def max_fields(kind: MaxPool, reads: list[Operand], writes: list[Operand], scratch: str) -> Fields:
     x, y, tap = (reads[0], *writes) if kind.direction == "fw" else (writes[0], *reads)
     out: list[tuple[str, str | int]] = [(pointer(n, kind.storage), v.pointer) for n, v in (("x", x), ("y", y))]
     out.append(("tap", tap.pointer))
     out += [("tap_bytes", kind.tap.size), *shape_fields(kind.shape)]
-    return [*out, *pitch("xp", x.view), *pitch("yp", y.view), *pitch("tp", tap.view)]
+    out += [*pitch("xp", x.view), *pitch("yp", y.view), *pitch("tp", tap.view)]
+    return [*out, ("scratch", scratch)] if kind.scratch(1) else out
 
 
 def average_fields(kind: AvgPool, reads: list[Operand], writes: list[Operand], _scratch: str) -> Fields:
@@ -78,6 +79,11 @@ def near_three(kind: MaxPool, cores: int) -> bool:
     return near(kind, cores) and kind.shape.kernel[1] == 3 and kind.shape.stride[1] <= 2
 
 
+def row_of_sums(kind: MaxPool, cores: int) -> int:
+    """Floats of a row of inputs for each core."""
+    return DType.F32.size * cores * kind.shape.w
+
+
 def near_tiled(kind: MaxPool, cores: int) -> bool:
     return near(kind, cores) and tiled(kind, cores)
 
@@ -127,9 +133,13 @@ def means_cycles(kind: AvgPool, cores: int, costs: Costs) -> float:
 def any_cycles(kind: MaxPool | AvgPool, cores: int, costs: Costs) -> float:
     if kind.direction == "fw":
         return output_cycles(kind, cores, costs.pool.any_tap, costs)
+    return input_cycles(kind, cores, costs.pool.gathered * max(overlap(kind), 1), costs)
+
+
+def overlap(kind: MaxPool | AvgPool) -> float:
+    """Windows over an input."""
     s = kind.shape
-    overlap = s.taps() * s.ho * s.wo / max(s.h * s.w, 1)
-    return input_cycles(kind, cores, costs.pool.gathered * max(overlap, 1), costs)
+    return s.taps() * s.ho * s.wo / max(s.h * s.w, 1)
 
 
 def shared_cycles(kind: MaxPool | AvgPool, cores: int, costs: Costs) -> float:
@@ -138,6 +148,14 @@ def shared_cycles(kind: MaxPool | AvgPool, cores: int, costs: Costs) -> float:
 
 def three_cycles(kind: MaxPool, cores: int, costs: Costs) -> float:
     return input_cycles(kind, cores, costs.pool.three * kind.shape.kernel[0] / kind.shape.stride[0], costs)
+
+
+def three_rounded_cycles(kind: MaxPool, cores: int, costs: Costs) -> float:
+    return three_cycles(kind, cores, costs) + input_cycles(kind, cores, costs.pool.rounded, costs)
+
+
+def each_cycles(kind: MaxPool, cores: int, costs: Costs) -> float:
+    return input_cycles(kind, cores, costs.pool.each + costs.pool.each_window * overlap(kind), costs)
 
 
 def row(
@@ -167,10 +185,11 @@ POOL = (
     of_halves("maxpool2d_fw", "_rows", takes=near, cycles=maxima_cycles),
     of_halves("maxpool2d_fw"),
     of_halves("maxpool2d_bw", "_tiled", takes=near_tiled, cycles=shared_cycles),
+    of_halves("maxpool2d_bw", "_three", takes=near_three, scratch=row_of_sums, cycles=three_rounded_cycles),
     of_halves("maxpool2d_bw", "_apart", takes=apart),
-    of_halves("maxpool2d_bw"),
+    of_halves("maxpool2d_bw", cycles=each_cycles),
     of_halves("adaptive_maxpool2d_fw"),
-    of_halves("adaptive_maxpool2d_bw"),
+    of_halves("adaptive_maxpool2d_bw", cycles=each_cycles),
     averages("avgpool2d_fw", "_whole", takes=whole, cycles=means_cycles),
     averages("avgpool2d_fw"),
     averages("adaptive_avgpool2d_fw"),

@@ -194,6 +194,9 @@ class PoolCosts:
     shared: float  # an input under windows side by side
     three: float  # an input under windows of three columns, for each row of them
     gathered: float  # an input under any windows, for each of them
+    rounded: float  # an input whose sum becomes a half
+    each: float  # an input whose sum is made at once, and for each of the windows over it
+    each_window: float
 
 
 @dataclass(frozen=True)

@@ -84,6 +84,9 @@ class Pool(Cuttable[Cut], Priced):
     def cycles(self, cores: int, costs: Costs) -> float:
         return table.cycles(self, cores, costs)
 
+    def scratch(self, cores: int) -> int:
+        return table.scratch(self, cores)
+
     def cuts(self) -> Iterator[list[Cut]]:
         """Planes, and rows where windows lie evenly."""
         s = self.shape
