@@ -1,6 +1,7 @@
 /* What generated loops use besides plain C: our own mathematics, half precision, and Python's rules for integer division. */
 #ifndef TL_LOOP_H
 #define TL_LOOP_H
+#include "tl_adam.h"
 #include "tl_half.h"
 #include "tl_math.h"
 #include "tl_scaled.h"

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from math import prod
 from zlib import crc32
 
+from trainlib_deployer.emit.adam import adam_of, update_row
 from trainlib_deployer.emit.folds import fold
 from trainlib_deployer.emit.loop_text import Text, closed, instructions, loads, of_record, stores, times
 from trainlib_deployer.emit.rows import Pointer, Row, innermost
@@ -106,6 +107,8 @@ def along(t: Text, kind: Loop, row: Row) -> None:
     scaled = scaled_of(kind, row)
     if scaled:
         add_scaled(t, kind, row, scaled, innermost)
+    elif adam := adam_of(kind, row):
+        update_row(t, kind, row, adam, innermost)
     else:
         innermost(t, kind, row)
 

@@ -36,7 +36,7 @@ from trainlib_deployer.machine.machine import Cores, Link, Machine, Memory, Outs
 
 FUNCTIONS = {
     **{"lt": 2.7, "le": 2.2, "gt": 3, "ge": 1.5, "eq": 3.2, "ne": 3.2, "select": 3.7, "copy": 0},
-    **{"max": 3.6, "min": 3.6, "sign": 7, "div": 16, "sqrt": 42, "rsqrt": 31, "inverse_root": 28},
+    **{"max": 3.6, "min": 3.6, "sign": 7, "div": 16, "sqrt": 42, "rsqrt": 31, "inverse_root": 21},
     **{"fmod": 66, "remainder": 74},
     **{"exp": 22, "exp2": 69, "expm1": 42, "log": 33, "log2": 82, "log10": 86, "log1p": 44, "pow": 315},
     **{"sin": 74, "cos": 78, "tan": 120, "asin": 93, "acos": 90, "atan": 49, "atan2": 105},
