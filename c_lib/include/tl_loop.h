@@ -16,6 +16,12 @@
 
 /* A row's next element, and its place: with PULP's own instructions, the loads and stores themselves go on. */
 #if defined(TL_XPULP) && defined(__riscv_zfinx) && defined(__OPTIMIZE__)
+/* clang-format off */
+/* A hardware loop of so many halfwords; [n] says how often. */
+#define TL_ROW_BEGIN(halfwords) ".balign 4\n.option push\n.option norvc\n" TL_LOOP("%[n]", halfwords)
+#define TL_ROW_END ".option pop\n"
+/* clang-format on */
+
 static inline __attribute__((always_inline)) float tl_next(const float **row)
 {
     const float *at = *row, *next;

@@ -8,6 +8,7 @@
 #define TL_STORE_ON(from, to) ".insn s 0x2b, 2, " from ", 4(" to ")\n"                 /* p.sw from, 4(to!) */
 #define TL_DOT(to, a, b) ".insn r 0x33, 0, 0x4b, " to ", " a ", " b "\n"               /* vfdotpex.s.h */
 #define TL_PACK(to, a, b) ".insn r 0x33, 2, 0x58, " to ", " a ", " b "\n"              /* vfcpka.h.s */
+#define TL_MAX(to, a, b) ".insn r 0x33, 6, 0x02, " to ", " a ", " b "\n"               /* p.max, of whole numbers */
 #define TL_LOOP(count, halfwords) ".insn i 0x7b, 4, x0, " count ", " halfwords "\n"    /* lp.setup */
 #define TL_EACH(what, ...) what(__VA_ARGS__)
 

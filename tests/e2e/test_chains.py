@@ -14,6 +14,7 @@ from trainlib_deployer.api import Deployment, deploy
 from trainlib_deployer.folder import read_plan
 from trainlib_deployer.machine.machine import Machine
 from trainlib_deployer.machine.targets import DEFAULT, TARGETS
+from trainlib_deployer.plan import chains as planner
 from trainlib_deployer.plan import setting
 from trainlib_deployer.plan.chains import chained
 from trainlib_deployer.plan.plan import Plan
@@ -66,12 +67,13 @@ def bits(made: Deployment, cores: int = 4) -> Bits:
 
 
 def wherever_possible(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever the cycles."""
+    """Whatever the cycles; series, which would take some of the loops first, have tests of their own."""
 
     def dear(program: Program, resident: frozenset[str], left: list[int], chip: Machine, alone: list[Way]) -> Program:
         return chained(program, resident, left, chip, [replace(way, cycles=1e9) for way in alone])
 
     monkeypatch.setattr(setting, "chained", dear)
+    monkeypatch.setattr(planner, "put_in_series", lambda draft: None)
     monkeypatch.setattr(Plan, "cycles", property(lambda plan: len(plan.program.ops)))
 
 

@@ -187,6 +187,23 @@ def test_a_reduction_in_place_is_refused(emitted: Emitted) -> None:
     assert not in_place(replace(operation, calls=((replace(call, loop=replace(call.loop, kind=folding)),),)), old, new)
 
 
+def test_loops_in_a_row_may_read_what_a_later_one_overwrites(emitted: Emitted) -> None:
+    """But none behind it, and none at other places."""
+    at, old, new = shared_by(emitted)
+    operation = emitted.listing.operations[at]
+    ((call,),) = operation.calls
+    assert call.loop is not None and isinstance(call.loop.kind, Loop)
+    reads = [k for k, (_, a) in enumerate(call.arguments) if isinstance(a, Pointer) and a.home.name == old]
+    scratch = Pointer(Home("scratch", "L1", ""))
+    folding = replace(call.loop.kind, reductions=(Reduction("sum", 0, DType.F32),))
+    arguments = tuple(("", scratch) if k < len(call.loop.writes) else a for k, a in enumerate(call.arguments))
+    summing = replace(call, loop=replace(call.loop, kind=folding), arguments=arguments)
+    elsewhere = with_view(summing, reads[0], lambda v: replace(v, offset=0, strides=tuple(2 * s for s in v.strides)))
+    assert in_place(replace(operation, calls=((summing, call),)), old, new)
+    for calls in ((call, summing), (elsewhere, call), (call, call), (summing,)):
+        assert not in_place(replace(operation, calls=(calls,)), old, new), calls
+
+
 def test_tiles_in_place_are_the_same_bytes_and_each_its_own() -> None:
     moves = tuple(Move(256 * k, 64, 3, 1, k % 2, True) for k in range(4))
     way, home = Way(1024, 0, moves), [Home(name, "L2", "") for name in ("old", "new")]

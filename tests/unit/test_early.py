@@ -13,6 +13,7 @@ from torch import nn
 from trainlib_deployer.api import deploy
 from trainlib_deployer.machine.machine import Machine
 from trainlib_deployer.machine.targets import resolve
+from trainlib_deployer.plan import chains
 from trainlib_deployer.plan.early import bring_early, early_bytes, in_flight
 from trainlib_deployer.plan.layout import tensor_items
 from trainlib_deployer.plan.plan import Plan
@@ -124,9 +125,11 @@ def test_they_fit_beside_the_tiles_of_the_operations_before(more: int, plan: Pla
         assert len(early(found)) >= 8
 
 
-def test_an_operation_is_cut_anew_where_that_gains(plan: Plan) -> None:
+def test_an_operation_is_cut_anew_where_that_gains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With few bytes to spare, the first tile of a later operation needs room that this one gives up: on
-    a machine where a tile more takes little."""
+    a machine where a tile more takes little, and loops that are no series."""
+    monkeypatch.setattr(chains, "put_in_series", lambda draft: None)
+    plan = planned(tmp_path / "net")
     costs = plan.target.costs
     nimble = replace(costs, loop=replace(costs.loop, start=50))
     tight = Tight.of(plan, replace(plan.target, costs=nimble))

@@ -1,12 +1,13 @@
 """Work in place: does an operation read each element of one tensor before it writes the same one of another?
 
 A generated loop reads what it needs of an element, or of a few neighbours, before it writes them, and goes on to
-others: where both operands step alike, none is read that was written before.
+others: where both operands step alike, none is read that was written before. Of several loops in a row those before may
+read the same elements, too, and none behind it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -16,12 +17,13 @@ from trainlib_deployer.program.loop import Loop
 
 def in_place(operation: Operation, old: str, new: str) -> bool:
     """C names: the operation reads the last of `old` and writes the first of `new`, which has its place."""
-    calls = {id(c): c for tile in operation.calls for c in tile}.values()
-    if not all(c.loop is not None and isinstance(c.loop.kind, Loop) and not c.loop.kind.reductions for c in calls):
+    tiles = {id(calls): calls for calls in operation.calls}.values()
+    if not all(c.loop is not None and isinstance(c.loop.kind, Loop) for calls in tiles for c in calls):
         return False
     if operation.tiles is not None and any(s.home and s.home.name in (old, new) for s in operation.tiles.streams):
-        return len(operation.calls[0]) == 1 and same_ways(operation.tiles, old, new)
-    return all(element_by_element(c, old, new) for c in calls)
+        pointed = (p.home.name for calls in tiles for c in calls for p in c.pointers)
+        return not {old, new} & {*pointed} and same_ways(operation.tiles, old, new)
+    return all(one_by_one(calls, old, new) for calls in tiles)
 
 
 def same_ways(tiles: Tiles, old: str, new: str) -> bool:
@@ -67,14 +69,35 @@ class Access:
     def where(self) -> object:
         return self.steps, self.size, self.offset
 
+    @property
+    def elements(self) -> object:
+        """Whatever the order."""
+        runs: list[tuple[int, int]] = []
+        for extent, stride in sorted((s for s in self.steps if s[1]), key=lambda found: found[1]):
+            inner = runs[-1] if runs else (1, 0)
+            follows = bool(runs) and stride == inner[0] * inner[1]
+            runs[len(runs) - follows :] = [(extent * inner[0], inner[1]) if follows else (extent, stride)]
+        return tuple(runs), self.size, self.offset
 
-def element_by_element(call: Call, old: str, new: str) -> bool:
-    found = [a for a in accesses(call) if a.name in (old, new)]
-    written = [a for a in found if a.written]
-    if [a.name for a in written] != [new] or all(a.name != old for a in found):
+
+def one_by_one(calls: Sequence[Call], old: str, new: str) -> bool:
+    """One of them writes each element of `new` where it or one before reads that of `old`; none behind reads it."""
+    found = [[a for a in accesses(call) if a.name in (old, new)] for call in calls]
+    writing = [k for k, its in enumerate(found) if any(a.written for a in its)]
+    if len(writing) != 1 or not pointwise(calls[writing[0]]):
         return False
-    target = written[0]
-    return apart(target) and all(a.where == target.where for a in found)
+    own, before, behind = found[writing[0]], found[: writing[0]], found[writing[0] + 1 :]
+    target = next(a for a in own if a.written)
+    if [a.name for a in own if a.written] != [new] or all(a.name != old for its in (own, *before) for a in its):
+        return False
+    if any(a.name == new for its in before for a in its) or any(a.name == old for its in behind for a in its):
+        return False
+    alike = all(a.where == target.where for a in own)
+    return apart(target) and alike and all(a.elements == target.elements for its in before for a in its)
+
+
+def pointwise(call: Call) -> bool:
+    return call.loop is not None and isinstance(call.loop.kind, Loop) and not call.loop.kind.reductions
 
 
 def accesses(call: Call) -> Iterator[Access]:

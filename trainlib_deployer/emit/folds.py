@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from functools import partial
 from math import prod
 
-from trainlib_deployer.emit.loop_text import Text, instruction, times
+from trainlib_deployer.emit.loop_text import Text, instruction, times, value_dtype
 from trainlib_deployer.emit.rows import value
+from trainlib_deployer.emit.xpulp import Statement, body_of
 from trainlib_deployer.program.ir import DType, Shape, View
 from trainlib_deployer.program.loop import BLOCK, LANES, PLAIN, Loop, cheap
 
@@ -147,13 +148,47 @@ def row(t: Text, f: Fold, begin: str, end: int | str) -> None:
     even = end - rest if isinstance(end, int) else end
     if even or not rest:  # also where there is no element
         step = f"{k} += {f.lanes}" if f.lanes > 1 else f"{k}++"
+        by_hand = whole_groups(f, begin, str(even))
+        if by_hand:
+            t.lines.append("#ifdef TL_ROW_BEGIN")
+            t.open("{")
+            for line in by_hand:
+                t.add(line)
+            t.close()
+            t.lines.append("#else")
         t.open(f"for (int {k} = {begin}; {k} < {even}; {step}) {{")
         group(t, f, k, f.lanes)
         t.close()
+        if by_hand:
+            t.lines.append("#endif")
     if rest:
         t.open("{")
         group(t, f, str(even), rest)
         t.close()
+
+
+def whole_groups(f: Fold, begin: str, end: str) -> list[str]:
+    """The same by PULP's own instructions, if there are such."""
+    kind, first = f.kind, f.kind.at_body
+    strides = {i: s[-1] for i, s in f.strides.items() if s and s[-1]}
+    dense = all(s == 1 and kind.inputs[i] is DType.F32 for i, s in strides.items())
+    if f.lanes < LANES or end == "0" or not dense or len(f.summed) < len(kind.reductions):
+        return []
+    moving = kind.depending(strides)
+    instrs = [(first + i, s) for i, s in enumerate(kind.body) if first + i in f.used]
+    body = body_of([(i, s) for i, s in instrs if i in moving], moving, partial(value_dtype, kind))
+    if body is None or not {r.value for r in kind.reductions} <= moving:
+        return []
+    sums = [(r.value, f"block{i}" if f.blocked else f"v{f.base + i}") for i, r in enumerate(kind.reductions)]
+    loads = {i: f"a{i}" for i in sorted(strides)}
+    found = Statement(loads, body, (), sums).text(f"({end} - {begin}) / {LANES}", LANES)
+    if found is None:
+        return []
+    still = [i for i in sorted(f.strides) if i not in strides]
+    lines = [f"const {kind.inputs[i].c_name} v{i} = p{i}[{place(f, i, begin, 0)}];" for i in still]
+    lines += [instruction(kind, s, i, "v{}".format) for i, s in instrs if i not in moving]
+    lines += [f"const float *a{i} = p{i} + {place(f, i, begin, 0)};" for i in loads]
+    return [*lines, *found]
 
 
 def group(t: Text, f: Fold, at: str, lanes: int) -> None:

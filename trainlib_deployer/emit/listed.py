@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from trainlib_deployer.emit.addresses import Addresses
 from trainlib_deployer.emit.listing import (
@@ -73,6 +73,9 @@ class Lister:
         views = (*part.reads, *part.writes)
         given = [self.argument(v, s) for v, s in zip(views, link.slots, strict=True)]
         if isinstance(part.kind, Loop):
+            types = (*part.kind.inputs, *part.kind.outputs)
+            placed = zip(given, views, types, strict=True)
+            given = [replace(a, past=v.offset * t.size) if isinstance(a, Tile) else a for a, v, t in placed]
             return self.loop_call(part.kind, part, [*given[reads:], *given[:reads]])
         assert link.row is not None, f"{part.kind} is neither a loop nor has it a kernel"
         tokens = [Operand(f"{TOKEN}{i}", v) for i, v in enumerate(views)]

@@ -41,9 +41,10 @@ class Pointer:
 
 @dataclass(frozen=True)
 class Tile:
-    """The tile at work of a stream."""
+    """The tile at work of a stream, so many bytes behind its first one."""
 
     stream: int
+    past: int = 0
 
 
 @dataclass(frozen=True)

@@ -119,6 +119,8 @@ def shape(calls: Calls) -> object:
 def blank(a: Argument) -> object:
     if isinstance(a, Pointer):
         return a.home
+    if isinstance(a, Tile):
+        return Tile(a.stream)
     return type(a) if isinstance(a, int | Recorded) else a
 
 
@@ -152,7 +154,8 @@ def value(of_tiles: Sequence[Argument], columns: Columns) -> int | str:
     if isinstance(first, Recorded):
         return f"RECORDED({columns.expression([a.offset for a in of_tiles if isinstance(a, Recorded)])})"
     if isinstance(first, Tile):
-        return f"AT({first.stream})"
+        past = columns.expression([a.past for a in of_tiles if isinstance(a, Tile)])
+        return f"PAST({first.stream}, {past})" if past else f"AT({first.stream})"
     return columns.expression([a for a in of_tiles if isinstance(a, int)]) if isinstance(first, int) else first
 
 

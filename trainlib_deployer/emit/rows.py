@@ -5,7 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
-from trainlib_deployer.emit.loop_text import Name, Text, instruction, instructions, loads, of_record, times
+from trainlib_deployer.emit.loop_text import (
+    Name,
+    Text,
+    instruction,
+    instructions,
+    loads,
+    of_record,
+    times,
+    value_dtype,
+)
+from trainlib_deployer.emit.xpulp import Statement, body_of
+from trainlib_deployer.program.expr import Instr
 from trainlib_deployer.program.ir import DType
 from trainlib_deployer.program.loop import LANES, Loop, cheap
 
@@ -42,17 +53,55 @@ class Row:
 def innermost(t: Text, kind: Loop, row: Row) -> None:
     """Short bodies take four elements at a time: all are read before the first is written, so that none waits for
     another."""
+    body = moving_body(kind, row)
+    own = {i for i, _ in body}
+    instructions(t, kind, kind.body, kind.at_body, {*range(kind.at_body, kind.at_reductions)} - own)
     if not unrolls(kind, row):
         one_by_one(t, kind, row)
         return
     t.add(f"int i = {row.begin};")
+    by_hand = whole_fours(kind, row)
+    if by_hand:
+        t.lines.append("#ifdef TL_ROW_BEGIN")
+        for line in by_hand:
+            t.add(line)
+        t.lines.append("#else")
     t.open(f"for (; i < {row.end} - {LANES - 1}; i += {LANES}) {{")
     elements(t, kind, row, LANES)
     t.close()
+    if by_hand:
+        t.lines.append("#endif")
     if row.count is None or row.count % LANES:
         t.open(f"for (; i < {row.end}; i++) {{")
         elements(t, kind, row, 1)
         t.close()
+
+
+def moving_body(kind: Loop, row: Row) -> list[tuple[int, Instr]]:
+    """What is made anew for each element, by the numbers of the values."""
+    moving = kind.depending(row.reads)
+    return [(kind.at_body + i, s) for i, s in enumerate(kind.body) if kind.at_body + i in moving]
+
+
+def whole_fours(kind: Loop, row: Row) -> list[str]:
+    """The same by PULP's own instructions, if there are such; i then is behind them."""
+    if not moves_on(kind, row):
+        return []
+    moving = kind.depending(row.reads)
+    body = body_of(moving_body(kind, row), moving, partial(value_dtype, kind))
+    if body is None or not {*kind.results} <= moving:
+        return []
+    stores = [(r, f"b{i}") for i, r in enumerate(kind.results)]
+    statement = Statement({i: f"a{i}" for i in row.reads}, body, stores, ())
+    fours = str(row.count // LANES) if row.count is not None else f"({row.end} - {row.begin}) / {LANES}"
+    tried = ((lanes, statement.text(f"{LANES // lanes} * fours", lanes)) for lanes in (LANES, LANES // 2))
+    found = next((lines for _, lines in tried if lines is not None), None)
+    if found is None:
+        return []
+    moved = [f"const float *a{i} = {p.name} + i;" for i, p in row.reads.items()]
+    moved += [f"float *b{i} = {p.name} + i;" for i, p in enumerate(row.writes)]
+    inner = [f"    {line}" for line in (*moved, *found)]
+    return [f"const int fours = {fours};", "if (fours > 0) {", *inner, "}", f"i += {LANES} * fours;"]
 
 
 def one_by_one(t: Text, kind: Loop, row: Row) -> None:
@@ -69,7 +118,7 @@ def one_by_one(t: Text, kind: Loop, row: Row) -> None:
         t.add(f"float *b{i} = {pointer.name}{begin};")
     t.open(f"for (int i = {row.begin}; i < {row.end}; i++) {{")
     loads(t, kind, {i: f"tl_next(&a{i})" for i in row.reads})
-    instructions(t, kind, kind.body, kind.at_body)
+    instructions(t, kind, kind.body, kind.at_body, kind.depending(row.reads))
     for i, r in enumerate(kind.results):
         t.add(f"tl_put(&b{i}, v{r});")
     t.close()
@@ -83,15 +132,13 @@ def moves_on(kind: Loop, row: Row) -> bool:
 
 def unrolls(kind: Loop, row: Row) -> bool:
     dense = all(p.stride == 1 for p in (*row.reads.values(), *row.writes))
-    return (
-        cheap(kind.body) and dense and len(row.reads) <= MOST_STREAMS and (row.count is None or row.count >= 2 * LANES)
-    )
+    long = row.count is None or row.count >= 2 * LANES
+    return cheap([s for _, s in moving_body(kind, row)]) and dense and len(row.reads) <= MOST_STREAMS and long
 
 
 def elements(t: Text, kind: Loop, row: Row, lanes: int) -> None:
     """`lanes` neighbours, each a statement behind the one before: cores that share a float unit then find it free."""
-    first = kind.at_body
-    own = {*row.reads, *range(first, first + len(kind.body))}
+    own = kind.depending(row.reads)
     names = [partial(value, lane, own) if lanes > 1 else "v{}".format for lane in range(lanes)]
     work = [statements(kind, row, name, lane) for lane, name in enumerate(names)]
     t.add_staggered(work)
@@ -103,7 +150,7 @@ def elements(t: Text, kind: Loop, row: Row, lanes: int) -> None:
 def statements(kind: Loop, row: Row, name: Name, lane: int) -> list[str]:
     """Up to the results of one element."""
     found = [f"const {kind.inputs[i].c_name} {name(i)} = {pointer.at(lane)};" for i, pointer in row.reads.items()]
-    return found + [instruction(kind, step, kind.at_body + i, name) for i, step in enumerate(kind.body)]
+    return found + [instruction(kind, step, i, name) for i, step in moving_body(kind, row)]
 
 
 def value(lane: int, own: set[int], index: int) -> str:

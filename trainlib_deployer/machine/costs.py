@@ -216,6 +216,7 @@ class TileCosts:
     kernel: float  # once an operation: a kernel's code that all cores fetch
     loop: float  # ... and a generated loop's
     link: float  # each further operation of a chain in a tile: all cores fetch its instructions anew
+    turn: float  # each further loop of a series in a tile
     early: float  # to start transfers for a later operation where there are no others: code that is not at hand
     early_more: float  # and where there are: while the host's own first tile is on its way
 

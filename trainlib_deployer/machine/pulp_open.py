@@ -203,7 +203,7 @@ COSTS = Costs(
         each_window=45,
     ),
     UnpricedCosts(start=1530, element=9.14, mac=1.3),
-    TileCosts(tile=836, kernel=1850, loop=586, link=1410, early=1000, early_more=100),
+    TileCosts(tile=836, kernel=1850, loop=586, link=1410, turn=200, early=1000, early_more=100),
 )
 DMA = Link(
     inner=0,

@@ -45,12 +45,16 @@ def centred_square(x: Expr, mean: Expr) -> Expr:
 
 
 def normalised(b: Builder, x: View, mean: View, r: View, weight: Maybe, bias: Maybe) -> View:
-    """(x - mean) * (r * w) + b; all operands broadcast to x."""
+    """(x - mean) * (r * w) + b; all operands broadcast to x. Of each element one multiply-add, as in PyTorch, where the
+    weight does not change along the row; the mean is as far from what it should be as what it is multiplied by."""
     given = [v for v in (weight, bias) if v is not None]
+    still = all(v.strides[-1] == 0 or v.shape[-1] == 1 for v in given)
 
     def body(x: Expr, m: Expr, r: Expr, *wb: Expr) -> Operand:
         rest = list(wb)
         scale = r * rest.pop(0) if weight is not None else r
+        if still:
+            return fma(x, scale, fma(-m, scale, rest[0]) if bias is not None else -m * scale)
         return fma(x - m, scale, rest[0]) if bias is not None else (x - m) * scale
 
     return b.map(body, x, mean, r, *given, shape=x.shape)
@@ -151,8 +155,9 @@ def batch_norm_backward(
     n = x.numel // x.shape[1]
 
     def body(g: Expr, x: Expr, m: Expr, r: Expr, gw: Expr, gb: Expr, *w: Expr) -> Operand:
-        inner = fma(m - x, gw * r * (1.0 / n), g - gb * (1.0 / n))
-        return inner * (r * w[0] if w else r)
+        scale = r * w[0] if w else r
+        slope = gw * r * (-1.0 / n) * scale
+        return fma(x, slope, fma(g, scale, fma(-m, slope, gb * (-1.0 / n) * scale)))
 
     sums = (along(b, gw, 1, rank), along(b, gb, 1, rank))
     return b.map(body, g, x, mean, r, *sums, *given(w), shape=x.shape, suffix="input"), gw, gb

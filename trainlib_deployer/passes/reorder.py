@@ -125,7 +125,7 @@ def facts_of(program: Program, op: Op, lives: dict[str, int]) -> Facts:
     touched = tuple(dict.fromkeys(lives[v.tensor] for v in (*op.writes, *op.reads) if v.tensor in lives))
     pairs: tuple[tuple[int, tuple[int, ...]], ...] = ()
     if isinstance(op.kind, Loop) and not op.kind.reductions:
-        found = ((v, donors(program, op, v, lives)) for v in op.writes if v.tensor in lives)
+        found = ((v, donors(program, op.reads, v, lives)) for v in op.writes if v.tensor in lives)
         pairs = tuple((lives[v.tensor], tuple(lives[d] for d in ds)) for v, ds in found)
     return Facts(touched, pairs)
 

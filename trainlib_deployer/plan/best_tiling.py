@@ -14,9 +14,9 @@ from trainlib_deployer.ops.carry import Transfer
 from trainlib_deployer.plan.cycles import direct_cycles
 from trainlib_deployer.plan.glance import Glance, glance, least_bytes
 from trainlib_deployer.plan.tiles import Room, Tiles, Tiling, digest, tiled
-from trainlib_deployer.program.chain import Chain
 from trainlib_deployer.program.cuts import MOST_TILES
 from trainlib_deployer.program.ir import Kind, Leading, Op, Part, Program, Splittable, Tensor, View, renamed
+from trainlib_deployer.program.linked import Linked
 
 LOOK_AT = 5  # cuts of an operation that are worked out in full
 REMEMBERED = 4096  # operations
@@ -164,7 +164,7 @@ def best_tiling(program: Program, op: Op, room: Room) -> Tiling | None:
     best = prospects(Job.of(program, op, room)).cheapest(room.capacity)
     if best is None:
         return None
-    must = isinstance(op.kind, Chain) or op.kind.scratch(room.cores) > room.capacity
+    must = isinstance(op.kind, Linked) or op.kind.scratch(room.cores) > room.capacity
     return best.named(names_in(op)) if must or best.cycles < direct_cycles(op, streamed, room.machine) else None
 
 

@@ -9,82 +9,37 @@ way.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 from typing import TypeGuard
 
 from trainlib_deployer.machine.machine import Machine
 from trainlib_deployer.ops.matmul import MatMul
-from trainlib_deployer.plan.best_tiling import best_tiling
-from trainlib_deployer.plan.tiles import Room, Tiling
+from trainlib_deployer.plan.joints import Draft, Joint, Results
+from trainlib_deployer.plan.series import put_in_series
 from trainlib_deployer.plan.ways import Way
 from trainlib_deployer.program.chain import chain_of, followed
-from trainlib_deployer.program.ir import DType, Leading, Op, Program, Role, Tensor, View, readers, renamed
+from trainlib_deployer.program.ir import DType, Leading, Op, Program, Role, Tensor, View, renamed
 from trainlib_deployer.program.loop import Loop
-from trainlib_deployer.program.places import Places
-from trainlib_deployer.program.segments import segments
-
-ALIKE = 1.01  # times as many cycles, no estimate tells apart
-
-
-@dataclass(frozen=True)
-class Joint:
-    """An operation with one more follower, and the tensors that change their role by it."""
-
-    op: Op
-    tensors: dict[str, Tensor]
-
-
-@dataclass(frozen=True)
-class Results:
-    """Tensors that a step hands over, and those of gradients."""
-
-    shown: frozenset[str]
-    gradients: frozenset[str]
-
-    @staticmethod
-    def of(program: Program) -> Results:
-        shown = program.shown
-        return Results(frozenset(shown), frozenset(t for _, t in program.gradients))
 
 
 def chained(program: Program, resident: frozenset[str], left: list[int], machine: Machine, alone: list[Way]) -> Program:
-    """With chains wherever they are estimated to take fewer cycles, or hardly more and fewer bytes; `left` is the room
-    in L1 at each operation, `alone` how it runs on its own."""
-    ops: list[Op | None] = list(program.ops)
-    now = replace(program, tensors=dict(program.tensors))
-    read_at, places = readers(program), Places.of(program)
-    borders = [found.start for found in segments(program).values()]  # nothing crosses
-    results = Results.of(program)
+    """With series and chains wherever they are estimated to take fewer cycles, or hardly more and fewer bytes; `left`
+    is the room in L1 at each operation, `alone` how it runs on its own."""
+    draft = Draft.of(program, resident, left, machine, alone)
+    put_in_series(draft)
+    borders = draft.borders
     for start, head in enumerate(program.ops):
         if not can_lead(head, resident):
             continue
-        at, room, spent, moved = start, left[start], alone[start].cycles, alone[start].moved
-        for follower_at in candidates(program, head, start, read_at):
-            first, follower = ops[at], ops[follower_at]
-            if first is None or not pointwise(follower) or any(at < b <= follower_at for b in borders):
+        run = draft.alone(start)
+        for follower_at in candidates(program, head, start, draft.read_at):
+            first, follower = draft.ops[run.at], draft.ops[follower_at]
+            if first is None or not pointwise(follower) or any(run.at < b <= follower_at for b in borders):
                 continue
-            place = meeting_point(places, (first, at), (follower, follower_at))
-            joint = joined(now, results, first, follower, read_at)
-            if place is None or joint is None:
-                continue
-            smaller = min(room, left[follower_at])
-            found = best_tiling(with_only(now, joint), joint.op, Room(resident, smaller, machine))
-            other = alone[follower_at]
-            if found is None or not pays(found, spent + other.cycles, moved + other.moved):
-                continue
-            ops[at] = ops[follower_at] = None
-            ops[place] = joint.op
-            places.move(first, at, place)
-            places.move(follower, follower_at, place)
-            now.tensors.update(joint.tensors)
-            at, room, spent, moved = place, smaller, found.cycles, found.moved
-    return now.with_ops([op for op in ops if op is not None]) if None in ops else program
-
-
-def pays(chain: Tiling, cycles: float, moved: int) -> bool:
-    """Against what its operations take on their own."""
-    return chain.cycles < cycles or (chain.cycles < ALIKE * cycles and chain.moved < moved)
+            joint = joined(draft.now, draft.results, first, follower, draft.read_at)
+            run = draft.tried(run, follower_at, joint) or run
+    return draft.program
 
 
 def can_lead(op: Op, resident: frozenset[str]) -> bool:
@@ -104,20 +59,6 @@ def candidates(program: Program, head: Op, at: int, read_at: dict[str, list[int]
 
 def pointwise(op: Op | None) -> TypeGuard[Op]:
     return op is not None and isinstance(op.kind, Loop) and not op.kind.reductions
-
-
-def meeting_point(places: Places, first: tuple[Op, int], second: tuple[Op, int]) -> int | None:
-    """Where one of the two can move to the other, past what lies between."""
-    (one, at), (other, later) = first, second
-    if not places.conflict(other, at, later):
-        return at
-    return None if places.conflict(one, at, later) else later
-
-
-def with_only(program: Program, joint: Joint) -> Program:
-    """As far as the tiles of the joint operation are concerned."""
-    names = {v.tensor for v in (*joint.op.reads, *joint.op.writes)}
-    return Program("", {n: joint.tensors.get(n) or program.tensors[n] for n in names})
 
 
 def joined(program: Program, results: Results, op: Op, follower: Op, read_at: dict[str, list[int]]) -> Joint | None:

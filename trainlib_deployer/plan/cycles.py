@@ -7,10 +7,11 @@ from trainlib_deployer.machine.costs import TileCosts
 from trainlib_deployer.machine.machine import Link, Machine
 from trainlib_deployer.plan.loop_cycles import loop_cycles
 from trainlib_deployer.plan.window import Window
-from trainlib_deployer.program.chain import Chain
 from trainlib_deployer.program.cuts import working
 from trainlib_deployer.program.ir import Frugal, Kind, Op, Part, Priced, View
+from trainlib_deployer.program.linked import Linked
 from trainlib_deployer.program.loop import Loop
+from trainlib_deployer.program.series import Series
 
 
 def direct_cycles(op: Op, streamed: list[View], machine: Machine) -> float:
@@ -37,9 +38,10 @@ def transfer_cycles(w: Window, link: Link) -> float:
 def work_cycles(part: Part, machine: Machine) -> float:
     """As the family says, or some instructions an element; no faster than the float units."""
     cores, costs = machine.cores, machine.costs
-    if isinstance(part.kind, Chain):
+    if isinstance(part.kind, Linked):
         links = [Part(*link) for link in part.kind.links(part.reads, part.writes)]
-        return sum(work_cycles(link, machine) for link in links) + costs.tile.link * (len(links) - 1)
+        between = costs.tile.turn if isinstance(part.kind, Series) else costs.tile.link
+        return sum(work_cycles(link, machine) for link in links) + between * (len(links) - 1)
     if isinstance(part.kind, Priced):
         at_once = DType.F32.size // part.kind.storage.size
         return max(part.kind.cycles(cores, costs), part.kind.multiplied() / (machine.float_units() * at_once))

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from trainlib_deployer.machine.sizes import aligned
 from trainlib_deployer.plan.cycles import work_cycles
-from trainlib_deployer.plan.tiles import LANE_BYTES, Room, updated
-from trainlib_deployer.program.ir import Part, Program, Role, View
+from trainlib_deployer.plan.tiles import LANE_BYTES, Room, is_inside, made_inside, updated
+from trainlib_deployer.program.ir import Part, Program, View
 
 
 @dataclass(frozen=True, order=True)
@@ -29,7 +29,7 @@ class Glance:
 def glance(program: Program, first: Part, second: Part, room: Room) -> Glance:
     """Judged by the operands that change from the first tile to the second."""
     views = zip((*first.reads, *first.writes), (*second.reads, *second.writes), strict=True)
-    moving = [v for v, w in views if v.tensor not in room.resident and v != w and moves(program, v)]
+    moving = [v for v, w in views if v.tensor not in room.resident and v != w and not is_inside(program, v)]
     link, alignment = room.machine.link, room.machine.alignment
     sizes = [dense_bytes(program, v) for v in moving]
     transfer = sum(size / link.bytes_per_cycle + link.issue for size in sizes)
@@ -38,15 +38,11 @@ def glance(program: Program, first: Part, second: Part, room: Room) -> Glance:
     return Glance(transfer + work + tile, max(transfer, work) + tile, buffers)
 
 
-def moves(program: Program, view: View) -> bool:
-    return program.tensors[view.tensor].role is not Role.INSIDE
-
-
 def least_bytes(program: Program, part: Part, room: Room) -> int:
     """What a tile needs at the least: one buffer for each streamed operand, its lane, and scratch."""
-    source = updated((part,))
-    operands = enumerate((*part.reads, *part.writes))
-    views = [(i, v) for i, v in operands if v.tensor not in room.resident and moves(program, v)]
+    source, inner = updated((part,)), made_inside(part.kind, len(part.reads))
+    operands = ((i, v) for i, v in enumerate((*part.reads, *part.writes)) if i not in inner)
+    views = [(i, v) for i, v in operands if v.tensor not in room.resident and not is_inside(program, v)]
     alignment = room.machine.alignment
     lanes = aligned(len(views) * LANE_BYTES, alignment)
     buffers = sum(aligned(dense_bytes(program, v), alignment) for i, v in views if i not in source)

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from trainlib_deployer.kernels.row import Row
 from trainlib_deployer.kernels.table import chosen
 from trainlib_deployer.plan.tiles import Tiling
-from trainlib_deployer.program.chain import Chain
 from trainlib_deployer.program.ir import Kind, Op, Part
+from trainlib_deployer.program.linked import Linked
 from trainlib_deployer.program.loop import Loop
 from trainlib_deployer.program.merge import merged
 
@@ -38,7 +38,7 @@ def links(op: Op, tiling: Tiling | None, cores: int) -> list[tuple[Link, ...]]:
 
 def separate(part: Part, slots: Slots) -> list[tuple[Part, Slots]]:
     """The operations of a chain."""
-    if not isinstance(part.kind, Chain):
+    if not isinstance(part.kind, Linked):
         return [(part, slots)]
     reads = len(part.reads)
     views = part.kind.links(part.reads, part.writes)

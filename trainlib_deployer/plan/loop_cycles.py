@@ -32,7 +32,7 @@ def alike_cycles(kind: Loop, reads: tuple[Shape, ...], writes: tuple[Shape, ...]
     inner = kind.extents[-1] if kind.extents else 1
     rows = prod(kind.extents[:-1])
     dense = all(v.strides[-1:] in ((), (0,), (1,)) for v in (*read, *written))
-    element = element_cycles(kind, read, c, dense and cheap(kind.body))
+    element = element_cycles(kind, read, c, dense and cheap(moving_body(kind, read)))
     element += c.step + c.store * (len(written) - kind.recorded)
     if rows == 1 or middle_of_rows(rows, inner):
         share = min(-(-rows * inner // (LANES * cores)) * LANES, rows * inner)
@@ -52,10 +52,17 @@ def folded_cycles(kind: Loop, reads: Views, cores: int, c: LoopCosts) -> float:
 
 def element_cycles(kind: Loop, reads: Views, c: LoopCosts, several: bool) -> float:
     """What moves along the innermost dimension is loaded, and what is made of it is made, for each element."""
-    moving = [i for i, v in enumerate(reads) if v.strides and v.strides[-1]]
-    values = kind.depending(moving)
-    body = tuple(step for i, step in enumerate(kind.body) if kind.at_body + i in values)
+    moving, body = moving_inputs(reads), moving_body(kind, reads)
     return c.load * len(moving) + (work(body, c, c.plain) if several else c.single + work(body, c, c.alone))
+
+
+def moving_inputs(reads: Views) -> list[int]:
+    return [i for i, v in enumerate(reads) if v.strides and v.strides[-1]]
+
+
+def moving_body(kind: Loop, reads: Views) -> tuple[Instr, ...]:
+    values = kind.depending(moving_inputs(reads))
+    return tuple(step for i, step in enumerate(kind.body) if kind.at_body + i in values)
 
 
 def work(body: tuple[Instr, ...], c: LoopCosts, plain: float) -> float:

@@ -16,8 +16,9 @@ from trainlib_deployer.machine.machine import Machine
 from trainlib_deployer.machine.sizes import aligned
 from trainlib_deployer.plan.cycles import transfer_cycles, work_cycles
 from trainlib_deployer.plan.window import Window, alike, same_layout, windows_of
-from trainlib_deployer.program.chain import Chain
 from trainlib_deployer.program.ir import Kind, Part, Program, Role, View, renamed
+from trainlib_deployer.program.linked import Linked
+from trainlib_deployer.program.series import Series
 
 LANE_BYTES = 104  # what a team keeps of one stream (tl_lane)
 INSIDE = -1  # of a result that has no stream of its own yet
@@ -227,9 +228,12 @@ def tiled(program: Program, tiles: Tiles, room: Room, ahead: bool, keep: bool = 
     """With the next tile coming while one is worked on, or one by one; `keep`: what is read again has stayed."""
     parts, machine = tiles.parts, room.machine
     operands = (*parts[0].reads, *parts[0].writes)
-    reads, source = len(parts[0].reads), tiles.updated if ahead else {}
+    reads, inside = len(parts[0].reads), {i for i, v in enumerate(operands) if is_inside(program, v)}
+    source = {w: r for w, r in tiles.updated.items() if ahead and w not in inside}
+    overlaid = {operands[r].tensor for r in source.values()}
     streams: list[Stream] = []
     slots: list[int | None] = []
+    inner = made_inside(parts[0].kind, reads)
     by_operand: list[Sequence[Window | None]] = []
     for i, view in enumerate(operands):
         tensor = program.tensors[view.tensor]
@@ -241,20 +245,26 @@ def tiled(program: Program, tiles: Tiles, room: Room, ahead: bool, keep: bool = 
         if windows is None:
             return None
         by_operand.append(windows)
-        if tensor.role is Role.INSIDE:
+        if i in inside or i in inner:
             slots.append(INSIDE)
             continue
-        count = 1 + ahead + (i in source or i in source.values())
+        count = 1 + ahead + (i in source or (i < reads and tensor.name in overlaid))
         if keep and i < reads:
             count = max(count, tiles.recurring(i))
         shares = slots[source[i]] if i in source else None
         slots.append(joined(streams, stream(tensor.name, i >= reads, windows, count, shares, machine.alignment)))
-    if INSIDE in slots:
-        at = slots.index(INSIDE)
-        slots[at] = overwritten(parts[0].kind, slots[reads:], streams, by_operand[reads:])
-        if slots[at] is None:
-            slots[at] = len(streams)
-            streams.append(kept_inside(operands[at].tensor, by_operand[at], machine.alignment))
+    for i in (i for i, slot in enumerate(slots) if slot == INSIDE and i >= reads):
+        at = slots[tiles.updated[i]] if i in tiles.updated else None
+        if at is None:
+            at = overwritten(parts[0].kind, i - reads, slots[reads:], streams, by_operand[reads:])
+        if at is None:
+            at = len(streams)
+            streams.append(kept_inside(operands[i].tensor, by_operand[i], machine.alignment))
+        slots[i] = at
+    for i, made in inner.items():
+        if slots[i] is not None and not same_bytes(by_operand[i], by_operand[reads + made]):
+            return None
+        slots[i] = slots[reads + made]
     if len(streams) > machine.link.channels:
         return None
     different = [p for k, p in enumerate(parts) if tiles.first_alike[k] == k]
@@ -263,15 +273,25 @@ def tiled(program: Program, tiles: Tiles, room: Room, ahead: bool, keep: bool = 
     return Tiling(tiles, tuple(streams), tuple(slots), scratch, ahead, spent, machine.alignment)
 
 
+def is_inside(program: Program, view: View) -> bool:
+    return program.tensors[view.tensor].role is Role.INSIDE
+
+
+def made_inside(kind: Kind, reads: int) -> dict[int, int]:
+    """Operands that a link before has made, and as which result."""
+    found = {i: kind.made_by(i) for i in range(reads)} if isinstance(kind, Linked) else {}
+    return {i: made for i, made in found.items() if made is not None}
+
+
 def overwritten(
-    kind: Kind, slots: list[int | None], streams: list[Stream], windows: list[Sequence[Window | None]]
+    kind: Kind, write: int, slots: list[int | None], streams: list[Stream], windows: list[Sequence[Window | None]]
 ) -> int | None:
-    """The stream in whose tiles a chain's result that stays inside may lie until its one follower writes over it."""
-    assert isinstance(kind, Chain)
-    using = [f for f in kind.followers if -1 in f.reads]
-    for write in using[0].writes if len(using) == 1 else ():
-        slot = slots[~write]
-        if slot is not None and streams[slot].shares is None and same_layout(windows[~write], windows[0]):
+    """The stream in whose tiles a result that stays inside may lie until another one is written over it."""
+    assert isinstance(kind, Linked)
+    for other in kind.over(write):
+        slot = slots[other]
+        free = slot is not None and slot != INSIDE and slots.count(slot) == 1 and streams[slot].shares is None
+        if free and same_layout(windows[other], windows[write]):
             return slot
     return None
 
@@ -279,21 +299,25 @@ def overwritten(
 def joined(streams: list[Stream], made: Stream) -> int:
     """Where the stream is among the others; what one brings already is not brought again."""
     for i, s in enumerate(streams):
-        if not s.writes and not made.writes and s.tensor == made.tensor and same_bytes(s, made):
+        alike = not s.writes and not made.writes and s.tensor == made.tensor
+        if alike and same_bytes([m.window for m in s.moves], [m.window for m in made.moves]):
             return i
     streams.append(made)
     return len(streams) - 1
 
 
-def same_bytes(one: Stream, other: Stream) -> bool:
+def same_bytes(one: Sequence[Window | None], other: Sequence[Window | None]) -> bool:
     """The same windows, in whatever shape they are seen."""
-    pairs = zip(one.moves, other.moves, strict=True)
-    return all(replace(m.window, dense=()) == replace(n.window, dense=()) for m, n in pairs)
+    pairs = zip(one, other, strict=True)
+    return all(a is b or (a and b and replace(a, dense=()) == replace(b, dense=())) for a, b in pairs)
 
 
 def updated(parts: tuple[Part, ...]) -> dict[int, int]:
     """Operands that a loop writes where it has read them, element by element: the one written to the one read."""
-    first, out = parts[0], {}
+    first, out = parts[0], dict[int, int]()
+    if isinstance(first.kind, Series):
+        found = first.kind.in_place_of(first.reads, first.writes)
+        return {len(first.reads) + write: read for write, read in found.items()}
     if not first.kind.in_place:
         return {}
     for w, view in enumerate(first.writes):

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from trainlib_deployer.plan.best_tiling import Job, best_tiling, prospects
 from trainlib_deployer.plan.cycles import untiled_cycles, work_cycles
 from trainlib_deployer.plan.tiles import Room, Tiling
-from trainlib_deployer.program.chain import Chain
 from trainlib_deployer.program.ir import Frugal, Kind, Op, Part, Program
+from trainlib_deployer.program.linked import Linked
 
 AMPLE = 2  # times the scratch for all cores: with so much room it is no concern
 
@@ -48,7 +48,7 @@ def way(program: Program, op: Op, room: Room) -> Way | None:
     tiling = best_tiling(program, op, room)
     if tiling is not None:
         return Way(op, tiling, tiling.cycles)
-    if op.kind.scratch(room.cores) > room.capacity or isinstance(op.kind, Chain):
+    if op.kind.scratch(room.cores) > room.capacity or isinstance(op.kind, Linked):
         return None
     far = [v for v in (*op.reads, *op.writes) if v.tensor not in room.resident]
     return Way(op, None, untiled_cycles(op, far, room.machine))
@@ -64,7 +64,7 @@ def may_fit(program: Program, op: Op, room: Room) -> bool:
 def least(program: Program, op: Op, room: Room) -> int:
     """Bytes of a way, or fewer."""
     scratch = op.kind.scratch(room.cores)
-    if scratch <= room.capacity and not isinstance(op.kind, Chain):
+    if scratch <= room.capacity and not isinstance(op.kind, Linked):
         return scratch
     return prospects(Job.of(program, op, room)).fewest
 

@@ -13,7 +13,8 @@ from functools import partial
 from typing import Generic, TypeVar
 
 from trainlib_deployer.program.cuts import Parts, Range
-from trainlib_deployer.program.ir import Kind, Leading, Op, Part, Shape, Splittable, View, row_major
+from trainlib_deployer.program.ir import Kind, Leading, Op, Part, Shape, View, row_major
+from trainlib_deployer.program.linked import Linked
 from trainlib_deployer.program.loop import Loop, inside
 
 T = TypeVar("T")  # a view, or what stands for it
@@ -31,7 +32,7 @@ class Follower:
 
 
 @dataclass(frozen=True)
-class Chain(Splittable):
+class Chain(Linked):
     """Reads: those of the head, then the others. Writes: the head's one, then the others."""
 
     head: Leading
@@ -82,6 +83,13 @@ class Chain(Splittable):
             if final or f.anchor >= 0
         )
         return replace(self, head=head, followers=tuple(followers))
+
+    def made_by(self, read: int) -> int | None:
+        return None  # what follows the head reads its result as that
+
+    def over(self, write: int) -> tuple[int, ...]:
+        using = [f for f in self.followers if -1 in f.reads]
+        return tuple(~w for w in using[0].writes) if len(using) == 1 and not write else ()
 
     def links(
         self, reads: Sequence[T], writes: Sequence[T]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 
 from trainlib_deployer.program.ir import Op, Program, View, readers, writers
 from trainlib_deployer.program.loop import Loop
+from trainlib_deployer.program.series import Series
 
 
 @dataclass(frozen=True)
@@ -37,15 +38,12 @@ def shared_storage(program: Program, lives: dict[str, Lifetime]) -> dict[str, st
     root = {name: name for name in lives}
     last = {name: life.death - 1 for name, life in lives.items()}
     for at, op in enumerate(program.ops):
-        if not isinstance(op.kind, Loop) or op.kind.reductions:
-            continue
         taken: set[str] = set()
-        for target in op.writes:
+        for target, candidates in overlaid(program, op, lives):
             if target.tensor not in lives or lives[target.tensor].birth != at:
                 continue
-            donor = next(
-                (d for d in donors(program, op, target, lives) if last[root[d]] == at and root[d] not in taken), None
-            )
+            dying = (d for d in candidates if last[root[d]] == at and lives[d].birth < at)
+            donor = next((d for d in dying if root[d] not in taken), None)
             if donor is not None:
                 root[target.tensor] = root[donor]
                 taken.add(root[donor])
@@ -53,15 +51,27 @@ def shared_storage(program: Program, lives: dict[str, Lifetime]) -> dict[str, st
     return root
 
 
-def donors(program: Program, op: Op, target: View, lives: Container[str]) -> list[str]:
+def overlaid(program: Program, op: Op, lives: Container[str]) -> Iterator[tuple[View, list[str]]]:
+    """Results, each with the tensors whose elements are read for the last time before it is written in their place."""
+    if isinstance(op.kind, Series):
+        for target, reads, before in op.kind.overlaid(op.reads, op.writes):
+            wanted = program.tensors[target.tensor].nbytes
+            lined = (v.tensor for v in before if v.tensor in lives and program.tensors[v.tensor].nbytes == wanted)
+            yield target, [*donors(program, reads, target, lives), *dict.fromkeys(lined)]
+    elif isinstance(op.kind, Loop) and not op.kind.reductions:
+        for target in op.writes:
+            yield target, donors(program, op.reads, target, lives)
+
+
+def donors(program: Program, reads: Sequence[View], target: View, lives: Container[str]) -> list[str]:
     """Operands whose every element is read just where the same element of `target` is written."""
     wanted = program.tensors[target.tensor]
     out = []
-    for view in op.reads:
+    for view in reads:
         tensor = program.tensors[view.tensor]
         same_place = view.strides == target.strides and view.offset == target.offset
         same_size = tensor.nbytes == wanted.nbytes and tensor.dtype.size == wanted.dtype.size
-        alone = all(v == view for v in op.reads if v.tensor == view.tensor)
+        alone = all(v == view for v in reads if v.tensor == view.tensor)
         if view.tensor in lives and same_place and same_size and alone and target.numel == wanted.numel:
             out.append(view.tensor)
     return out

@@ -1,9 +1,11 @@
 // The instructions of PULP's cores that kernels contain, for Spike (--extlib): a second, independent statement of what they
-// do. A hardware loop ends with a vfdotpex.s.h, a load or a store here, which look whether they are the last instruction.
+// do. A hardware loop ends with a vfdotpex.s.h, a load, a store or a sum here, which look whether they are the last
+// instruction.
 #include <riscv/extension.h>
 #include <riscv/mmu.h>
 #include <riscv/trap.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <map>
@@ -119,6 +121,23 @@ reg_t dot(processor_t *p, insn_t insn, reg_t pc)
     return next_of(p, pc);
 }
 
+// fadd.s, to the nearest: the processor's own, which may end a loop.
+reg_t add(processor_t *p, insn_t insn, reg_t pc)
+{
+    auto &x = p->get_state()->XPR;
+    const float sum = number((uint32_t)x[insn.rs1()]) + number((uint32_t)x[insn.rs2()]);
+    x.write(insn.rd(), widened(std::isnan(sum) ? 0x7fc00000 : bits(sum)));
+    return next_of(p, pc);
+}
+
+// p.max: of two whole numbers.
+reg_t larger(processor_t *p, insn_t insn, reg_t pc)
+{
+    auto &x = p->get_state()->XPR;
+    x.write(insn.rd(), widened((uint32_t)std::max((int32_t)x[insn.rs1()], (int32_t)x[insn.rs2()])));
+    return pc + 4;
+}
+
 // pv.pack.h: the lower halves of rs1 (above) and rs2.
 reg_t pack(processor_t *p, insn_t insn, reg_t pc)
 {
@@ -189,6 +208,8 @@ struct Pulp : extension_t {
         add(0x0000202b, 0x0000707f, store_and_advance);
         add(0x0000407b, 0x00007fff, set_up_loop);
         add(0x96000033, 0xfe00707f, dot);
+        add(0x00007053, 0xfe00707f, ::add);
+        add(0x04006033, 0xfe00707f, larger);
         add(0xd0000057, 0xfe00707f, pack);
         add(0xb0002033, 0xfe00707f, pack_rounded);
         add(0x82002033, 0xfe00707f, plus);

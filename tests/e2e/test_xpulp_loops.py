@@ -1,0 +1,138 @@
+"""Generated loops by PULP's own instructions, on Spike: the bits of portable C, of numbers of every kind."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.test_rv32_hal import C_LIB, NUMBERS, build, emulate, without_spike
+from tests.e2e.test_xpulp import FOLDERS, MISSING, extension
+from trainlib_deployer.emit.library import Library
+from trainlib_deployer.emit.loops import LoopLibrary
+from trainlib_deployer.passes.prune_loops import pruned
+from trainlib_deployer.program.expr import Const, Instr, Reduction
+from trainlib_deployer.program.ir import DType, Op, View, row_major
+from trainlib_deployer.program.loop import Loop
+
+pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)}")
+
+F, T = DType.F32, DType.U8
+ROWS, LONG, MOST = 3, 107, 3 * 107
+ZERO, SIX = Const(0.0), Const(6.0)
+CENTRED = (Instr("sub", (0, 1), F), Instr("fma", (3, 2, 1), F))  # 3, 4: of an element and two numbers a row
+BODIES = {
+    "relu": (*CENTRED, Instr("le", (4, ZERO), T), Instr("select", (5, ZERO, 4), F)),
+    "relu6": (*CENTRED, Instr("max", (4, ZERO), F), Instr("min", (5, SIX), F)),
+    "mask": (Instr("le", (0, ZERO), T), Instr("select", (3, ZERO, 2), F)),
+    "clipped": (Instr("max", (0, Const(-1.25)), F), Instr("neg", (3,), F), Instr("add", (4, 0), F)),
+    "larger": (Instr("gt", (0, 2), T), Instr("select", (3, 0, 2), F), Instr("mul", (4, 1), F)),
+    "between": (
+        Instr("ge", (0, 1), T),
+        Instr("lt", (0, SIX), T),
+        Instr("and", (3, 4), T),
+        Instr("select", (5, 2, ZERO), F),
+    ),
+    "square": (Instr("mul", (1, 2), F), Instr("sub", (0, 3), F), Instr("mul", (4, 4), F)),
+    "same": (Instr("eq", (0, 2), T), Instr("select", (3, 1, 0), F), Instr("copy", (4,), F)),
+}
+OPERANDS = ("a", "c", "b")
+ALONG = {"mask": 2, "larger": 2, "between": 2, "same": 2}  # operands that move, besides the first
+
+
+def loop(name: str, inner: int) -> Op:
+    body, shape = BODIES[name], (ROWS, inner)
+    dense, number = row_major(shape), (1, 0)
+    reads = tuple(View(n, shape, dense if i in (0, ALONG.get(name)) else number) for i, n in enumerate(OPERANDS))
+    kind = Loop(shape, 0, (F,) * 3, body, (), (), (2 + len(body),), (F,))
+    return pruned(Op(name, kind, reads, (View("y", shape, dense),), "forward", ""))
+
+
+def sums(inner: int, outer: int = 1) -> Op:
+    """Of products with what is above a number, and of one factor."""
+    body = (Instr("sub", (0, 1), F), Instr("mul", (3, 2), F))
+    shape = (ROWS, outer, inner // outer)
+    moving, number = row_major(shape), (1, 0, 0)
+    reads = tuple(View(n, shape, strides) for n, strides in zip(OPERANDS, (moving, number, moving), strict=True))
+    kind = Loop(shape, 2, (F,) * 3, body, (Reduction("sum", 4, F), Reduction("sum", 2, F)), (), (5, 6), (F, F))
+    return Op("sums", kind, reads, (View("y", (ROWS,), (1,)), View("z", (ROWS,), (1,))), "forward", "")
+
+
+PROGRAM = """
+#include "loops.h"
+#include "tl_hal.h"
+#include "tl_loop.h"
+enum {{ CORES = 8, STACK = 1536 }};
+typedef struct {{
+    uint8_t stacks[CORES * STACK] __attribute__((aligned(16)));
+    float a[{most}], b[{most}], c[{most}], d[2 * {most}];
+}} l1_data;
+TL_L1 static l1_data l1;
+volatile int net_position;
+
+static void fill(float *to, uint32_t state, int odd)
+{{
+    static const uint32_t of_a_kind[] = {{0x80000000, 0x7f800000, 0xff800000, 0x7fc00000, 1, 0x80000001}};
+    for (int i = 0; i < {most}; i++) {{
+        state = state * 1664525u + 1013904223u;
+        const float size = (float)(1u << (state >> 29)) * 0.01f;
+        to[i] = ((float)(state >> 8 & 0xffff) - 32768.0f) * size * 0.001f;
+        if (odd && i % 13 == 5)
+            to[i] = tl_from_bits(of_a_kind[i / 13 % 6]);
+    }}
+}}
+
+int main(void)
+{{
+    tl_record_open();
+    for (int odd = 0; odd < 2; odd++) {{
+        fill(l1.a, 7, odd);
+        fill(l1.b, 11, odd);
+        fill(l1.c, 13, 0);
+{calls}
+    }}
+    tl_puts("DONE\\n");
+    tl_exit(0);
+    return 0;
+}}
+"""
+
+
+def program(folder: Path) -> list[Path]:
+    """Every loop over rows of several lengths; a NaN's bits are its own affair, so NaNs are recorded as one."""
+    library = LoopLibrary()
+    made = [loop(name, inner) for name in BODIES for inner in (8, 31, LONG)]
+    made += [sums(inner, outer) for inner, outer in ((9, 1), (LONG, 1), (96, 3), (100, 2))]
+    calls = []
+    for op in made:
+        assert isinstance(op.kind, Loop)
+        name = library.function(op.kind, op.reads, op.writes)
+        results = ("l1.d", f"l1.d + {ROWS}")[: len(op.writes)]
+        size = f"{sum(v.numel for v in op.writes)}"
+        calls.append(f"{name}({', '.join((*results, *(f'l1.{v.tensor}' for v in op.reads)))});")
+        calls.append(f"for (int i = 0; i < {size}; i++) l1.d[i] = l1.d[i] == l1.d[i] ? l1.d[i] : TL_NAN;")
+        calls.append(f"tl_record(l1.d, {size} * sizeof(float));")
+    texts = [text for _, text in library.source()]
+    heads = [text.partition("\n{")[0] + ";" for text in texts]
+    (folder / "loops.h").write_text("#include <stdint.h>\n" + "\n".join(heads))
+    main, loops = folder / "main.c", folder / "loops.c"
+    main.write_text(PROGRAM.format(most=MOST, calls="\n".join(calls)))
+    loops.write_text('#include "loops.h"\n#include "tl_hal.h"\n#include "tl_loop.h"\n' + "\n".join(texts))
+    return [main, loops]
+
+
+@without_spike
+def test_the_same_bits_as_portable_c(tmp_path: Path) -> None:
+    main, loops = program(tmp_path)
+    text = loops.read_text()
+    assert text.count("#ifdef TL_ROW_BEGIN") >= 3 * len(BODIES)
+    host, wanted, include = tmp_path / "host", tmp_path / "host.bin", f"-I{tmp_path}"
+    needed = [loops, *Library.at(C_LIB).needed([], [text, main.read_text()])]
+    files = [*map(str, (main, *needed)), str(C_LIB / "hal" / "host.c")]
+    subprocess.run(["gcc", *NUMBERS, include, *FOLDERS, *files, "-pthread", "-lm", "-o", str(host)], check=True)
+    subprocess.run([str(host)], check=True, env={"TL_RECORD": str(wanted)}, capture_output=True)
+    elf = build(tmp_path, "spike-clang", "TL_XPULP", program=main, more=needed)
+    done = emulate(elf, found := tmp_path / "spike.bin", extension=extension(tmp_path))
+    assert done.stdout.startswith("DONE"), done.stdout + done.stderr
+    assert wanted.stat().st_size > 0 and found.read_bytes() == wanted.read_bytes()

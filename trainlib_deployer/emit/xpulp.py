@@ -1,0 +1,208 @@
+"""The rows of short loops by PULP's own instructions: a hardware loop over a few elements at a time, whose loads and
+stores go on by themselves. The operations, and so the bits, are those of the C beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from trainlib_deployer.emit.loop_text import constant
+from trainlib_deployer.program.expr import Const, Instr
+from trainlib_deployer.program.ir import DType
+
+ONE = {  # instructions that are one of the processor's
+    "add": "fadd.s {d}, {0}, {1}",
+    "sub": "fsub.s {d}, {0}, {1}",
+    "mul": "fmul.s {d}, {0}, {1}",
+    "fma": "fmadd.s {d}, {0}, {1}, {2}",
+    "neg": "fneg.s {d}, {0}",
+    "lt": "flt.s {d}, {0}, {1}",
+    "le": "fle.s {d}, {0}, {1}",
+    "gt": "flt.s {d}, {1}, {0}",
+    "ge": "fle.s {d}, {1}, {0}",
+    "eq": "feq.s {d}, {0}, {1}",
+    "and": "and {d}, {0}, {1}",
+    "or": "or {d}, {0}, {1}",
+}
+ARITHMETIC = ("fadd", "fsub", "fmul", "fmadd")
+MOST_NAMES = 24  # registers that a statement may ask for, of 31: the compiler keeps what is around it in others
+MOST_OPERANDS = 30  # of an assembler statement; what it reads and writes counts twice
+Ref = int | str  # a value of the row, or the text of what does not move
+
+
+@dataclass(frozen=True)
+class Micro:
+    """One instruction: its text, what it reads, and the value that it makes."""
+
+    text: str
+    args: tuple[Ref, ...]
+    made: int
+
+
+@dataclass
+class Body:
+    """What one element takes, in steps of one instruction."""
+
+    steps: list[Micro] = field(default_factory=list)
+    fixed: dict[str, str] = field(default_factory=dict)  # by their names in the assembler: what they are in C
+    extra: int = -1
+
+    def ref(self, arg: int | Const, moving: set[int], dtype: DType) -> Ref:
+        if isinstance(arg, int) and arg in moving:
+            return arg
+        text = constant(arg.value, dtype) if isinstance(arg, Const) else f"v{arg}"
+        if text in ("0.0f", "0"):
+            return "zero"
+        found = next((name for name, known in self.fixed.items() if known == text), None)
+        name = found or f"k{len(self.fixed)}"
+        self.fixed[name] = text
+        return f"%[{name}]"
+
+    def add(self, text: str, args: Sequence[Ref], made: int | None = None) -> int:
+        if made is None:
+            self.extra -= 1
+            made = self.extra
+        self.steps.append(Micro(text, tuple(args), made))
+        return made
+
+    def select(self, args: Sequence[Ref], made: int) -> None:
+        """By masks, as there is no instruction that chooses. Where what is not above 0 becomes 0, that is the larger of
+        two whole numbers: arithmetic makes no NaN with a sign."""
+        condition, yes, no = args
+        not_above = any(s.made == condition and (s.text, s.args) == (ONE["le"], (no, "zero")) for s in self.steps)
+        if yes == "zero" and not_above and self.calculated(no):
+            self.add("TL_MAX", (no, "zero"), made)
+            return
+        if yes == "zero":
+            self.add("and {d}, {0}, {1}", (self.add("addi {d}, {0}, -1", (condition,)), no), made)
+            return
+        mask = self.add("neg {d}, {0}", (condition,))
+        if no == "zero":
+            self.add("and {d}, {0}, {1}", (mask, yes), made)
+            return
+        both = self.add("xor {d}, {0}, {1}", (yes, no))
+        self.add("xor {d}, {0}, {1}", (self.add("and {d}, {0}, {1}", (both, mask)), no), made)
+
+    def calculated(self, value: Ref) -> bool:
+        return any(s.made == value and s.text.startswith(ARITHMETIC) for s in self.steps)
+
+    def needed(self, results: set[Ref]) -> Body:
+        """Without what nobody reads."""
+        kept: list[Micro] = []
+        for step in reversed(self.steps):
+            if step.made in results:
+                kept.insert(0, step)
+                results |= {*step.args}
+        return replace(self, steps=kept)
+
+
+def body_of(instrs: Sequence[tuple[int, Instr]], moving: set[int], types: Callable[[int], DType]) -> Body | None:
+    """None where an instruction has no counterpart."""
+    body = Body()
+    for value, step in instrs:
+        operands = [types(a) for a in step.args if isinstance(a, int)]
+        if not {step.dtype, *operands} <= {DType.F32, DType.U8}:
+            return None
+        args = [body.ref(a, moving, operand_type(step, operands)) for a in step.args]
+        if step.op == "select" and step.dtype is DType.F32:
+            body.select(args, value)
+        elif step.op in ("max", "min") and isinstance(step.args[1], Const) and step.args[1].value == step.args[1].value:
+            test = ONE["le" if step.op == "max" else "ge"]
+            body.select((body.add(test, args[:2]), args[1], args[0]), value)
+        elif step.op in ONE:
+            body.add(ONE[step.op], args, value)
+        else:
+            return None
+    return body
+
+
+def operand_type(step: Instr, operands: Sequence[DType]) -> DType:
+    return DType.F32 if DType.F32 in operands or not operands else step.dtype
+
+
+@dataclass(frozen=True)
+class Statement:
+    """Loads by number of the value, with the C name of the pointer; what is done with the values of each lane: stored
+    behind a pointer, or added up to a sum."""
+
+    loads: Mapping[int, str]
+    body: Body
+    stores: Sequence[tuple[int, str]]
+    sums: Sequence[tuple[int, str]]
+
+    def text(self, count: str, lanes: int) -> list[str] | None:
+        """Of a statement that does `count` times `lanes` elements, at least once; None where registers are lacking."""
+        body = self.body.needed({v for v, _ in (*self.stores, *self.sums)})
+        columns = [Lane(replace(self, body=body), lane) for lane in range(lanes)]
+        lines = staggered([lane.lines for lane in columns])
+        for value, total in self.sums:
+            lines += tree([lane.names[value] for lane in columns], f"%[{total}]")
+        pointers = [*self.loads.values(), *(p for _, p in self.stores), *(s for _, s in self.sums)]
+        temporaries = sorted({name for lane in columns for name in lane.used})
+        names = len(pointers) + len(temporaries) + len(self.body.fixed) + 1
+        if names > MOST_NAMES or names + len(pointers) > MOST_OPERANDS:
+            return None
+        outputs = [f'[{p}] "+r"({p})' for p in pointers] + [f'[{t}] "=&r"({t})' for t in temporaries]
+        inputs = [f'[n] "r"({count})'] + [f'[{name}] "r"({text})' for name, text in self.body.fixed.items()]
+        declared = [f"float {', '.join(temporaries)};"] if temporaries else []
+        loop = [f'__asm__ volatile(TL_ROW_BEGIN("{2 * len(lines)}")', *(f"    {line}" for line in lines)]
+        ends = [f"    TL_ROW_END : {', '.join(outputs)}", f'    : {", ".join(inputs)} : "memory");']
+        return [*declared, *loop, *ends]
+
+
+class Lane:
+    """The instructions of one element, and the registers that its values have."""
+
+    def __init__(self, statement: Statement, number: int) -> None:
+        self.number, self.free, self.used = number, list[str](), list[str]()
+        self.names: dict[Ref, str] = {}
+        self.lines: list[str] = []
+        kept = {value for value, _ in statement.sums}
+        last = {a: k for k, s in enumerate(statement.body.steps) for a in s.args if isinstance(a, int)}
+        last |= dict.fromkeys((v for v, _ in statement.stores), len(statement.body.steps))
+        for value, pointer in statement.loads.items():
+            self.names[value] = self.taken()
+            self.lines.append(f'TL_LOAD("{self.names[value]}", "%[{pointer}]")')
+        for k, step in enumerate(statement.body.steps):
+            operands = [self.names[a] if isinstance(a, int) else a for a in step.args]
+            for a in dict.fromkeys(step.args):
+                if isinstance(a, int) and last[a] == k and a not in kept:
+                    self.free.append(self.names[a])
+            self.names[step.made] = self.taken()
+            self.lines.append(instruction(step.text, operands, self.names[step.made]))
+        for value, pointer in statement.stores:
+            self.lines.append(f'TL_STORE_ON("{self.names[value]}", "%[{pointer}]")')
+
+    def taken(self) -> str:
+        if not self.free:
+            name = f"t{self.number}{len(self.used)}"
+            self.used.append(name)
+            return f"%[{name}]"
+        return self.free.pop()
+
+
+def instruction(text: str, operands: Sequence[str], made: str) -> str:
+    """In assembler, or one of PULP's own by its macro."""
+    if text.startswith("TL_"):
+        names = ", ".join('"' + name + '"' for name in (made, *operands))
+        return f"{text}({names})"
+    return '"' + text.format(*operands, d=made) + '\\n"'
+
+
+def staggered(lanes: Sequence[Sequence[str]]) -> list[str]:
+    """Each a step behind the one before: cores that share a float unit then find it free."""
+    steps = range(len(lanes[0]) + len(lanes) - 1)
+    return [lane[t - k] for t in steps for k, lane in enumerate(lanes) if 0 <= t - k < len(lane)]
+
+
+def tree(names: list[str], total: str) -> list[str]:
+    """Added up as the portable C does, in the first one's register, and to the sum."""
+
+    def added(some: list[str]) -> list[str]:
+        if len(some) == 1:
+            return []
+        half = (len(some) + 1) // 2
+        own = f'"fadd.s {some[0]}, {some[0]}, {some[half]}\\n"'
+        return [*added(some[:half]), *added(some[half:]), own]
+
+    return [*added(names), f'"fadd.s {total}, {total}, {names[0]}\\n"']

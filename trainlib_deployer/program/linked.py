@@ -1,0 +1,27 @@
+"""Operations of several links: kernels and loops, one after the other on each tile while it is in L1."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import TypeVar
+
+from trainlib_deployer.program.ir import Kind, Splittable
+
+T = TypeVar("T")  # a view, or what stands for it
+
+
+class Linked(Splittable):
+    """All cores meet between two links."""
+
+    @abstractmethod
+    def links(self, reads: Sequence[T], writes: Sequence[T]) -> Sequence[tuple[Kind, tuple[T, ...], tuple[T, ...]]]:
+        """What is done, one after the other, each with its own of the operands given."""
+
+    @abstractmethod
+    def made_by(self, read: int) -> int | None:
+        """The result that a link before has put where this operand is read."""
+
+    @abstractmethod
+    def over(self, write: int) -> tuple[int, ...]:
+        """Results that are written element by element where this one is read for the last time."""
