@@ -25,24 +25,28 @@ static __attribute__((noinline)) void one(const tl_two_rows *of, int from, int t
         tl_transform_one(p, q, k, from, to, v);
 }
 
-/* The column where a tile of inputs begins; the two rows of it that are read. */
-static inline int locate(const tl_winograd *t, const tl_tile_at *tile, const float *in, tl_two_rows *rows)
+/* The column where a tile's inputs begin. */
+static inline int column_of(const tl_winograd *t, const tl_tile_at *tile)
+{
+    return t->g->x.in0 - (t->turned ? 2 : 0) + 2 * tile->x;
+}
+
+static inline tl_two_rows rows_of(const tl_winograd *t, const tl_tile_at *tile, const float *in, int column)
 {
     const tl_gather *g = t->g;
-    const int back = t->turned ? 2 : 0, x = g->x.in0 - back + 2 * tile->x;
-    rows->p = t->zeros, rows->p_step = g->in_p.c;
-    tl_winograd_rows(rows, in + tile->n * g->in_p.n + x, g->y.in0 - back + 2 * tile->y, t->row, g->y.extent, g->in_p.h);
-    return x;
+    tl_two_rows rows = {.p = t->zeros, .p_step = g->in_p.c};
+    tl_winograd_rows(&rows, in + tile->n * g->in_p.n + column, g->y.in0 - (t->turned ? 2 : 0) + 2 * tile->y, t->row,
+                     g->y.extent, g->in_p.h);
+    return rows;
 }
 
 /* Tiles from `tile` on, which are in several rows or reach out of the image: two at a time where they can. */
 static __attribute__((noinline)) void apart(const tl_winograd *t, tl_tile_at tile, int left, const float *in, float *v,
                                             int count)
 {
-    const tl_gather *g = t->g;
-    tl_two_rows rows;
     for (int j = 0, done; j < 4; j += done, v += done) {
-        const int x = locate(t, &tile, in, &rows), inside = g->x.extent - x;
+        const int x = column_of(t, &tile), inside = t->g->x.extent - x;
+        const tl_two_rows rows = rows_of(t, &tile, in, x);
         done = j < 3 && t->wide - tile.x >= 2 && x >= -1 && inside >= 5 ? 2 : 1;
         if (done == 2)
             two(&rows, x >= 0, inside > 5, v, count);
@@ -62,10 +66,11 @@ void tl_winograd_inputs(const void *of, int at, int first, int count)
     const float *in = g->in + (t->group * g->chans + t->chan + first) * g->in_p.c;
     float *v = t->v + (at * t->chans + first) * 16;
     const tl_tile_at tile = tl_tile_of(number, t->high, t->wide);
-    tl_two_rows rows;
-    const int x = locate(t, &tile, in, &rows);
-    if (tile.x + 4 <= t->wide && x >= -1 && x + 9 <= g->x.extent)
+    const int x = column_of(t, &tile);
+    if (tile.x + 4 <= t->wide && x >= -1 && x + 9 <= g->x.extent) {
+        const tl_two_rows rows = rows_of(t, &tile, in, x);
         four(&rows, x >= 0, x + 9 < g->x.extent, v, count);
-    else
+    } else {
         apart(t, tile, g->n * t->high * t->wide - number, in, v, count);
+    }
 }

@@ -74,15 +74,20 @@ static __attribute__((noinline)) void one(const run *of, int wide, int count)
     }
 }
 
-/* Where a tile's outputs go; how many whole ones are side by side from it on. */
-static inline int locate(const tl_winograd *t, const tl_tile_at *tile, int channel, run *r)
+/* How many whole tiles are side by side from this one on. */
+static inline int beside(const tl_winograd *t, const tl_tile_at *tile)
+{
+    return t->g->x.count / 2 - tile->x;
+}
+
+/* Where a tile's outputs go. */
+static inline void locate(const tl_winograd *t, const tl_tile_at *tile, int channel, run *r)
 {
     const tl_gather *g = t->g;
     const int row = t->row, there = row == 0 || 2 * tile->y + 1 < g->y.count;
     const float factor = row == 0 ? 1.0f : row == 1 ? 0.5f : row == 2 ? -0.5f : -1.0f;
     r->to = g->out + channel * g->out_p.c + tile->n * g->out_p.n + 2 * tile->y * g->out_p.h + 2 * tile->x;
     r->factor = there ? factor : 0.0f, r->begins = there && row < 2 && !g->accumulate;
-    return g->x.count / 2 - tile->x;
 }
 
 /* Tiles from `tile` on, which are in several rows or not whole: two at a time where they can. */
@@ -90,12 +95,13 @@ static __attribute__((noinline)) void apart(const tl_winograd *t, tl_tile_at til
                                             int count)
 {
     for (int j = 0, done; j < 4 && j < left; j += done, r->m += done) {
-        const int beside = locate(t, &tile, channel, r);
-        done = j < 3 && beside >= 2 ? 2 : 1;
+        const int whole = beside(t, &tile);
+        locate(t, &tile, channel, r);
+        done = j < 3 && whole >= 2 ? 2 : 1;
         if (done == 2)
             two(r, count);
         else
-            one(r, beside > 0, count);
+            one(r, whole > 0, count);
         tile.x += done - 1;
         tl_next_tile(&tile, t->high, t->wide);
     }
@@ -114,8 +120,10 @@ void tl_winograd_outputs(const void *of, int at, int first, int count)
              .bias = g->bias ? g->bias + channel : NULL,
              .half = row == 1 || row == 2,
              .other = row ? g->out_p.h : 0};
-    if (locate(t, &tile, channel, &r) >= 4)
+    if (beside(t, &tile) >= 4) {
+        locate(t, &tile, channel, &r);
         four(&r, count);
-    else
+    } else {
         apart(t, tile, g->n * t->high * t->wide - number, channel, &r, count);
+    }
 }
