@@ -127,10 +127,12 @@ TL_BW_W void tl_three_tile(const tl_met *v, int ky, int row, int by, int step)
 #endif
     float *to = v->w + 3 * ky + row * a->w_co;
     const float *from = sums;
-    for (int i = 0; i < rows; ++i, from += 3, to += a->w_co) {
-        const float a0 = v->begin ? 0.0f : to[0], a1 = v->begin ? 0.0f : to[1], a2 = v->begin ? 0.0f : to[2];
-        to[0] = a0 + from[0], to[1] = a1 + from[1], to[2] = a2 + from[2];
-    }
+    if (v->begin)
+        for (int left = rows; left > 0; --left, from += 3, to += a->w_co)
+            to[0] = 0.0f + from[0], to[1] = 0.0f + from[1], to[2] = 0.0f + from[2];
+    else
+        for (int left = rows; left > 0; --left, from += 3, to += a->w_co)
+            to[0] += from[0], to[1] += from[1], to[2] += from[2];
 }
 
 /* Tiles first .. end - 1 of all kernel rows, for a block. */

@@ -23,15 +23,24 @@ typedef struct {
     const int *n;
 } start;
 
-static start start_of(const tl_panel_out *out, int row)
+/* On the stack: constants lie in L2. */
+typedef struct {
+    float zero;
+    int nowhere[4];
+} nothing;
+
+static inline start start_of(const tl_panel_out *out, int row, nothing *none)
 {
-    static const float zero = 0.0f;
-    static const int nowhere[4] = {0, 0, 0, 0};
     if (!out->first)
         return (start){out->c + row * out->c_m, out->c_m, out->c_n};
     if (out->init)
         return (start){out->init + row * out->i_m, out->i_m, out->i_n};
-    return (start){&zero, 0, nowhere};
+    int zero = 0;
+    TL_ADDRESS_HERE(zero) /* not a memset: the SDK's goes byte by byte */
+    none->zero = 0.0f;
+    for (int j = 0; j < 4; ++j)
+        none->nowhere[j] = zero;
+    return (start){&none->zero, 0, none->nowhere};
 }
 
 #define TL_STORE_ROW(j)                                                                                                \
@@ -47,7 +56,8 @@ static start start_of(const tl_panel_out *out, int row)
 /* Adds the tile's rows from t on to those of the output that there are. */
 static void store(const tl_panel_out *out, int row, const float *t)
 {
-    const start base = start_of(out, row);
+    nothing none;
+    const start base = start_of(out, row, &none);
     const int c_m = out->c_m;
     float *q = out->c + row * c_m;
     if (row + 4 <= out->row_end && out->cols == 4) {
