@@ -87,7 +87,7 @@ def depthwise(kind: Conv, _cores: int = 0) -> bool:
 
 
 def directly(kind: Conv, _cores: int) -> bool:
-    return kind.winograd is None
+    return kind.winograd is None and not kind.twos
 
 
 def any_groups(kind: Conv, cores: int) -> bool:

@@ -114,7 +114,7 @@ def strip(kind: Conv) -> tuple[int, int, int, int]:
 
 def by_kernel_rows(kind: Conv, _cores: int) -> bool:
     s = kind.shape
-    return kind.winograd is None and s.kw == 3 and s.wo % 2 == 0 < s.wo and s.co * s.ci > 0 and strip(kind)[2] > 0
+    return directly(kind, 0) and s.kw == 3 and s.wo % 2 == 0 < s.wo and s.co * s.ci > 0 and strip(kind)[2] > 0
 
 
 def strip_words(kind: Conv, _cores: int) -> int:
@@ -189,7 +189,7 @@ def few_taps(kind: Conv, _cores: int) -> bool:
     """Rows of outputs fill their fours to more than a half. A pointwise convolution's pixels are better packed where
     they are."""
     s, apart = kind.shape, 1 if kind.direction == "fw" else kind.shape.stride[1]
-    if kind.winograd or s.dilation != (1, 1) or s.kh * s.kw == 1:
+    if not directly(kind, 0) or s.dilation != (1, 1) or s.kh * s.kw == 1:
         return False
     known = all((x.taps, apart) in MADE and x.step <= 2 for _, x in classes(kind))
     full = all(2 * x.count > -(-x.count // 4) * 4 for _, x in classes(kind))

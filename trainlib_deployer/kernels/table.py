@@ -10,6 +10,7 @@ from trainlib_deployer.kernels.carry import CARRY
 from trainlib_deployer.kernels.conv import CONV
 from trainlib_deployer.kernels.conv_f16 import CONV_F16
 from trainlib_deployer.kernels.depthwise import DEPTHWISE
+from trainlib_deployer.kernels.depthwise_f16 import DEPTHWISE_F16
 from trainlib_deployer.kernels.index import INDEX
 from trainlib_deployer.kernels.matmul import MATMUL
 from trainlib_deployer.kernels.matmul_f16 import MATMUL_F16
@@ -29,6 +30,7 @@ ROWS: tuple[AnyRow, ...] = (
     *WINOGRAD,
     *WINOGRAD_F16,
     *DEPTHWISE,
+    *DEPTHWISE_F16,
     *POOL,
     *RECURRENT,
     *INDEX,

@@ -56,6 +56,19 @@ class PlanesCosts:
 
 
 @dataclass(frozen=True)
+class TwosCosts:
+    """Depthwise 3 x 3 convolutions of halves."""
+
+    start: float
+    plane: float  # a copy, or a part of one
+    row: float  # ... each row of it
+    copied: float  # ... each element
+    paired: float  # outputs of a weight gradient, packed in both ways
+    output: float
+    met: float  # by a weight gradient: a word of outputs
+
+
+@dataclass(frozen=True)
 class StripCosts:
     """Weight gradients of halves by kernel rows of three taps."""
 
@@ -236,6 +249,7 @@ class Costs:
     columns: PairCosts  # of weight gradients
     planes: PlanesCosts
     strips: StripCosts
+    twos: TwosCosts
     product: ProductCosts
     conv: ConvCosts
     winograd: WinogradCosts

@@ -42,6 +42,7 @@ class Conv(Cuttable[Cut], Leading, Frugal, Priced):
     most_rows: int = PACKED_ROWS  # channels whose weights are packed at a time, of bw_x and of results in halves
     most_tiles: int = 0  # of four pixels, whose sums are put aside at a time where results are halves; 0: all
     winograd: Winograd | None = None  # by this algorithm, or directly
+    twos: bool = False  # of halves: chains of neighbouring taps or outputs of a row (kernels/depthwise_f16.py)
     storage: DType = DType.F32  # of what is read, but for the bias
     result: DType = DType.F32  # of what is written
     rounds: bool = False  # w lies as floats, which are rounded as they are packed
@@ -59,7 +60,7 @@ class Conv(Cuttable[Cut], Leading, Frugal, Priced):
     def block(self) -> int:
         """Terms of a weight gradient that are added up on their own, from image to image; 0: rows of an image."""
         if self.storage is DType.F16:
-            return BLOCK
+            return 0 if self.twos else BLOCK
         return GRADIENT_BLOCK if self.winograd else 0
 
     def macs(self) -> int:

@@ -12,6 +12,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
+from trainlib_deployer.kernels import depthwise_f16
 from trainlib_deployer.kernels.conv import depthwise
 from trainlib_deployer.ops.conv import Conv
 from trainlib_deployer.ops.matmul import MatMul
@@ -58,8 +59,8 @@ def is_product(kind: Kind) -> bool:
 
 
 def gains(kind: MatMul | Conv) -> bool:
-    """Depthwise convolutions of floats are faster than any kernel that takes halves."""
-    return isinstance(kind, MatMul) or not depthwise(kind)
+    """Most depthwise convolutions of floats are faster than any kernel that takes halves."""
+    return isinstance(kind, MatMul) or not depthwise(kind) or depthwise_f16.pays(kind)
 
 
 def packable(kind: MatMul | Conv) -> tuple[int, ...]:
@@ -72,7 +73,8 @@ def packable(kind: MatMul | Conv) -> tuple[int, ...]:
 def of_halves(kind: MatMul | Conv, packed: set[int], result: DType) -> MatMul | Conv:
     if isinstance(kind, MatMul):
         return replace(kind, storage=HALF, result=result, rounds=(0 in packed, 1 in packed))
-    return replace(kind, storage=HALF, result=result, rounds=1 in packed)
+    twos = depthwise_f16.pays(kind)
+    return replace(kind, storage=HALF, result=result, rounds=1 in packed, twos=twos)
 
 
 def stored_as_halves(op: Op) -> tuple[View, ...]:

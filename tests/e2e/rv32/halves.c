@@ -29,6 +29,9 @@ void tl_conv2d_bw_w_3_f16(const tl_conv2d *a);
 void tl_conv2d_fw_pointwise_f16(const tl_conv2d *a);
 void tl_conv2d_bw_x_pointwise_f16(const tl_conv2d *a);
 void tl_conv2d_bw_w_pointwise_f16(const tl_conv2d *a);
+void tl_conv2d_fw_depthwise_3x3_f16(const tl_conv2d *a);
+void tl_conv2d_bw_x_depthwise_3x3_f16(const tl_conv2d *a);
+void tl_conv2d_bw_w_depthwise_3x3_f16(const tl_conv2d *a);
 
 /* Finite halves, subnormal ones among them. */
 static tl_half next_half(uint32_t *state)
@@ -125,6 +128,21 @@ static void pointwise(int groups, int ci, int co, int pixels)
     run((tl_fn)tl_conv2d_bw_w_pointwise_f16, &p);
 }
 
+static void depthwise(int groups, int size, int pad)
+{
+    tl_conv2d p = convolved(groups, 1, 1, size, 3, 1, pad);
+    p.scratch = l1.scratch;
+    p.x_f16 = l1.a, p.w_f16 = l1.b, p.y = l1.c, p.bias = l1.init;
+    run((tl_fn)tl_conv2d_fw_depthwise_3x3_f16, &p);
+    tl_conv2d halves = p;
+    halves.w = l1.init, halves.floats = 1, halves.y_f16 = (tl_half *)l1.c, halves.halves = 1;
+    run((tl_fn)tl_conv2d_fw_depthwise_3x3_f16, &halves);
+    p.y_f16 = l1.a, p.x = l1.c, p.bias = NULL;
+    run((tl_fn)tl_conv2d_bw_x_depthwise_3x3_f16, &p);
+    p.x_f16 = l1.b, p.w = l1.c, p.accumulate = 1;
+    run((tl_fn)tl_conv2d_bw_w_depthwise_3x3_f16, &p);
+}
+
 /* All halves become floats, and floats of all sizes halves, every other one of them in the middle between two. A NaN may
  * have other bits. */
 static void conversions(void)
@@ -167,6 +185,9 @@ int main(void)
     convolution(1, 3, 5, 8, 3, 2, 1);
     convolution(2, 4, 6, 5, 1, 1, 0);
     convolution(1, 18, 8, 8, 3, 1, 1);
+    convolution(1, 1, 5, 11, 5, 2, 2);
+    depthwise(9, 7, 1);
+    depthwise(5, 6, 0);
     pointwise(2, 7, 9, 14);
     pointwise(1, 20, 18, 22);
     tl_puts("DONE\n");

@@ -1,0 +1,71 @@
+/* Depthwise 3 x 3 convolutions of halves, whose terms are pairs of neighbours in a row (tl_depthwise_pairs.h). */
+#include "tl_conv.h"
+#include "tl_pair.h"
+
+static tl_half at(const tl_half *image, int pitch, int y, int x, int h, int w)
+{
+    return y < 0 || x < 0 || y >= h || x >= w ? 0 : image[y * pitch + x];
+}
+
+/* Window (y, x) of an image; of tap i the weight w[i * step]. */
+static float window(float sum, const tl_half *w, int step, const tl_half *in, int pitch, int y, int x, int h, int wd,
+                    int odd)
+{
+    for (int i = 0; i < 3; i++, w += 3 * step) {
+        const tl_half a = at(in, pitch, y + i, x, h, wd), b = at(in, pitch, y + i, x + 1, h, wd),
+                      c = at(in, pitch, y + i, x + 2, h, wd);
+        if (odd)
+            sum = tl_pair_add(tl_pair_add(sum, a, w[0]), tl_pair_of(b, c), tl_pair_of(w[step], w[2 * step]));
+        else
+            sum = tl_pair_add(tl_pair_add(sum, tl_pair_of(a, b), tl_pair_of(w[0], w[step])), c, w[2 * step]);
+    }
+    return sum;
+}
+
+void reference_conv2d_fw_twos(const tl_conv2d *a)
+{
+    for (int n = 0; n < a->n; n++)
+        for (int o = 0; o < a->groups * a->co; o++)
+            for (int p = 0; p < a->ho * a->wo; p++) {
+                const int y = p / a->wo, x = p % a->wo;
+                a->y[n * a->yp.n + o * a->yp.c + y * a->yp.h + x] = window(
+                    a->bias ? a->bias[o] : 0, a->w_f16 + o * a->w_co, 1, a->x_f16 + n * a->xp.n + o / a->co * a->xp.c,
+                    a->xp.h, y - a->pad_h, x - a->pad_w, a->h, a->wd, x % 2);
+            }
+}
+
+/* Taps backwards. */
+void reference_conv2d_bw_x_twos(const tl_conv2d *a)
+{
+    for (int n = 0; n < a->n; n++)
+        for (int c = 0; c < a->groups * a->ci; c++)
+            for (int p = 0; p < a->h * a->wd; p++) {
+                const int y = p / a->wd, x = p % a->wd, group = c / a->ci;
+                a->x[n * a->xp.n + c * a->xp.c + y * a->xp.h + x] =
+                    window(a->bias ? a->bias[c] : 0, a->w_f16 + group * a->w_co + c % a->ci * a->w_ci + 8, -1,
+                           a->y_f16 + n * a->yp.n + group * a->yp.c, a->yp.h, y + a->pad_h - 2, x + a->pad_w - 2, a->ho,
+                           a->wo, x % 2);
+            }
+}
+
+/* By the middle tap of a row the first output stands alone. */
+void reference_conv2d_bw_w_twos(const tl_conv2d *a)
+{
+    for (int o = 0; o < a->groups * a->co; o++)
+        for (int tap = 0; tap < 9; tap++) {
+            const int i = tap / 3, j = tap % 3;
+            float *to = a->w + o * a->w_co + tap, sum = a->accumulate ? *to : 0;
+            for (int n = 0; n < a->n; n++)
+                for (int y = 0; y < a->ho; y++)
+                    for (int x = j == 1 ? -1 : 0; x < a->wo; x += 2) {
+                        const tl_half *in = a->x_f16 + n * a->xp.n + o / a->co * a->xp.c;
+                        const tl_half *dy = a->y_f16 + n * a->yp.n + o * a->yp.c + y * a->yp.h;
+                        const int v = y - a->pad_h + i, u = x - a->pad_w + j;
+                        const tl_half first = x < 0 ? 0 : dy[x], second = x + 1 < a->wo ? dy[x + 1] : 0;
+                        sum = tl_pair_add(
+                            sum, tl_pair_of(first, second),
+                            tl_pair_of(at(in, a->xp.h, v, u, a->h, a->wd), at(in, a->xp.h, v, u + 1, a->h, a->wd)));
+                    }
+            *to = sum;
+        }
+}

@@ -1,0 +1,69 @@
+"""Depthwise 3 x 3 convolutions of halves: exact, bounded, and bit by bit their reference, whatever the cores."""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.unit.kernel_harness import Tensor, fitting, run
+from tests.unit.test_conv_rows import DIRECTIONS, EPS, Case, expectation, operands
+from trainlib_deployer.formats import DType
+from trainlib_deployer.kernels.depthwise_f16 import DEPTHWISE_F16, at_a_time, pays
+from trainlib_deployer.ops.conv import Conv
+
+CASES = [
+    Case(groups=5, size=(11, 5), pad=(1, 1)),
+    Case(n=2, groups=3, size=(9, 8), pad=(1, 1), wide=3),
+    Case(groups=4, size=(6, 7), sparse_w=2),
+    Case(groups=2, size=(3, 1), pad=(1, 1)),
+    Case(groups=3, size=(7, 6), pad=(-1, 2), more=(1, 0)),
+    Case(groups=11, size=(13, 12), pad=(2, 0), more=(0, 1)),
+    Case(groups=2, size=(31, 95), pad=(1, 1)),  # more than a core copies at a time
+    Case(ci=1, co=5, size=(8, 9), pad=(1, 1), wide=2),
+    Case(groups=2, ci=3, size=(8, 9), pad=(1, 1)),
+    Case(groups=2, co=3, size=(5, 10), pad=(0, 1)),
+    Case(groups=9, size=(1, 1), pad=(1, 1)),
+]
+TWOS = [(c, d) for c in CASES for d in DIRECTIONS if pays(operands(c, d, True, "plain", DType.F16)[0])]
+
+
+def by_twos(case: Case, direction: str, exact: bool, mode: str) -> tuple[Conv, list[Tensor], Tensor]:
+    kind, reads, write = operands(case, direction, exact, mode, DType.F16)
+    return replace(kind, twos=True), reads, write
+
+
+@pytest.mark.parametrize(("case", "direction"), TWOS, ids=str)
+def test_depthwise(lib: ctypes.CDLL, case: Case, direction: str) -> None:
+    modes = ("accumulate", "plain") if direction == "bw_w" else ("bias", "plain")
+    for exact, mode in ((True, modes[0]), (False, modes[0]), (False, modes[1])):
+        kind, reads, write = by_twos(case, direction, exact, mode)
+        expected, size = expectation(kind, case, exact)
+        terms = case.n * np.prod(case.out) if direction == "bw_w" else 9
+        bound = np.zeros(expected.shape) if exact else (EPS * (terms + 2) * size).numpy()
+        (row,) = fitting(kind, reads, write, 1)
+        wanted = run(lib, row, kind, reads, write, 1, f"reference_conv2d_{direction}_twos")
+        np.testing.assert_array_less(np.abs(wanted - expected.numpy()), bound + 1e-300)
+        for cores, team in ((1, 0), (2, 0), (3, 0), (8, 0), (8, 3), (5, 7)):
+            found = run(lib, row, replace(kind, team=team), reads, write, cores)
+            np.testing.assert_array_equal(found.view(np.int32), wanted.view(np.int32), err_msg=f"{cores} {team}")
+
+
+@pytest.mark.parametrize(("case", "direction"), [t for t in TWOS if t[1] != "bw_w"], ids=str)
+def test_results_and_weights_are_rounded(lib: ctypes.CDLL, case: Case, direction: str) -> None:
+    kind, reads, write = by_twos(case, direction, False, "bias")
+    (row,) = fitting(kind, reads, write, 1)
+    wanted = run(lib, row, kind, reads, write, 1).astype(np.float16)
+    floats = operands(case, direction, False, "bias")[1]
+    rounding = replace(kind, result=DType.F16, rounds=True)
+    for cores in (1, 3, 8):
+        found = run(lib, row, rounding, [reads[0], floats[1], *reads[2:]], write.stored_as(DType.F16), cores)
+        np.testing.assert_array_equal(found.view(np.int16), wanted.view(np.int16))
+
+
+def test_every_row_is_tested() -> None:
+    rows = {r.symbol for c, d in TWOS for r in fitting(*by_twos(c, d, True, "plain"), 1)}
+    assert rows == {r.symbol for r in DEPTHWISE_F16}
+    assert any(at_a_time(k) < k.shape.ho for k, *_ in (by_twos(c, d, True, "plain") for c, d in TWOS))
