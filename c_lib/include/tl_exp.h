@@ -61,12 +61,12 @@ static inline float tl_exp_moderate_(float x)
 static inline float tl_expf(float x)
 {
     int32_t k;
-    if (!(tl_absf(x) < tl_lit(87.0f))) /* also NaN, which the selections let through */
+    if (TL_SELDOM(!(tl_absf(x) < tl_lit(87.0f)))) /* also NaN, which the selections let through */
         x = x > tl_lit(89.0f) ? tl_lit(89.0f) : x < tl_lit(-104.0f) ? tl_lit(-104.0f) : x;
     float y = tl_exp_near_(tl_exp_reduce_(x, &k));
-    if ((uint32_t)(k + 125) < 250u)
-        return tl_from_bits(tl_bits(y) + ((uint32_t)k << 23));
-    return x == x ? tl_scale_(y, k) : x;
+    if (TL_SELDOM((uint32_t)(k + 125) >= 250u))
+        return x == x ? tl_scale_(y, k) : x;
+    return tl_from_bits(tl_bits(y) + ((uint32_t)k << 23));
 }
 
 /* e^x as the unevaluated sum of the result and *low, for |x| < 87. */
@@ -82,7 +82,7 @@ static inline float tl_exp_split_(float x, float *low)
 /* 1 / (1 + e^-x), as exact as PyTorch's. A loop that called it would put its numbers together for each element. */
 static inline __attribute__((always_inline)) float tl_sigmoidf(float x)
 {
-    if (!(tl_absf(x) < tl_lit(80.0f)))
+    if (TL_SELDOM(!(tl_absf(x) < tl_lit(80.0f))))
         return x > 0.0f ? tl_lit(1.0f) : tl_expf(x);
     return tl_reciprocal_(tl_lit(1.0f) + tl_exp_moderate_(-x));
 }
@@ -131,7 +131,7 @@ static inline __attribute__((always_inline)) float tl_erfcf(float x)
 /* The normal distribution's function, erfc(-x / sqrt 2) / 2: near zero 1 / 2 + x P(x^2), with erf's coefficients. */
 static inline __attribute__((always_inline)) float tl_gauss_cdff(float x)
 {
-    if (!(tl_absf(x) < tl_lit(1.0625f)))
+    if (TL_SELDOM(!(tl_absf(x) < tl_lit(1.0625f))))
         return tl_lit(0.5f) * tl_erfc_far_(x * tl_lit(-0.707106781f));
     float u = x * x, p = tl_lit(4.37477468e-07f);
     p = tl_fmaf(p, u, tl_lit(-8.87254282e-06f));
@@ -141,6 +141,28 @@ static inline __attribute__((always_inline)) float tl_gauss_cdff(float x)
     p = tl_fmaf(p, u, tl_lit(-0.0664903596f));
     p = tl_fmaf(p, u, tl_lit(0.398942292f));
     return tl_fmaf(p, x, tl_lit(0.5f));
+}
+
+/* The normal density for |x| >= 1.0625, of the square in two parts. */
+static __attribute__((noinline, unused)) float tl_gauss_density_far_(float x)
+{
+    if (!(tl_absf(x) < tl_lit(15.0f)))
+        return x == x ? 0.0f : x;
+    float square = x * x, y = tl_lit(0.398942280f) * tl_expf(tl_lit(-0.5f) * square);
+    return tl_fmaf(y, tl_lit(-0.5f) * tl_fmaf(x, x, -square), y);
+}
+
+/* e^(-x^2 / 2) / sqrt(2 pi), the normal density: P(x^2) near zero. */
+static inline __attribute__((always_inline)) float tl_gauss_densityf(float x)
+{
+    if (TL_SELDOM(!(tl_absf(x) < tl_lit(1.0625f))))
+        return tl_gauss_density_far_(x);
+    float u = x * x, p = tl_lit(-7.67719903e-05f);
+    p = tl_fmaf(p, u, tl_lit(0.00100291765f));
+    p = tl_fmaf(p, u, tl_lit(-0.00828801654f));
+    p = tl_fmaf(p, u, tl_lit(0.0498606004f));
+    p = tl_fmaf(p, u, tl_lit(-0.199470267f));
+    return tl_fmaf(p, u, tl_lit(0.398942262f));
 }
 
 /* x + x P(x^2) near zero, 1 - e^-P(x) beyond. */

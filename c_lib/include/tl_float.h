@@ -6,6 +6,9 @@
 #define TL_INFINITY tl_lit(__builtin_inff())
 #define TL_NAN tl_lit(__builtin_nanf(""))
 
+/* What a compiler keeps no registers for. */
+#define TL_SELDOM(condition) __builtin_expect(!!(condition), 0)
+
 static inline uint32_t tl_bits(float x)
 {
     union {

@@ -117,6 +117,8 @@ FITS = [
     Fit("tanh", lambda u: (mp.tanh(root(u)) / root(u) - 1) / u, lambda u: u, 0.0, 0.36, 4),
     # erf x = x + x P(u), u = x^2
     Fit("erf", lambda u: mp.erf(root(u)) / root(u) - 1, one, 0.0, 1.001, 6),
+    # the normal density at x: P(u), u = x^2
+    Fit("gauss_density", lambda u: mp.npdf(root(u)), lambda u: 1 / mp.npdf(root(u)), 0.0, 1.13, 5),
     # erf x = 1 - exp(-P(x))
     Fit("erf_tail", lambda x: -mp.log(mp.erfc(x)), mp.erfc, 0.92, 4.0, 8),
     # 2^r = 1 + r P(r)

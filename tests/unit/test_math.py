@@ -45,6 +45,10 @@ def gauss_cdf(x: torch.Tensor) -> torch.Tensor:
     return 0.5 * torch.erfc(-math.sqrt(0.5) * x)
 
 
+def gauss_density(x: torch.Tensor) -> torch.Tensor:
+    return torch.exp(-0.5 * x * x) / math.sqrt(2.0 * math.pi)
+
+
 def lgamma_reflected(x: torch.Tensor) -> torch.Tensor:
     return torch.where(x < 0, torch.lgamma(-x).abs().clamp(min=1.0), 0.0)
 
@@ -86,6 +90,7 @@ FUNCTIONS = {
     "erf": Function(torch.erf, 1.0, 3.0),
     "erfc": Function(torch.erfc, 1.3, 8.0),
     "gauss_cdf": Function(gauss_cdf, 3.1, 4.0, lambda x: torch.full_like(x, 0.125)),
+    "gauss_density": Function(gauss_density, 2.5, 4.0),
     "erfinv": Function(torch.erfinv, 2.7, 1.0),
     "lgamma": Function(torch.lgamma, 4.0, 10.0, lgamma_reflected),
     "digamma": Function(torch.digamma, 3.0, 10.0, digamma_reflected),

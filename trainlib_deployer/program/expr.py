@@ -81,6 +81,7 @@ C_FORM: dict[str, str] = {
     "erf": "tl_erff({0})",
     "erfc": "tl_erfcf({0})",
     "gauss_cdf": "tl_gauss_cdff({0})",
+    "gauss_density": "tl_gauss_densityf({0})",
     "erfinv": "tl_erfinvf({0})",
     "lgamma": "tl_lgammaf({0})",
     "sigmoid": "tl_sigmoidf({0})",
