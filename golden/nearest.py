@@ -27,6 +27,7 @@ Run = Mapping[Key, Array]
 
 LEAST = 2.0**-8  # relative: eight times the unit roundoff of a half
 ULP = 2.0**-10  # relative: from one half to the next
+FEW = 6  # pairs: where there are n of them, four times is 1 + 6/n times as far, as Student's distribution has it
 LASTING = ("parameter", "state")
 GENTLE = (torch.optim.SGD, torch.optim.ASGD)  # a small gradient is a small step; others divide it by its own size
 
@@ -70,8 +71,9 @@ class Family:
 
     def factors(self, computed: Run, near: Run) -> dict[str, tuple[float, float]]:
         """Of each gradient, in the mean over the steps: by what part of itself it is larger than in the run that is
-        near, and four times the root mean square of what that is in pairs of runs. Where branches move each element
-        far, they move it up or down, otherwise in each step, and the size of the gradient hardly changes."""
+        near, and four times the root mean square of what that is in pairs of runs, or more where there are few of
+        them. Where branches move each element far, they move it up or down, otherwise in each step, and the size of
+        the gradient hardly changes."""
         norms = compare.norm_floors(self.runs[0], [])
         there = [k for k in near if k[1] == "gradient" and k in computed and computed[k].size == near[k].size]
         there = [k for k in there if np.any(near[k])]
@@ -81,9 +83,10 @@ class Family:
             own = [larger(computed[k], near[k]) for k in keys]
             squares = [np.mean([larger(a[k], b[k]) ** 2 for a, b in self.pairs[k[0]]]) for k in keys]
             noise = float(np.sqrt(np.mean(squares) / len(keys)))
+            slack = compare.SLACK * (1 + FEW / (len(keys) * len(self.runs) / 2))
             sizes = [compare.norm_where(near[k], compare.finite_everywhere(near[k], [])) for k in keys]
             small = max(1.0, *(norms[k[:2]] / max(size, 1e-30) for k, size in zip(keys, sizes, strict=True)))
-            found[name] = float(np.mean(own)), max(compare.SLACK * noise, LEAST * small)
+            found[name] = float(np.mean(own)), max(slack * noise, LEAST * small)
         return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -65,9 +66,17 @@ def frozen_statistics(user: UserModel) -> None:
             m.eval()
 
 
-def deploy_example(name: str, out: Path, batch: int | None = None, steps: int = 5, **options: Any) -> Deployment:
+def deploy_example(
+    name: str,
+    out: Path,
+    batch: int | None = None,
+    steps: int = 5,
+    change: Callable[[nn.Module], None] = lambda module: None,
+    **options: Any,
+) -> Deployment:
     """An example with its own data, or with random data of another batch size (statistics frozen for one)."""
     user = example(name)
+    change(user.module)
     data = list(user.samples)
     if batch is not None:
         data = batched_samples(user, batch, steps)

@@ -297,7 +297,7 @@ def branching(count: int, elements: int) -> list[dict[tuple[int, str, str], Arra
 @pytest.mark.parametrize("factor", [1.05, 0.95])
 def test_a_factor_shows_where_each_element_may_be_far_off(factor: float) -> None:
     """Fault: branches moved most gradients of a U-Net by a tenth, and a twentieth more of one passed for them."""
-    *runs, program = branching(11, 600)
+    *runs, program = branching(11, 1600)
     for name in (*"abcd", "late"):
         wrong = {k: v * factor if k[2] == name else v for k, v in program.items()}
         for computed, fails in ((program, []), (wrong, [name, name])):
@@ -307,6 +307,18 @@ def test_a_factor_shows_where_each_element_may_be_far_off(factor: float) -> None
             found = found.with_factors(family.factors(computed, family.beside(computed)))
             assert all(t.hides_factor < 0.04 for t in found.tensors)
             assert [t.name for t in found.tensors if not t.passed] == fails
+
+
+def test_of_few_runs_a_factor_may_be_rounding() -> None:
+    """Fault: what four pairs differ by in the mean may be little by chance, and right programs were called scaled."""
+    scaled = 0
+    for elements in range(100, 180):
+        *runs, program = branching(4, elements)
+        family = nearest.Family(runs)
+        found = family.factors(program, family.beside(program)).values()
+        assert not any(abs(own) > most for own, most in found)
+        scaled += sum(abs(own) > most / (1 + nearest.FEW / 4) for own, most in found)
+    assert scaled
 
 
 def test_of_few_elements_a_factor_may_be_rounding() -> None:
