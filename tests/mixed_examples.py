@@ -14,7 +14,7 @@ from torch import nn
 from tests.e2e.conftest import EXAMPLES, deploy_example
 from trainlib_deployer.check.verify import Verification
 
-STEPS = {"mobilenet_v1": 24}  # in two, and even in five, branches of its 27 convolutions hide a factor of 1.05
+STEPS = {"mobilenet_v1": 24}  # branches of its 27 convolutions hide a factor of 1.05 in few steps
 NORMS = (nn.modules.batchnorm._BatchNorm, nn.GroupNorm, nn.LayerNorm)
 SEEN = 0.04  # relative: a gradient that may be off by more hides a factor of 1.05
 

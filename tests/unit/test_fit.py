@@ -121,6 +121,17 @@ def test_remedies_are_exact(roomy: Deployment, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_time_is_that_of_the_deployment(roomy: Deployment, tmp_path: Path) -> None:
+    """Fault: remedies told bytes alone; that a step in half precision is faster was for the user to find."""
+    text = message(tmp_path / "net", used(roomy) - SHORT)
+    wide = re.search(r"--l2 (\d+)k: about ([\d,]+) cycles a step\n", text)
+    assert wide is not None, text
+    assert int(wide[2].replace(",", "")) == round(deployed(tmp_path / "wide", f"{wide[1]}k").plan.cycles)
+    assert re.search(r"--dtype fp16: about [\d,]+ bytes less, about [\d,]+ cycles a step, 11 bits of weights", text)
+    assert "0.2 % less accuracy" in text
+
+
+@pytest.mark.slow
 def test_accumulation_is_what_deploying_it_takes(tmp_path: Path) -> None:
     """A batch so large that sums of gradients take less."""
     program = deployed(tmp_path / "large", "1M", batch=90).plan

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Set
 from dataclasses import dataclass, replace
 from functools import partial
 
+from trainlib_deployer.advice.precision import loss_of
 from trainlib_deployer.advice.shortage import missing, over, words, worst
 from trainlib_deployer.advice.variants import Parameters, Selection
 from trainlib_deployer.errors import Advice, DoesNotFit, Shortage
@@ -16,12 +17,15 @@ from trainlib_deployer.machine.targets import TARGETS
 from trainlib_deployer.ops.conv import Conv
 from trainlib_deployer.passes.choose_winograd import choose_winograd
 from trainlib_deployer.passes.drop_dead import without_dead_results
+from trainlib_deployer.passes.early_slopes import early_slopes
 from trainlib_deployer.passes.fuse_updates import one_sample
 from trainlib_deployer.passes.half_saved import half_saved, halves
 from trainlib_deployer.passes.mixed import mixed
 from trainlib_deployer.passes.reorder import reorder
 from trainlib_deployer.plan.figures import Carried
+from trainlib_deployer.plan.layout import fits
 from trainlib_deployer.plan.plan import LevelPlan, Plan
+from trainlib_deployer.plan.strategies import best_layout
 from trainlib_deployer.program.expr import Instr
 from trainlib_deployer.program.ir import DType, Op, Program, Role, Tensor, View, renamed
 from trainlib_deployer.program.loop import Loop
@@ -42,10 +46,21 @@ class Remedy:
     plan: Plan
     exact: bool = True
     cost: str = ""
+    step: tuple[Program, Machine] | None = None  # what would run where, if it is known
 
     @property
     def fits(self) -> bool:
         return missing(self.plan) == 0
+
+    @property
+    def time(self) -> str:
+        """Of a step, with the tiles of a deployment. Of what still does not fit, and of a machine whose cycles nobody
+        has measured, nothing is said."""
+        if self.step is None or not self.fits or not self.plan.target.inner.size:
+            return ""
+        program, machine = self.step
+        found = best_layout(early_slopes(program), machine)
+        return f"about {found.cycles:,.0f} cycles a step" if fits(found) else ""
 
 
 def does_not_fit(program: Program, target: Machine, replan: Replan, far: Far | None = None) -> DoesNotFit:
@@ -55,7 +70,7 @@ def does_not_fit(program: Program, target: Machine, replan: Replan, far: Far | N
     def found() -> Shortage:
         plan = replan(program, target)
         board = partial(third_memory, program, target, partial(planned_far, planned=replan) if far is None else far)
-        asked = replace(plan, program=program)  # without the copies and pieces that a third memory asks for
+        asked = replace(plan, program=program, target=target)  # without what a third memory asks for, with all cores
         beyond = {level.name: over(level) for level in plan.levels.values() if over(level) > 0}
         return Shortage(words(plan), beyond, lambda: advice(asked, list(remedies(asked, worst(plan), replan, board))))
 
@@ -77,7 +92,8 @@ def entry(plan: Plan, remedy: Remedy) -> str:
     about = "" if remedy.exact else "about "
     saved = plan.peak - remedy.plan.peak if remedy.plan.target.name == plan.target.name else 0
     saved = 0 if plan.far or remedy.plan.far else saved
-    effects = [f"{about}{saved:,} bytes less" if saved > 0 else "", fewer_macs(plan, remedy.plan), remedy.cost]
+    less = f"{about}{saved:,} bytes less" if saved > 0 else ""
+    effects = [less, remedy.time, fewer_macs(plan, remedy.plan), remedy.cost]
     if not remedy.fits:
         effects.append(f"still {about}{missing(remedy.plan):,} over")
     effect = ", ".join(e for e in effects if e)
@@ -129,20 +145,23 @@ def half_precision(plan: Plan, replan: Replan) -> Iterator[Remedy]:
     if slim.peak < plan.peak:
         more = len(kept.ops) - len(plan.program.ops)
         cost = f"{more} operation{'s' * (more != 1)} added, 11 bits of what is kept"
-        yield Remedy("half precision: --saved fp16", "", slim, cost=cost)
+        yield Remedy("half precision: --saved fp16", "", slim, cost=cost, step=(kept, plan.target))
 
 
 def mixed_precision(plan: Plan, replan: Replan) -> Iterator[Remedy]:
     if halves(plan.program):
         return
     weights = [t.name for t in plan.program.of_role(Role.PARAMETER)]
-    for what, names, cost in (
-        ("mixed precision: --dtype mixed", [], "11 bits of activations and gradients (0.1 % less accuracy)"),
-        ("weights in half precision, too: --dtype fp16", weights, "11 bits of weights, too (0.2 % less accuracy)"),
+    for what, dtype, names in (
+        ("mixed precision", "mixed", []),
+        ("weights in half precision, too", "fp16", weights),
     ):
-        slim = replan(in_halves(plan.program, names), plan.target)
+        step = in_halves(plan.program, names)
+        slim = replan(step, plan.target)
         if slim.peak < plan.peak:
-            yield Remedy(what, "", slim, exact=False, cost=cost)
+            yield Remedy(
+                f"{what}: --dtype {dtype}", "", slim, exact=False, cost=loss_of(dtype), step=(step, plan.target)
+            )
 
 
 def in_halves(program: Program, weights: Collection[str]) -> Program:
@@ -266,13 +285,18 @@ def last_layers(plan: Plan, replan: Replan) -> Iterator[Remedy]:
     if count > 1:
         slim = partial(trained, plan, replan)
         k, best = most_that_fits(1, count - 1, lambda k: slim(parameters.last(k)))
-        yield Remedy(f"train {parameters.last(k).what}", parameters.last(k).line, best, exact=False)
+        last = parameters.last(k)
+        step = frozen(plan.program, last.keep)
+        yield Remedy(f"train {last.what}", last.line, best, exact=False, step=(step, plan.target))
 
 
 def biases(plan: Plan, replan: Replan) -> Iterator[Remedy]:
     found = Parameters.of(plan.program).biases()
     if found is not None:
-        yield Remedy(f"train {found.what}", found.line, trained(plan, replan, found), exact=False)
+        step = frozen(plan.program, found.keep)
+        yield Remedy(
+            f"train {found.what}", found.line, replan(step, plan.target), exact=False, step=(step, plan.target)
+        )
 
 
 def trained(plan: Plan, replan: Replan, selection: Selection) -> Plan:
@@ -337,10 +361,11 @@ def larger_memory(plan: Plan, worst: LevelPlan, replan: Replan) -> Iterator[Reme
             break
     sizes = zip(larger.memories, plan.target.memories, strict=True)
     options = (f"--{m.name.lower()} {show_size(m.size)}" for m, before in sizes if m.size > before.size)
-    yield Remedy(" ".join(options), "", slim)
+    yield Remedy(" ".join(options), "", slim, step=(plan.program, larger))
     for preset in larger_presets(plan.target):
         outer = preset.outer.size, max(preset.outer.reserved, plan.target.outer.reserved)
-        remedy = Remedy(f"--target {preset.name}", "", replan(plan.program, preset.with_memory(1, *outer)))
+        chip = preset.with_memory(1, *outer)
+        remedy = Remedy(f"--target {preset.name}", "", replan(plan.program, chip), step=(plan.program, chip))
         if remedy.fits:
             yield remedy
             return
