@@ -1,6 +1,7 @@
 /* Products of operands in half precision, however they lie. The team packs the left operand, some tiles of rows at a
- * time and block by block of the terms; each core packs the columns that it visits. Scratch: a panel a core, then those
- * of the team, then the sums of halves that take several blocks. */
+ * time and block by block of the terms, and the right one where cores would share few panels of columns
+ * unevenly; else each core packs those that it visits. Scratch: a panel a core, then those of the team, then the sums of
+ * halves that take several blocks. */
 #include "tl_tile_pairs.h"
 #include "tl_pairs_product.h"
 
@@ -11,37 +12,56 @@ typedef struct {
     int first, end, k;
     int shared;             /* all batch items have these rows */
     int most, terms, panel; /* tiles and terms at a time; words of four rows of these */
-    tl_pair *left, *right;  /* the team's panels, the core's own */
+    tl_pair *left, *right;  /* the team's panels; the core's own or, if `together`, the team's */
+    int together;
     float *sums;
 } chunk;
+
+/* An operand: what four rows or columns of make a panel. */
+typedef struct {
+    const tl_half *halves;
+    const float *floats;          /* instead, or NULL */
+    int count, batch, step, term; /* rows or columns; elements to the next item, row or column, and term */
+} side;
+
+static side left_of(const tl_matmul *p)
+{
+    return (side){p->a_f16, p->floats & 1 ? p->a : NULL, p->m, p->a_b, p->a_m, p->a_k};
+}
+
+static side right_of(const tl_matmul *p)
+{
+    return (side){p->b_f16, p->floats & 2 ? p->b : NULL, p->n, p->b_b, p->b_n, p->b_k};
+}
 
 static int row_tiles(const tl_matmul *p)
 {
     return (p->m + 3) / 4;
 }
 
-static void pack(tl_pair *dst, const tl_half *halves, const float *floats, int s_j, int s_k, int cols, int kc)
+/* From row or column `at` and term k of an item on. */
+static void pack(tl_pair *dst, const side *s, int item, int at, int k, int terms)
 {
-    if (floats)
-        tl_pairs_round(dst, floats, s_j, s_k, cols, kc);
+    const int first = item * s->batch + at * s->step + k * s->term, cols = tl_min(4, s->count - at);
+    if (s->floats)
+        tl_pairs_round(dst, s->floats + first, s->step, s->term, cols, terms);
     else
-        tl_pairs_pack(dst, halves, s_j, s_k, cols, kc);
+        tl_pairs_pack(dst, s->halves + first, s->step, s->term, cols, terms);
 }
 
-/* Panels, or halves and quarters of longer ones. */
-static void pack_left(const tl_matmul *p, const chunk *c)
+/* Panels first .. end - 1, numbered through the batch, or halves and quarters of longer ones. */
+static void pack_all(tl_pair *dst, const side *s, const chunk *c, int k_end, int first, int end)
 {
     const int by = c->panel >= TL_PAIRS_PANEL ? 2 : c->panel >= TL_PAIRS_PANEL / 2, parts = 1 << by; /* no division */
-    const int terms = ((c->terms / 2 + parts - 1) >> by) * 2;
-    const int tiles = row_tiles(p), end = tl_min(p->k, c->k + c->terms);
+    const int terms = ((c->terms / 2 + parts - 1) >> by) * 2, each = (s->count + 3) / 4;
     int lo, hi;
-    tl_split(parts * (c->end - c->first), 1, &lo, &hi);
+    tl_split(parts * (end - first), 1, &lo, &hi);
     for (int i = lo; i < hi; ++i) {
-        const int of_first = i >> by, part = i & (parts - 1), tile = c->first + of_first, b = tile / tiles;
-        const int m = 4 * (tile - b * tiles), k = c->k + part * terms, at = b * p->a_b + m * p->a_m + k * p->a_k;
-        if (k < end)
-            pack(c->left + of_first * c->panel + 2 * part * terms, p->a_f16 + at, p->floats & 1 ? p->a + at : NULL,
-                 p->a_m, p->a_k, tl_min(4, p->m - m), tl_min(terms, end - k));
+        const int of_first = i >> by, part = i & (parts - 1), number = first + of_first, item = number / each;
+        const int k = c->k + part * terms;
+        if (k < tl_min(k_end, c->k + c->terms))
+            pack(dst + of_first * c->panel + 2 * part * terms, s, item, 4 * (number - item * each), k,
+                 tl_min(terms, tl_min(k_end, c->k + c->terms) - k));
     }
 }
 
@@ -60,9 +80,11 @@ static void panel(const tl_matmul *p, const chunk *c, int b, int column, int n, 
     out.half = p->halves ? p->c_f16 + b * p->c_b + n * p->c_n : NULL, out.last = c->k + kc == p->k;
     out.sums = p->k <= c->terms ? tile : c->sums + 16 * (column * c->most + first - c->first);
     out.row = 4 * (first - base), out.row_end = tl_min(p->m, 4 * (end - base));
-    const int at = b * p->b_b + n * p->b_n + c->k * p->b_k;
-    pack(c->right, p->b_f16 + at, p->floats & 2 ? p->b + at : NULL, p->b_n, p->b_k, out.cols, kc);
-    tl_tile_pairs(&out, c->left + (first - c->first) * c->panel, c->panel, c->right, (kc + 1) / 2);
+    tl_pair *const right = c->right + (c->together ? column * c->panel : 0);
+    const side columns = right_of(p);
+    if (!c->together)
+        pack(right, &columns, b, n, c->k, kc);
+    tl_tile_pairs(&out, c->left + (first - c->first) * c->panel, c->panel, right, (kc + 1) / 2);
 }
 
 /* This core's share of the chunk's tiles, panel by panel of each batch item, or of all that have the same rows. */
@@ -90,8 +112,12 @@ void tl_pairs_product(const tl_matmul *p)
     const int most = MOST_TERMS / 2 << p->halves, words = TEAM_WORDS << p->halves;
     const int blocks = (pairs + most - 1) / most;
     const int each = blocks == 1 ? pairs : (pairs + blocks - 1) / blocks;
-    chunk c = {.shared = shared, .terms = 2 * each, .panel = 4 * each};
-    c.right = (tl_pair *)p->scratch + tl_core_id() * c.panel, c.left = (tl_pair *)p->scratch + team * c.panel;
+    const int panels = p->batch * ((p->n + 3) / 4);
+    chunk c = {
+        .shared = shared, .terms = 2 * each, .panel = 4 * each, .together = shared && panels < team && team % panels};
+    const side rows = left_of(p), columns = right_of(p);
+    c.right = (tl_pair *)p->scratch + (c.together ? 0 : tl_core_id() * c.panel);
+    c.left = (tl_pair *)p->scratch + team * c.panel;
     c.most = tl_min(tiles, p->tiles ? p->tiles : tiles);
     if (c.most * c.panel > words)
         c.most = words / c.panel;
@@ -99,7 +125,9 @@ void tl_pairs_product(const tl_matmul *p)
     for (c.first = 0; c.first < tiles; c.first = c.end) {
         c.end = tl_min(tiles, c.first + c.most);
         for (c.k = 0; c.k < p->k; c.k += c.terms) {
-            pack_left(p, &c);
+            pack_all(c.left, &rows, &c, p->k, c.first, c.end);
+            if (c.together)
+                pack_all(c.right, &columns, &c, p->k, 0, panels);
             tl_barrier();
             share(p, &c);
             tl_barrier();
