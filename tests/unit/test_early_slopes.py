@@ -7,10 +7,13 @@ import torch
 from torch import nn
 
 from tests.unit.small_programs import program_of
+from trainlib_deployer.formats import CONVERSIONS, DType
+from trainlib_deployer.passes import chosen
 from trainlib_deployer.passes.early_slopes import early_slopes
 from trainlib_deployer.passes.reorder import Scale
 from trainlib_deployer.program.ir import Program
 from trainlib_deployer.program.loop import CHEAP, Loop
+from trainlib_deployer.program.precision import Precision
 
 
 class Twice(nn.Module):
@@ -46,7 +49,7 @@ def layers(activation: nn.Module) -> nn.Module:
 def functions(program: Program) -> int:
     """Calls of costly functions by loops."""
     loops = [op.kind for op in program.ops if isinstance(op.kind, Loop)]
-    return sum(s.op not in CHEAP for kind in loops for s in (*kind.body, *kind.post))
+    return sum(s.op not in {*CHEAP, *CONVERSIONS} for kind in loops for s in (*kind.body, *kind.post))
 
 
 def peak(program: Program) -> int:
@@ -73,6 +76,15 @@ def test_functions_that_both_passes_call_are_called_once(activation: nn.Module, 
     before = program_of(layers(activation), (4, 5))
     after = early_slopes(before)
     assert len(slopes(after)) == 2 * (saved > 0)
+    assert functions(before) - functions(after) == 2 * saved
+    assert peak(after) <= peak(before)
+
+
+@pytest.mark.parametrize(("activation", "saved"), [(nn.GELU(), 1), (nn.SiLU(), 1), (nn.Mish(), 3)])
+def test_the_slope_of_a_half_is_a_half(activation: nn.Module, saved: int) -> None:
+    before = program_of(layers(activation), (4, 5), chosen(Precision(halves=True)))
+    after = early_slopes(before)
+    assert [after.tensors[n].dtype for n in slopes(after)] == [DType.F16, DType.F16]
     assert functions(before) - functions(after) == 2 * saved
     assert peak(after) <= peak(before)
 

@@ -2,7 +2,8 @@
 
 The gradient of GELU, SiLU or Mish is a product with a number that depends on the forward pass's operand alone, and both
 passes call the same functions to make it and the activation. Made together it takes the operand's place in memory, and
-those functions are called once. The arithmetic and so the bits stay as they are. Done behind all passes that weigh what
+those functions are called once. The arithmetic and so the bits stay as they are, but for a slope in place of an operand
+in half precision, which is rounded as that was. Done behind all passes that weigh what
 is kept: an activation can be made again from its operand, not from its slope.
 """
 
@@ -12,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from trainlib_deployer.passes.prune_loops import pruned
 from trainlib_deployer.passes.reorder import Scale
+from trainlib_deployer.program.expr import Instr
 from trainlib_deployer.program.ir import DType, Op, Program, Role, Tensor, readers, writers
 from trainlib_deployer.program.loop import CHEAP, Loop, renumbered
 
@@ -21,7 +23,7 @@ def early_slopes(program: Program) -> Program:
     results = {*program.shown, *(t for _, t in program.gradients)}
     peak = Scale.of(program).weigh(program.ops).peak
     for name, tensor in list(program.tensors.items()):
-        if name in results or tensor.role is not Role.ACTIVATION or tensor.dtype is not DType.F32:
+        if name in results or tensor.role is not Role.ACTIVATION or tensor.dtype.calculated is not DType.F32:
             continue
         late = [i for i in read.get(name, []) if program.ops[i].phase != "forward"]
         if len(late) != 1 or len(written.get(name, [])) != 1:
@@ -47,7 +49,7 @@ def with_slope(program: Program, tensor: Tensor, early: int, late: int) -> Progr
     """The loop `early` makes what `late` now works out from `tensor`, if it calls the same functions."""
     first, second = program.ops[early], program.ops[late]
     slope = slope_of(second, tensor.name)
-    kept = Tensor(f"{tensor.name}.slope", tensor.shape, DType.F32, Role.ACTIVATION, tensor.layer, tensor.source)
+    kept = Tensor(f"{tensor.name}.slope", tensor.shape, tensor.dtype, Role.ACTIVATION, tensor.layer, tensor.source)
     if slope is None or kept.name in program.tensors or first.phase != "forward":
         return None
     maker = making(first, second, slope, tensor, kept)
@@ -97,12 +99,11 @@ def making(first: Op, second: Op, slope: Slope, tensor: Tensor, kept: Tensor) ->
         body += [] if known else [step]
     if not shared:
         return None
-    loop = replace(
-        kind,
-        body=tuple(body),
-        results=(*kind.results, number[slope.value]),
-        outputs=(*kind.outputs, DType.F32),
-    )
+    made = number[slope.value]
+    if kept.dtype.conversion:
+        body.append(Instr(kept.dtype.conversion.store, (made,), kept.dtype))
+        made = kind.at_body + len(body) - 1
+    loop = replace(kind, body=tuple(body), results=(*kind.results, made), outputs=(*kind.outputs, kept.dtype))
     return pruned(replace(first, kind=loop, writes=(*first.writes, replace(view, tensor=kept.name))))
 
 
@@ -110,6 +111,8 @@ def reading(op: Op, slope: Slope, kept: Tensor) -> Op:
     """The same loop, with the slope as an operand: nobody asks any more for what it was made of."""
     kind = op.kind
     assert isinstance(kind, Loop)
-    number = {i: i for i in range(kind.values)} | {slope.value: slope.operand}
+    loads = (kind.at_body + i for i in slope.steps if kind.body[i].args == (slope.operand,))
+    number = {i: i for i in range(kind.values)}
+    number[slope.value] = next(loads) if kept.dtype.conversion else slope.operand
     reads = tuple(replace(v, tensor=kept.name) if i == slope.operand else v for i, v in enumerate(op.reads))
     return pruned(replace(op, kind=kind.moved(number), reads=reads))
