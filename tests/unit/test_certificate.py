@@ -13,15 +13,15 @@ from torch import nn
 
 from trainlib_deployer.api import Deployment, deploy
 from trainlib_deployer.check.certificate import CertificateError, Emitted, check
-from trainlib_deployer.check.in_place import in_place, same_ways
+from trainlib_deployer.check.in_place import gone, in_place, same_ways
 from trainlib_deployer.check.streams import missing
 from trainlib_deployer.emit.addresses import Addresses
 from trainlib_deployer.emit.listed import listed
-from trainlib_deployer.emit.listing import Call, Home, Move, Pointer, Stream, Tiles, Way
+from trainlib_deployer.emit.listing import Call, Home, Move, Pointer, Stream, Tile, Tiles, Way
 from trainlib_deployer.emit.loops import LoopLibrary
 from trainlib_deployer.plan import layout
 from trainlib_deployer.program.expr import Reduction
-from trainlib_deployer.program.ir import DType, Program, View
+from trainlib_deployer.program.ir import DType, Part, Program, View
 from trainlib_deployer.program.lifetimes import Lifetime, lifetimes
 from trainlib_deployer.program.loop import Loop
 
@@ -202,6 +202,24 @@ def test_loops_in_a_row_may_read_what_a_later_one_overwrites(emitted: Emitted) -
     assert in_place(replace(operation, calls=((summing, call),)), old, new)
     for calls in ((call, summing), (elsewhere, call), (call, call), (summing,)):
         assert not in_place(replace(operation, calls=(calls,)), old, new), calls
+
+
+def test_tiles_in_one_buffer_take_turns() -> None:
+    """Streams 0 and 1 share one. What comes in the first is read before the second one is written, or by the same loop,
+    byte by byte."""
+
+    def loop(reads: int, writes: int, size: DType = DType.F32, step: int = 1) -> Call:
+        kind = Loop((35,), 0, (DType.F32,), (), (), (), (0,), (size,))
+        part = Part(kind, (View("x", (35,), (step,)),), (View("y", (35,), (1,)),))
+        return Call("loop", "", (("", Tile(writes)), ("", Tile(reads))), part)
+
+    summing = loop(0, 2)
+    buffers = ("a", "a", "b")
+    for calls in ((loop(0, 1),), (summing, loop(0, 1)), (loop(0, 1), loop(1, 2)), (loop(2, 1),)):
+        assert list(gone(calls, buffers)) == []
+    for calls in ((loop(0, 1, DType.F16),), (loop(0, 1, step=2),), (loop(0, 1), summing), (loop(2, 1), loop(0, 2))):
+        (fault,) = gone(calls, buffers)
+        assert fault.startswith("stream ")
 
 
 def test_tiles_in_place_are_the_same_bytes_and_each_its_own() -> None:

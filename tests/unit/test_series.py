@@ -10,7 +10,7 @@ from trainlib_deployer.plan.ways import Way
 from trainlib_deployer.program.expr import Instr, Reduction
 from trainlib_deployer.program.ir import DType, Op, Program, Role, Tensor, View
 from trainlib_deployer.program.loop import Loop
-from trainlib_deployer.program.series import Series, apart, led
+from trainlib_deployer.program.series import Series, Stage, apart, led
 
 B, C, P = 3, 70, 35  # images, channels, pixels
 F = DType.F32
@@ -114,3 +114,15 @@ def test_results_lie_where_operands_were() -> None:
     names = [v.tensor for v in op.writes]
     places = series_of(again).in_place_of(op.reads, op.writes)
     assert "y" not in {names[w] for w in places}, "x is read once more"
+
+
+def test_a_loop_writes_over_what_it_reads_byte_by_byte() -> None:
+    """Halves begin where floats of other elements lie, and so does a second look at the same tensor."""
+    whole, turned = View("x", (C, B, P), (P, C * P, 1)), View("x", (C, B, P), (C * P, P, 1))
+    result = View("y", (C, B, P), (P, C * P, 1))
+    copied = Loop((C, B, P), 0, (F,), (), (), (), (0,), (F,))
+    assert Stage(copied, (0,), (0,)).over(0, (whole,), (result,)) == [0]
+    halved = replace(copied, body=(Instr("to_half", (0,), DType.F16),), results=(1,), outputs=(DType.F16,))
+    assert Stage(halved, (0,), (0,)).over(0, (whole,), (result,)) == []
+    twice = replace(copied, inputs=(F, F), body=(Instr("add", (0, 1), F),), results=(2,))
+    assert Stage(twice, (0, 1), (0,)).over(0, (whole, turned), (result,)) == []

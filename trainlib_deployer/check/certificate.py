@@ -17,7 +17,7 @@ import numpy as np
 
 from trainlib_deployer.check.copies import wrong_copies
 from trainlib_deployer.check.early import too_early
-from trainlib_deployer.check.in_place import in_place
+from trainlib_deployer.check.in_place import in_place, overlaid
 from trainlib_deployer.check.streams import missing, outside
 from trainlib_deployer.emit.listing import Listing
 from trainlib_deployer.folder import PLAN, stored_plan
@@ -106,6 +106,7 @@ def check(emitted: Emitted) -> tuple[dict[str, Level], list[str]]:
     wrong += too_early(emitted.listing, emitted.plan)
     wrong += outside(emitted.listing, emitted.sizes)
     wrong += missing(emitted.listing)
+    wrong += overlaid(emitted.listing)
     wrong += wrong_copies(emitted.listing, emitted.plan)
     levels = {name: figures(name, stretches, partners) for name in emitted.plan["levels"]}
     for name, level in levels.items():

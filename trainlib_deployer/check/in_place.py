@@ -11,7 +11,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from trainlib_deployer.emit.listing import Call, Operation, Pointer, Tiles, Way
+from trainlib_deployer.emit.listing import Argument, Call, Listing, Operation, Pointer, Tile, Tiles, Way
+from trainlib_deployer.program.ir import View
 from trainlib_deployer.program.loop import Loop
 
 
@@ -96,19 +97,59 @@ def one_by_one(calls: Sequence[Call], old: str, new: str) -> bool:
     return apart(target) and alike and all(a.elements == target.elements for its in before for a in its)
 
 
+def overlaid(listing: Listing) -> Iterator[str]:
+    """Tiles that are written where others lie that are still read, in words."""
+    for at, operation in enumerate(listing.operations):
+        buffers = [s.buffer.name for s in operation.tiles.streams] if operation.tiles else []
+        if len({*buffers}) < len(buffers):
+            different = {id(calls): calls for calls in operation.calls}.values()
+            yield from (f"operation {at}: {words}" for calls in different for words in gone(calls, buffers))
+
+
+def gone(calls: Sequence[Call], buffers: Sequence[str]) -> Iterator[str]:
+    """Of streams in the same buffer: one is read for the last time before the other is written, or by the same loop,
+    each element where the same one is written."""
+    holds: dict[str, int] = {}
+    for call in calls:
+        found = list(tiles_of(call))
+        for s, _ in (f for f in found if not f[1].written and holds.get(buffers[f[0]], f[0]) != f[0]):
+            yield f"stream {s} is read where stream {holds[buffers[s]]} has been written"
+        for s, target in (f for f in found if f[1].written):
+            own = [a for other, a in found if buffers[other] == buffers[s] and a is not target]
+            if own and not (pointwise(call) and apart(target) and all(a.where == target.where for a in own)):
+                yield f"stream {s} is written where tiles in the same buffer are still read"
+            holds[buffers[s]] = s
+
+
+def tiles_of(call: Call) -> Iterator[tuple[int, Access]]:
+    """What a generated loop writes and reads of tiles; nothing is known of a kernel."""
+    for written, view, size, given in operands(call) if call.loop is not None else ():
+        if isinstance(given, Tile):
+            yield given.stream, Access("", written, steps_of(view), size, given.past)
+
+
 def pointwise(call: Call) -> bool:
     return call.loop is not None and isinstance(call.loop.kind, Loop) and not call.loop.kind.reductions
 
 
 def accesses(call: Call) -> Iterator[Access]:
     """What a generated loop writes and reads where it lies."""
+    for written, view, size, given in operands(call):
+        if isinstance(given, Pointer):
+            yield Access(given.home.name, written, steps_of(view), size, given.offset)
+
+
+def operands(call: Call) -> Iterator[tuple[bool, View, int, Argument]]:
+    """Of a generated loop: is it written, how it is seen, bytes of an element, and what stands for it."""
     loop = call.loop
     assert loop is not None and isinstance(loop.kind, Loop)
     types, views = (*loop.kind.outputs, *loop.kind.inputs), (*loop.writes, *loop.reads)
     for k, (dtype, view, (_, given)) in enumerate(zip(types, views, call.arguments, strict=False)):
-        if isinstance(given, Pointer):
-            steps = tuple((e, s) for e, s in zip(view.shape, view.strides, strict=True) if e > 1)
-            yield Access(given.home.name, k < len(loop.writes), steps, dtype.size, given.offset)
+        yield k < len(loop.writes), view, dtype.size, given
+
+
+def steps_of(view: View) -> tuple[tuple[int, int], ...]:
+    return tuple((e, s) for e, s in zip(view.shape, view.strides, strict=True) if e > 1)
 
 
 def apart(access: Access) -> bool:

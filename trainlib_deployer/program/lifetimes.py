@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 
-from trainlib_deployer.program.ir import Op, Program, View, readers, writers
+from trainlib_deployer.program.ir import Op, Program, Tensor, View, readers, writers
 from trainlib_deployer.program.loop import Loop
 from trainlib_deployer.program.series import Series
 
@@ -55,8 +55,8 @@ def overlaid(program: Program, op: Op, lives: Container[str]) -> Iterator[tuple[
     """Results, each with the tensors whose elements are read for the last time before it is written in their place."""
     if isinstance(op.kind, Series):
         for target, reads, before in op.kind.overlaid(op.reads, op.writes):
-            wanted = program.tensors[target.tensor].nbytes
-            lined = (v.tensor for v in before if v.tensor in lives and program.tensors[v.tensor].nbytes == wanted)
+            wanted = extent(program.tensors[target.tensor])
+            lined = (v.tensor for v in before if v.tensor in lives and extent(program.tensors[v.tensor]) == wanted)
             yield target, [*donors(program, reads, target, lives), *dict.fromkeys(lined)]
     elif isinstance(op.kind, Loop) and not op.kind.reductions:
         for target in op.writes:
@@ -70,8 +70,13 @@ def donors(program: Program, reads: Sequence[View], target: View, lives: Contain
     for view in reads:
         tensor = program.tensors[view.tensor]
         same_place = view.strides == target.strides and view.offset == target.offset
-        same_size = tensor.nbytes == wanted.nbytes and tensor.dtype.size == wanted.dtype.size
+        same_size = extent(tensor) == extent(wanted)
         alone = all(v == view for v in reads if v.tensor == view.tensor)
         if view.tensor in lives and same_place and same_size and alone and target.numel == wanted.numel:
             out.append(view.tensor)
     return out
+
+
+def extent(tensor: Tensor) -> tuple[int, int]:
+    """Bytes, in elements of so many."""
+    return tensor.nbytes, tensor.dtype.size

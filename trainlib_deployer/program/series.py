@@ -29,6 +29,13 @@ class Stage:
     reads: tuple[int, ...]
     writes: tuple[int, ...]
 
+    def over(self, write: int, reads: Views, writes: Views) -> list[int]:
+        """Operands of which it reads each byte just where it writes the same one of a result."""
+        size = self.loop.outputs[self.writes.index(write)].size
+        found = zip(self.reads, self.loop.inputs, strict=True)
+        near = [i for i, dtype in found if dtype.size == size and alike(reads[i], writes[write])]
+        return [i for i in near if all(reads[k] == reads[i] for k in self.reads if reads[k].tensor == reads[i].tensor)]
+
 
 @dataclass(frozen=True)
 class Series(Cuttable[Range], Linked):
@@ -95,8 +102,8 @@ class Series(Cuttable[Range], Linked):
             later = {reads[i].tensor for s in self.stages[at + 1 :] for i in s.reads}
             for w in () if stage.loop.reductions else stage.writes:
                 taken = {r for v, r in found.items() if v not in self.passing or writes[v].tensor in later}
-                dying = (i for i in stage.reads if reads[i].tensor not in later and alike(reads[i], writes[w]))
-                roots = (self.root(i, found) for i in dying)
+                near = stage.over(w, reads, writes)
+                roots = (self.root(i, found) for i in near if reads[i].tensor not in later)
                 place = next((r for r in roots if r is not None and r not in taken), None)
                 if place is not None:
                     found[w] = place
