@@ -24,7 +24,7 @@ MADE = {(3, 1), (2, 2), (1, 2)}  # taps of a row, and how far apart outputs are
 PLANES, WEIGHTS = 3264, 2304  # words of all planes and of all weights at a time
 MOST_TAPS = 72  # of the kernel, times planes at a time
 BLOCK_PAIRS = BLOCK // 2  # of terms, in a block
-MOST_TILES = 8  # of channels whose gradients the team packs at a time
+MOST_TILES, STRIP_TILES = 16, 8  # of channels whose gradients the team packs at a time, of a block and of a strip
 INPUTS, GRADIENTS = 3072, 1600  # words that a weight gradient by kernel rows packs at a time
 
 
@@ -102,7 +102,7 @@ def strip(kind: Conv) -> tuple[int, int, int, int]:
     """What is packed at a time: rows of outputs, rows of an input channel, input channels, tiles of output channels."""
     s = kind.shape
     beyond = (s.kh - 1) * s.dilation[0] // s.stride[0]
-    tiles = min(-(-s.co // 4), MOST_TILES, GRADIENTS // (2 * s.wo))
+    tiles = min(-(-s.co // 4), STRIP_TILES, GRADIENTS // (2 * s.wo))
     most = min(GRADIENTS // (2 * s.wo * tiles), 2 * INPUTS // (3 * s.wo * s.stride[0]) - beyond) if tiles else 0
     if most < 1:
         return 0, 0, 0, 0

@@ -1,10 +1,10 @@
-/* Weight gradient of halves. The team packs dL/dy of up to 32 channels, block by block of the outputs; the tiles of 4
+/* Weight gradient of halves. The team packs dL/dy of up to 64 channels, block by block of the outputs; the tiles of 4
  * channels x 4 kernel columns are shared out, and each core packs what its columns meet. Scratch: a panel a core, then
  * those of the team. */
 #define TL_HALVES
 #include "tl_columns.h"
 
-enum { MOST_TILES = 8 };
+enum { MOST_TILES = 16 };
 
 /* Tiles of channels first .. first + tiles - 1 of one group, and a block of outputs. */
 typedef struct {
