@@ -15,7 +15,8 @@
 enum { TL_SET, TL_ADD, TL_STORE, TL_PAUSE };
 
 #ifdef TL_XPULP_TILES
-/* What the sums of a tile of so many terms begin with, and where they go. */
+/* What the sums of a tile of so many terms begin with, and where they go. Several tiles, one below the other, overwrite rows
+ * or are added to some. */
 typedef struct {
     const float *from; /* NULL: zeros */
     float *to;
@@ -48,15 +49,18 @@ static inline tl_tile_way tl_way_of(const tl_panel_out *out, int row, int end, i
     "fadd.s " s0 ", s1, " s0 "\nfadd.s " s1 ", s11, " s1 "\nfadd.s " s2 ", a6, " s2 "\nfadd.s " s3 ", a7, " s3 "\n"
 
 /* `first`: the operands that a term finds loaded; `term` loads them for the next one, `last` does not. */
-#define TL_TILE(first, term, last)                                                                                     \
-    "lw a4, %[from]\nli ra, 16\nbeqz a4, 1f\n" TL_ROWS(TL_START) "j 2f\n1:\n" TL_ROWS(TL_ZEROS)                        \
+#define TL_TILES(first, term, last)                                                                                    \
+    "0:\nlw a4, %[from]\nli ra, 16\nbeqz a4, 1f\n" TL_ROWS(TL_START) "j 2f\n1:\n" TL_ROWS(TL_ZEROS)                        \
     "2:\nlw a7, %[terms]\nblez a7, 4f\naddi a7, a7, -1\n.balign 4\n.option push\n.option norvc\n"                      \
     first "beqz a7, 3f\n" TL_LOOP("a7", "48") term "3:\n" last ".option pop\n"                                         \
     "4:\nlw a4, %[to]\nlw ra, %[bytes]\nlw a5, %[end]\nbeqz a5, 5f\naddi a5, a5, -1\nbnez a5, 6f\n"                     \
-    "lw a5, %[base]\nlw s0, %[base_bytes]\n" TL_ROWS(TL_ONTO) "j 6f\n5:\n" TL_ROWS(TL_FROM_ZERO) "6:\n" TL_ROWS(TL_SAVE)
+    "lw a5, %[base]\nlw s0, %[base_bytes]\n" TL_ROWS(TL_ONTO) "sw a5, %[base]\nj 6f\n5:\n" TL_ROWS(TL_FROM_ZERO)        \
+    "6:\n" TL_ROWS(TL_SAVE) "lw a5, %[count]\nlw a6, %[a_next]\nlw a7, %[b_back]\nsw a4, %[to]\naddi a5, a5, -1\n"       \
+    "sw a5, %[count]\nadd %[a], %[a], a6\nsub %[b], %[b], a7\nbnez a5, 0b\n"
+#define TL_TILE_MOVES [a] "+&r"(a), [b] "+&r"(b), [to] "+m"(w->to), [base] "+m"(w->base), [count] "+m"(count)
 #define TL_TILE_WAY                                                                                                    \
-    [from] "m"(w->from), [to] "m"(w->to), [bytes] "m"(w->bytes), [base] "m"(w->base), [base_bytes] "m"(w->base_bytes),      \
-        [end] "m"(w->end), [terms] "m"(w->terms)
+    [from] "m"(w->from), [bytes] "m"(w->bytes), [base_bytes] "m"(w->base_bytes), [end] "m"(w->end),                    \
+        [terms] "m"(w->terms), [a_next] "m"(a_next), [b_back] "m"(b_back)
 
 /* Two rows, column by column, then the other two. a: s1, a5, a6, a7; b: a4, s11, ra, s0 */
 #define TL_TERM_OF_PANEL_X(a0, a1, b0, b1, b2)                                                                         \
@@ -84,26 +88,27 @@ static inline tl_tile_way tl_way_of(const tl_panel_out *out, int row, int end, i
 #define TL_ALL_THREE(a0, b0, b1) a0 b0 b1
 /* clang-format on */
 
-/* As tl_tile_panel. */
-static inline __attribute__((always_inline)) void tl_xpulp_panel(const tl_tile_way *w, const float *a, int a_k,
-                                                                 const float *b, int b_k)
+/* As tl_tile_panel, so many tiles. */
+static inline __attribute__((always_inline)) void tl_xpulp_panel(tl_tile_way *w, const float *a, int a_tile, int a_k,
+                                                                 const float *b, int b_k, int count)
 {
-    __asm__ volatile(TL_TILE(TL_EACH(TL_ALL_FIVE, TL_FIRST_A, TL_FIRST_B),
-                             TL_EACH(TL_TERM_OF_PANEL_X, TL_FIRST_A, TL_FIRST_B),
-                             TL_TERM_OF_PANEL_X("", "", "", "", ""))
-                     : [a] "+r"(a), [b] "+r"(b)
+    const int a_next = 4 * (a_tile - w->terms * a_k), b_back = 4 * w->terms * b_k;
+    __asm__ volatile(TL_TILES(TL_EACH(TL_ALL_FIVE, TL_FIRST_A, TL_FIRST_B),
+                              TL_EACH(TL_TERM_OF_PANEL_X, TL_FIRST_A, TL_FIRST_B),
+                              TL_TERM_OF_PANEL_X("", "", "", "", ""))
+                     : TL_TILE_MOVES
                      : [a_k] "r"(4 * a_k - 12), [b_k] "r"(4 * b_k - 12), TL_TILE_WAY
                      : "s0", TL_USED);
 }
 
 /* As tl_tile_rows. */
-static inline __attribute__((always_inline)) void tl_xpulp_rows(const tl_tile_way *w, const float *a, int a_m,
-                                                                const float *b, int b_k)
+static inline __attribute__((always_inline)) void tl_xpulp_rows(tl_tile_way *w, const float *a, int a_m, const float *b,
+                                                                int b_k, int count)
 {
-    const int advance = 4 * b_k - 12;
-    __asm__ volatile(TL_TILE("lw ra, %[advance]\n" TL_EACH(TL_ALL_THREE, TL_FIRST_OF_ROWS),
-                             TL_EACH(TL_TERM_OF_ROWS_X, TL_FIRST_OF_ROWS), TL_TERM_OF_ROWS_X("", "", ""))
-                     : [a] "+r"(a), [b] "+r"(b)
+    const int advance = 4 * b_k - 12, a_next = 16 * a_m - 4 * w->terms, b_back = 4 * w->terms * b_k;
+    __asm__ volatile(TL_TILES("lw ra, %[advance]\n" TL_EACH(TL_ALL_THREE, TL_FIRST_OF_ROWS),
+                              TL_EACH(TL_TERM_OF_ROWS_X, TL_FIRST_OF_ROWS), TL_TERM_OF_ROWS_X("", "", ""))
+                     : TL_TILE_MOVES
                      : [a_m] "r"(4 * a_m), [back] "r"(4 - 12 * a_m), [advance] "m"(advance), TL_TILE_WAY
                      : "s0", TL_USED);
 }

@@ -114,26 +114,21 @@ static inline int end_of(const tl_panel_out *out)
 #ifdef TL_XPULP_TILES
 enum { TL_STEPS_HELP = 0 }; /* to be known */
 
-/* A tile is made; on to the next one. above: so many of its rows were made before. */
-static inline void proceed(tl_tile_way *way, const tl_panel_out *out, int row, int above)
-{
-    if (way->end <= TL_ADD)
-        way->to += way->bytes, way->base += way->base_bytes; /* four rows of four bytes an element */
-    else if (way->end == TL_STORE)
-        store(out, row, out->tile + 4 * above);
-}
-
 static inline __attribute__((always_inline)) void whole_rows(const tl_panel_out *out, const float *a, int a_m,
                                                              const float *b, int b_k, int kc, int packed)
 {
     tl_tile_way way = tl_way_of(out, out->row, end_of(out), kc);
     (void)packed;
-    for (int row = out->row; row < out->row_end; row += 4, a += 4 * a_m) {
-        const int above = row + 4 > out->row_end ? row + 4 - out->row_end : 0;
+    for (int row = out->row, left = out->row_end - row, done; left > 0; left -= done, row += done, a += done * a_m) {
+        const int above = left < 4 ? 4 - left : 0;
         if (above)
             way = tl_way_of(out, row, out->pause ? TL_PAUSE : TL_STORE, kc);
-        tl_xpulp_rows(&way, a - above * a_m, a_m, b, b_k);
-        proceed(&way, out, row, above);
+        done = way.end <= TL_ADD ? left & ~3 : 4;
+        tl_xpulp_rows(&way, a - above * a_m, a_m, b, b_k, done >> 2);
+        if (way.end == TL_STORE)
+            store(out, row, out->tile + 4 * above);
+        if (way.end > TL_ADD)
+            way.to = out->tile; /* once more */
     }
 }
 
@@ -141,11 +136,16 @@ static inline __attribute__((always_inline)) void panel_body(const tl_panel_out 
                                                              int a_k, const float *b, int b_k, int terms)
 {
     tl_tile_way way = tl_way_of(out, out->row, end_of(out), terms);
-    for (int row = out->row; row < out->row_end; row += 4, a += a_tile) {
-        if (row + 4 > out->row_end)
+    for (int row = out->row, left = out->row_end - row, done; left > 0; left -= done, row += done) {
+        if (left < 4)
             way = tl_way_of(out, row, out->pause ? TL_PAUSE : TL_STORE, terms);
-        tl_xpulp_panel(&way, a, a_k, b, b_k);
-        proceed(&way, out, row, 0);
+        done = way.end <= TL_ADD ? left & ~3 : 4;
+        tl_xpulp_panel(&way, a, a_tile, a_k, b, b_k, done >> 2);
+        if (way.end == TL_STORE)
+            store(out, row, out->tile);
+        if (way.end > TL_ADD)
+            way.to = out->tile; /* once more */
+        a += (done >> 2) * a_tile;
     }
 }
 #else
