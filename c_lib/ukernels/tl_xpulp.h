@@ -15,6 +15,9 @@
 /* Four sums and the output that a4 points at; ra: bytes to its next row. */
 #define TL_START(s0, s1, s2, s3)                                                                                       \
     "lw " s0 ", 0(a4)\nlw " s1 ", 4(a4)\nlw " s2 ", 8(a4)\nlw " s3 ", 12(a4)\nadd a4, a4, ra\n"
+/* One number for all four. */
+#define TL_ALIKE(s0, s1, s2, s3)                                                                                       \
+    "lw " s0 ", 0(a4)\nmv " s1 ", " s0 "\nmv " s2 ", " s0 "\nmv " s3 ", " s0 "\naddi a4, a4, 4\n"
 #define TL_SAVE(s0, s1, s2, s3)                                                                                        \
     "sw " s0 ", 0(a4)\nsw " s1 ", 4(a4)\nsw " s2 ", 8(a4)\nsw " s3 ", 12(a4)\nadd a4, a4, ra\n"
 /* The same as halves, so many bytes apart, wherever the first one lies. */

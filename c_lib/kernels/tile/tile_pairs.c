@@ -7,6 +7,7 @@ typedef struct {
     int pairs, skip; /* of a panel; bytes between two panels of a */
     int tiles;
     const float *from; /* what they begin with; NULL: zero */
+    int same;          /* one number for each row */
     void *to;          /* floats, or halves */
     int from_m, to_m;  /* bytes from row to row */
     int halves;
@@ -25,7 +26,7 @@ static void multiply(tl_pairs_tiles *t)
     for (const tl_pair *a = t->a; t->tiles > 0; --t->tiles, a += 4 * t->pairs + t->skip / 4) {
         float sums[16];
         for (int i = 0; i < 16; ++i)
-            sums[i] = from ? ((const float *)(from + i / 4 * t->from_m))[i % 4] : 0.0f;
+            sums[i] = from ? ((const float *)(from + i / 4 * t->from_m))[t->same ? 0 : i % 4] : 0.0f;
         add_pairs(a, t->b, t->pairs, sums);
         for (int i = 0; i < 4; ++i, to += t->to_m)
             for (int j = 0; j < 4; ++j)
@@ -66,12 +67,13 @@ void tl_tile_pairs(const tl_panel_out *out, const tl_pair *a, int panel, const t
 {
     const int size = 4 * sizeof(float), init = out->first && out->init, unready = out->half && !out->last;
     const int alike = init && out->cols == 4 && out->i_n[3] == 3 && out->i_m == 0; /* rows begin with the same four */
+    const int biased = init && out->i_m == 1 && out->i_n[3] == 0;                  /* each row by a number */
     float *sums = out->sums;
     tl_pairs_tiles t = {.a = a, .b = b, .pairs = pairs, .skip = 4 * (panel - 4 * pairs)};
     for (int row = out->row, count; row < out->row_end; row += 4 * count) {
         const int whole = out->dense && out->cols == 4 ? (out->row_end - row) / 4 : 0;
-        const int at = row * out->c_m + out->c_n[0];
-        count = init && !alike ? 1 : unready ? (out->row_end - row + 3) / 4 : whole > 1 ? whole : 1;
+        const int at = row * out->c_m + out->c_n[0], left = out->row_end - row, same = biased && left >= 4;
+        count = init && !alike && !same ? 1 : unready ? (same ? left : left + 3) / 4 : whole > 1 ? whole : 1;
         t.tiles = count, t.to = out->tile, t.to_m = size, t.halves = 0;
         if (unready)
             t.to = sums;
@@ -79,8 +81,10 @@ void tl_tile_pairs(const tl_panel_out *out, const tl_pair *a, int panel, const t
             t.to = out->half + at, t.to_m = out->c_m * (int)sizeof(tl_half), t.halves = 1;
         else if (whole)
             t.to = out->c + at, t.to_m = out->c_m * (int)sizeof(float);
-        t.from = NULL, t.from_m = size;
-        if (alike)
+        t.from = NULL, t.from_m = size, t.same = same;
+        if (same)
+            t.from = out->init + row, t.from_m = sizeof(float);
+        else if (alike)
             t.from = out->init, t.from_m = 0;
         else if (init || (!out->first && !out->half && !whole))
             begin(out, row), t.from = out->tile;
