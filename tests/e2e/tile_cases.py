@@ -35,7 +35,9 @@ from trainlib_deployer.plan.tiles import Room, Tiling
 from trainlib_deployer.plan.ways import Way
 from trainlib_deployer.program.chain import Chain
 from trainlib_deployer.program.ir import LEARNING_RATE, Leading, Op, Part, Program, Role, Splittable
+from trainlib_deployer.program.linked import Linked
 from trainlib_deployer.program.loop import Loop
+from trainlib_deployer.program.series import Series
 from trainlib_deployer.user.assemble import Parts, assemble
 
 C_LIB = Path(__file__).parents[2] / "c_lib"
@@ -149,13 +151,14 @@ class Places(Addresses):
     program: Program
     offsets: dict[str, int]
     end: int
-    compared: int  # bytes; behind them lies what nobody reads, such as what passes from tile to tile
+    compared: int  # bytes; behind them lies what nobody reads, such as what passes from tile to tile, or inside of one
 
     @staticmethod
     def among(program: Program) -> Places:
         at = Places.__new__(Places)
         offsets, end, compared = {}, 0, 0
-        read = {v.tensor for op in program.ops for v in op.reads}
+        inside = {op.writes[w].tensor for op in program.ops if isinstance(op.kind, Series) for w in op.kind.passing}
+        read = {v.tensor for op in program.ops for v in op.reads} - inside
         results = {program.loss, *(t for _, t in (*program.outputs, *program.gradients))}
         dead = [t for t in program.tensors.values() if not (t.role.persistent or t.name in read | results)]
         for t in (*(t for t in program.tensors.values() if t not in dead), *dead):
@@ -245,6 +248,7 @@ class Comparison:
             "#define OPEN(t, streams, lanes, shape) tl_tiles_open(t, streams, lanes, of_all(shape))",
             "#define NEXT tl_tiles_next",
             "#define AT(stream) tl_tiles_at(&t, stream)",
+            "#define PAST(stream, bytes) ((void *)((char *)AT(stream) + (bytes)))",
             "static inline tl_shape of_all(tl_shape shape)",
             "{ shape.cores = (unsigned char)tl_num_cores(); return shape; }",
         ]
@@ -318,8 +322,8 @@ class Comparison:
 
 
 def links(op: Op) -> list[Op]:
-    """The operations of a chain, one after the other."""
-    if not isinstance(op.kind, Chain):
+    """The operations of a chain or of a series, one after the other."""
+    if not isinstance(op.kind, Linked):
         return [op]
     found = [replace(op, kind=k, reads=r, writes=w) for k, r, w in op.kind.links(op.reads, op.writes)]
     return [coalesced(o) for o in found]
