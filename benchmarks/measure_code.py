@@ -26,6 +26,7 @@ from trainlib_deployer.machine.build import Board
 from trainlib_deployer.machine.machine import Machine
 from trainlib_deployer.machine.targets import TARGETS
 
+STEP = ("net", "loops", "main", "state")  # sources of a deployed step
 MEASURED = Path(__file__).resolve().parents[1] / "trainlib_deployer" / "image" / "measured"
 
 
@@ -39,7 +40,7 @@ class Build:
     layer: tuple[str, ...]  # sources of the hardware layer: the others are other machines'
     goal: tuple[str, ...]  # makes the objects of the library; none: their own names
     objects: str
-    step_goal: tuple[str, ...]  # makes those of a deployed step; none: a whole build
+    step_goal: tuple[str, ...]  # makes those of a deployed step, in a folder
     step_objects: str
     others: tuple[str, ...] = ()  # more targets whose plans are told from this compiler's sizes
 
@@ -51,7 +52,7 @@ SDK = Build(
     ("pulp", "pulp_files"),
     ("build", "SIZES=any"),
     "BUILD/**/kernels/*.o",
-    (),
+    tuple(f"{{}}/BUILD/$TARGET_CHIP/GCC_RISCV//train/{source}.o" for source in STEP),
     "BUILD/**/train/%s.o",
     ("siracusa",),
 )
@@ -65,7 +66,7 @@ def of_board(target: str, board: Board) -> Build:
         ("single", "single_cortexm", "single_rv32", "soft", "rv32_memory"),
         (),
         "build/qemu-gcc/kernels/*.o",
-        tuple(f"build/qemu-gcc/{source}.o" for source in ("net", "loops", "main", "state")),
+        tuple(f"build/qemu-gcc/{source}.o" for source in STEP),
         "build/qemu-gcc/%s.o",
     )
 

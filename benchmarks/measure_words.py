@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import itertools
 import re
-import subprocess
 import sys
 import tempfile
 from collections import Counter
@@ -43,7 +42,6 @@ OF_STEP = re.compile(f"op_.*|{'|'.join(PARTS)}")
 ROUNDS = 600
 SHORT = {"xf16auxvec": re.compile(r"\btl_(?:from|to)_half\b")}  # words that an instruction set makes an instruction
 IN = "__in_"  # between such a word and that set
-MIXED = ("dscnn", "gru", "mlp")  # examples in mixed precision, for the words that others have not
 KIN = {"tl_add_product": ("tl_add_scaled", 1.45)}  # what only a firmware has; compiled apart, 1.2 to 1.41 times as much
 TURNS = (0, 800)  # words of all turns of a loop that is unrolled: what some compilers do, and others do not
 Text = tuple[str | Counter[str], int]
@@ -213,19 +211,15 @@ def raised(made: Sequence[Made]) -> tuple[float, float]:
 
 def built(build: Build, work: Path) -> Iterator[Path]:
     """Every example, as the compiler's targets have it."""
-    kinds = [(example, "fp32") for example in sorted(EXAMPLES.glob("*.py"))]
-    kinds += [(EXAMPLES / f"{name}.py", "mixed") for name in MIXED]
-    for target, (example, dtype) in itertools.product((build.target, *build.others), kinds):
+    examples = sorted(EXAMPLES.glob("*.py"))
+    for target, dtype, example in itertools.product((build.target, *build.others), ("fp32", "mixed"), examples):
         folder = work / target / f"{example.stem}-{dtype}"
         deploy(example, target, folder, dtype)
-        if build.step_goal:
-            subprocess.run(["make", "-s", "-C", str(folder), *build.step_goal], check=True, stdout=subprocess.DEVNULL)
+        goals = [goal.format(folder) for goal in build.step_goal]
+        if bench_linker.of_sdk(target):
+            bench_linker.under_sdk(target, folder, *goals)
         else:
-            try:
-                bench_linker.build(target, folder)
-            except RuntimeError as failed:  # it is larger than the SDK's linker script
-                print(f"left out: {failed}", file=sys.stderr)
-                continue
+            bench_linker.make(["make", "-s", "-C", str(folder), *goals], folder)
         yield folder
 
 
