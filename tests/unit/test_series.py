@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from trainlib_deployer.machine.targets import resolve
+from trainlib_deployer.plan.best_tiling import Job, prospects
 from trainlib_deployer.plan.chains import chained
+from trainlib_deployer.plan.glance import least_bytes
+from trainlib_deployer.plan.tiles import Room
 from trainlib_deployer.plan.ways import Way
 from trainlib_deployer.program.expr import Instr, Reduction
-from trainlib_deployer.program.ir import DType, Op, Program, Role, Tensor, View
+from trainlib_deployer.program.ir import DType, Op, Part, Program, Role, Tensor, View
 from trainlib_deployer.program.loop import Loop
 from trainlib_deployer.program.series import Series, Stage, apart, led
 
@@ -126,3 +129,12 @@ def test_a_loop_writes_over_what_it_reads_byte_by_byte() -> None:
     assert Stage(halved, (0,), (0,)).over(0, (whole,), (result,)) == []
     twice = replace(copied, inputs=(F, F), body=(Instr("add", (0, 1), F),), results=(2,))
     assert Stage(twice, (0, 1), (0,)).over(0, (whole, turned), (result,)) == []
+
+
+def test_what_several_loops_read_is_counted_once() -> None:
+    """No way to cut is left out because it seems too large."""
+    found = joined(summed(), centred("y"), negated("loss", "y"))
+    (op,) = found.ops
+    room = Room(frozenset(), 1 << 16, resolve(cores=3))
+    whole = prospects(Job.of(found, op, room)).tiling(-1, ahead=True)
+    assert whole is not None and least_bytes(found, Part(op.kind, op.reads, op.writes), room) <= whole.nbytes
