@@ -18,9 +18,11 @@ from tests.e2e.conftest import example
 from tests.e2e.simulators import needs
 from trainlib_deployer.api import Deployment, deploy
 from trainlib_deployer.emit.addresses import operation_names
+from trainlib_deployer.program.series import Series
 
 HEAD = re.compile(r"\b(?:op|streams)_(\w+?)(?:\(void\)|\[\] = \{)$")
 FIGURES = {"plan.h", "poison.h"}  # where and when things lie
+LOOPS = {"loops.c", "loops.h"}  # named by what they do: who calls them says whose they are
 REFERENCES = 'TL_PART("data.bin"'  # all of them in one piece
 
 
@@ -61,6 +63,31 @@ def neighbours(made: Deployment, layer: str) -> tuple[set[str], set[str]]:
     return {names[at] for at in found}, {ops[at].layer for at in found}
 
 
+def joined(made: Deployment, other: Deployment) -> tuple[set[str], set[str]]:
+    """Operations that run other loops in series than the other project's do, what reads their results, and those that
+    start their first transfers: C names, and the names of the loops. A layer more makes others neighbours."""
+    ops = made.plan.program.ops
+    known = {op.fused for op in other.plan.program.ops}
+    series = {at for at, op in enumerate(ops) if isinstance(op.kind, Series) and op.fused not in known}
+    written = {v.tensor for at in series for v in ops[at].writes}
+    found = series | {at for at, op in enumerate(ops) if written & {v.tensor for v in op.reads}}
+    found |= {host for host, guests in made.plan.guests.items() if found & {*guests}}
+    names = operation_names(ops)
+    return {names[at] for at in found}, {name for at in series for name in ops[at].fused}
+
+
+def called(made: Deployment) -> dict[str, set[str]]:
+    """Generated loops, each with the operations that call it."""
+    found: dict[str, set[str]] = {}
+    operation = ""
+    for line in (made.folder / "net.c").read_text().splitlines():
+        head = HEAD.search(line)
+        operation = head[1] if head else operation
+        for loop in re.findall(r"\b(loop_\w+)\(", line):
+            found.setdefault(loop, set()).add(operation)
+    return found
+
+
 def removed(before: list[str], after: list[str]) -> Iterator[tuple[str, str]]:
     """Lines that are there no more, each with the operation that it belonged to."""
     matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
@@ -87,13 +114,24 @@ def sources(made: Deployment) -> list[Path]:
 def test_other_lines_stay(made: dict[str, Deployment]) -> None:
     names, layers = neighbours(made["long"], "extra")
     assert len(names) < 20
+    (short, loops_of_short), (long, loops_of_long) = (
+        joined(made["short"], made["long"]),
+        joined(made["long"], made["short"]),
+    )
+    assert len(short | long) < 20 and all(name.startswith((*layers,)) for name in loops_of_short | loops_of_long)
+    names |= short | long
+    loops = (made["long"].folder / "loops.c").read_text()
+    assert not [f for f, callers in called(made["short"]).items() if f"{f}(" not in loops and callers - names]
+    mine = re.compile(f'"(?:gradient )?(?:{"|".join(map(re.escape, sorted(layers)))})[.:]')
     moved, same = {}, set()
-    for path in (p for p in sources(made["long"]) if p.name not in FIGURES):
+    for path in (p for p in sources(made["long"]) if p.name not in FIGURES | LOOPS):
         before, after = ((d.folder / path.name).read_text().splitlines() for d in (made["short"], made["long"]))
         lost = [
             (operation, line)
             for line, operation in removed(before, after)
-            if operation not in names and not any(f'"{layer}: ' in line for layer in layers) and REFERENCES not in line
+            if not mine.search(line)
+            and REFERENCES not in line
+            and not names & {operation, *re.findall(r"^    RUN\((\w+)\);$", line)}
         ]
         moved |= {path.name: lost} if lost else {}
         same |= {path.name} if before == after else set()
