@@ -56,7 +56,7 @@ def test_no_function_loads_its_constants(compiler: str, tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     torch.manual_seed(5)
-    model = nn.Sequential(nn.Linear(7, 5), nn.GELU(), nn.LayerNorm(5), nn.Linear(5, 3), nn.ELU(0.3))
+    model = nn.Sequential(nn.Linear(7, 5), nn.GELU(), nn.LayerNorm(5), nn.Linear(5, 3), nn.ELU(0.5))
     folder = tmp_path_factory.mktemp("constants") / "project"
     optimizer = torch.optim.Adam(model.parameters(), lr=0.003)
     deploy(model, torch.randn(3, 7), torch.randn(3, 3), optimizer=optimizer, cores=8, l1="64k", out=folder)
