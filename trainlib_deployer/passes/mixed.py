@@ -32,7 +32,7 @@ MOST_TERMS = 256  # of sums that are halves: whole ones have to lie in L1, as th
 def mixed(program: Program, keep: Sequence[str] = (), weights: Collection[str] = ()) -> Program:
     """All but the layers in `keep`, and what lies in them; of parameters, these."""
     kept = {layer for layer in layers_of(program) if any(f"{layer}.".startswith(f"{k}.") for k in keep)}
-    halves = (halves_of(program) - floats_of(program, kept)).union(weights)
+    halves = alike(program, halves_of(program) - floats_of(program, kept)).union(weights)
     passed = passed_on(program) - {v.tensor for op in program.ops if op.layer not in kept for v in stored_as_halves(op)}
     tensors = {n: replace(t, dtype=HALF) if n in halves - passed else t for n, t in program.tensors.items()}
     made = Made(tensors, halves & passed, kept)
@@ -107,6 +107,22 @@ def halves_of(program: Program) -> set[str]:
         if multiplied or name not in few:
             out.add(name)
     return out
+
+
+def alike(program: Program, halves: set[str]) -> set[str]:
+    """Without those that a loop looks for among floats: rounded, a maximum would be equal to nothing that it is of, and
+    its gradient is divided by how often it is found."""
+    kinds = [(op, op.kind) for op in program.ops if isinstance(op.kind, Loop)]
+    pairs = {
+        frozenset(op.reads[a].tensor for a in step.args if isinstance(a, int) and a < len(op.reads))
+        for op, kind in kinds
+        for step in kind.body
+        if step.op in ("eq", "ne")
+    }
+    floats = {name for name, t in program.tensors.items() if t.dtype is HALF.calculated} - halves
+    while more := {n for pair in pairs if pair & floats for n in pair - floats if n in halves}:
+        floats |= more
+    return halves - floats
 
 
 def positions(program: Program) -> set[str]:

@@ -1,0 +1,53 @@
+"""Gradients of maxima that are looked for among what they are of, in mixed precision."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from trainlib_deployer.api import deploy
+
+PLACES = torch.arange(2).view(1, 2, 1).expand(1, 2, 8)
+MAXIMA: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "index_reduce": lambda x: x.index_reduce(1, torch.tensor([0, 1]), x.narrow(1, 0, 2), "amax"),
+    "scatter_reduce": lambda x: x.scatter_reduce(1, PLACES, x, "amin"),
+}
+
+
+class Net(nn.Module):
+    """Sums stay float; what a product reads is rounded."""
+
+    def __init__(self, maximum: Callable[[torch.Tensor], torch.Tensor]) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(5, 8) for _ in range(3))
+        self.act, self.last, self.maximum = nn.PReLU(), nn.Linear(8, 3), maximum
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = torch.stack([layer(x) for layer in self.layers], -1).sum(-1)
+        y: torch.Tensor = self.last(self.maximum(self.act(x)))
+        return y
+
+
+@pytest.mark.slow
+@pytest.mark.compiler
+@pytest.mark.parametrize("name", MAXIMA)
+def test_a_maximum_of_floats_is_one_of_them(name: str, tmp_path: Path) -> None:
+    """Fault: it was a half, equal to none of them, and its gradient 0 / 0."""
+    torch.manual_seed(3)
+    run = deploy(
+        Net(MAXIMA[name]),
+        torch.randn(1, 2, 5),
+        torch.randn(1, 2, 3),
+        loss=nn.MSELoss(),
+        cores=3,
+        l1="64k",
+        l2="1M",
+        steps=2,
+        dtype="mixed",
+        out=tmp_path / "net",
+    ).verify()
+    run.raise_if_failed()
