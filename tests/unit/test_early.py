@@ -53,7 +53,7 @@ def early(tilings: Tilings) -> Tilings:
 
 def test_some_tiles_come_early_from_nearer_and_farther_hosts(plan: Plan) -> None:
     found = early(plan.tilings)
-    assert len(found) >= 5
+    assert len(found) >= 4
     assert any(at - t.host > 1 for at, t in found.items() if t.host is not None)
     for at, tiling in found.items():
         assert tiling.host is not None and tiling.host < at
