@@ -1,5 +1,5 @@
-/* PULP-SDK back end: files, by GVSoC, only in builds that ask for them: without a simulator or a debugger the call below
- * never returns. */
+/* PULP-SDK back end: files, by GVSoC, only in builds that ask for them: without a simulator or a debugger the call
+ * below never returns. */
 #if defined(TL_HAL_PULP)
 #include "tl_hal.h"
 

@@ -1,11 +1,13 @@
-/* What the marks in a program mean (TL_RV32_MARK in hal_rv32_marks.h): instructions of every core and of every operation,
- * without those of the emulation itself. Whoever counts includes this once: rv32_counts.c for QEMU, rv32_spike.c. */
+/* What the marks in a program mean (TL_RV32_MARK in hal_rv32_marks.h): instructions of every core and of every
+ * operation, without those of the emulation itself. Whoever counts includes this once: rv32_counts.c for QEMU,
+ * rv32_spike.c. */
 #ifndef RV32_MARKS_H
 #define RV32_MARKS_H
 #include "hal_rv32_marks.h"
 #include <stdint.h>
 
-/* Pauses lie within each other on the cluster. On a single core they do not, but QEMU may start a block anew behind one. */
+/* Pauses lie within each other on the cluster. On a single core they do not, but QEMU may start a block anew behind
+ * one. */
 #if defined(TL_SINGLE)
 enum { NESTED = 0, CONTROLLERS = 0 };
 #else

@@ -104,7 +104,8 @@ tl_rv32_call_on:
     addi  sp, sp, 16
     ret
 
-/* uint32_t tl_rv32_semihost(uint32_t operation, const void *block): three words that the emulator recognises together */
+/* uint32_t tl_rv32_semihost(uint32_t operation, const void *block): three words that the emulator recognises
+ * together */
     .align 4
     .globl tl_rv32_semihost
 tl_rv32_semihost:

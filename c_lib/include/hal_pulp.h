@@ -7,7 +7,8 @@
 
 #define TL_L1 PI_L1
 #define TL_L2 PI_L2
-/* In the banks of L2 that the SDK's link script leaves to data: the private ones, which it fills first, are its heap. */
+/* In the banks of L2 that the SDK's link script leaves to data: the private ones, which it fills first, are
+ * its heap. */
 #define TL_CONST __attribute__((section(".l2_data.constant")))
 /* The sections of PI_L1, PI_L2 and TL_CONST for an assembler. */
 #define TL_DATA_L1 ".data_l1,\"aw\",@progbits"

@@ -5,8 +5,8 @@
  *
  * The parts of a file come one behind the other; a source takes them from one file.
  *
- * Assemblers look for the file where the compiler looks for headers (-I), and in the directory they run in. `.incbin` is
- * spelled out: so compiler caches notice that the object depends on more than the source. */
+ * Assemblers look for the file where the compiler looks for headers (-I), and in the directory they run in. `.incbin`
+ * is spelled out: so compiler caches notice that the object depends on more than the source. */
 #ifndef TL_BINARY_H
 #define TL_BINARY_H
 #include "tl_hal.h"

@@ -14,7 +14,8 @@ typedef struct {
 
 int tl_is_judged(const tl_sketch *reference);
 
-/* 1 when floats, or halves, which have a `size` of 2 bytes each, agree, 0 when they do not; NaN and infinity never do. */
+/* 1 when floats, or halves, which have a `size` of 2 bytes each, agree, 0 when they do not; NaN and infinity
+ * never do. */
 int tl_agrees(const void *data, size_t bytes, size_t size, const tl_sketch *reference);
 
 #if defined(TL_FAR)

@@ -10,9 +10,9 @@ typedef struct {
 } tl_pitch;
 
 /* One struct for the three directions: fw reads x, w, bias and writes y; bw_x reads y (= dL/dy), w, bias and writes x
- * (= dL/dx); bw_w reads x, y (= dL/dy) and writes w (= dL/dw). x [n][groups*ci][h][w], weight [groups*co][ci][kh][kw], y [n][groups*co][ho][wo].
- * Input row of output row oy and tap ky: oy*stride_h - pad_h + ky*dil_h; outside 0..h-1 it reads as zero. A tile is the
- * same thing with its own extents, pitches and (possibly negative) pads. */
+ * (= dL/dx); bw_w reads x, y (= dL/dy) and writes w (= dL/dw). x [n][groups*ci][h][w], weight [groups*co][ci][kh][kw],
+ * y [n][groups*co][ho][wo]. Input row of output row oy and tap ky: oy*stride_h - pad_h + ky*dil_h; outside 0..h-1 it
+ * reads as zero. A tile is the same thing with its own extents, pitches and (possibly negative) pads. */
 typedef struct {
     union {
         float *x;

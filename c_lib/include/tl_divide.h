@@ -1,10 +1,10 @@
 /* Division and square root, correctly rounded: the bits of the instructions, sooner where cores share one divider.
  *
- * There (-DTL_SHARED_DIVIDER, the rule for PULP unless -DTL_OWN_DIVIDER says that each core has one) moderate operands go
- * through multiplications, and the others take the instruction. From the bits comes a guess; A + (C - t)^2 comes near 1 / t
- * or 1 / sqrt(t) for all t = b y or x y^2 that it can have, and makes it good to 2^-14; Newton's step makes that 2^-24;
- * the exact remainder rounds it. docs/math.md says why no operand is rounded otherwise.
- */
+ * There (-DTL_SHARED_DIVIDER, the rule for PULP unless -DTL_OWN_DIVIDER says that each core has one) moderate operands
+ * go through multiplications, and the others take the instruction. From the bits comes a guess; A + (C - t)^2 comes
+ * near 1 / t or 1 / sqrt(t) for all t = b y or x y^2 that it can have, and makes it good to 2^-14; Newton's step makes
+ * that 2^-24; the exact remainder rounds it. docs/math.md says why no operand is
+ * rounded otherwise. */
 #ifndef TL_DIVIDE_H
 #define TL_DIVIDE_H
 #include "tl_float.h"
@@ -62,8 +62,9 @@ static inline float tl_sqrtf(float x)
 #endif
 
 /* 1 / (sqrt(x) scale + more) within 4 ulp, for what adaptive optimizers multiply by: the same multiplications on every
- * machine, half of those that it takes to round both operations. A guess, a step to 2^-13 and one of Newton's, for the root and
- * for the quotient; constants that one instruction loads. 2^-36 <= more < 2^100: the root of a subnormal x is no matter. */
+ * machine, half of those that it takes to round both operations. A guess, a step to 2^-13 and one of Newton's, for the
+ * root and for the quotient; constants that one instruction loads. 2^-36 <= more < 2^100: the root of a subnormal x is
+ * no matter. */
 static inline __attribute__((always_inline)) float tl_inverse_rootf(float x, float scale, float more)
 {
     const uint32_t bits = tl_bits(x);

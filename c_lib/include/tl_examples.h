@@ -1,6 +1,6 @@
-/* Examples to learn from, one behind the other: what `trainlib-deploy data` writes, in a file, a flash or a memory. A sample,
- * what a step takes, is as many of them as the network's batch. They are read in any order, straight to where the step
- * finds them. */
+/* Examples to learn from, one behind the other: what `trainlib-deploy data` writes, in a file, a flash or a memory. A
+ * sample, what a step takes, is as many of them as the network's batch. They are read in any order, straight to where
+ * the step finds them. */
 #ifndef TL_EXAMPLES_H
 #define TL_EXAMPLES_H
 #include <stddef.h>

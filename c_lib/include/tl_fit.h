@@ -1,5 +1,6 @@
-/* Learning from examples, epoch by epoch: in an order that is shuffled anew for each, with an evaluation on others after it
- * and an early end. The step number alone says where it stands: what was saved and loaded goes on in the middle. */
+/* Learning from examples, epoch by epoch: in an order that is shuffled anew for each, with an evaluation on others
+ * after it and an early end. The step number alone says where it stands: what was saved and loaded goes on in the
+ * middle. */
 #ifndef TL_FIT_H
 #define TL_FIT_H
 #include "tl_examples.h"
@@ -65,8 +66,8 @@ typedef struct {
 int tl_fit_network(const tl_network *net, const tl_fit *how);
 /* Mean loss and metrics of samples one behind the other, as they come; a rest that is no sample is left out. */
 int tl_evaluate(const tl_network *net, const tl_examples *from, float *loss);
-/* The share of labels that have the highest of their scores, the first of equal ones; `apart` is how far the scores of a
- * label lie from each other. Labels that are no class do not count. */
+/* The share of labels that have the highest of their scores, the first of equal ones; `apart` is how far the scores of
+ * a label lie from each other. Labels that are no class do not count. */
 float tl_accuracy(const float *scores, const int32_t *labels, uint32_t count, uint32_t classes, uint32_t apart);
 
 /* A line about an epoch through tl_puts: "epoch 3: loss 0.41237, held out 0.39201, accuracy 0.88889". */

@@ -28,7 +28,8 @@ static inline float tl_from_bits(uint32_t bits)
 }
 
 /* A number that becomes part of the instructions. Where code and constants lie in L2, a compiler's own choice, a load,
- * takes some 15 cycles, and a loop with many of them has no registers to keep them in. One `lui` needs no help in clang. */
+ * takes some 15 cycles, and a loop with many of them has no registers to keep them in. One `lui` needs no help in
+ * clang. */
 static inline float tl_lit(float value)
 {
 #if defined(__riscv)
@@ -80,8 +81,8 @@ static inline float tl_signf(float x)
     return (float)((x > 0.0f) - (x < 0.0f));
 }
 
-/* condition ? yes : no without a branch; the condition is 0 or 1. A compiler that sees where it comes from makes a branch
- * of it. */
+/* condition ? yes : no without a branch; the condition is 0 or 1. A compiler that sees where it comes from makes a
+ * branch of it. */
 static inline float tl_selectf(int condition, float yes, float no)
 {
 #if defined(__riscv)

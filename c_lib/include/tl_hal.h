@@ -1,7 +1,7 @@
 /* The hardware layer: everything a kernel or a generated step may ask of the machine it runs on.
  *
- * One controller starts a function on all cores of the cluster (tl_cluster_run); inside it every core runs the same code
- * and meets the others at barriers. Exactly one of the back ends is compiled in:
+ * One controller starts a function on all cores of the cluster (tl_cluster_run); inside it every core runs the same
+ * code and meets the others at barriers. Exactly one of the back ends is compiled in:
  *   TL_HAL_HOST  threads as cores (default)      hal/host.c
  *   TL_HAL_RV32  bare-metal RISC-V (QEMU, Spike)  hal/rv32.c, hal/rv32_start.S
  *   TL_HAL_PULP  PULP-SDK (PMSIS)                 hal/pulp.c
@@ -37,7 +37,7 @@ typedef uint32_t tl_far; /* a distance, in bytes: a core that takes it for an ad
  *   TL_COUNTERS, TL_COUNTER_NAMES          with NET_PROFILE: how many events it counts; their names, tl_cycles first
  *   static inline void tl_counters(uint32_t *now)  all of them
  *   typedef ... tl_dma_t                   one outstanding transfer
- *   typedef ... tl_far_t                   the same to or from the memory behind L2, of which the plan uses TL_FAR bytes
+ *   typedef ... tl_far_t                   the same, the memory behind L2, of which the plan uses TL_FAR bytes
  *   TL_OP(position), TL_NEXT_OP            with TL_PROFILE, if it can: every core begins this operation, the next one
  *   TL_UNCOUNTED(statement)                if it can: what verification adds to a step is not the network's work */
 #if !defined(TL_OP)
@@ -55,18 +55,20 @@ typedef void (*tl_fn)(void *arg);
 /* Controller: make both memories and the cluster ready; before anything else, and as often as one likes.
  *   tl_init()  supplied by the back end's header */
 
-/* Controller only: run fn(arg) on cores 0..cores-1 and return when all have returned. `stacks` is cores x stack_bytes of
- * L1 for the cores' stacks; back ends that have their own (host threads) ignore it. */
+/* Controller only: run fn(arg) on cores 0..cores-1 and return when all have returned. `stacks` is cores x stack_bytes
+ * of L1 for the cores' stacks; back ends that have their own (host threads) ignore it. */
 void tl_cluster_run(int cores, tl_fn fn, void *arg, void *stacks, size_t stack_bytes);
 
 /* Asynchronous copies between L2 and L1, started and awaited by one core. The L1 side is contiguous; the L2 side has
- * `rows` rows of `row_bytes`, `pitch` bytes apart. Any size: the back end splits what its engine cannot take at once. */
+ * `rows` rows of `row_bytes`, `pitch` bytes apart. Any size: the back end splits what its engine cannot take at
+ * once. */
 void tl_dma_in(tl_dma_t *job, void *l1, const void *l2, size_t row_bytes, size_t rows, size_t pitch);
 void tl_dma_out(tl_dma_t *job, void *l2, const void *l1, size_t row_bytes, size_t rows, size_t pitch);
 void tl_dma_wait(tl_dma_t *job);
 
 /* Asynchronous copies between L2 and a memory that no core reaches, where things are found by their distance from its
- * beginning; as rows, dense in L2. Started and awaited by one core of the team; what is under way may be done in any order. */
+ * beginning; as rows, dense in L2. Started and awaited by one core of the team; what is under way may be done in any
+ * order. */
 void tl_far_in(tl_far_t *job, void *l2, tl_far from, size_t row_bytes, size_t rows, size_t pitch);
 void tl_far_out(tl_far_t *job, tl_far to, const void *l2, size_t row_bytes, size_t rows, size_t pitch);
 void tl_far_wait(tl_far_t *job);
@@ -87,8 +89,8 @@ void tl_exit(int code);
 int tl_record_open(void);
 void tl_record(const void *data, size_t bytes);
 
-/* Files of the machine that runs the program or its simulator (under PULP-SDK in builds with TL_FILES, on the simulator):
- * -1, if it cannot be opened; 0, if all bytes were read or written. On the controller. */
+/* Files of the machine that runs the program or its simulator (under PULP-SDK in builds with TL_FILES, on the
+ * simulator): -1, if it cannot be opened; 0, if all bytes were read or written. On the controller. */
 int tl_file_open(const char *name, int writing);
 int tl_file_seek(int file, uint32_t at); /* what is read next, in bytes from the beginning; 0, if it can be */
 int tl_file_read(int file, void *data, size_t bytes);

@@ -1,5 +1,6 @@
-/* IEEE half precision as a way of storing floats: the bits in a uint16_t, by integer operations, the same everywhere. Cores
- * with vectors of halves (TL_XF16AUXVEC) have one instruction for each conversion: the same bits but for those of a NaN. */
+/* IEEE half precision as a way of storing floats: the bits in a uint16_t, by integer operations, the same everywhere.
+ * Cores with vectors of halves (TL_XF16AUXVEC) have one instruction for each conversion: the same bits but for those of
+ * a NaN. */
 #ifndef TL_HALF_H
 #define TL_HALF_H
 #include <stdint.h>
@@ -35,8 +36,8 @@ static inline tl_half tl_to_half(float value)
 #endif
 }
 
-/* One of the two halves next to a float, by a random word: as often one as the float is near to it, so that its mean is the
- * float. A half stays as it is, and so does what is no number. */
+/* One of the two halves next to a float, by a random word: as often one as the float is near to it, so that its mean is
+ * the float. A half stays as it is, and so does what is no number. */
 static inline float tl_nearby_half(float value, uint32_t word)
 {
     union {

@@ -1,4 +1,5 @@
-/* What generated loops use besides plain C: our own mathematics, half precision, and Python's rules for integer division. */
+/* What generated loops use besides plain C: our own mathematics, half precision, and Python's rules for integer
+ * division. */
 #ifndef TL_LOOP_H
 #define TL_LOOP_H
 #include "tl_adam.h"

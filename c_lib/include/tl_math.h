@@ -1,11 +1,12 @@
 /* Elementary functions of our own: the same bits on the host, on RISC-V and on PULP, which no C library promises.
  *
  * Only float adds, multiplications, explicit fused multiply-adds, the IEEE square root and integers; no double, no
- * division in the hot ones (the clusters share one divider: see tl_divide.h), no library calls. Special values follow C99 and PyTorch;
- * the bits of a NaN are not specified. Short or hot functions are inline here, the others live in math*.c. docs/math.md
- * holds the measured maximum error of each, and a test holds it to a bound; tests/c/fit_math.py derives the
- * coefficients. The hot ones stay within 1 ulp (exp, log, erf, rsqrt) or as near as PyTorch's (sigmoid, tanh).
- */
+ * division in the hot ones (the clusters share one divider: see tl_divide.h), no library calls. Special values follow
+ * C99 and PyTorch; the bits of a NaN are not specified. Short or hot functions are inline here, the others live in
+ * math*.c. docs/math.md holds the measured maximum error of each, and a test holds it to a bound; tests/c/fit_math.py
+ * derives the coefficients. The hot ones stay within 1 ulp (exp, log, erf, rsqrt) or as near as PyTorch's (sigmoid,
+ *
+ * tanh). */
 #ifndef TL_MATH_H
 #define TL_MATH_H
 #include "tl_divide.h"

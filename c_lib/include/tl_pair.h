@@ -1,6 +1,6 @@
 /* Two halves in a word, the first one in its lower bits, and what PULP's vfdotpex.s.h makes of two such words: both
- * products, which are exact in fp32, are added with one rounding, and that sum is added with another. Everywhere the same
- * bits; TL_XF16AUXVEC: by the instruction itself. */
+ * products, which are exact in fp32, are added with one rounding, and that sum is added with another. Everywhere the
+ * same bits; TL_XF16AUXVEC: by the instruction itself. */
 #ifndef TL_PAIR_H
 #define TL_PAIR_H
 #include "tl_half.h"

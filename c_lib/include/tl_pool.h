@@ -9,8 +9,9 @@ typedef struct {
     int plane, row;
 } tl_pool_pitch;
 
-/* One struct for all: maxima read x and write y and tap, their gradients read y (= dL/dy) and tap and write x (= dL/dx);
- * averages likewise, without tap. x [planes][h][wd], y and tap [planes][ho][wo], a plane being one channel of one sample.
+/* One struct for all: maxima read x and write y and tap, their gradients read y (= dL/dy) and tap and write x (=
+ * dL/dx); averages likewise, without tap. x [planes][h][wd], y and tap [planes][ho][wo], a plane being one channel of
+ * one sample.
  *
  * Regular pooling: the window of output row oy starts at input row oy*stride_h - pad_h and has kh taps, dil_h rows
  * apart (average: dil_h = dil_w = 1); taps outside 0..h-1 do not exist. A tile is the same thing with its own extents,

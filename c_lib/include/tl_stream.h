@@ -42,8 +42,8 @@ typedef struct {
     int under_way;
 } tl_lane;
 
-/* What all tiles of an operation have in common: two registers, as every word that eight cores read in L2 takes them some
- * seventy cycles. */
+/* What all tiles of an operation have in common: two registers, as every word that eight cores read in L2 takes them
+ * some seventy cycles. */
 typedef struct {
     short tiles;
     unsigned char reads, count; /* streams: the first ones come, the others leave; all */
@@ -68,8 +68,8 @@ void tl_tiles_early(const tl_stream *streams, tl_lane *lanes, unsigned early, in
 /* Start bringing the first tile, but for what is early. */
 void tl_tiles_open(tl_tiles *t, const tl_stream *streams, tl_lane *lanes, tl_shape shape);
 
-/* All cores are done with the tile before, whose results leave. If there is a further one, its reads are there, its write
- * buffers free, and the next is coming; 0 behind the last one. */
+/* All cores are done with the tile before, whose results leave. If there is a further one, its reads are there, its
+ * write buffers free, and the next is coming; 0 behind the last one. */
 int tl_tiles_next(tl_tiles *t);
 
 static inline void *tl_tiles_at(const tl_tiles *t, int stream)

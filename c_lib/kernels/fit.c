@@ -1,5 +1,5 @@
-/* Epochs, evaluation, early end: on the controller, but for its floats, in a fixed order, so that every machine gets the
- * same. */
+/* Epochs, evaluation, early end: on the controller, but for its floats, in a fixed order, so that every machine gets
+ * the same. */
 #include "tl_fit.h"
 
 /* Samples so far, on a core of the cluster. */

@@ -1,4 +1,5 @@
-/* Shuffling by computation: a keyed permutation of the next power of two, gone through until it meets one of the things. */
+/* Shuffling by computation: a keyed permutation of the next power of two, gone through until it meets one of the
+ * things. */
 #include "tl_fit.h"
 
 /* The generator of a network's own random numbers (golden/random_numbers.py). */

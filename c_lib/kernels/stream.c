@@ -1,5 +1,5 @@
-/* Tiles on their way between L2 and L1. What a tile costs beside its work is mostly the way through here of the core that
- * drives a stream: one call a tile, inlined but for what is rare. */
+/* Tiles on their way between L2 and L1. What a tile costs beside its work is mostly the way through here of the core
+ * that drives a stream: one call a tile, inlined but for what is rare. */
 #include "tl_stream.h"
 
 /* Several planes: those but the last are awaited at once, as there is one job a stream. */

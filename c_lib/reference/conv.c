@@ -46,8 +46,8 @@ void REFERENCE(conv2d_bw_x)(const tl_conv2d *a)
                 }
 }
 #endif
-/* Whether a weight gradient's block of terms begins with this output of an image: whole rows, as many as have 64 of them
- * at most; 64 of a longer row, or, of kernels with one tap, of the image. */
+/* Whether a weight gradient's block of terms begins with this output of an image: whole rows, as many as have 64 of
+ * them at most; 64 of a longer row, or, of kernels with one tap, of the image. */
 static int begins_block(const tl_conv2d *a, int y, int x)
 {
     if (a->kh * a->kw == 1)

@@ -1,5 +1,5 @@
-/* 3 x 3 convolutions of stride 1 by Winograd's F(2x2, 3x3), one tile at a time, on one core: what its kernels give, bit by
- * bit. Sums over channels are in the order of sum.h. */
+/* 3 x 3 convolutions of stride 1 by Winograd's F(2x2, 3x3), one tile at a time, on one core: what its kernels give, bit
+ * by bit. Sums over channels are in the order of sum.h. */
 #include "tl_conv.h"
 #include "sum.h"
 

@@ -1,5 +1,6 @@
-/* Convolutions of halves. The terms of a forward convolution and of an input gradient are pairs of neighbouring channels,
- * but those of a forward convolution of one channel, unless kernel rows have three taps (tl_conv_pairs.h); these and a weight gradient's are as for floats. */
+/* Convolutions of halves. The terms of a forward convolution and of an input gradient are pairs of neighbouring
+ * channels, but those of a forward convolution of one channel, unless kernel rows have three taps (tl_conv_pairs.h);
+ * these and a weight gradient's are as for floats. */
 #define REFERENCE_F16
 #include "conv.c"
 

@@ -1,5 +1,5 @@
-/* 3 x 3 convolutions of halves by Winograd's F(2x2, 3x3), one output at a time, on one core: what their kernels give, bit by
- * bit. Inputs are transformed as halves, weights as floats and rounded then. */
+/* 3 x 3 convolutions of halves by Winograd's F(2x2, 3x3), one output at a time, on one core: what their kernels give,
+ * bit by bit. Inputs are transformed as halves, weights as floats and rounded then. */
 #define REFERENCE_F16
 #include "tl_conv.h"
 #include "sum.h"

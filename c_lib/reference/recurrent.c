@@ -1,5 +1,5 @@
-/* The scan of recurrent layers, one unit at a time, on one core: what every kernel of it gives, bit by bit. Whole scans:
- * that tiles give the same is for others to show. */
+/* The scan of recurrent layers, one unit at a time, on one core: what every kernel of it gives, bit by bit. Whole
+ * scans: that tiles give the same is for others to show. */
 #include "tl_math.h"
 #include "tl_recurrent.h"
 #include "sum.h"

@@ -1,5 +1,6 @@
 /* The order of summation that docs/kernels.md prescribes: chains of 64 fused multiply-adds from zero, added up block by
- * block; of halves, one chain of pairs (tl_pair.h). A source is compiled for halves by one that defines REFERENCE_F16. */
+ * block; of halves, one chain of pairs (tl_pair.h). A source is compiled for halves by one that defines
+ * REFERENCE_F16. */
 #ifndef SUM_H
 #define SUM_H
 #include "tl_pair.h"

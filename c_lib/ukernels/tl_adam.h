@@ -1,5 +1,5 @@
-/* Adam's update of a row of parameters: what generated loops of such a body call. Two cores share a float unit, so where a
- * core can it has something else to do between two of its float instructions. */
+/* Adam's update of a row of parameters: what generated loops of such a body call. Two cores share a float unit, so
+ * where a core can it has something else to do between two of its float instructions. */
 #ifndef TL_ADAM_H
 #define TL_ADAM_H
 #include "tl_divide.h"

@@ -1,6 +1,7 @@
 /* Weight gradient: w[co][ci][ky][kx] = sum over (n, oy, ox) of y * x; internal to c_lib/kernels. Tiles of 4 output
- * channels x 4 kernel columns (ci, ky, kx), channels fastest; each core takes a contiguous range and packs, block by block
- * of the outputs, the inputs that its 4 kernel columns meet. dL/dy is read where it lies. Scratch: a panel a core. */
+ * channels x 4 kernel columns (ci, ky, kx), channels fastest; each core takes a contiguous range and packs, block by
+ * block of the outputs, the inputs that its 4 kernel columns meet. dL/dy is read where it lies. Scratch: a panel a
+ * core. */
 #ifndef TL_CONV_BW_W_H
 #define TL_CONV_BW_W_H
 #include "tl_columns.h" /* first: it sets how the whole file is compiled */

@@ -1,7 +1,8 @@
-/* Weight gradient of kernels with three neighbouring taps a row, over rows of a multiple of four or two outputs (`by`, a
- * literal); internal to c_lib/kernels. Tiles of 4 output channels x the taps of a kernel row, channels fastest, then kernel
- * rows; each core takes a contiguous range. Block by block it copies what an input channel's kernel rows meet, with zeros
- * around, and a term loads one or two inputs and four gradients for 12 multiply-adds. Scratch: such a copy a core. */
+/* Weight gradient of kernels with three neighbouring taps a row, over rows of a multiple of four or two outputs (`by`,
+ * a literal); internal to c_lib/kernels. Tiles of 4 output channels x the taps of a kernel row, channels fastest, then
+ * kernel rows; each core takes a contiguous range. Block by block it copies what an input channel's kernel rows meet,
+ * with zeros around, and a term loads one or two inputs and four gradients for 12 multiply-adds. Scratch: such a copy a
+ * core. */
 #ifndef TL_CONV_BW_W_3_H
 #define TL_CONV_BW_W_3_H
 #include "tl_conv_bw_w.h" /* first: it sets how the whole file is compiled */
@@ -81,8 +82,8 @@ static inline void tl_met_copy(const tl_conv2d *a, const tl_met *v, const float 
 #define TL_THREE_SUMS(i) float c##i##0 = 0.0f, c##i##1 = 0.0f, c##i##2 = 0.0f;
 #define TL_THREE_KEEP(i) sums[3 * i] = c##i##0, sums[3 * i + 1] = c##i##1, sums[3 * i + 2] = c##i##2;
 
-/* Channels row .. row + 3 of kernel row ky; missing ones repeat the last. step, a literal: from one output's inputs to the
- * next one's. */
+/* Channels row .. row + 3 of kernel row ky; missing ones repeat the last. step, a literal: from one output's inputs to
+ * the next one's. */
 TL_BW_W void tl_three_tile(const tl_met *v, int ky, int row, int by, int step)
 {
     const tl_conv2d *a = v->a;

@@ -1,11 +1,11 @@
 /* Forward convolution and input gradient of halves; internal to c_lib/kernels. The terms of an output are pairs of
- * neighbouring channels, with each tap one: (pair of channels, ty, tx), in that order, in one chain that goes on from what
- * the output begins with; a last channel without a partner meets zeros. Of a forward convolution of one channel they are
- * neighbouring taps, unless kernel rows have three, which planes take (tl_planes.h). The team packs the weights of up to 32 channels,
- * block by block of the terms; the tiles of these channels x 4 output pixels are shared out as for floats, and each core
- * packs the inputs of its pixels. Scratch of a core: a panel of channels with slack around it, one of pairs, and the table
- * of taps; then the team's weights, then the sums of halves that take several blocks. Where these would not fit, some
- * pixels are done after the others, with the weights packed anew. */
+ * neighbouring channels, with each tap one: (pair of channels, ty, tx), in that order, in one chain that goes on from
+ * what the output begins with; a last channel without a partner meets zeros. Of a forward convolution of one channel
+ * they are neighbouring taps, unless kernel rows have three, which planes take (tl_planes.h). The team packs the
+ * weights of up to 32 channels, block by block of the terms; the tiles of these channels x 4 output pixels are shared
+ * out as for floats, and each core packs the inputs of its pixels. Scratch of a core: a panel of channels with slack
+ * around it, one of pairs, and the table of taps; then the team's weights, then the sums of halves that take several
+ * blocks. Where these would not fit, some pixels are done after the others, with the weights packed anew. */
 #ifndef TL_CONV_PAIRS_H
 #define TL_CONV_PAIRS_H
 #include "tl_pixels.h"
@@ -19,7 +19,8 @@ static inline int tl_conv_pairs_own(int kernel_taps)
     return TL_OWN_WORDS + tl_min(kernel_taps, TL_KC);
 }
 
-/* dst[groups][count][4] = what follows each other as channels: rows 0 .. count - 1 of a group with those behind them. */
+/* dst[groups][count][4] = what follows each other as channels: rows 0 .. count - 1 of a group with those behind
+ * them. */
 static inline void tl_channels_paired(const tl_pair *from, int groups, int count, tl_pair *dst)
 {
     for (; groups > 0; --groups, from += 2 * count)

@@ -1,5 +1,5 @@
-/* Forward convolution and input gradient; internal to c_lib/kernels. The work is cut into tiles of 4 output channels x 4
- * output pixels, numbered with the channels fastest; each core takes a contiguous range and packs, for 64 terms at a
+/* Forward convolution and input gradient; internal to c_lib/kernels. The work is cut into tiles of 4 output channels x
+ * 4 output pixels, numbered with the channels fastest; each core takes a contiguous range and packs, for 64 terms at a
  * time, the inputs of its 4 pixels. How the inputs and the weights are read are literals after inlining: a kernel for
  * each. Scratch of a core: a panel with slack around it, and the table of taps. */
 #ifndef TL_CONV_SHARE_H
@@ -9,8 +9,8 @@
 
 #define TL_SHARE static inline __attribute__((always_inline))
 
-/* Inputs: by the table of taps; 3 x 3 neighbours, and every other column; one tap, where it lies if the pixels are neighbours. Classes of the
- * input gradient of a stride have any number of taps, one among them. */
+/* Inputs: by the table of taps; 3 x 3 neighbours, and every other column; one tap, where it lies if the pixels are
+ * neighbours. Classes of the input gradient of a stride have any number of taps, one among them. */
 enum { TL_TAPS, TL_NEAR, TL_NEAR_S2, TL_CLASSES };
 
 /* Weights of a row contiguous over all terms; over the taps of one channel; rows side by side; packed by the team. */

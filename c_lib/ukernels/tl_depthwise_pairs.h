@@ -1,7 +1,7 @@
-/* Depthwise 3 x 3 convolutions of halves, forward and input gradient; internal to c_lib/kernels. Of a row of three taps an
- * output in an even column adds up the first two, then the last one; in an odd column the first one, then the last two: so
- * both read the same two words of a copy with zeros around it, and each word serves the windows of three rows. A sum is
- * one chain. An item of work is an output row. Scratch of a core: TL_COPIED halves at most. */
+/* Depthwise 3 x 3 convolutions of halves, forward and input gradient; internal to c_lib/kernels. Of a row of three taps
+ * an output in an even column adds up the first two, then the last one; in an odd column the first one, then the last
+ * two: so both read the same two words of a copy with zeros around it, and each word serves the windows of three rows.
+ * A sum is one chain. An item of work is an output row. Scratch of a core: TL_COPIED halves at most. */
 #ifndef TL_DEPTHWISE_PAIRS_H
 #define TL_DEPTHWISE_PAIRS_H
 #include "tl_plane.h"

@@ -1,5 +1,5 @@
-/* Several sums of products with one vector by PULP's own instructions: a hardware loop of loads that advance; internal to
- * c_lib/kernels. */
+/* Several sums of products with one vector by PULP's own instructions: a hardware loop of loads that advance; internal
+ * to c_lib/kernels. */
 #ifndef TL_DOTS_XPULP_H
 #define TL_DOTS_XPULP_H
 #include "tl_xpulp.h"

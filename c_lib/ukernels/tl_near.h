@@ -25,8 +25,8 @@ static inline int tl_pixels_near(const tl_gather *g, const tl_pixels *px, int by
 #define TL_NEAR_TAP(d, x, first)                                                                                       \
     d[0] = x[first], d[1] = x[first + by], d[2] = x[first + 2 * by], d[3] = x[first + 3 * by];
 
-/* Whole channels of a 3 x 3 patch; those that the block cuts spill over into the slack. Kernel row by kernel row through
- * all channels. What is outside is zeros, and stays where it is. by, a literal: 1 or 2. */
+/* Whole channels of a 3 x 3 patch; those that the block cuts spill over into the slack. Kernel row by kernel row
+ * through all channels. What is outside is zeros, and stays where it is. by, a literal: 1 or 2. */
 static inline __attribute__((always_inline)) void tl_gather_near(const tl_gather *g, const tl_pixels *px,
                                                                  const float *in, int k, int kc, int by)
 {

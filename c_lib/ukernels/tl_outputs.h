@@ -1,5 +1,5 @@
-/* The outputs that a weight gradient adds up, block by block; internal to c_lib/kernels. A block is as many whole rows of an
- * image as have 64 outputs at most, or 64 of a longer row. Kernels with one tap see an image as one row. */
+/* The outputs that a weight gradient adds up, block by block; internal to c_lib/kernels. A block is as many whole rows
+ * of an image as have 64 outputs at most, or 64 of a longer row. Kernels with one tap see an image as one row. */
 #ifndef TL_OUTPUTS_H
 #define TL_OUTPUTS_H
 #include "tl_block.h"

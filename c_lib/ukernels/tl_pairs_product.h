@@ -1,4 +1,5 @@
-/* Products of matrices of halves, behind the rows of products and of pointwise convolutions; internal to c_lib/kernels. */
+/* Products of matrices of halves, behind the rows of products and of pointwise convolutions; internal to
+ * c_lib/kernels. */
 #ifndef TL_PAIRS_PRODUCT_H
 #define TL_PAIRS_PRODUCT_H
 #include "tl_matmul.h"

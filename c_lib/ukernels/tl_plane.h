@@ -1,7 +1,8 @@
 /* Depthwise kernels with any number of rows, on a copy of a plane with its padding; internal to c_lib/kernels. Without
- * edges, four or six neighbouring outputs share the taps and most of the pixels of a kernel row. An input gradient begins
- * with the last pixel: its plane is copied upside down and from right to left, and then it is a convolution of stride 1,
- * or, of stride 2, four of them with a quarter of the taps. An item of work is an output row. Scratch: a plane a core. */
+ * edges, four or six neighbouring outputs share the taps and most of the pixels of a kernel row. An input gradient
+ * begins with the last pixel: its plane is copied upside down and from right to left, and then it is a convolution of
+ * stride 1, or, of stride 2, four of them with a quarter of the taps. An item of work is an output row. Scratch: a
+ * plane a core. */
 #ifndef TL_PLANE_H
 #define TL_PLANE_H
 #include "tl_gather.h"
@@ -12,7 +13,8 @@
 
 enum { TL_MOST_TAPS = 64 };
 
-/* A copy of rows `top` .. and columns `left` .. of an image, zero outside; or, turned, from there upwards and leftwards. */
+/* A copy of rows `top` .. and columns `left` .. of an image, zero outside; or, turned, from there upwards and
+ * leftwards. */
 typedef struct {
     int top, left, rows, columns, turned;
 } tl_copied;
@@ -113,7 +115,8 @@ TL_PLANE void tl_plane_out_rows(const tl_plane_out *o, int taps, int step)
 }
 #endif
 
-/* Rows lo .. hi - 1 of `planes` planes with `height` rows each, plane by plane. again: the same rows as of the one before. */
+/* Rows lo .. hi - 1 of `planes` planes with `height` rows each, plane by plane. again: the same rows as of the one
+ * before. */
 typedef struct {
     int lo, hi, plane, row, end, again;
 } tl_plane_rows;

@@ -1,5 +1,5 @@
-/* Weight gradients of depthwise convolutions, on a copy of a channel with its padding; internal to c_lib/kernels. An item
- * of work is a kernel row of a channel, whose sums stay in registers. Scratch: a channel of all images a core. */
+/* Weight gradients of depthwise convolutions, on a copy of a channel with its padding; internal to c_lib/kernels. An
+ * item of work is a kernel row of a channel, whose sums stay in registers. Scratch: a channel of all images a core. */
 #ifndef TL_PLANE_BW_W_H
 #define TL_PLANE_BW_W_H
 #include "tl_outputs.h"

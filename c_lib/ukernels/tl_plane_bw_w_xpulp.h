@@ -1,5 +1,6 @@
-/* Sums of a kernel row over a block of outputs by PULP's own instructions; internal to c_lib/kernels. A hardware loop takes
- * two outputs at a time, whose pixels pass one by one: each meets the first output by a tap, the second by an earlier one. */
+/* Sums of a kernel row over a block of outputs by PULP's own instructions; internal to c_lib/kernels. A hardware loop
+ * takes two outputs at a time, whose pixels pass one by one: each meets the first output by a tap, the second by an
+ * earlier one. */
 #ifndef TL_PLANE_BW_W_XPULP_H
 #define TL_PLANE_BW_W_XPULP_H
 #include "tl_plane_xpulp.h"
@@ -31,8 +32,9 @@
     TL_BOTH("t4", "t2", "s4") TL_PIXEL("s3", 6) TL_BOTH("t5", "t3", "s5") TL_PIXEL("s4", 7)                            \
     TL_BOTH("t6", "t4", "s3") TL_PIXEL("s5", 8) TL_SECOND("t5", "s4") TL_SECOND("t6", "s5")
 #define TL_ONE_OF_5                                                                                                    \
-    TL_LOAD("s1", "%[k]") TL_PIXEL("s3", 0) TL_PIXEL("s4", 1) TL_FIRST("t0", "s3") TL_PIXEL("s5", 2) TL_FIRST("t1", "s4") \
-    TL_PIXEL("s3", 3) TL_FIRST("t2", "s5") TL_PIXEL("s4", 4) TL_FIRST("t3", "s3") TL_FIRST("t4", "s4")
+    TL_LOAD("s1", "%[k]") TL_PIXEL("s3", 0) TL_PIXEL("s4", 1) TL_FIRST("t0", "s3") TL_PIXEL("s5", 2)                   \
+    TL_FIRST("t1", "s4") TL_PIXEL("s3", 3) TL_FIRST("t2", "s5") TL_PIXEL("s4", 4) TL_FIRST("t3", "s3")                 \
+    TL_FIRST("t4", "s4")
 #define TL_ONE_OF_7                                                                                                    \
     TL_ONE_OF_5 TL_PIXEL("s5", 5) TL_PIXEL("s3", 6) TL_FIRST("t5", "s5") TL_FIRST("t6", "s3")
 
@@ -43,14 +45,15 @@
 
 /* A loop ends with a load, as Spike's extension of the tests wants it: of what lies there, while p goes on. */
 #define TL_SUMS(each, pair, bytes, halfwords, one)                                                                     \
-    __asm__ volatile(".balign 4\n.option push\n.option norvc\n" each(TL_FROM_NOTHING)                                          \
-                     "1:\nbeqz %[pairs], 2f\n" TL_LOOP("%[pairs]", halfwords) pair TL_LOAD_BY(bytes, "s1", "%[p]")             \
-                     "2:\nbnez %[odd], 4f\n3:\nadd %[p], %[p], %[down]\nadd %[k], %[k], %[y_down]\n"                           \
-                     "addi %[rows], %[rows], -1\nbnez %[rows], 1b\nj 5f\n4:\n" one "j 3b\n"                                    \
-                     "5:\nmv %[k], %[w]\n" each(TL_ONTO_WEIGHT) ".option pop\n"                                                \
-                     : [p] "+r"(p), [k] "+r"(k), [rows] "+r"(rows)                                                             \
-                     : [pairs] "r"(b->run >> 1), [odd] "r"(b->run & 1), [down] "r"(4 * (b->down - step * (b->run & ~1))),      \
-                       [y_down] "r"(4 * (b->y_down - b->run)), [w] "r"(b->w)                                                   \
+    __asm__ volatile(".balign 4\n.option push\n.option norvc\n" each(TL_FROM_NOTHING)                                  \
+                     "1:\nbeqz %[pairs], 2f\n" TL_LOOP("%[pairs]", halfwords) pair TL_LOAD_BY(bytes, "s1", "%[p]")     \
+                     "2:\nbnez %[odd], 4f\n3:\nadd %[p], %[p], %[down]\nadd %[k], %[k], %[y_down]\n"                   \
+                     "addi %[rows], %[rows], -1\nbnez %[rows], 1b\nj 5f\n4:\n" one "j 3b\n"                            \
+                     "5:\nmv %[k], %[w]\n" each(TL_ONTO_WEIGHT) ".option pop\n"                                        \
+                     : [p] "+r"(p), [k] "+r"(k), [rows] "+r"(rows)                                                     \
+                     : [pairs] "r"(b->run >> 1), [odd] "r"(b->run & 1),                                                \
+                       [down] "r"(4 * (b->down - step * (b->run & ~1))),                                               \
+                       [y_down] "r"(4 * (b->y_down - b->run)), [w] "r"(b->w)                                           \
                      : "memory", "t0", "t1", "t2", "t3", "t4", "t5", "t6", "s1", "s2", "s3", "s4", "s5")
 /* clang-format on */
 

@@ -1,6 +1,7 @@
-/* Rows of outputs of a copied plane by PULP's own instructions; internal to c_lib/kernels. A hardware loop goes down the
- * kernel's rows. Six or four neighbouring outputs have their pixels of a tap in as many registers: the first of these is
- * free then, for the last pixel of the next tap, or, where outputs are two columns apart, of the one behind it. */
+/* Rows of outputs of a copied plane by PULP's own instructions; internal to c_lib/kernels. A hardware loop goes down
+ * the kernel's rows. Six or four neighbouring outputs have their pixels of a tap in as many registers: the first of
+ * these is free then, for the last pixel of the next tap, or, where outputs are two columns apart, of the one behind
+ * it. */
 #ifndef TL_PLANE_XPULP_H
 #define TL_PLANE_XPULP_H
 #include "tl_tile_xpulp.h"
@@ -56,10 +57,12 @@ typedef struct {
 #define TL_SIX_S2_3 TL_SIX_S2_2 TL_MORE6(14, "s8", "s7", "s2", "s3", "s4", "s5", "s6", "t6")
 #define TL_SIX_S2_4 TL_SIX_S2_3 TL_MORE6(15, "s7", "s8", "s10", "s11", "a6", "a7", "ra", "s9")
 #define TL_SIX_S2_5 TL_SIX_S2_4 TL_MORE6(16, "s8", "s7", "s3", "s4", "s5", "s6", "t6", "s2")
-#define TL_SIX_S2_OF_5                                                              \
-    TL_SIX_S2_3 TL_NEXT6("s7", "s8", "s10", "s11", "a6", "a7", "ra", "s9") TL_LAST6("s7", "s3", "s4", "s5", "s6", "t6", "s2")
-#define TL_SIX_S2_OF_7                                                              \
-    TL_SIX_S2_5 TL_NEXT6("s7", "s8", "s11", "a6", "a7", "ra", "s9", "s10") TL_LAST6("s7", "s4", "s5", "s6", "t6", "s2", "s3")
+#define TL_SIX_S2_OF_5                                                                                                 \
+    TL_SIX_S2_3 TL_NEXT6("s7", "s8", "s10", "s11", "a6", "a7", "ra", "s9")                                             \
+    TL_LAST6("s7", "s3", "s4", "s5", "s6", "t6", "s2")
+#define TL_SIX_S2_OF_7                                                                                                 \
+    TL_SIX_S2_5 TL_NEXT6("s7", "s8", "s11", "a6", "a7", "ra", "s9", "s10")                                             \
+    TL_LAST6("s7", "s4", "s5", "s6", "t6", "s2", "s3")
 #define TL_FOUR_BEGIN TL_LOAD("s7", "%[k]") TL_FOUR_PIXELS(0, 1, 2, 3)
 #define TL_FOUR_1 TL_FOUR_BEGIN TL_MORE4(4, "s8", "s7", "t6", "s2", "s3", "s4")
 #define TL_FOUR_2 TL_FOUR_1 TL_MORE4(5, "s7", "s8", "s2", "s3", "s4", "t6")
@@ -78,8 +81,10 @@ typedef struct {
 #define TL_FOUR_S2_3 TL_FOUR_S2_2 TL_MORE4(10, "s8", "s7", "s2", "s3", "s4", "t6")
 #define TL_FOUR_S2_4 TL_FOUR_S2_3 TL_MORE4(11, "s7", "s8", "s10", "s11", "a6", "s9")
 #define TL_FOUR_S2_5 TL_FOUR_S2_4 TL_MORE4(12, "s8", "s7", "s3", "s4", "t6", "s2")
-#define TL_FOUR_S2_OF_5 TL_FOUR_S2_3 TL_NEXT4("s7", "s8", "s10", "s11", "a6", "s9") TL_LAST4("s7", "s3", "s4", "t6", "s2")
-#define TL_FOUR_S2_OF_7 TL_FOUR_S2_5 TL_NEXT4("s7", "s8", "s11", "a6", "s9", "s10") TL_LAST4("s7", "s4", "t6", "s2", "s3")
+#define TL_FOUR_S2_OF_5                                                                                                \
+    TL_FOUR_S2_3 TL_NEXT4("s7", "s8", "s10", "s11", "a6", "s9") TL_LAST4("s7", "s3", "s4", "t6", "s2")
+#define TL_FOUR_S2_OF_7                                                                                                \
+    TL_FOUR_S2_5 TL_NEXT4("s7", "s8", "s11", "a6", "s9", "s10") TL_LAST4("s7", "s4", "t6", "s2", "s3")
 
 #define TL_OF_SIX(what) what("t0") what("t1") what("t2") what("t3") what("t4") what("t5")
 #define TL_OF_FOUR(what) what("t0") what("t1") what("t2") what("t3")
@@ -87,16 +92,19 @@ typedef struct {
 #define TL_ONTO_START(sum) "fadd.s " sum ", t6, " sum "\n"
 #define TL_TO_STEP(sum) "sw " sum ", 0(%[k])\nadd %[k], %[k], s2\n"
 
-/* A loop ends with a load, as Spike's extension of the tests wants it: of what lies there, while p goes on to the next row. */
+/* A loop ends with a load, as Spike's extension of the tests wants it: of what lies there, while p goes on to the next
+ * row. */
 #define TL_STRIP(lanes, row, halfwords, ...)                                                                           \
-    __asm__ volatile(".balign 4\n.option push\n.option norvc\n1:\nmv %[p], %[in]\nlw %[k], %[w]\nlw s2, %[kernel_rows]\n"    \
-                     lanes(TL_NONE) "beqz s2, 2f\n" TL_LOOP("s2", halfwords) row TL_LOAD_STEP("s7", "%[p]", "%[pitch]")      \
-                     "2:\nlw t6, %[start]\nlw s2, %[out_step]\nmv %[k], %[to]\n" lanes(TL_ONTO_START) lanes(TL_TO_STEP)      \
-                     "lw s2, %[down]\nadd %[in], %[in], s2\nlw s3, %[out_down]\nadd %[to], %[to], s3\n"                      \
-                     "addi %[rows], %[rows], -1\nbnez %[rows], 1b\n.option pop\n"                                            \
-                     : [in] "+r"(in), [to] "+r"(to), [rows] "+r"(rows), [p] "=&r"(p), [k] "=&r"(k)                          \
-                     : [pitch] "r"(s->pitch), [w] "m"(s->w), [start] "m"(s->start), [kernel_rows] "m"(s->kernel_rows),      \
-                       [down] "m"(s->down), [out_step] "m"(s->out_step), [out_down] "m"(s->out_down)                        \
+    __asm__ volatile(".balign 4\n.option push\n.option norvc\n"                                                        \
+                     "1:\nmv %[p], %[in]\nlw %[k], %[w]\nlw s2, %[kernel_rows]\n" lanes(TL_NONE) "beqz s2, 2f\n"       \
+                     TL_LOOP("s2", halfwords) row TL_LOAD_STEP("s7", "%[p]", "%[pitch]")                               \
+                     "2:\nlw t6, %[start]\nlw s2, %[out_step]\nmv %[k], %[to]\n" lanes(TL_ONTO_START)                  \
+                     lanes(TL_TO_STEP)                                                                                 \
+                     "lw s2, %[down]\nadd %[in], %[in], s2\nlw s3, %[out_down]\nadd %[to], %[to], s3\n"                \
+                     "addi %[rows], %[rows], -1\nbnez %[rows], 1b\n.option pop\n"                                      \
+                     : [in] "+r"(in), [to] "+r"(to), [rows] "+r"(rows), [p] "=&r"(p), [k] "=&r"(k)                     \
+                     : [pitch] "r"(s->pitch), [w] "m"(s->w), [start] "m"(s->start), [kernel_rows] "m"(s->kernel_rows), \
+                       [down] "m"(s->down), [out_step] "m"(s->out_step), [out_down] "m"(s->out_down)                   \
                      : "memory", __VA_ARGS__)
 #define TL_SIX_USES "t0", "t1", "t2", "t3", "t4", "t5", "t6", "s2", "s3", "s4", "s5", "s6", "s7", "s8"
 #define TL_SIX_S2_USES TL_SIX_USES, "s9", "s10", "s11", "a6", "a7", "ra"

@@ -1,5 +1,5 @@
-/* What a maximum is taken of, and its gradient moves: floats, or halves where a source defines TL_HALVES first. Internal to
- * c_lib/kernels. */
+/* What a maximum is taken of, and its gradient moves: floats, or halves where a source defines TL_HALVES first.
+ * Internal to c_lib/kernels. */
 #ifndef TL_POOL_ELEMENT_H
 #define TL_POOL_ELEMENT_H
 #include "tl_pool.h"

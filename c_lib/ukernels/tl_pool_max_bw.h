@@ -21,8 +21,9 @@ INLINE int tap_of(const axis *s, int i, int start)
     return (i - start) % s->dil ? -1 : (i - start) / s->dil;
 }
 
-/* What one row of outputs (gradients g, winners `taps`) adds to input ix, which lies under tap number ky_taps and the next
- * ones of the windows c. `plain`, a literal: regular windows without holes, so that a neighbour's tap is a stride away. */
+/* What one row of outputs (gradients g, winners `taps`) adds to input ix, which lies under tap number ky_taps and the
+ * next ones of the windows c. `plain`, a literal: regular windows without holes, so that a neighbour's tap is a stride
+ * away. */
 INLINE float won_sum(float total, const axis *columns, cover c, int ix, const element *g, const void *taps, int bytes,
                      int ky_taps, int plain)
 {

@@ -1,11 +1,13 @@
-/* A multiple of a row added to another, and that of a product with a number: what generated loops of such a body call. */
+/* A multiple of a row added to another, and that of a product with a number: what generated loops of such a body
+ * call. */
 #ifndef TL_SCALED_H
 #define TL_SCALED_H
 #include "tl_xpulp.h"
 
 #if defined(TL_XPULP) && defined(__riscv_zfinx) && defined(__OPTIMIZE__)
 /* clang-format off */
-#define TL_FOURS(halfwords, body) ".balign 4\n.option push\n.option norvc\n" TL_LOOP("%[n]", halfwords) body ".option pop\n"
+#define TL_FOURS(halfwords, body)                                                                                      \
+    ".balign 4\n.option push\n.option norvc\n" TL_LOOP("%[n]", halfwords) body ".option pop\n"
 #define TL_NEXT_X(to) TL_LOAD("%[" to "]", "%[x]")
 #define TL_NEXT_Y(to) TL_LOAD("%[" to "]", "%[y]")
 #define TL_TIMES(x) "fmadd.s %[" x "], %[r], %[" x "], zero\n"

@@ -1,7 +1,7 @@
 /* Weight gradient of groups with one input channel: w[o][ky][kx] = sum over (n, oy, ox) of y * x;
- * internal to c_lib/kernels. An item of work is up to three neighbouring taps of one kernel row, which make three chains;
- * if there are few, they are split into blocks of the sum as well, which are added in their order once all are done.
- * Scratch, where they are split: three sums a block. */
+ * internal to c_lib/kernels. An item of work is up to three neighbouring taps of one kernel row, which make three
+ * chains; if there are few, they are split into blocks of the sum as well, which are added in their order once all are
+ * done. Scratch, where they are split: three sums a block. */
 #ifndef TL_STRIP_H
 #define TL_STRIP_H
 #include "tl_tile.h" /* first: it sets how the whole file is compiled */

@@ -1,6 +1,7 @@
-/* One term of a 4 x 4 tile as a schedule, held in place on RISC-V; internal to c_lib/kernels. A multiply-add stands between
- * any two other instructions: cores that share a float unit then give way to each other, however far one is ahead
- * (docs/decisions/speed.md). Tile column by column, so that few of the right operands are in registers at a time. */
+/* One term of a 4 x 4 tile as a schedule, held in place on RISC-V; internal to c_lib/kernels. A multiply-add stands
+ * between any two other instructions: cores that share a float unit then give way to each other, however far one is
+ * ahead (docs/decisions/speed.md). Tile column by column, so that few of the right operands are in registers at a
+ * time. */
 #ifndef TL_TERMS_H
 #define TL_TERMS_H
 

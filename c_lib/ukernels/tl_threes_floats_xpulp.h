@@ -1,5 +1,6 @@
-/* Sums of a tile of 4 channels x 3 taps by PULP's own instructions: loads that advance, in a hardware loop over four or two
- * outputs; internal to c_lib/kernels. A group ends with the load of the next one's first input, which every row has. */
+/* Sums of a tile of 4 channels x 3 taps by PULP's own instructions: loads that advance, in a hardware loop over four or
+ * two outputs; internal to c_lib/kernels. A group ends with the load of the next one's first input, which every row
+ * has. */
 #ifndef TL_THREES_FLOATS_XPULP_H
 #define TL_THREES_FLOATS_XPULP_H
 #include "tl_tile_xpulp.h"
@@ -8,8 +9,9 @@
 /* clang-format off */
 #define TL_Y(i, to) TL_LOAD(to, "%[y" #i "]")
 #define TL_X(to) TL_LOAD(to, "%[x]")
-/* A term whose inputs are p, q and r. Rows of sums: t0 t1 t2, t3 t4 t5, t6 s2 s3, s4 s5 s6; gradients s7 s8 s9 s10. `r_in`
- * and `p_in`, `q_in` load inputs: r late for this term, the others for the next ones; `y0` and `y1` its gradients. */
+/* A term whose inputs are p, q and r. Rows of sums: t0 t1 t2, t3 t4 t5, t6 s2 s3, s4 s5 s6; gradients s7 s8 s9 s10.
+ * `r_in` and `p_in`, `q_in` load inputs: r late for this term, the others for the next ones; `y0` and `y1` its
+ * gradients. */
 #define TL_TERM_OF_THREE_X(p, q, r, r_in, p_in, q_in, y0, y1)                                                          \
     TL_MAC("t0", "s7", p) TL_Y(2, "s9") TL_MAC("t3", "s8", p) TL_Y(3, "s10")                                           \
     TL_MAC("t1", "s7", q) r_in TL_MAC("t4", "s8", q) TL_MAC("t6", "s9", p) TL_MAC("s4", "s10", p) p_in                 \
@@ -58,7 +60,8 @@
                      TL_LOOP("%[groups]", length) group ".option pop\n"                                                \
                      "lw a4, %[next]\nadd %[x], %[x], a4\naddi %[lines], %[lines], -1\nbnez %[lines], 1b\n"            \
                      TL_THREE_SUMS_TO                                                                                  \
-                     : [x] "+&r"(x), [y0] "+&r"(y0), [y1] "+&r"(y1), [y2] "+&r"(y2), [y3] "+&r"(y3), [lines] "+&r"(lines) \
+                     : [x] "+&r"(x), [y0] "+&r"(y0), [y1] "+&r"(y1), [y2] "+&r"(y2), [y3] "+&r"(y3),                   \
+                       [lines] "+&r"(lines)                                                                            \
                      : [groups] "r"(groups), [next] "m"(next), [sums] "m"(kept)                                        \
                      : "memory", "t0", "t1", "t2", "t3", "t4", "t5", "t6", "s2", "s3", "s4", "s5", "s6", "s7", "s8",   \
                        "s9", "s10", "s11", "a4", "a5")

@@ -1,4 +1,5 @@
-/* The 4 x 4 micro-kernel of operands in half precision, whose terms are packed two by two; internal to c_lib/kernels. */
+/* The 4 x 4 micro-kernel of operands in half precision, whose terms are packed two by two; internal to
+ * c_lib/kernels. */
 #ifndef TL_TILE_PAIRS_H
 #define TL_TILE_PAIRS_H
 #include "tl_tile.h" /* first: it sets how the whole file is compiled */
@@ -17,7 +18,7 @@ void tl_pairs_round(tl_pair *dst, const float *src, int s_j, int s_k, int cols, 
 /* Makes such a panel, in place, of one as tl_tile_pack has it for floats: [kc][4]. */
 void tl_pairs_of_terms(tl_half *panel, int kc);
 
-/* Tiles of rows out->row .. out->row_end - 1, whose panels are so many words apart: further with the sums that the output,
- * or init, has. */
+/* Tiles of rows out->row .. out->row_end - 1, whose panels are so many words apart: further with the sums that the
+ * output, or init, has. */
 void tl_tile_pairs(const tl_panel_out *out, const tl_pair *a, int panel, const tl_pair *b, int pairs);
 #endif

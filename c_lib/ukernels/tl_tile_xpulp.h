@@ -1,6 +1,7 @@
-/* Whole 4 x 4 tiles by PULP's own instructions: a hardware loop of 8 loads that advance and 16 multiply-adds; internal to
- * c_lib/kernels. A load stands behind every second multiply-add: however far one of two cores that share a float unit is
- * ahead, a term takes 33 cycles. That needs all registers that there are, so what comes after waits in memory. */
+/* Whole 4 x 4 tiles by PULP's own instructions: a hardware loop of 8 loads that advance and 16 multiply-adds; internal
+ * to c_lib/kernels. A load stands behind every second multiply-add: however far one of two cores that share a float
+ * unit is ahead, a term takes 33 cycles. That needs all registers that there are, so what comes after waits in
+ * memory. */
 #ifndef TL_TILE_XPULP_H
 #define TL_TILE_XPULP_H
 #include "tl_tile.h"
@@ -15,8 +16,8 @@
 enum { TL_SET, TL_ADD, TL_STORE, TL_PAUSE };
 
 #ifdef TL_XPULP_TILES
-/* What the sums of a tile of so many terms begin with, and where they go. Several tiles, one below the other, overwrite rows
- * or are added to some. */
+/* What the sums of a tile of so many terms begin with, and where they go. Several tiles, one below the other, overwrite
+ * rows or are added to some. */
 typedef struct {
     const float *from; /* NULL: zeros */
     float *to;
@@ -50,12 +51,12 @@ static inline tl_tile_way tl_way_of(const tl_panel_out *out, int row, int end, i
 
 /* `first`: the operands that a term finds loaded; `term` loads them for the next one, `last` does not. */
 #define TL_TILES(first, term, last)                                                                                    \
-    "0:\nlw a4, %[from]\nli ra, 16\nbeqz a4, 1f\n" TL_ROWS(TL_START) "j 2f\n1:\n" TL_ROWS(TL_ZEROS)                        \
+    "0:\nlw a4, %[from]\nli ra, 16\nbeqz a4, 1f\n" TL_ROWS(TL_START) "j 2f\n1:\n" TL_ROWS(TL_ZEROS)                    \
     "2:\nlw a7, %[terms]\nblez a7, 4f\naddi a7, a7, -1\n.balign 4\n.option push\n.option norvc\n"                      \
     first "beqz a7, 3f\n" TL_LOOP("a7", "48") term "3:\n" last ".option pop\n"                                         \
-    "4:\nlw a4, %[to]\nlw ra, %[bytes]\nlw a5, %[end]\nbeqz a5, 5f\naddi a5, a5, -1\nbnez a5, 6f\n"                     \
-    "lw a5, %[base]\nlw s0, %[base_bytes]\n" TL_ROWS(TL_ONTO) "sw a5, %[base]\nj 6f\n5:\n" TL_ROWS(TL_FROM_ZERO)        \
-    "6:\n" TL_ROWS(TL_SAVE) "lw a5, %[count]\nlw a6, %[a_next]\nlw a7, %[b_back]\nsw a4, %[to]\naddi a5, a5, -1\n"       \
+    "4:\nlw a4, %[to]\nlw ra, %[bytes]\nlw a5, %[end]\nbeqz a5, 5f\naddi a5, a5, -1\nbnez a5, 6f\n"                    \
+    "lw a5, %[base]\nlw s0, %[base_bytes]\n" TL_ROWS(TL_ONTO) "sw a5, %[base]\nj 6f\n5:\n" TL_ROWS(TL_FROM_ZERO)       \
+    "6:\n" TL_ROWS(TL_SAVE) "lw a5, %[count]\nlw a6, %[a_next]\nlw a7, %[b_back]\nsw a4, %[to]\naddi a5, a5, -1\n"     \
     "sw a5, %[count]\nadd %[a], %[a], a6\nsub %[b], %[b], a7\nbnez a5, 0b\n"
 #define TL_TILE_MOVES [a] "+&r"(a), [b] "+&r"(b), [to] "+m"(w->to), [base] "+m"(w->base), [count] "+m"(count)
 #define TL_TILE_WAY                                                                                                    \
@@ -64,9 +65,9 @@ static inline tl_tile_way tl_way_of(const tl_panel_out *out, int row, int end, i
 
 /* Two rows, column by column, then the other two. a: s1, a5, a6, a7; b: a4, s11, ra, s0 */
 #define TL_TERM_OF_PANEL_X(a0, a1, b0, b1, b2)                                                                         \
-    TL_MAC("t0", "s1", "a4") TL_MAC("t4", "a5", "a4") TL_LOAD_STEP("s0", "%[b]", "%[b_k]")                               \
+    TL_MAC("t0", "s1", "a4") TL_MAC("t4", "a5", "a4") TL_LOAD_STEP("s0", "%[b]", "%[b_k]")                             \
     TL_MAC("t1", "s1", "s11") TL_MAC("t5", "a5", "s11") TL_LOAD("a6", "%[a]")                                          \
-    TL_MAC("t2", "s1", "ra") TL_MAC("t6", "a5", "ra") TL_LOAD_STEP("a7", "%[a]", "%[a_k]")                               \
+    TL_MAC("t2", "s1", "ra") TL_MAC("t6", "a5", "ra") TL_LOAD_STEP("a7", "%[a]", "%[a_k]")                             \
     TL_MAC("t3", "s1", "s0") TL_MAC("s2", "a5", "s0") a0                                                               \
     TL_MAC("s3", "a6", "a4") TL_MAC("s7", "a7", "a4") a1                                                               \
     TL_MAC("s4", "a6", "s11") TL_MAC("s8", "a7", "s11") b0                                                             \
@@ -76,12 +77,13 @@ static inline tl_tile_way tl_way_of(const tl_panel_out *out, int row, int end, i
 #define TL_FIRST_B TL_LOAD("a4", "%[b]"), TL_LOAD("s11", "%[b]"), TL_LOAD("ra", "%[b]")
 #define TL_ALL_FIVE(a0, a1, b0, b1, b2) a0 a1 b0 b1 b2
 
-/* Row by row, so that a has three registers and its pointer walks down the four rows: a4, s11, s0, s11; b: s1, a5, a6, a7 */
+/* Row by row, so that a has three registers and its pointer walks down the four rows: a4, s11, s0, s11; b: s1, a5, a6,
+ * a7 */
 #define TL_TERM_OF_ROWS_X(a0, b0, b1)                                                                                  \
-    TL_MAC("t0", "a4", "s1") TL_LOAD("a6", "%[b]") TL_MAC("t1", "a4", "a5") TL_LOAD_STEP("a7", "%[b]", "ra")             \
-    TL_MAC("t2", "a4", "a6") TL_LOAD_STEP("s11", "%[a]", "%[a_m]") TL_MAC("t3", "a4", "a7")                              \
-    TL_MAC("t4", "s11", "s1") TL_LOAD_STEP("s0", "%[a]", "%[a_m]") TL_MAC("t5", "s11", "a5")                             \
-    TL_MAC("t6", "s11", "a6") TL_MAC("s2", "s11", "a7") TL_LOAD_STEP("s11", "%[a]", "%[back]")                           \
+    TL_MAC("t0", "a4", "s1") TL_LOAD("a6", "%[b]") TL_MAC("t1", "a4", "a5") TL_LOAD_STEP("a7", "%[b]", "ra")           \
+    TL_MAC("t2", "a4", "a6") TL_LOAD_STEP("s11", "%[a]", "%[a_m]") TL_MAC("t3", "a4", "a7")                            \
+    TL_MAC("t4", "s11", "s1") TL_LOAD_STEP("s0", "%[a]", "%[a_m]") TL_MAC("t5", "s11", "a5")                           \
+    TL_MAC("t6", "s11", "a6") TL_MAC("s2", "s11", "a7") TL_LOAD_STEP("s11", "%[a]", "%[back]")                         \
     TL_MAC("s3", "s0", "s1") TL_MAC("s4", "s0", "a5") TL_MAC("s5", "s0", "a6") a0 TL_MAC("s6", "s0", "a7")             \
     TL_MAC("s7", "s11", "s1") b0 TL_MAC("s8", "s11", "a5") TL_MAC("s9", "s11", "a6") TL_MAC("s10", "s11", "a7") b1
 #define TL_FIRST_OF_ROWS TL_LOAD_STEP("a4", "%[a]", "%[a_m]"), TL_LOAD("s1", "%[b]"), TL_LOAD("a5", "%[b]")

@@ -7,9 +7,10 @@
  *        0 -1  1  0         1 -1  1
  *        0  1  0 -1         0  0  1
  *
- * 16 products of channels x tiles, one for each element of the transformed 4 x 4. They are made a row of these at a time,
- * which takes a quarter of the scratch: the inputs and the weights of a row are transformed (`v`, `u`), multiplied (`m`),
- * and the row's share is added to the outputs. The halves are powers of two: where they stand is no matter of rounding. */
+ * 16 products of channels x tiles, one for each element of the transformed 4 x 4. They are made a row of these at a
+ * time, which takes a quarter of the scratch: the inputs and the weights of a row are transformed (`v`, `u`),
+ * multiplied (`m`), and the row's share is added to the outputs. The halves are powers of two: where they stand is no
+ * matter of rounding. */
 #ifndef TL_WINOGRAD_H
 #define TL_WINOGRAD_H
 #include "tl_gather.h" /* first: it sets how the whole file is compiled */
@@ -33,8 +34,8 @@ typedef struct {
     float zeros[10];    /* outside of the image; constants lie in L2 */
 } tl_winograd;
 
-/* Weights of output channel `at`, summed channels first .. first + count - 1; inputs of panel `at` and the same channels;
- * products of element and panel `at`, fours of output channels; outputs of panel `at`, output channels. */
+/* Weights of output channel `at`, summed channels first .. first + count - 1; inputs of panel `at` and the same
+ * channels; products of element and panel `at`, fours of output channels; outputs of panel `at`, output channels. */
 void tl_winograd_weights(const void *of, int at, int first, int count);
 void tl_winograd_inputs(const void *of, int at, int first, int count);
 void tl_winograd_products(const void *of, int at, int first, int count);
@@ -45,8 +46,8 @@ static inline tl_winograd tl_winograd_of(const tl_gather *g, int turned)
     return (tl_winograd){.g = g, .turned = turned, .high = (g->y.count + 1) / 2, .wide = (g->x.count + 1) / 2};
 }
 
-/* All groups and channels: every kind of work shared out, or panels for each core. The latter take all summed channels at
- * a time, a block at most, and panels in scratch for all cores. */
+/* All groups and channels: every kind of work shared out, or panels for each core. The latter take all summed channels
+ * at a time, a block at most, and panels in scratch for all cores. */
 void tl_winograd_run(const tl_gather *g, const tl_conv2d *a, int turned);
 void tl_winograd_panels(const tl_gather *g, const tl_conv2d *a, int turned);
 #endif

@@ -9,8 +9,8 @@
  *       1 -1          0  h  h -1
  *       0  1
  *
- * For each row of the transformed 4 x 4: gradients (`z`) and inputs (`v`) are transformed and multiplied, tiles being the
- * terms of the sums. Every TL_WINOGRAD_BLOCK tiles the sums (`m`) are transformed back and added to the weights. */
+ * For each row of the transformed 4 x 4: gradients (`z`) and inputs (`v`) are transformed and multiplied, tiles being
+ * the terms of the sums. Every TL_WINOGRAD_BLOCK tiles the sums (`m`) are transformed back and added to the weights. */
 #ifndef TL_WINOGRAD_BW_W_H
 #define TL_WINOGRAD_BW_W_H
 #include "tl_tile.h" /* first: it sets how the whole file is compiled */

@@ -1,5 +1,5 @@
-/* A row of the transformed 4 x 4 inputs, B' d B: internal to c_lib/kernels. Element e of tile j goes to v[4 * e + j * apart];
- * `apart` is a literal. */
+/* A row of the transformed 4 x 4 inputs, B' d B: internal to c_lib/kernels. Element e of tile j goes to v[4 * e + j *
+ * apart]; `apart` is a literal. */
 #ifndef TL_WINOGRAD_INPUTS_H
 #define TL_WINOGRAD_INPUTS_H
 #include "tl_winograd_tiles.h"

@@ -1,10 +1,10 @@
-/* Convolutions 3 x 3 of stride 1 by Winograd's F(2x2, 3x3) (tl_winograd.h), forward and input gradient, of halves; internal
- * to c_lib/kernels.
+/* Convolutions 3 x 3 of stride 1 by Winograd's F(2x2, 3x3) (tl_winograd.h), forward and input gradient, of halves;
+ * internal to c_lib/kernels.
  *
  * Two neighbouring channels are a pair: their transformed inputs and weights lie in a word, a last channel's without a
- * partner beside zeros. Inputs are halves and are added and subtracted as such; weights are transformed as floats and rounded
- * once. Products are made a row of the transformed 4 x 4 at a time, as of floats; what each row adds to the outputs stays
- * a float in scratch, so that they are rounded once. */
+ * partner beside zeros. Inputs are halves and are added and subtracted as such; weights are transformed as floats and
+ * rounded once. Products are made a row of the transformed 4 x 4 at a time, as of floats; what each row adds to the
+ * outputs stays a float in scratch, so that they are rounded once. */
 #ifndef TL_WINOGRAD_PAIRS_H
 #define TL_WINOGRAD_PAIRS_H
 #include "tl_element.h"
@@ -15,8 +15,8 @@
  * their outputs. */
 enum { TL_WINOGRAD_PAIR = 4 * 4, TL_WINOGRAD_UNIT = 4 * 4 * 4 };
 
-/* What is in scratch at a time. Tiles of outputs are numbered row by row, image by image, and go in panels of four; channels
- * of the outputs go in fours; a unit is a panel of four channels. */
+/* What is in scratch at a time. Tiles of outputs are numbered row by row, image by image, and go in panels of four;
+ * channels of the outputs go in fours; a unit is a panel of four channels. */
 typedef struct {
     const tl_gather *g;
     int turned;         /* kernels are read from their last element to the first */
@@ -34,13 +34,14 @@ typedef struct {
     tl_half zeros[10];  /* outside of the image; constants lie in L2 */
 } tl_winograd_pairs;
 
-/* Weights of output channel `at`, pairs first .. first + count - 1; inputs of panel `at` and the same pairs; products of
- * panel `at` and fours of output channels, and what they add to the outputs. */
+/* Weights of output channel `at`, pairs first .. first + count - 1; inputs of panel `at` and the same pairs; products
+ * of panel `at` and fours of output channels, and what they add to the outputs. */
 void tl_winograd_pairs_weights(const void *of, int at, int first, int count);
 void tl_winograd_pairs_inputs(const void *of, int at, int first, int count);
 void tl_winograd_pairs_products(const void *of, int at, int first, int count);
 
-/* Adds a row of products to the outputs of a unit; the complete ones of panel `at`, four channels, go where they are to be. */
+/* Adds a row of products to the outputs of a unit; the complete ones of panel `at`, four channels, go where they are to
+ * be. */
 void tl_winograd_pairs_add(int row, const float *m, float *y);
 void tl_winograd_pairs_outputs(const tl_winograd_pairs *t, const float *y, int at, int four);
 

@@ -1,5 +1,5 @@
-/* Winograd's chains by PULP's own instructions, one tile after the other: what is around a tile stays in registers or at
- * hand, which is half of what tl_tile_xpulp.h takes for any tile; internal to c_lib/kernels. */
+/* Winograd's chains by PULP's own instructions, one tile after the other: what is around a tile stays in registers or
+ * at hand, which is half of what tl_tile_xpulp.h takes for any tile; internal to c_lib/kernels. */
 #ifndef TL_WINOGRAD_XPULP_H
 #define TL_WINOGRAD_XPULP_H
 #include "tl_tile_xpulp.h"

@@ -1,6 +1,6 @@
 /* Damaged states for net_load, each behind its length, from stdin; prints what it returns for each. A state that is
- * refused must have changed nothing, and so must one that is taken: its damage lies behind what was saved. With an argument,
- * writes that state instead. */
+ * refused must have changed nothing, and so must one that is taken: its damage lies behind what was saved. With an
+ * argument, writes that state instead. */
 #include "net.h"
 #include "weights.h"
 #include <stdio.h>

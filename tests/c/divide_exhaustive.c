@@ -61,8 +61,8 @@ static uint64_t halved(uint64_t x, uint32_t m, int times)
     return x;
 }
 
-/* All quotients by significand b that lie within MOST / 2b of the middle between two floats, in distances of floats: with
- * b = 2^t odd and a 2^(shift + 1) = b + j modulo 2b, j is a multiple of 2^t, and the multiple is odd. */
+/* All quotients by significand b that lie within MOST / 2b of the middle between two floats, in distances of floats:
+ * with b = 2^t odd and a 2^(shift + 1) = b + j modulo 2b, j is a multiple of 2^t, and the multiple is odd. */
 static void hard_quotients(count_t *count, uint32_t b)
 {
     int t = __builtin_ctz(b);

@@ -1,5 +1,6 @@
-/* Files of examples, damaged: for each length and image on the standard input, the fault that it is opened with, and with
- * which its last example is taken. Fields lie in memory of their own, so that the sanitizer sees a byte too many. */
+/* Files of examples, damaged: for each length and image on the standard input, the fault that it is opened with, and
+ * with which its last example is taken. Fields lie in memory of their own, so that the sanitizer sees a byte too
+ * many. */
 #include "tl_examples.h"
 #include <stdio.h>
 #include <stdlib.h>

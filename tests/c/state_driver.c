@@ -1,5 +1,6 @@
-/* Power lost at every byte of a save, in memory that is erased in pages and in memory that is written over; then damaged
- * states. Prints what went wrong first and exits with 1. Arguments: bytes of a page, 1 if erasing is done in order. */
+/* Power lost at every byte of a save, in memory that is erased in pages and in memory that is written over; then
+ * damaged states. Prints what went wrong first and exits with 1. Arguments: bytes of a page, 1 if erasing is done in
+ * order. */
 #include "tl_checksum.h"
 #include "tl_state.h"
 #include <setjmp.h>

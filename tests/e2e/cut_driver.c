@@ -1,6 +1,6 @@
-/* Power lost at every byte of a save, whatever its size: what the next life would load. The code of states is as it stands
- * but for a checksum that agrees with everything: a part of a save has to be seen by the order of writing alone, and
- * no tensor need be read to know it. Erased forwards, backwards and written over without erasing. */
+/* Power lost at every byte of a save, whatever its size: what the next life would load. The code of states is as it
+ * stands but for a checksum that agrees with everything: a part of a save has to be seen by the order of writing alone,
+ * and no tensor need be read to know it. Erased forwards, backwards and written over without erasing. */
 #define TL_CHECKSUM_H
 #include <stdint.h>
 

@@ -1,5 +1,5 @@
-/* Behind net.c, whose arenas and tables it sees: where things lie, what is called, what moves. `regions` and the kernels
- * are the test's. */
+/* Behind net.c, whose arenas and tables it sees: where things lie, what is called, what moves. `regions` and the
+ * kernels are the test's. */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
-/* N steps at once; k steps, a save, another life, a load and the rest: for every k. Then the last save with power lost at every
- * byte; where the state is large, at every byte of the first and last EDGE that are erased or written and at CUTS places in
- * between. `STEP(sample)` calls net_train_step. Prints the bytes of the states it compared. */
+/* N steps at once; k steps, a save, another life, a load and the rest: for every k. Then the last save with power lost
+ * at every byte; where the state is large, at every byte of the first and last EDGE that are erased or written and at
+ * CUTS places in between. `STEP(sample)` calls net_train_step. Prints the bytes of the states it compared. */
 #include "data.h"
 #include "net.h"
 #include "weights.h"

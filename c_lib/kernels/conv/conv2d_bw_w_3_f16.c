@@ -1,7 +1,7 @@
-/* Weight gradient of halves by kernels of three taps a row, over rows of an even number of outputs. The team packs a strip
- * of rows: dL/dy of up to 32 channels, and of some input channels what each pair of outputs meets by three taps. Image rows
- * that one kernel row meets follow each other. Tiles of 4 output channels x a kernel row are shared out. Scratch: the
- * inputs, the gradients. */
+/* Weight gradient of halves by kernels of three taps a row, over rows of an even number of outputs. The team packs a
+ * strip of rows: dL/dy of up to 32 channels, and of some input channels what each pair of outputs meets by three taps.
+ * Image rows that one kernel row meets follow each other. Tiles of 4 output channels x a kernel row are shared out.
+ * Scratch: the inputs, the gradients. */
 #define TL_HALVES
 #include "tl_tile_pairs.h"
 #include "tl_conv.h"
@@ -9,7 +9,8 @@
 
 enum { INPUTS = 3072, GRADIENTS = 1600, MOST_TILES = 8 }; /* words */
 
-/* What is done at a time. A row of the image is row `y / stride_h` of class `y % stride_h`, counted from the first one. */
+/* What is done at a time. A row of the image is row `y / stride_h` of class `y % stride_h`, counted from the first
+ * one. */
 typedef struct {
     int group, n, y, rows, channel, tiles, input, inputs;
     int pairs, high, plane; /* pairs of outputs in a row, packed rows of a class, words of an input channel */

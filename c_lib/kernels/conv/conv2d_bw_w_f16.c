@@ -26,8 +26,8 @@ static void pack_tile(const tl_conv2d *a, const tl_half *y, int rows, tl_output 
     }
 }
 
-/* dst[4*i] = what outputs ox + 2*i and the next one of a row meet, up to output end - 1, of which lo .. hi - 1 are inside;
- * `from` belongs to output 0. */
+/* dst[4*i] = what outputs ox + 2*i and the next one of a row meet, up to output end - 1, of which lo .. hi - 1 are
+ * inside; `from` belongs to output 0. */
 static inline void pack_row(const tl_half *from, int ox, int end, int lo, int hi, int step, tl_pair *dst)
 {
     for (; ox + 1 < lo; ox += 2, dst += 4)

@@ -1,8 +1,8 @@
-/* Input gradient of a 3 x 3 convolution of stride 2. With u = row + pad, outputs u = 2r + 1 meet dL/dy's row r by the middle
- * kernel row, outputs u = 2r + 2 its rows r + 1 and r by the first and the last, and so with columns: a square of 2 x 2
- * outputs meets 2 x 2 neighbours by nine taps. An item of work is four squares side by side of one channel, 36
- * multiply-adds for 19 loads a term. What four squares meet is copied, zeros for what is outside, by all cores; weights are
- * read where they lie. Scratch: that copy, [n][groups][rows][panels][co][2][5], the lower row first. */
+/* Input gradient of a 3 x 3 convolution of stride 2. With u = row + pad, outputs u = 2r + 1 meet dL/dy's row r by the
+ * middle kernel row, outputs u = 2r + 2 its rows r + 1 and r by the first and the last, and so with columns: a square
+ * of 2 x 2 outputs meets 2 x 2 neighbours by nine taps. An item of work is four squares side by side of one channel, 36
+ * multiply-adds for 19 loads a term. What four squares meet is copied, zeros for what is outside, by all cores; weights
+ * are read where they lie. Scratch: that copy, [n][groups][rows][panels][co][2][5], the lower row first. */
 #include "tl_tile.h" /* first: it sets how the whole file is compiled */
 #include "tl_conv.h"
 #include "tl_promise.h"
@@ -66,8 +66,8 @@ static __attribute__((noinline)) void copy(const tl_conv2d *a, const panel *p, i
 /* clang-format off */
 #define MULTIPLY(s, q, w, y) s##q = __builtin_fmaf(w, y, s##q); TL_HERE(s##q)
 
-/* One term, and on to the next: row r + 1 of dL/dy is in y0 .. y4 and the first weight in v; row r takes their place. No operand is loaded for
- * the next term: sums would be put on the stack for it. */
+/* One term, and on to the next: row r + 1 of dL/dy is in y0 .. y4 and the first weight in v; row r takes their place.
+ * No operand is loaded for the next term: sums would be put on the stack for it. */
 #define TERM                                                                                                           \
     MULTIPLY(s3, 0, v, y1) TL_GET(w, at[1]) MULTIPLY(s3, 1, v, y2)                                                     \
     MULTIPLY(s3, 2, v, y3) MULTIPLY(s3, 3, v, y4) TL_GET(v, at[2])                                                     \
@@ -85,8 +85,8 @@ static __attribute__((noinline)) void copy(const tl_conv2d *a, const panel *p, i
     TL_POINT(y, y + MET) TL_POINT(at, at + step)
 /* clang-format on */
 
-/* Adds what four squares are to out, two rows c_h apart. The sums of outputs with four, two taps and one have 16, 32 and 64
- * channels of dL/dy in a block. */
+/* Adds what four squares are to out, two rows c_h apart. The sums of outputs with four, two taps and one have 16, 32
+ * and 64 channels of dL/dy in a block. */
 static __attribute__((noinline)) void squares(const tl_conv2d *a, const float *y, const float *at, float *out, int c_h)
 {
     const int step = a->w_co;

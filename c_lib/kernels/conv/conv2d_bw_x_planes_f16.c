@@ -1,5 +1,5 @@
-/* Input gradient of halves by few taps, over planes: class by class of the output positions modulo the stride, a convolution
- * with the kernel turned. */
+/* Input gradient of halves by few taps, over planes: class by class of the output positions modulo the stride, a
+ * convolution with the kernel turned. */
 #define TL_HALVES
 #include "tl_planes.h"
 

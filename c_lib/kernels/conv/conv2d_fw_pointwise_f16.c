@@ -1,5 +1,5 @@
-/* Forward convolution of halves by one tap: of each image a product or, where its pixels are not one row, of each row of
- * outputs. */
+/* Forward convolution of halves by one tap: of each image a product or, where its pixels are not one row, of each row
+ * of outputs. */
 #include "tl_conv.h"
 #include "tl_pairs_product.h"
 #include "tl_promise.h"

@@ -1,12 +1,14 @@
 /* Convolutions over planes of halves. The team packs planes of up to 16 channels and a strip of rows, with zeros for
- * what is outside, and the weights of up to 32 channels; tiles of 4 channels x 4 neighbouring outputs are shared out. */
+ * what is outside, and the weights of up to 32 channels; tiles of 4 channels x 4 neighbouring outputs are shared
+ * out. */
 #define TL_HALVES
 #include "tl_planes.h"
 
 /* Of all planes and of all weights at a time; taps of the kernel times pairs of channels. */
 enum { WORDS = 3264, WEIGHTS = 2304, MOST_TAPS = 9 * 8 };
 
-/* What is done at a time: of a group and an image, some pairs of channels and rows of outputs, and channels of outputs. */
+/* What is done at a time: of a group and an image, some pairs of channels and rows of outputs, and channels of
+ * outputs. */
 typedef struct {
     int group, n, pair, pairs, y, rows, channel, tiles;
     int panels, pitch, plane; /* fours of outputs in a row; words of a row, of a plane */

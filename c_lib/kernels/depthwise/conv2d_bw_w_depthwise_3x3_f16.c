@@ -1,7 +1,7 @@
-/* Weight gradient of a depthwise 3 x 3 convolution of halves. Two neighbouring outputs meet a word of a copy of the image by
- * the first tap of a kernel row, and the next word by its last one. By the middle one outputs do that whose even neighbour
- * is on their right. So each word of the image is read once for a kernel row, and nine sums, each a chain through all rows,
- * stay in registers. An item of work is a channel. Scratch of a core: TL_MET words at most. */
+/* Weight gradient of a depthwise 3 x 3 convolution of halves. Two neighbouring outputs meet a word of a copy of the
+ * image by the first tap of a kernel row, and the next word by its last one. By the middle one outputs do that whose
+ * even neighbour is on their right. So each word of the image is read once for a kernel row, and nine sums, each a
+ * chain through all rows, stay in registers. An item of work is a channel. Scratch of a core: TL_MET words at most. */
 #include "tl_depthwise_pairs.h"
 
 enum { TAPS = 9, TL_MET = 768 };

@@ -1,4 +1,5 @@
-/* Input gradient of a depthwise 3 x 3 convolution of halves: a convolution of dL/dy by the kernel from its last tap on. */
+/* Input gradient of a depthwise 3 x 3 convolution of halves: a convolution of dL/dy by the kernel from its last tap
+ * on. */
 #include "tl_depthwise_pairs.h"
 
 void tl_conv2d_bw_x_depthwise_3x3_f16(const tl_conv2d *a)

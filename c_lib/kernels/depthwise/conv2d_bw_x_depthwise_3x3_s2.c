@@ -1,6 +1,6 @@
-/* Input gradient of a depthwise 3 x 3 convolution of stride 2: squares of 2 x 2 outputs, which meet 2 x 2 elements of a copy
- * of dL/dy, with zeros around it, by nine taps. An item of work is a row of squares. Scratch of a core: the copy, and a row
- * for what is outside. */
+/* Input gradient of a depthwise 3 x 3 convolution of stride 2: squares of 2 x 2 outputs, which meet 2 x 2 elements of a
+ * copy of dL/dy, with zeros around it, by nine taps. An item of work is a row of squares. Scratch of a core: the copy,
+ * and a row for what is outside. */
 #include "tl_plane.h"
 
 /* The square between columns a and b of dL/dy, whose upper row has the index 0. */

@@ -41,7 +41,8 @@ void tl_copy_halves(const tl_half *image, int pitch, int h, int wd, int top, int
         if (both)                                                                                                      \
             o = tl_pair_add(o, word, w[k + 2]);                                                                        \
     }
-/* The next row of the copy: the last one of the first window, the middle one of the second, the first one of the third. */
+/* The next row of the copy: the last one of the first window, the middle one of the second, the first one of the
+ * third. */
 #define NEXT_ROW(e0, o0, e1, o1, e2, o2)                                                                               \
     {                                                                                                                  \
         const tl_pair a = in[0], b = in[1];                                                                            \

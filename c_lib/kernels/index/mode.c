@@ -1,4 +1,5 @@
-/* The most frequent element of each line, of several the smallest, and its last place. What is no number equals none. */
+/* The most frequent element of each line, of several the smallest, and its last place. What is no number equals
+ * none. */
 #include "tl_index.h"
 
 void tl_mode_f32(const tl_lines *a)

@@ -1,13 +1,14 @@
 /* Products of operands in half precision, however they lie. The team packs the left operand, some tiles of rows at a
  * time and block by block of the terms, and the right one where cores would share few panels of columns
- * unevenly; else each core packs those that it visits. Scratch: a panel a core, then those of the team, then the sums of
- * halves that take several blocks. */
+ * unevenly; else each core packs those that it visits. Scratch: a panel a core, then those of the team, then the sums
+ * of halves that take several blocks. */
 #include "tl_tile_pairs.h"
 #include "tl_pairs_product.h"
 
 enum { MOST_TERMS = 128, TEAM_WORDS = 2048 }; /* twice as many of results in halves: no sums wait for further blocks */
 
-/* Tiles first .. end - 1 of 4 rows, numbered through the batch unless all items have the same, and the block of terms from k on. */
+/* Tiles first .. end - 1 of 4 rows, numbered through the batch unless all items have the same, and the block of terms
+ * from k on. */
 typedef struct {
     int first, end, k;
     int shared;             /* all batch items have these rows */

@@ -72,8 +72,8 @@ static void store(const tl_panel_out *out, int row, const float *t)
     }
 }
 
-/* What becomes of whole tiles: they overwrite dense rows, or are added to dense rows on the way there; anything else; they
- * are continued. */
+/* What becomes of whole tiles: they overwrite dense rows, or are added to dense rows on the way there; anything else;
+ * they are continued. */
 static inline int end_of(const tl_panel_out *out)
 {
     const int begins = out->first && out->init, *n = out->i_n;

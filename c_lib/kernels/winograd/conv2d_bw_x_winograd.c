@@ -1,4 +1,5 @@
-/* Input gradient of a 3 x 3 convolution of stride 1 by Winograd's algorithm: a convolution with kernels turned round. */
+/* Input gradient of a 3 x 3 convolution of stride 1 by Winograd's algorithm: a convolution with kernels turned
+ * round. */
 #include "tl_promise.h"
 #include "tl_winograd.h"
 

@@ -1,7 +1,8 @@
 /* Convolutions by Winograd's algorithm: in which order. */
 #include "tl_winograd.h"
 
-/* The scratch of one row of the transformed 4 x 4: weights once, then panels of tiles, over all channels or in turns. */
+/* The scratch of one row of the transformed 4 x 4: weights once, then panels of tiles, over all channels or in
+ * turns. */
 static void run_row(tl_winograd *t, int panels, int tiles, int chans)
 {
     const int all = t->g->chans, filled = (t->rows + 3) & ~3;

@@ -21,7 +21,8 @@ static inline __attribute__((always_inline)) void put(float *w, float factor, in
         w[i] = __builtin_fmaf(factor, share[i], begins ? 0.0f : w[i]);
 }
 
-/* By rows of the kernel: sums of the first row of products go to the first, of the last to the last, of others to all. */
+/* By rows of the kernel: sums of the first row of products go to the first, of the last to the last, of others to
+ * all. */
 void tl_winograd_bw_w_weights(const void *of, int at, int first, int count)
 {
     const tl_winograd_bw_w *t = of;

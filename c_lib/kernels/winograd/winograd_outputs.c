@@ -1,5 +1,5 @@
-/* What a row of the products adds to the outputs. The first row is where upper outputs begin; the second and the third, by
- * halves, are added to upper outputs, and lower ones begin with the second. */
+/* What a row of the products adds to the outputs. The first row is where upper outputs begin; the second and the third,
+ * by halves, are added to upper outputs, and lower ones begin with the second. */
 #include "tl_winograd.h"
 
 /* Channel after channel of tiles side by side. */

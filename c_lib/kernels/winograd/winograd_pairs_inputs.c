@@ -45,7 +45,8 @@ static __attribute__((noinline)) void four_minus(const two_rows *r, tl_pair *v, 
     four(r, 0, v, count);
 }
 
-/* One tile, whose columns are inside from `from` to `to`, of each of so many pairs; the last one may have no partner. */
+/* One tile, whose columns are inside from `from` to `to`, of each of so many pairs; the last one may have no
+ * partner. */
 static __attribute__((noinline)) void one(const two_rows *r, int plus, int from, int to, int lone, tl_pair *v,
                                           int count)
 {

@@ -1,5 +1,5 @@
-/* A row of the transformed 4 x 4 weights of pairs of channels. A kernel that is turned round has its rows and its columns from
- * last to first: sums of the outer ones stay the same. */
+/* A row of the transformed 4 x 4 weights of pairs of channels. A kernel that is turned round has its rows and its
+ * columns from last to first: sums of the outer ones stay the same. */
 #define TL_HALVES
 #include "tl_winograd_pairs.h"
 

@@ -1,5 +1,5 @@
-/* Convolutions by Winograd's algorithm, where every core has panels of its own: what it transforms it multiplies, and what
- * it multiplies it adds to the outputs. All wait for weights alone. */
+/* Convolutions by Winograd's algorithm, where every core has panels of its own: what it transforms it multiplies, and
+ * what it multiplies it adds to the outputs. All wait for weights alone. */
 #include "tl_winograd.h"
 
 static void run_row(tl_winograd *t, int first, int end)

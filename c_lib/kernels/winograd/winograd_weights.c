@@ -1,5 +1,5 @@
-/* A row of the transformed 4 x 4 weights. A kernel that is turned round has its rows and its columns from last to first:
- * sums of the outer ones stay the same. */
+/* A row of the transformed 4 x 4 weights. A kernel that is turned round has its rows and its columns from last to
+ * first: sums of the outer ones stay the same. */
 #include "tl_winograd.h"
 
 /* Kernels of one output channel, and where the first, the second and third, and the last element of the row go. */

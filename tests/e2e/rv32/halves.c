@@ -143,8 +143,8 @@ static void depthwise(int groups, int size, int pad)
     run((tl_fn)tl_conv2d_bw_w_depthwise_3x3_f16, &p);
 }
 
-/* All halves become floats, and floats of all sizes halves, every other one of them in the middle between two. A NaN may
- * have other bits. */
+/* All halves become floats, and floats of all sizes halves, every other one of them in the middle between two. A NaN
+ * may have other bits. */
 static void conversions(void)
 {
     uint32_t state = 2;
