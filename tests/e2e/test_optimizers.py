@@ -253,6 +253,16 @@ def test_own_optimizer_that_counts_in_python(kind: Any, project: Path) -> None:
     assert {state["step"] for state in made.session.optimizer_state_dict()["state"].values()} == {1}
 
 
+class Muon(Lion):
+    """A namesake of one that PyTorch has, and that is refused."""
+
+
+def test_own_optimizer_with_the_name_of_another(project: Path) -> None:
+    """Fault: it was told to calculate in bfloat16, as PyTorch's does."""
+    made = deployed(lambda parameters: Muon([p for p in parameters if p.requires_grad], lr=0.01), project)
+    made.verify().raise_if_failed()
+
+
 class Joint(Lion):
     """All parameters share one norm."""
 

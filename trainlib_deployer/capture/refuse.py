@@ -69,9 +69,9 @@ def combined(faults: list[Fault]) -> Unsupported:
 
 
 def check_optimizer(user: UserModel) -> None:
-    """What does more than one update from one dense gradient."""
+    """What does more than one update from one dense gradient, if it is PyTorch's own of that name."""
     kind = user.optimizer.kind
-    if kind in IMPOSSIBLE:
+    if kind in IMPOSSIBLE and user.optimizer.own is getattr(torch.optim, kind, None):
         raise Unsupported(
             f"the optimizer {kind} cannot be deployed: {IMPOSSIBLE[kind]}",
             source=call_line(user.source, kind),
