@@ -59,12 +59,13 @@ def wide(text: str) -> list[str]:
     return [line for line in text.splitlines() if len(line) > WIDEST]
 
 
-def test_no_line_of_the_library_is_too_wide_to_read() -> None:
-    """Comments and assembler, too, which no formatter breaks everywhere; link scripts and micro-kernels, which it never
-    sees."""
-    library = [path for path in files() if (ROOT / "c_lib") in path.parents]
-    assert {path.suffix for path in library} >= {".c", ".h", ".inc", ".S", ".ld"}, "the files were not found"
-    found = {path.relative_to(ROOT).as_posix(): wide(path.read_text()) for path in library}
+def test_no_line_of_c_is_too_wide_to_read() -> None:
+    """Comments and assembler, too, which no formatter breaks everywhere; link scripts, micro-kernels and templates,
+    which it never sees. Other tests hold generated C to it."""
+    rooms = {ROOT / "c_lib", ROOT / "trainlib_deployer" / "emit" / "templates"}
+    ours = [path for path in files() if rooms & set(path.parents)]
+    assert {path.suffix for path in ours} >= {".c", ".h", ".inc", ".S", ".ld", ".j2"}, "the files were not found"
+    found = {path.relative_to(ROOT).as_posix(): wide(path.read_text()) for path in ours}
     assert not {name: lines for name, lines in found.items() if lines}
 
 
