@@ -16,10 +16,13 @@ enum { EMULATED_CORES = 8 };
 
 extern char tl_rv32_l1[], tl_rv32_l1_end[], tl_rv32_l2[], tl_rv32_l2_end[], tl_rv32_l3[], tl_rv32_l3_end[];
 
-/* rv32_qemu.c, rv32_spike.c; and tl_puts, tl_record_open and tl_record */
+/* rv32_qemu.c, rv32_spike.c; and tl_puts and files */
 extern const uint32_t tl_rv32_devices[2]; /* pages that the program may touch for the simulator's sake */
-void tl_rv32_close_record(void);
+const char *tl_rv32_record_named(char *line, size_t bytes); /* by the command line; 0 where it names none */
 void tl_rv32_stop(int code) __attribute__((noreturn));
+
+/* rv32_record.c */
+void tl_rv32_close_record(void);
 
 /* rv32_faults.c */
 void tl_rv32_raise_walls(void);

@@ -1,4 +1,4 @@
-/* The emulated cluster on Spike, at PULP's own addresses: console, end and record through system calls that Spike
+/* The emulated cluster on Spike, at PULP's own addresses: console, end and files through system calls that Spike
  * carries out on the machine that runs it, and the count of every core's own instructions. */
 #if defined(TL_HAL_RV32) && defined(TL_SPIKE)
 #include "rv32_machine.h"
@@ -10,8 +10,7 @@ enum { WRITE_NEW_FILE = 0x241, READABLE = 0644, HERE = -100, FROM_THE_BEGINNING 
 const uint32_t tl_rv32_devices[2] = {(uint32_t)WAKE, (uint32_t)WAKE}; /* none besides */
 extern const uint32_t tl_rv32_around_a_mark[2]; /* bytes of boot code; an instruction there has four */
 volatile uint64_t tohost, fromhost;             /* Spike finds them by their names */
-static int32_t record = -1;
-static uint32_t left[HARTS]; /* the core's counter when it came back from its last mark */
+static uint32_t left[HARTS];                    /* the core's counter when it came back from its last mark */
 
 /* ---- system calls ---- */
 
@@ -128,32 +127,12 @@ void tl_rv32_stop(int code)
         __asm__ volatile("wfi");
 }
 
-/* ---- the record: a file of the machine that runs Spike, named as the second word of the command line ---- */
-
-int tl_record_open(void)
+/* The second word of the command line. */
+const char *tl_rv32_record_named(char *line, size_t bytes)
 {
-    static char line[4096] __attribute__((aligned(8)));
     const uint64_t *words = (const uint64_t *)line; /* count, addresses of the words, 0 */
-    if (call(CALL_ARGUMENTS, (uint32_t)line, sizeof line, 0, 0, 0) || words[0] < 2)
+    if (call(CALL_ARGUMENTS, (uint32_t)line, bytes, 0, 0, 0) || words[0] < 2)
         return 0;
-    const char *name = (const char *)(uint32_t)words[2];
-    record = tl_file_open(name, 1);
-    if (record < 0)
-        tl_rv32_fail("opening the record");
-    return 1;
-}
-
-void tl_record(const void *data, size_t bytes)
-{
-    MARK_PAUSE;
-    if (tl_file_write(record, data, bytes))
-        tl_rv32_fail("writing the record");
-    MARK_RESUME;
-}
-
-void tl_rv32_close_record(void)
-{
-    if (record >= 0)
-        tl_file_close(record);
+    return (const char *)(uint32_t)words[2];
 }
 #endif

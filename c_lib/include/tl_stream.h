@@ -1,6 +1,7 @@
-/* Tiles of tensors on their way between L2 and L1, two buffers each: while all cores compute on one tile, the DMA
- * brings the next and takes the last one away. What is updated in place is two streams that share three buffers: one
- * comes, one is worked on, one leaves. Stream s is driven by core s; every core calls every function.
+/* Tiles of tensors on their way between L2 and L1. With two buffers a stream, while all cores compute on one tile the
+ * DMA brings the next and takes the last one away; with one buffer a tile waits for the one before. What is updated in
+ * place is two streams that share three buffers: one comes, one is worked on, one leaves. What is there already, or
+ * stays for the next tile, does not move. Stream s is driven by core s; every core calls every function.
  *
  *     tl_tiles t;
  *     tl_tiles_open(&t, streams, lanes, shape);

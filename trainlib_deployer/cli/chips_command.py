@@ -16,9 +16,9 @@ from trainlib_deployer.advice.budget import Budget
 from trainlib_deployer.cli.budget_options import SMALLER, budget_options, nothing_within
 from trainlib_deployer.cli.console import table
 from trainlib_deployer.cli.count import COUNT
-from trainlib_deployer.cli.output_files import STDOUT, check_output_file, write_json, write_text
+from trainlib_deployer.cli.output_files import STDOUT, check_output_files, write_json, write_text
 from trainlib_deployer.cli.spoken import Progress, examples, note, spoken
-from trainlib_deployer.errors import DoesNotFit, UsageError
+from trainlib_deployer.errors import DoesNotFit
 from trainlib_deployer.options import DTYPES
 from trainlib_deployer.version import __version__
 
@@ -58,10 +58,7 @@ def chips_command(
     """Which chip? Whether a training step fits each of them, or by how much not, and what would help. With a budget:
     what can be trained within it."""
     budget = Budget.parse(time, energy, memory)
-    check_output_file(json_file, "--json")
-    check_output_file(csv_file, "--csv")
-    if json_file == csv_file == STDOUT:
-        raise UsageError("--json and --csv cannot both write to stdout")
+    check_output_files(json_file, csv_file)
     say = Progress()
     say("loading the model")
     from trainlib_deployer.advice import chips  # PyTorch takes seconds to import

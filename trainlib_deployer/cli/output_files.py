@@ -26,6 +26,14 @@ def check_output_file(path: Path | None, option: str) -> None:
         raise UsageError(f"{option}: {path} cannot be written", remedy="give another place")
 
 
+def check_output_files(json_file: Path | None, csv_file: Path | None) -> None:
+    """Of a command that writes rows both ways."""
+    check_output_file(json_file, "--json")
+    check_output_file(csv_file, "--csv")
+    if json_file == csv_file == STDOUT:
+        raise UsageError("--json and --csv cannot both write to stdout")
+
+
 def write_file(path: Path, write: Callable[[Path], Any]) -> None:
     try:
         write(path)

@@ -16,9 +16,9 @@ from trainlib_deployer.advice.budget import Budget
 from trainlib_deployer.cli.budget_options import SMALLER, budget_options, nothing_within
 from trainlib_deployer.cli.console import print_points
 from trainlib_deployer.cli.count import COUNT
-from trainlib_deployer.cli.output_files import STDOUT, check_output_file, write_json, write_text
+from trainlib_deployer.cli.output_files import STDOUT, check_output_files, write_json, write_text
 from trainlib_deployer.cli.spoken import Progress, examples, note, spoken
-from trainlib_deployer.errors import DoesNotFit, UsageError
+from trainlib_deployer.errors import DoesNotFit
 from trainlib_deployer.machine.targets import DEFAULT, MOST_CORES, TARGETS, resolve
 from trainlib_deployer.options import DTYPES
 from trainlib_deployer.version import __version__
@@ -73,10 +73,7 @@ def sweep_command(
     budget: those that keep within it, and the most that can be trained."""
     budget = Budget.parse(time, energy, memory)
     machine = resolve(target, cores, l1, l2, l3)
-    check_output_file(json_file, "--json")
-    check_output_file(csv_file, "--csv")
-    if json_file == csv_file == STDOUT:
-        raise UsageError("--json and --csv cannot both write to stdout")
+    check_output_files(json_file, csv_file)
     say = Progress()
     say("loading the model")
     from trainlib_deployer.advice import sweeping  # PyTorch takes seconds to import
