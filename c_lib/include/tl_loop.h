@@ -21,6 +21,9 @@
 /* A hardware loop of so many halfwords; [n] says how often. */
 #define TL_ROW_BEGIN(halfwords) ".balign 4\n.option push\n.option norvc\n" TL_LOOP("%[n]", halfwords)
 #define TL_ROW_END ".option pop\n"
+#ifdef TL_XF16AUXVEC
+#define TL_ROW_OF_HALVES
+#endif
 /* clang-format on */
 
 static inline __attribute__((always_inline)) float tl_next(const float **row)
@@ -38,6 +41,22 @@ static inline __attribute__((always_inline)) void tl_put(float **row, float valu
     __asm__(TL_STORE_ON("%3", "%0") : "=r"(next), "=m"(*at) : "0"(at), "r"(value));
     *row = next;
 }
+
+static inline __attribute__((always_inline)) tl_half tl_next_half(const tl_half **row)
+{
+    const tl_half *at = *row, *next;
+    uint32_t value;
+    __asm__(TL_LOAD_HALF("%0", "%1") : "=&r"(value), "=r"(next) : "1"(at), "m"(*at));
+    *row = next;
+    return (tl_half)value;
+}
+
+static inline __attribute__((always_inline)) void tl_put_half(tl_half **row, tl_half value)
+{
+    tl_half *at = *row, *next;
+    __asm__(TL_STORE_HALF("%3", "%0") : "=r"(next), "=m"(*at) : "0"(at), "r"((uint32_t)value));
+    *row = next;
+}
 #else
 static inline __attribute__((always_inline)) float tl_next(const float **row)
 {
@@ -45,6 +64,16 @@ static inline __attribute__((always_inline)) float tl_next(const float **row)
 }
 
 static inline __attribute__((always_inline)) void tl_put(float **row, float value)
+{
+    *(*row)++ = value;
+}
+
+static inline __attribute__((always_inline)) tl_half tl_next_half(const tl_half **row)
+{
+    return *(*row)++;
+}
+
+static inline __attribute__((always_inline)) void tl_put_half(tl_half **row, tl_half value)
 {
     *(*row)++ = value;
 }

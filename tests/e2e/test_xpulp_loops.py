@@ -18,7 +18,7 @@ from trainlib_deployer.program.loop import Loop
 
 pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)}")
 
-F, T = DType.F32, DType.U8
+F, T, H = DType.F32, DType.U8, DType.F16
 ROWS, LONG, MOST = 3, 107, 3 * 107
 ZERO, SIX = Const(0.0), Const(6.0)
 CENTRED = (Instr("sub", (0, 1), F), Instr("fma", (3, 2, 1), F))  # 3, 4: of an element and two numbers a row
@@ -37,6 +37,16 @@ BODIES = {
     "square": (Instr("mul", (1, 2), F), Instr("sub", (0, 3), F), Instr("mul", (4, 4), F)),
     "same": (Instr("eq", (0, 2), T), Instr("select", (3, 1, 0), F), Instr("copy", (4,), F)),
 }
+WIDENED = Instr("from_half", (0,), F), Instr("from_half", (2,), F)  # 3, 4
+HALVES = {
+    "normed": (*WIDENED, Instr("fma", (3, 1, 4), F), Instr("max", (5, ZERO), F), Instr("to_half", (6,), H)),
+    "behind": (*WIDENED, Instr("le", (3, ZERO), T), Instr("select", (5, ZERO, 4), F), Instr("to_half", (6,), H)),
+    "either": (*WIDENED, Instr("lt", (3, 4), T), Instr("select", (5, 4, 3), F), Instr("to_half", (6,), H)),
+    "bent": (*WIDENED, Instr("le", (3, ZERO), T), Instr("select", (5, 1, 4), F), Instr("to_half", (6,), H)),
+    "again": (*WIDENED, Instr("sub", (3, 4), F), Instr("to_half", (5,), H), Instr("from_half", (6,), F)),
+    "floats": (*WIDENED, Instr("mul", (3, 1), F), Instr("add", (5, 4), F)),
+    "long": (*WIDENED, Instr("exp", (3,), F), Instr("mul", (4, 5), F), Instr("to_half", (6,), H)),
+}
 OPERANDS = ("a", "c", "b")
 ALONG = {"mask": 2, "larger": 2, "between": 2, "same": 2}  # operands that move, besides the first
 
@@ -47,6 +57,23 @@ def loop(name: str, inner: int) -> Op:
     reads = tuple(View(n, shape, dense if i in (0, ALONG.get(name)) else number) for i, n in enumerate(OPERANDS))
     kind = Loop(shape, 0, (F,) * 3, body, (), (), (2 + len(body),), (F,))
     return pruned(Op(name, kind, reads, (View("y", shape, dense),), "forward", ""))
+
+
+def halves(name: str, inner: int) -> Op:
+    """Two operands are halves, and the result where the body ends with one."""
+    body, shape = HALVES[name], (ROWS, inner)
+    dense, number, last = row_major(shape), (1, 0), HALVES[name][-1].dtype
+    reads = tuple(View(n, shape, number if n == "c" else dense) for n in ("ha", "c", "hb"))
+    kind = Loop(shape, 0, (H, F, H), body, (), (), (2 + len(body),), (last,))
+    return pruned(Op(name, kind, reads, (View("y", shape, dense),), "forward", ""))
+
+
+def sums_of_halves(inner: int) -> Op:
+    body = (*WIDENED, Instr("sub", (3, 1), F), Instr("mul", (5, 4), F))
+    shape = (ROWS, inner)
+    reads = tuple(View(n, shape, (1, 0) if n == "c" else row_major(shape)) for n in ("ha", "c", "hb"))
+    kind = Loop(shape, 1, (H, F, H), body, (Reduction("sum", 6, F), Reduction("sum", 4, F)), (), (7, 8), (F, F))
+    return Op("sums", kind, reads, (View("y", (ROWS,), (1,)), View("z", (ROWS,), (1,))), "forward", "")
 
 
 def sums(inner: int, outer: int = 1) -> Op:
@@ -67,6 +94,7 @@ enum {{ CORES = 8, STACK = 1536 }};
 typedef struct {{
     uint8_t stacks[CORES * STACK] __attribute__((aligned(16)));
     float a[{most}], b[{most}], c[{most}], d[2 * {most}];
+    tl_half ha[{most}], hb[{most}], hd[{most}];
 }} l1_data;
 TL_L1 static l1_data l1;
 volatile int net_position;
@@ -90,6 +118,8 @@ int main(void)
         fill(l1.a, 7, odd);
         fill(l1.b, 11, odd);
         fill(l1.c, 13, 0);
+        for (int i = 0; i < {most}; i++)
+            l1.ha[i] = tl_to_half(l1.a[i]), l1.hb[i] = tl_to_half(l1.b[i]);
 {calls}
     }}
     tl_puts("DONE\\n");
@@ -103,19 +133,24 @@ def program(folder: Path) -> list[Path]:
     """Every loop over rows of several lengths; a NaN's bits are its own affair, so NaNs are recorded as one."""
     library = LoopLibrary()
     made = [loop(name, inner) for name in BODIES for inner in (8, 31, LONG)]
+    made += [halves(name, inner) for name in HALVES for inner in (8, 31, LONG)]
+    made += [sums_of_halves(inner) for inner in (9, LONG)]
     made += [sums(inner, outer) for inner, outer in ((9, 1), (LONG, 1), (96, 3), (100, 2))]
     calls = []
     for op in made:
         assert isinstance(op.kind, Loop)
         name = library.function(op.kind, op.reads, op.writes)
-        results = ("l1.d", f"l1.d + {ROWS}")[: len(op.writes)]
+        in_halves = op.kind.outputs == (H,)
+        results = ("l1.hd",) if in_halves else ("l1.d", f"l1.d + {ROWS}")[: len(op.writes)]
         size = f"{sum(v.numel for v in op.writes)}"
         calls.append(f"{name}({', '.join((*results, *(f'l1.{v.tensor}' for v in op.reads)))});")
+        if in_halves:
+            calls.append(f"for (int i = 0; i < {size}; i++) l1.d[i] = tl_from_half(l1.hd[i]);")
         calls.append(f"for (int i = 0; i < {size}; i++) l1.d[i] = l1.d[i] == l1.d[i] ? l1.d[i] : TL_NAN;")
         calls.append(f"tl_record(l1.d, {size} * sizeof(float));")
     texts = [text for _, text in library.source()]
     heads = [text.partition("\n{")[0] + ";" for text in texts]
-    (folder / "loops.h").write_text("#include <stdint.h>\n" + "\n".join(heads))
+    (folder / "loops.h").write_text('#include "tl_half.h"\n' + "\n".join(heads))
     main, loops = folder / "main.c", folder / "loops.c"
     main.write_text(PROGRAM.format(most=MOST, calls="\n".join(calls)))
     loops.write_text('#include "loops.h"\n#include "tl_hal.h"\n#include "tl_loop.h"\n' + "\n".join(texts))
@@ -127,12 +162,13 @@ def test_the_same_bits_as_portable_c(tmp_path: Path) -> None:
     main, loops = program(tmp_path)
     text = loops.read_text()
     assert text.count("#ifdef TL_ROW_BEGIN") >= 3 * len(BODIES)
+    assert text.count("#ifdef TL_ROW_OF_HALVES") >= 3 * (len(HALVES) - 2) and "tl_next_half" in text
     host, wanted, include = tmp_path / "host", tmp_path / "host.bin", f"-I{tmp_path}"
     needed = [loops, *Library.at(C_LIB).needed([], [text, main.read_text()])]
     files = [*map(str, (main, *needed)), str(C_LIB / "hal" / "host.c")]
     subprocess.run(["gcc", *NUMBERS, include, *FOLDERS, *files, "-pthread", "-lm", "-o", str(host)], check=True)
     subprocess.run([str(host)], check=True, env={"TL_RECORD": str(wanted)}, capture_output=True)
-    elf = build(tmp_path, "spike-clang", "TL_XPULP", program=main, more=needed)
+    elf = build(tmp_path, "spike-clang", "TL_XPULP", "TL_XF16AUXVEC", program=main, more=needed)
     done = emulate(elf, found := tmp_path / "spike.bin", extension=extension(tmp_path))
     assert done.stdout.startswith("DONE"), done.stdout + done.stderr
     assert wanted.stat().st_size > 0 and found.read_bytes() == wanted.read_bytes()

@@ -13,8 +13,8 @@ from functools import partial
 from math import prod
 
 from trainlib_deployer.emit.loop_text import Text, instruction, times, value_dtype
-from trainlib_deployer.emit.rows import value
-from trainlib_deployer.emit.xpulp import Statement, body_of
+from trainlib_deployer.emit.rows import value, where_there_are
+from trainlib_deployer.emit.xpulp import LOADS, Statement, body_of
 from trainlib_deployer.program.ir import DType, Shape, View
 from trainlib_deployer.program.loop import BLOCK, LANES, PLAIN, Loop, cheap
 
@@ -150,7 +150,7 @@ def row(t: Text, f: Fold, begin: str, end: int | str) -> None:
         step = f"{k} += {f.lanes}" if f.lanes > 1 else f"{k}++"
         by_hand = whole_groups(f, begin, str(even))
         if by_hand:
-            t.lines.append("#ifdef TL_ROW_BEGIN")
+            t.lines.append(where_there_are(f.kind))
             t.open("{")
             for line in by_hand:
                 t.add(line)
@@ -171,23 +171,23 @@ def whole_groups(f: Fold, begin: str, end: str) -> list[str]:
     """The same by PULP's own instructions, if there are such."""
     kind, first = f.kind, f.kind.at_body
     strides = {i: s[-1] for i, s in f.strides.items() if s and s[-1]}
-    dense = all(s == 1 and kind.inputs[i] is DType.F32 for i, s in strides.items())
+    dense = all(s == 1 and kind.inputs[i] in LOADS for i, s in strides.items())
     if f.lanes < LANES or end == "0" or not dense or len(f.summed) < len(kind.reductions):
         return []
-    moving = kind.depending(strides)
+    moving, types = kind.depending(strides), partial(value_dtype, kind)
     instrs = [(first + i, s) for i, s in enumerate(kind.body) if first + i in f.used]
-    body = body_of([(i, s) for i, s in instrs if i in moving], moving, partial(value_dtype, kind))
+    body = body_of([(i, s) for i, s in instrs if i in moving], moving, types)
     if body is None or not {r.value for r in kind.reductions} <= moving:
         return []
     sums = [(r.value, f"block{i}" if f.blocked else f"v{f.base + i}") for i, r in enumerate(kind.reductions)]
     loads = {i: f"a{i}" for i in sorted(strides)}
-    found = Statement(loads, body, (), sums).text(f"({end} - {begin}) / {LANES}", LANES)
+    found = Statement(loads, body, (), sums, types).text(f"({end} - {begin}) / {LANES}", LANES)
     if found is None:
         return []
     still = [i for i in sorted(f.strides) if i not in strides]
     lines = [f"const {kind.inputs[i].c_name} v{i} = p{i}[{place(f, i, begin, 0)}];" for i in still]
     lines += [instruction(kind, s, i, "v{}".format) for i, s in instrs if i not in moving]
-    lines += [f"const float *a{i} = p{i} + {place(f, i, begin, 0)};" for i in loads]
+    lines += [f"const {kind.inputs[i].c_name} *a{i} = p{i} + {place(f, i, begin, 0)};" for i in loads]
     return [*lines, *found]
 
 

@@ -15,12 +15,13 @@ from trainlib_deployer.emit.loop_text import (
     times,
     value_dtype,
 )
-from trainlib_deployer.emit.xpulp import Statement, body_of
+from trainlib_deployer.emit.xpulp import LOADS, Statement, body_of
 from trainlib_deployer.program.expr import Instr
 from trainlib_deployer.program.ir import DType
 from trainlib_deployer.program.loop import LANES, Loop, cheap
 
 MOST_STREAMS = 4  # operands: their values share the registers
+OF_HALVES = {DType.F16: "_half"}
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ def innermost(t: Text, kind: Loop, row: Row) -> None:
     t.add(f"int i = {row.begin};")
     by_hand = whole_fours(kind, row)
     if by_hand:
-        t.lines.append("#ifdef TL_ROW_BEGIN")
+        t.lines.append(where_there_are(kind))
         for line in by_hand:
             t.add(line)
         t.lines.append("#else")
@@ -77,6 +78,11 @@ def innermost(t: Text, kind: Loop, row: Row) -> None:
         t.close()
 
 
+def where_there_are(kind: Loop) -> str:
+    """The instructions by which a row is done: only some cores convert halves."""
+    return f"#ifdef {'TL_ROW_OF_HALVES' if DType.F16 in (*kind.inputs, *kind.outputs) else 'TL_ROW_BEGIN'}"
+
+
 def moving_body(kind: Loop, row: Row) -> list[tuple[int, Instr]]:
     """What is made anew for each element, by the numbers of the values."""
     moving = kind.depending(row.reads)
@@ -87,25 +93,25 @@ def whole_fours(kind: Loop, row: Row) -> list[str]:
     """The same by PULP's own instructions, if there are such; i then is behind them."""
     if not moves_on(kind, row):
         return []
-    moving = kind.depending(row.reads)
-    body = body_of(moving_body(kind, row), moving, partial(value_dtype, kind))
+    moving, types = kind.depending(row.reads), partial(value_dtype, kind)
+    body = body_of(moving_body(kind, row), moving, types)
     if body is None or not {*kind.results} <= moving:
         return []
     stores = [(r, f"b{i}") for i, r in enumerate(kind.results)]
-    statement = Statement({i: f"a{i}" for i in row.reads}, body, stores, ())
+    statement = Statement({i: f"a{i}" for i in row.reads}, body, stores, (), types)
     fours = str(row.count // LANES) if row.count is not None else f"({row.end} - {row.begin}) / {LANES}"
     tried = ((lanes, statement.text(f"{LANES // lanes} * fours", lanes)) for lanes in (LANES, LANES // 2))
     found = next((lines for _, lines in tried if lines is not None), None)
     if found is None:
         return []
-    moved = [f"const float *a{i} = {p.name} + i;" for i, p in row.reads.items()]
-    moved += [f"float *b{i} = {p.name} + i;" for i, p in enumerate(row.writes)]
+    moved = [f"const {kind.inputs[i].c_name} *a{i} = {p.name} + i;" for i, p in row.reads.items()]
+    moved += [f"{kind.outputs[i].c_name} *b{i} = {p.name} + i;" for i, p in enumerate(row.writes)]
     inner = [f"    {line}" for line in (*moved, *found)]
     return [f"const int fours = {fours};", "if (fours > 0) {", *inner, "}", f"i += {LANES} * fours;"]
 
 
 def one_by_one(t: Text, kind: Loop, row: Row) -> None:
-    """Where all are dense rows of floats, loads and stores move their pointers on."""
+    """Where all are dense rows of floats or halves, loads and stores move their pointers on."""
     if not moves_on(kind, row):
         t.open(f"for (int i = {row.begin}; i < {row.end}; i++) {{")
         elements(t, kind, row, 1)
@@ -113,21 +119,21 @@ def one_by_one(t: Text, kind: Loop, row: Row) -> None:
         return
     begin = "" if row.begin == "0" else f" + {row.begin}"
     for i, pointer in row.reads.items():
-        t.add(f"const float *a{i} = {pointer.name}{begin};")
+        t.add(f"const {kind.inputs[i].c_name} *a{i} = {pointer.name}{begin};")
     for i, pointer in enumerate(row.writes):
-        t.add(f"float *b{i} = {pointer.name}{begin};")
+        t.add(f"{kind.outputs[i].c_name} *b{i} = {pointer.name}{begin};")
     t.open(f"for (int i = {row.begin}; i < {row.end}; i++) {{")
-    loads(t, kind, {i: f"tl_next(&a{i})" for i in row.reads})
+    loads(t, kind, {i: f"tl_next{OF_HALVES.get(kind.inputs[i], '')}(&a{i})" for i in row.reads})
     instructions(t, kind, kind.body, kind.at_body, kind.depending(row.reads))
     for i, r in enumerate(kind.results):
-        t.add(f"tl_put(&b{i}, v{r});")
+        t.add(f"tl_put{OF_HALVES.get(kind.outputs[i], '')}(&b{i}, v{r});")
     t.close()
 
 
 def moves_on(kind: Loop, row: Row) -> bool:
     types = (*kind.outputs, *(kind.inputs[i] for i in row.reads))
     dense = all(p.stride == 1 for p in (*row.reads.values(), *row.writes))
-    return dense and not kind.recorded and all(d is DType.F32 for d in types)
+    return dense and not kind.recorded and all(d in LOADS for d in types)
 
 
 def unrolls(kind: Loop, row: Row) -> bool:

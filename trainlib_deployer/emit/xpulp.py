@@ -23,7 +23,11 @@ ONE = {  # instructions that are one of the processor's
     "eq": "feq.s {d}, {0}, {1}",
     "and": "and {d}, {0}, {1}",
     "or": "or {d}, {0}, {1}",
+    "from_half": "TL_FROM_HALF",
+    "to_half": "TL_TO_HALF",
 }
+LOADS = {DType.F32: "TL_LOAD", DType.F16: "TL_LOAD_HALF"}
+STORES = {DType.F32: "TL_STORE_ON", DType.F16: "TL_STORE_HALF"}
 ARITHMETIC = ("fadd", "fsub", "fmul", "fmadd")
 MOST_NAMES = 24  # registers that a statement may ask for, of 31: the compiler keeps what is around it in others
 MOST_OPERANDS = 30  # of an assembler statement; what it reads and writes counts twice
@@ -98,22 +102,36 @@ class Body:
 
 def body_of(instrs: Sequence[tuple[int, Instr]], moving: set[int], types: Callable[[int], DType]) -> Body | None:
     """None where an instruction has no counterpart."""
-    body = Body()
+    body, made, selects = Body(), {value for value, _ in instrs}, dict[Ref, Sequence[Ref]]()
     for value, step in instrs:
         operands = [types(a) for a in step.args if isinstance(a, int)]
-        if not {step.dtype, *operands} <= {DType.F32, DType.U8}:
+        widened = step.op == "from_half"
+        halves = {*operands} if widened else {step.dtype} if step.op == "to_half" else set()
+        if not {step.dtype, *operands} - halves <= {DType.F32, DType.U8}:
             return None
+        if widened and made & {*step.args}:
+            return None  # above a half that was made lies something else than above one that was loaded
         args = [body.ref(a, moving, operand_type(step, operands)) for a in step.args]
         if step.op == "select" and step.dtype is DType.F32:
             body.select(args, value)
+            selects[value] = args
         elif step.op in ("max", "min") and isinstance(step.args[1], Const) and step.args[1].value == step.args[1].value:
             test = ONE["le" if step.op == "max" else "ge"]
             body.select((body.add(test, args[:2]), args[1], args[0]), value)
+        elif step.op == "to_half" and (chosen := as_it_lies(body, args[0], selects)):
+            body.select(chosen, value)
         elif step.op in ONE:
             body.add(ONE[step.op], args, value)
         else:
             return None
     return body
+
+
+def as_it_lies(body: Body, chosen: Ref, selects: Mapping[Ref, Sequence[Ref]]) -> Sequence[Ref] | None:
+    """Of a half that is chosen, or zero: the same without a conversion on the way in and back."""
+    loaded = {s.made: s.args[0] for s in body.steps if s.text == ONE["from_half"]} | {"zero": "zero"}
+    condition, *either = selects.get(chosen, (0, 0, 0))
+    return (condition, *(loaded[e] for e in either)) if {*either} <= loaded.keys() else None
 
 
 def operand_type(step: Instr, operands: Sequence[DType]) -> DType:
@@ -123,12 +141,13 @@ def operand_type(step: Instr, operands: Sequence[DType]) -> DType:
 @dataclass(frozen=True)
 class Statement:
     """Loads by number of the value, with the C name of the pointer; what is done with the values of each lane: stored
-    behind a pointer, or added up to a sum."""
+    behind a pointer, or added up to a sum. All by their types."""
 
     loads: Mapping[int, str]
     body: Body
     stores: Sequence[tuple[int, str]]
     sums: Sequence[tuple[int, str]]
+    types: Callable[[int], DType]
 
     def text(self, count: str, lanes: int) -> list[str] | None:
         """Of a statement that does `count` times `lanes` elements, at least once; None where registers are lacking."""
@@ -154,7 +173,7 @@ class Lane:
     """The instructions of one element, and the registers that its values have."""
 
     def __init__(self, statement: Statement, number: int) -> None:
-        self.number, self.free, self.used = number, list[str](), list[str]()
+        self.number, self.free, self.used, types = number, list[str](), list[str](), statement.types
         self.names: dict[Ref, str] = {}
         self.lines: list[str] = []
         kept = {value for value, _ in statement.sums}
@@ -162,7 +181,7 @@ class Lane:
         last |= dict.fromkeys((v for v, _ in statement.stores), len(statement.body.steps))
         for value, pointer in statement.loads.items():
             self.names[value] = self.taken()
-            self.lines.append(f'TL_LOAD("{self.names[value]}", "%[{pointer}]")')
+            self.lines.append(f'{LOADS[types(value)]}("{self.names[value]}", "%[{pointer}]")')
         for k, step in enumerate(statement.body.steps):
             operands = [self.names[a] if isinstance(a, int) else a for a in step.args]
             for a in dict.fromkeys(step.args):
@@ -171,7 +190,7 @@ class Lane:
             self.names[step.made] = self.taken()
             self.lines.append(instruction(step.text, operands, self.names[step.made]))
         for value, pointer in statement.stores:
-            self.lines.append(f'TL_STORE_ON("{self.names[value]}", "%[{pointer}]")')
+            self.lines.append(f'{STORES[types(value)]}("{self.names[value]}", "%[{pointer}]")')
 
     def taken(self) -> str:
         if not self.free:

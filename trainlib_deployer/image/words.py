@@ -22,7 +22,7 @@ FEW = 6  # values other than 0, which clang stores one by one
 STORED = "stored_"
 
 EITHER = re.compile(r"^#ifdef NET_TRACE\n(.*?)^#else\n(.*?)^#endif$", re.MULTILINE | re.DOTALL)
-BY_HAND = re.compile(r"^#ifdef TL_ROW_BEGIN\n.*?^#else\n(.*?)^#endif$", re.MULTILINE | re.DOTALL)
+BY_HAND = re.compile(r"^#ifdef TL_ROW_(?:BEGIN|OF_HALVES)\n.*?^#else\n(.*?)^#endif$", re.MULTILINE | re.DOTALL)
 
 
 def compiled(text: str, records: bool) -> str:

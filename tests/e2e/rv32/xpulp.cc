@@ -86,6 +86,17 @@ reg_t load_and_advance(processor_t *p, insn_t insn, reg_t pc)
     return load_and_add(p, insn, pc, (uint32_t)insn.i_imm());
 }
 
+// p.lhu rd, imm(rs1!): the same of a half, zeros above it.
+reg_t load_half_and_advance(processor_t *p, insn_t insn, reg_t pc)
+{
+    auto &x = p->get_state()->XPR;
+    const reg_t at = x[insn.rs1()];
+    const uint16_t value = p->get_mmu()->load<uint16_t>((uint32_t)at);
+    x.write(insn.rs1(), widened((uint32_t)at + (uint32_t)insn.i_imm()));
+    x.write(insn.rd(), value);
+    return next_of(p, pc);
+}
+
 // p.lw rd, rs2(rs1!): the same, by what is in a register.
 reg_t load_and_advance_by(processor_t *p, insn_t insn, reg_t pc)
 {
@@ -98,6 +109,16 @@ reg_t store_and_advance(processor_t *p, insn_t insn, reg_t pc)
     auto &x = p->get_state()->XPR;
     const reg_t at = x[insn.rs1()];
     p->get_mmu()->store<uint32_t>((uint32_t)at, (uint32_t)x[insn.rs2()]);
+    x.write(insn.rs1(), widened((uint32_t)at + (uint32_t)insn.s_imm()));
+    return next_of(p, pc);
+}
+
+// p.sh rs2, imm(rs1!): the lower half.
+reg_t store_half_and_advance(processor_t *p, insn_t insn, reg_t pc)
+{
+    auto &x = p->get_state()->XPR;
+    const reg_t at = x[insn.rs1()];
+    p->get_mmu()->store<uint16_t>((uint32_t)at, (uint16_t)x[insn.rs2()]);
     x.write(insn.rs1(), widened((uint32_t)at + (uint32_t)insn.s_imm()));
     return next_of(p, pc);
 }
@@ -206,6 +227,8 @@ struct Pulp : extension_t {
         add(0x0000200b, 0x0000707f, load_and_advance);
         add(0x2000700b, 0xfe00707f, load_and_advance_by);
         add(0x0000202b, 0x0000707f, store_and_advance);
+        add(0x0000500b, 0x0000707f, load_half_and_advance);
+        add(0x0000102b, 0x0000707f, store_half_and_advance);
         add(0x0000407b, 0x00007fff, set_up_loop);
         add(0x96000033, 0xfe00707f, dot);
         add(0x00007053, 0xfe00707f, ::add);
