@@ -155,6 +155,15 @@ def test_encodings_of_weight_gradients_of_floats(tmp_path: Path, name: str, outp
     assert len(body) == len(macs) + 4 * outputs + (outputs - 1) * stride + 3
 
 
+def test_encodings_of_squares(tmp_path: Path) -> None:
+    """Sixteen sums, of which four have one tap, eight two and four all four; each weight and each of two rows of five
+    elements, and the last of these once more."""
+    (body,) = loops(tmp_path, "conv2d_bw_x_3x3_s2", "conv")
+    macs = [word >> 7 & 31 for word in body if is_mac(word)]
+    assert sorted(map(macs.count, {*macs})) == [1] * 4 + [2] * 8 + [4] * 4
+    assert len(body) == len(macs) + 9 + 10 + 1
+
+
 @pytest.mark.parametrize(("taps", "stride"), [(5, 1), (5, 2), (7, 1), (7, 2)])
 def test_encodings_of_depthwise_rows(tmp_path: Path, taps: int, stride: int) -> None:
     """Of six outputs and of four: a weight a tap, each pixel once, every output by every tap, and on to the next row.

@@ -6,6 +6,7 @@
 #include "tl_tile.h" /* first: it sets how the whole file is compiled */
 #include "tl_conv.h"
 #include "tl_promise.h"
+#include "tl_squares_xpulp.h"
 #include "tl_terms.h"
 
 enum { SQUARES = 4, ALL = 4 * SQUARES, MET = 2 * (SQUARES + 1) };
@@ -89,6 +90,9 @@ static __attribute__((noinline)) void copy(const tl_conv2d *a, const panel *p, i
  * and 64 channels of dL/dy in a block. */
 static __attribute__((noinline)) void squares(const tl_conv2d *a, const float *y, const float *at, float *out, int c_h)
 {
+#ifdef TL_XPULP_TILES
+    tl_xpulp_squares(y, at, a->w_co, a->co, out, out + c_h);
+#else
     const int step = a->w_co;
     FOUR(DECLARE)
     for (int done = 0; done < a->co;) {
@@ -106,6 +110,7 @@ static __attribute__((noinline)) void squares(const tl_conv2d *a, const float *y
             FOUR(ADD_NONE)
         }
     }
+#endif
 }
 
 /* Outputs that are in the image, two rows of four squares: from, or back to t. */

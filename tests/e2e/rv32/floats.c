@@ -35,6 +35,7 @@ void tl_conv2d_bw_w_3_f32(const tl_conv2d *a);
 void tl_conv2d_bw_w_3_s2_f32(const tl_conv2d *a);
 void tl_conv2d_bw_w_3_twos_f32(const tl_conv2d *a);
 void tl_conv2d_bw_w_3_s2_twos_f32(const tl_conv2d *a);
+void tl_conv2d_bw_x_3x3_s2_f32(const tl_conv2d *a);
 void tl_conv2d_fw_depthwise_5_f32(const tl_conv2d *a);
 void tl_conv2d_fw_depthwise_5_s2_f32(const tl_conv2d *a);
 void tl_conv2d_fw_depthwise_7_f32(const tl_conv2d *a);
@@ -145,6 +146,18 @@ static void kernel_rows(void)
     }
 }
 
+/* Input gradients of stride 2, within an image and at its edge; blocks of 16, 32 and 64 channels, whole ones or not. */
+static void squares(void)
+{
+    static const kernels of = {(tl_fn)tl_conv2d_fw_f32, (tl_fn)tl_conv2d_bw_x_3x3_s2_f32, (tl_fn)tl_conv2d_bw_w_f32};
+    static const int channels[] = {1, 7, 16, 19, 32, 33};
+    for (int i = 0; i < 6; i++)
+        convolution(&of, 1, 3, channels[i], 8, 3, 2, 1);
+    convolution(&of, 1, 3, 19, 9, 3, 2, 1);
+    convolution(&of, 1, 1, 64, 3, 3, 2, 1);
+    convolution(&of, 1, 1, 83, 3, 3, 2, 1);
+}
+
 /* Of three channels; images and outputs of six, of four, and of fewer at the end of a row. */
 static void depthwise(void)
 {
@@ -218,6 +231,7 @@ int main(void)
     scan((tl_fn)tl_gru_fw_f32, (tl_fn)tl_gru_bw_f32, 3, 1, 26, 1);
     scan((tl_fn)tl_lstm_fw_f32, (tl_fn)tl_lstm_bw_f32, 4, 2, 19, 0);
     kernel_rows();
+    squares();
     depthwise();
     for (int n = 1; n < 19; n += 4)
         scaled(n), scaled(n + 2), adam(n);
