@@ -1,5 +1,5 @@
-/* Four squares of 2 x 2 outputs of an input gradient by PULP's own instructions: a hardware loop of 20 loads that advance
- * and 36 multiply-adds, and sums that stay in registers from block to block; internal to c_lib/kernels. */
+/* Four squares of 2 x 2 outputs of an input gradient by PULP's own instructions: a hardware loop of 20 loads that
+ * advance and 36 multiply-adds, and sums that stay in registers from block to block; internal to c_lib/kernels. */
 #ifndef TL_SQUARES_XPULP_H
 #define TL_SQUARES_XPULP_H
 #include "tl_tile_xpulp.h"

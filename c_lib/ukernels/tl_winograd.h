@@ -41,6 +41,9 @@ void tl_winograd_inputs(const void *of, int at, int first, int count);
 void tl_winograd_products(const void *of, int at, int first, int count);
 void tl_winograd_outputs(const void *of, int at, int first, int count);
 
+/* Products of one unit: sums of several blocks, or of a part of one. */
+void tl_winograd_blocks(const tl_winograd *t, const float *u, const float *v, int unit);
+
 static inline tl_winograd tl_winograd_of(const tl_gather *g, int turned)
 {
     return (tl_winograd){.g = g, .turned = turned, .high = (g->y.count + 1) / 2, .wide = (g->x.count + 1) / 2};

@@ -41,4 +41,6 @@ void tl_winograd_bw_w_inputs(const void *of, int at, int first, int count);
 void tl_winograd_bw_w_products(const void *of, int at, int first, int count);
 /* Kernels of input channel `at`, output channels first .. first + count - 1. */
 void tl_winograd_bw_w_weights(const void *of, int at, int first, int count);
+/* All groups and channels. */
+void tl_winograd_bw_w_run(const tl_conv2d *a);
 #endif
