@@ -173,3 +173,20 @@ def test_what_may_wrap_in_bytes_is_refused() -> None:
     with pytest.raises(Unsupported, match="int8, which wraps around"):
         net = Net(lambda net, x: x * (2 * x.sign() - 127).char())
         captured_and_checked(user_of(net, torch.randn(4, 6), torch.randn(4, 6), loss=nn.MSELoss()))
+
+
+PLACES: dict[str, Forward] = {
+    "a place that is computed": lambda net, x: x[:, x.mean(0).argmax()],
+    "of the last": lambda net, x: x.view(2, 2, 6)[..., x.mean(0).argmax() - 6, None],
+    "in the middle": lambda net, x: x.view(2, 2, 3, 2)[None, 1:, x.view(-1).topk(3)[1][2] % 2, ..., 1],
+    "of the row of a parameter": lambda net, x: x * net.fc.weight[x.mean(0).argmax()],  # type: ignore[union-attr, index, operator]
+    "beside others": lambda net, x: x.view(2, 2, 6)[[0, 1, 1], x.mean(0).argmax() % 2, torch.tensor([5, 0, 5])],
+}
+
+
+@pytest.mark.parametrize("way", PLACES)
+def test_a_place_is_found_as_the_step_runs(way: str) -> None:
+    """Fault: a tensor of one integer as an index was refused, since PyTorch reads it."""
+    model = Net(PLACES[way])
+    x = torch.randn(4, 6)
+    captured_and_checked(user_of(model, x, torch.randn_like(model(x)), loss=nn.MSELoss()))

@@ -97,9 +97,11 @@ class Known:
         try:
             result = traced(*args, **kwargs)
         except Exception as error:
-            if isinstance(error, DeployError) or not read:
+            if isinstance(error, DeployError):
                 raise
-            found = self.otherwise(func, args, kwargs, real)
+            found = self.otherwise(func, args, kwargs, real) if read else UNKNOWN
+            if found is UNKNOWN and func == Tensor.__getitem__:
+                found = at_places(*args)
             if found is UNKNOWN:
                 raise
             return found
@@ -205,6 +207,33 @@ def positions(known: Known, index: Any) -> list[Any]:
     """A mask as one list of places for each of its dimensions."""
     real = known.read(index) if isinstance(index, Tensor) and index.dtype in (torch.bool, torch.uint8) else None
     return [index] if real is None else list(calculated(torch.nonzero, (real,), {"as_tuple": True}))
+
+
+def at_places(x: Tensor, index: Any) -> Any:
+    """x[:, i] for a tensor i of one integer, which PyTorch reads: a row that is found as the step runs."""
+    index = index if isinstance(index, tuple) else (index,)
+    if not any(map(is_place, index)):
+        return UNKNOWN
+    dim, rest = 0, []
+    for at, v in enumerate(index):
+        if is_place(v):
+            many = x.shape[dim]
+            x = x.index_select(dim, torch.where(v < 0, v + many, v).reshape(1)).squeeze(dim)
+            continue
+        rest.append(v)
+        dim = x.dim() - sum(map(dims_of, index[at + 1 :])) if v is Ellipsis else dim + dims_of(v)
+    return x[tuple(rest)]
+
+
+def is_place(v: Any) -> bool:
+    return isinstance(v, Tensor) and not v.dim() and v.dtype in (torch.int64, torch.int32, torch.int16, torch.int8)
+
+
+def dims_of(v: Any) -> int:
+    """How many dimensions an entry of an index takes."""
+    if isinstance(v, Tensor) and v.dtype in (torch.bool, torch.uint8):
+        return v.dim()
+    return 0 if v is None or isinstance(v, bool) else 1
 
 
 def selected(known: Known, x: Tensor, mask: Tensor) -> Tensor:
