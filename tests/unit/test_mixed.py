@@ -312,7 +312,7 @@ def test_the_reference_rounds_past_what_it_takes_from_the_user() -> None:
 # ---- what counts
 
 
-@pytest.mark.parametrize("how", ["bilinear", "bicubic"])
+@pytest.mark.parametrize("how", ["bilinear", pytest.param("bicubic", marks=pytest.mark.slow)])
 def test_what_becomes_a_position_is_float(how: str) -> None:
     """Faults: the places of pixels beyond the first 2,048 were rounded to other ones, and where between two of them a
     point lies to a thirtieth; weights of pixels were polynomials of halves."""
