@@ -41,22 +41,6 @@ static inline __attribute__((always_inline)) void tl_put(float **row, float valu
     __asm__(TL_STORE_ON("%3", "%0") : "=r"(next), "=m"(*at) : "0"(at), "r"(value));
     *row = next;
 }
-
-static inline __attribute__((always_inline)) tl_half tl_next_half(const tl_half **row)
-{
-    const tl_half *at = *row, *next;
-    uint32_t value;
-    __asm__(TL_LOAD_HALF("%0", "%1") : "=&r"(value), "=r"(next) : "1"(at), "m"(*at));
-    *row = next;
-    return (tl_half)value;
-}
-
-static inline __attribute__((always_inline)) void tl_put_half(tl_half **row, tl_half value)
-{
-    tl_half *at = *row, *next;
-    __asm__(TL_STORE_HALF("%3", "%0") : "=r"(next), "=m"(*at) : "0"(at), "r"((uint32_t)value));
-    *row = next;
-}
 #else
 static inline __attribute__((always_inline)) float tl_next(const float **row)
 {
@@ -64,16 +48,6 @@ static inline __attribute__((always_inline)) float tl_next(const float **row)
 }
 
 static inline __attribute__((always_inline)) void tl_put(float **row, float value)
-{
-    *(*row)++ = value;
-}
-
-static inline __attribute__((always_inline)) tl_half tl_next_half(const tl_half **row)
-{
-    return *(*row)++;
-}
-
-static inline __attribute__((always_inline)) void tl_put_half(tl_half **row, tl_half value)
 {
     *(*row)++ = value;
 }

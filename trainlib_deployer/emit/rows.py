@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import partial
 
@@ -21,7 +22,6 @@ from trainlib_deployer.program.ir import DType
 from trainlib_deployer.program.loop import LANES, Loop, cheap
 
 MOST_STREAMS = 4  # operands: their values share the registers
-OF_HALVES = {DType.F16: "_half"}
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ def moving_body(kind: Loop, row: Row) -> list[tuple[int, Instr]]:
 
 def whole_fours(kind: Loop, row: Row) -> list[str]:
     """The same by PULP's own instructions, if there are such; i then is behind them."""
-    if not moves_on(kind, row):
+    if not moves_on(kind, row, LOADS):
         return []
     moving, types = kind.depending(row.reads), partial(value_dtype, kind)
     body = body_of(moving_body(kind, row), moving, types)
@@ -111,29 +111,30 @@ def whole_fours(kind: Loop, row: Row) -> list[str]:
 
 
 def one_by_one(t: Text, kind: Loop, row: Row) -> None:
-    """Where all are dense rows of floats or halves, loads and stores move their pointers on."""
-    if not moves_on(kind, row):
+    """Where all are dense rows of floats, loads and stores move their pointers on."""
+    if not moves_on(kind, row, {DType.F32}):
         t.open(f"for (int i = {row.begin}; i < {row.end}; i++) {{")
         elements(t, kind, row, 1)
         t.close()
         return
     begin = "" if row.begin == "0" else f" + {row.begin}"
     for i, pointer in row.reads.items():
-        t.add(f"const {kind.inputs[i].c_name} *a{i} = {pointer.name}{begin};")
+        t.add(f"const float *a{i} = {pointer.name}{begin};")
     for i, pointer in enumerate(row.writes):
-        t.add(f"{kind.outputs[i].c_name} *b{i} = {pointer.name}{begin};")
+        t.add(f"float *b{i} = {pointer.name}{begin};")
     t.open(f"for (int i = {row.begin}; i < {row.end}; i++) {{")
-    loads(t, kind, {i: f"tl_next{OF_HALVES.get(kind.inputs[i], '')}(&a{i})" for i in row.reads})
+    loads(t, kind, {i: f"tl_next(&a{i})" for i in row.reads})
     instructions(t, kind, kind.body, kind.at_body, kind.depending(row.reads))
     for i, r in enumerate(kind.results):
-        t.add(f"tl_put{OF_HALVES.get(kind.outputs[i], '')}(&b{i}, v{r});")
+        t.add(f"tl_put(&b{i}, v{r});")
     t.close()
 
 
-def moves_on(kind: Loop, row: Row) -> bool:
+def moves_on(kind: Loop, row: Row, known: Collection[DType]) -> bool:
+    """By instructions that there are for operands of these types."""
     types = (*kind.outputs, *(kind.inputs[i] for i in row.reads))
     dense = all(p.stride == 1 for p in (*row.reads.values(), *row.writes))
-    return dense and not kind.recorded and all(d in LOADS for d in types)
+    return dense and not kind.recorded and all(d in known for d in types)
 
 
 def unrolls(kind: Loop, row: Row) -> bool:
