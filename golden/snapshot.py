@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import functools
+import inspect
 import itertools
 import operator
 import random
@@ -47,6 +48,7 @@ LIBRARIES = frozenset({*sys.stdlib_module_names, "torch", "numpy"})  # of these,
 CONTAINERS = (dict, list, set, deque)
 COUNTED = 64  # numbers at the beginning of an array, which may be counters; in a table nothing counts
 TABLES = ("_parameters", "_buffers", "_modules")
+HOLDERS = (nn.Module, functools.partial, types.MethodType)  # in variables, whosever classes they are of
 
 
 @dataclass(frozen=True)
@@ -135,7 +137,7 @@ class Snapshot:
         if isinstance(thing, tuple | frozenset):
             return [(str(i), held) for i, held in enumerate(thing)]
         if isinstance(thing, functools.partial):
-            return [("", held) for held in (*thing.args, *thing.keywords.values())]
+            return [("", thing.func), *arguments_of(thing)]
         if isinstance(thing, types.MethodType):
             return [("", thing.__self__)]
         if isinstance(thing, np.ndarray | array | bytearray):
@@ -212,7 +214,7 @@ class Snapshot:
                 self.undo.append(functools.partial(space.__setitem__, name, held))
                 self.place(f"{path}.{name}", space, name, held)
                 yield f"{path}.{name}", held
-            elif is_bare(type(held)) or is_own(type(held)):
+            elif is_bare(type(held)) or is_own(type(held)) or isinstance(held, HOLDERS):
                 yield f"{path}.{name}", held
             elif (function := function_in(held)) is not None:
                 yield "", function
@@ -244,6 +246,15 @@ class Snapshot:
 
 CODE = (type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType)
 STILL = (*CODE, str, bytes, int, float, complex, torch.dtype, torch.Size, type(None))
+
+
+def arguments_of(call: functools.partial[Any]) -> list[tuple[str, Any]]:
+    """What it is given already, by the names of the function's parameters."""
+    names: list[str] = []
+    with contextlib.suppress(TypeError, ValueError):
+        names = list(inspect.signature(call.func).parameters)
+    numbered = map(str, itertools.count(len(names)))
+    return [*zip(itertools.chain(names, numbered), call.args, strict=False), *call.keywords.items()]
 
 
 def changeable(thing: Any) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import functools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -190,3 +192,77 @@ def test_a_place_is_found_as_the_step_runs(way: str) -> None:
     model = Net(PLACES[way])
     x = torch.randn(4, 6)
     captured_and_checked(user_of(model, x, torch.randn_like(model(x)), loss=nn.MSELoss()))
+
+
+def following(student: nn.Module) -> tuple[nn.Module, Callable[..., torch.Tensor]]:
+    """A teacher that a loss keeps, and moves a little towards the network in each step."""
+    teacher = nn.Sequential(nn.Linear(6, 6), nn.BatchNorm1d(6)).requires_grad_(False)
+
+    def distance(y: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+        with torch.no_grad():
+            for mine, theirs in zip(teacher.parameters(), student.fc.parameters(), strict=False):  # type: ignore[operator, union-attr]
+                mine.lerp_(theirs, 0.25)
+        return F.mse_loss(y, teacher(x))
+
+    return teacher, distance
+
+
+def around(teacher: nn.Module, y: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    return F.mse_loss(y, teacher(x))
+
+
+class Centred(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(6))
+
+    def forward(self, y: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+        self.mean: torch.Tensor = self.mean / 2 + y.detach().mean(0)
+        return F.mse_loss(y - self.mean, x)
+
+
+MEAN = torch.zeros(6)
+
+
+def centred(y: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    global MEAN
+    MEAN = MEAN / 2 + y.detach().mean(0)
+    return F.mse_loss(y - MEAN, x)
+
+
+KEPT_BY = {
+    "a variable around it": ("'distance.teacher.0.weight'", "model.teacher = teacher"),
+    "functools.partial": ("'teacher.1.num_batches_tracked'", "model.teacher = teacher"),
+    "the loss itself": ("'loss.mean'", "model.criterion = loss"),
+    "the file": ("'globals.MEAN'", "model.register_buffer('MEAN', MEAN)"),
+}
+
+
+@pytest.mark.parametrize("way", KEPT_BY)
+def test_state_that_a_loss_keeps_is_named(way: str) -> None:
+    """Refused with what it is called and the line that makes the model hold it; and left as it was."""
+    model = Net(lambda net, x: x)
+    teacher, distance = following(model)
+    losses = [distance, functools.partial(around, teacher), Centred(), centred]
+    before = copy.deepcopy(teacher.state_dict())
+    user = user_of(model, torch.randn(4, 6), torch.randn(4, 6), loss=losses[list(KEPT_BY).index(way)])
+    with pytest.raises(Unsupported) as refused:
+        captured_and_checked(user)
+    words, remedy = KEPT_BY[way]
+    assert words in refused.value.message and remedy in refused.value.remedy
+    assert all(torch.equal(v, before[n]) for n, v in teacher.state_dict().items())
+    assert not MEAN.any()
+
+
+@pytest.mark.parametrize("way", ["a variable around it", "the loss itself"])
+def test_state_that_a_loss_keeps_is_the_models_where_it_holds_it(way: str) -> None:
+    """What the refusals advise."""
+    model = Net(lambda net, x: x)
+    teacher, distance = following(model)
+    loss: Any = distance
+    if way == "the loss itself":
+        model.criterion = loss = Centred()
+    else:
+        model.teacher = teacher
+    captured, _ = captured_and_checked(user_of(model, torch.randn(4, 6), torch.randn(4, 6), loss=loss))
+    assert {"teacher.0.weight", "criterion.mean"} & captured.written

@@ -21,6 +21,7 @@ from golden.task import Task
 from trainlib_deployer.capture import remedies
 from trainlib_deployer.capture.counting import changing, check_counting
 from trainlib_deployer.capture.eager import FIRST_STEPS, EagerStep, advance, first_steps
+from trainlib_deployer.capture.holders import changed_by_loss
 from trainlib_deployer.capture.refuse import check_deployable, check_optimizer
 from trainlib_deployer.capture.slots import Captured, Slot, tensors_in
 from trainlib_deployer.capture.step import capture, capture_second
@@ -87,6 +88,9 @@ class Fault:
 
 def explained(user: UserModel, fault: Fault, steps: Sequence[EagerStep]) -> Unsupported:
     """Whose it is: PyTorch's own answers say so, another time from the same state, or in another step."""
+    of_loss = changed_by_loss(user)
+    if of_loss is not None:
+        return Unsupported(f"a step changes {of_loss.words}, which is not the model's", remedy=of_loss.remedy)
     own = first_difference(first_steps(user, 1)[0].results, steps[0].results)
     if own is not None:
         return Unsupported(

@@ -37,6 +37,7 @@ from trainlib_deployer.capture.without_complex import without_complex
 from trainlib_deployer.errors import DeployError, Unsupported
 from trainlib_deployer.ops.random import TracedNumbers
 from trainlib_deployer.user.model import UserModel
+from trainlib_deployer.user.module import kept_loss
 
 
 def capture(user: UserModel, steps: Sequence[EagerStep] = ()) -> Captured:
@@ -71,7 +72,7 @@ def captured(user: UserModel, beginning: Beginning, counts: dict[_BatchNorm, int
             warnings.simplefilter("ignore")
             graph = trace(step, [s.value for s in slots])
             outputs = step.outputs
-            check_written(graph)
+            check_written(graph, user)
             graph = functional(graph, [s.value for s in slots])
             graph = without_complex(graph, [s.value for s in slots])
     except DeployError as error:
@@ -79,7 +80,7 @@ def captured(user: UserModel, beginning: Beginning, counts: dict[_BatchNorm, int
         raise
     except Exception as error:
         raise explained(error) from error
-    outputs = (*outputs, *take_writes(graph, slots, {out.name for out in outputs if out.kind == "buffer"}))
+    outputs = (*outputs, *take_writes(graph, user, slots, {out.name for out in outputs if out.kind == "buffer"}))
     written = frozenset(out.name for out in outputs if out.kind == "buffer")
     if any(slot.name in written and step.steady(slot) for slot in slots):  # though no step seen so far has changed it
         return captured(user, replace(beginning, changed=beginning.changed | written), counts)
@@ -160,7 +161,7 @@ class Step:
             if as_real(now).shape != slot.value.shape:
                 raise Unsupported(f"forward changes the shape of '{slot.name}' in every step", remedy=remedies.STATE)
             if slot.kind == "constant":
-                raise Unsupported(f"the loss replaces its tensor '{slot.name}'", remedy=remedies.STATE)
+                raise Unsupported(f"the loss replaces its tensor '{slot.name}'", remedy=kept_loss(self.user.module))
             if slot.kind == "buffer" and not slot.name.endswith("num_batches_tracked"):
                 found.append(as_real(now.detach()).clone())  # of itself even where two buffers change places
                 self.outputs += (Out("buffer", slot.name),)

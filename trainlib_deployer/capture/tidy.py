@@ -10,29 +10,37 @@ import numpy as np
 import torch
 from torch import fx
 
-from trainlib_deployer.capture import remedies
 from trainlib_deployer.capture.fold_constants import fold_constants
+from trainlib_deployer.capture.holders import holder_of
 from trainlib_deployer.capture.namer import TAG, Origin
 from trainlib_deployer.capture.slots import Out, Slot
 from trainlib_deployer.capture.trace import VIEWS
 from trainlib_deployer.errors import Unsupported
 from trainlib_deployer.program.ir import Source
+from trainlib_deployer.user.model import UserModel
+from trainlib_deployer.user.module import kept_loss
 
 aten = torch.ops.aten
 
 
-def check_written(graph: fx.GraphModule) -> None:
-    """What forward writes to lies in the model: a tensor that it finds elsewhere is a constant of the graph."""
+def check_written(graph: fx.GraphModule, user: UserModel) -> None:
+    """What is written to lies in the model: a tensor that is found elsewhere is a constant of the graph."""
     for node in graph.graph.nodes:
         for target in written_by(node):
             while is_window(target):
                 target = target.args[0]
             if target.op == "get_attr":
+                holder = holder_of(user, getattr(graph, target.target))
                 raise Unsupported(
-                    "forward writes to a tensor that is not the model's: it lies in a variable outside",
+                    f"{writer(node)} writes to {holder.words}, which is not the model's",
                     source=source_of(node),
-                    remedy=remedies.OUTSIDE,
+                    remedy=holder.remedy,
                 )
+
+
+def writer(node: fx.Node) -> str:
+    origin = origin_of(node)
+    return "the loss" if origin is not None and origin.layer.partition(".")[0] == "loss" else "forward"
 
 
 def is_window(node: fx.Node) -> bool:
@@ -53,7 +61,7 @@ SAMPLE = ("input", "target")
 LASTING = ("parameter", "buffer")
 
 
-def take_writes(graph: fx.GraphModule, slots: list[Slot], replaced: set[str]) -> tuple[Out, ...]:
+def take_writes(graph: fx.GraphModule, user: UserModel, slots: list[Slot], replaced: set[str]) -> tuple[Out, ...]:
     """copy_(buffer, value) becomes a result (buffer, value), and so does what forward writes to a parameter. Batch
     counters are bookkeeping that nothing here reads; an input that the forward changes is a sample, which comes as it
     was the next time; what is `replaced` at the end of forward is a result already."""
@@ -69,7 +77,7 @@ def take_writes(graph: fx.GraphModule, slots: list[Slot], replaced: set[str]) ->
                 raise Unsupported(
                     f"the loss changes its tensor '{slot.name}' in place",
                     source=source_of(node.args[1]),
-                    remedy=remedies.IN_PLACE,
+                    remedy=kept_loss(user.module),
                 )
             if slot.name not in replaced:
                 written[slot.kind, slot.name] = node.args[1]
@@ -80,8 +88,12 @@ def take_writes(graph: fx.GraphModule, slots: list[Slot], replaced: set[str]) ->
     return tuple(Out(*key) for key in written)
 
 
+def origin_of(node: Any) -> Origin | None:
+    return (node.meta.get("custom") or {}).get(TAG) if isinstance(node, fx.Node) else None
+
+
 def source_of(node: Any) -> Source | None:
-    origin = (node.meta.get("custom") or {}).get(TAG) if isinstance(node, fx.Node) else None
+    origin = origin_of(node)
     return origin.source if origin is not None else None
 
 

@@ -111,7 +111,7 @@ def checked_model(parts: Parts) -> UserModel:
     loss = given_loss(parts, target, notes)
     start = Snapshot(module, loss)
     with start.undone():
-        optimizer = read_optimizer(parts.optimizer, module, parts.where, notes)
+        optimizer = read_optimizer(parts.optimizer, module, parts.where, notes, loss)
     model = Trial(module, loss, start)
     model.run(inputs, target)
     if parts.data is None:

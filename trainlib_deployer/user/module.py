@@ -143,3 +143,16 @@ def own_step(module: nn.Module, sample: Sample, where: str, notes: list[str]) ->
     elif loss.part is None:
         notes.append("output: the input itself, as training_step is more than a loss of self(input)")
     return taken, loss
+
+
+def kept_loss(module: nn.Module) -> str:
+    """What makes a loss with tensors of its own a part of the network, in the user's file."""
+    return f"hold the loss in the model, which makes it state of the program: {last_of(module)}.criterion = loss"
+
+
+def last_of(module: nn.Module) -> str:
+    """Where a module can be held that forward does not run: not in nn.Sequential; behind all other parameters."""
+    name = "model"
+    while isinstance(module, nn.Sequential) and len(module):
+        name, module = f"{name}[-1]", module[-1]
+    return name

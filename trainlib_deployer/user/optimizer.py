@@ -13,11 +13,12 @@ from trainlib_deployer.errors import Unsupported, UsageError
 from trainlib_deployer.ops.optim import OPTIMIZERS
 from trainlib_deployer.user.code import a_type, message_of, source_of, user_code
 from trainlib_deployer.user.model import Group, OptimizerSpec, trainable
+from trainlib_deployer.user.module import kept_loss
 
 DEFAULT_LR = 0.01
 
 
-def read_optimizer(given: Any, module: nn.Module, where: str, notes: list[str]) -> OptimizerSpec:
+def read_optimizer(given: Any, module: nn.Module, where: str, notes: list[str], loss: Any = None) -> OptimizerSpec:
     """An instance over the model's parameters, a function making one from parameters, or None: plain SGD."""
     if given is None:
         notes.append(f"optimizer: SGD with lr {DEFAULT_LR}, as {where} names none")
@@ -45,7 +46,7 @@ def read_optimizer(given: Any, module: nn.Module, where: str, notes: list[str]) 
     standard = getattr(torch.optim, kind, None) is type(optimizer) and kind in OPTIMIZERS
     if not all("lr" in g for g in optimizer.param_groups):
         raise Unsupported(f"the optimizer {kind} has no learning rate", remedy="give its groups an entry 'lr'")
-    groups = groups_of(optimizer, module, isinstance(given, torch.optim.Optimizer))
+    groups = groups_of(optimizer, module, isinstance(given, torch.optim.Optimizer), loss)
     defaults = {k: plain(v) for k, v in optimizer.defaults.items()}
     spec = OptimizerSpec(kind, groups, defaults, None if standard else type(optimizer))
     check_made_anew(spec, module)
@@ -69,11 +70,14 @@ def check_made_anew(spec: OptimizerSpec, module: nn.Module) -> None:
         ) from err
 
 
-def groups_of(optimizer: torch.optim.Optimizer, module: nn.Module, instance: bool) -> tuple[Group, ...]:
+def groups_of(optimizer: torch.optim.Optimizer, module: nn.Module, instance: bool, loss: Any) -> tuple[Group, ...]:
     names = {id(p): n for n, p in module.named_parameters()}
     groups = []
     for group in optimizer.param_groups:
         foreign = [p for p in group["params"] if id(p) not in names]
+        if foreign and isinstance(loss, nn.Module) and {id(p) for p in loss.parameters()}.issuperset(map(id, foreign)):
+            words = f"the optimizer holds {len(foreign)} parameters of the loss, which is not a part of the model"
+            raise UsageError(words, remedy=f"{kept_loss(module)}; model.parameters() has them then")
         if foreign:
             remedy = "make it a function: optimizer = lambda parameters: torch.optim.SGD(parameters, lr=0.01)"
             raise UsageError(

@@ -1,0 +1,26 @@
+"""Which parameters the user's optimizer holds, and whose they are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.unit.user_file import GOOD, mistake, user
+
+
+@pytest.mark.parametrize(("model", "holder"), [("", "model"), ("model = torch.nn.Sequential(model)\n", "model[-1]")])
+def test_parameters_of_a_loss(tmp_path: Path, model: str, holder: str) -> None:
+    """The model may hold them, but nowhere where its forward runs the loss as a layer."""
+    loss = (
+        "class Weighted(torch.nn.Linear):\n"
+        "    def forward(self, y, target):\n"
+        "        return torch.nn.functional.cross_entropy(y * self.bias, target)\n"
+        "loss = Weighted(1, 1)\n"
+    )
+    optimizer = "optimizer = torch.optim.SGD([*model.parameters(), *loss.parameters()], lr=0.1)\n"
+    rendered = mistake(tmp_path, GOOD + model + loss + optimizer, "").render()
+    assert "2 parameters of the loss" in rendered and f"{holder}.criterion = loss" in rendered
+    optimizer = "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+    advised = user(tmp_path, GOOD + model + loss + f"{holder}.criterion = loss\n" + optimizer).optimizer
+    assert advised.groups[0].names[-1].endswith("criterion.bias")
