@@ -24,3 +24,10 @@ def test_parameters_of_a_loss(tmp_path: Path, model: str, holder: str) -> None:
     optimizer = "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
     advised = user(tmp_path, GOOD + model + loss + f"{holder}.criterion = loss\n" + optimizer).optimizer
     assert advised.groups[0].names[-1].endswith("criterion.bias")
+
+
+def test_a_parameter_given_twice(tmp_path: Path) -> None:
+    """Fault: the program updated it once, PyTorch twice."""
+    optimizer = "optimizer = torch.optim.SGD([*model.parameters(), model.norm.bias], lr=0.1)\n"
+    rendered = mistake(tmp_path, GOOD + optimizer).render()
+    assert "'norm.bias' twice" in rendered and "each parameter once" in rendered

@@ -84,6 +84,8 @@ def advance(user: UserModel, count: int, update: bool) -> tuple[EagerStep, ...]:
             after, now = held(user, now)
             changed = {n: t for n, t in after.items() if n in named and differ(t, before[n])}
             if optimizer is not None and (update or number + 1 < count):
+                if user.optimizer.own is not None:  # it may write to gradients
+                    results = {k: t.clone() if k[0] == "gradient" else t for k, t in results.items()}
                 with contextlib.suppress(Exception):  # what is wrong with it is said when it is traced
                     optimizer.step()
                 after, now = held(user, now)

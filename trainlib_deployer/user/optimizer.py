@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections import Counter
 from typing import Any
 
 import torch
@@ -85,6 +86,10 @@ def groups_of(optimizer: torch.optim.Optimizer, module: nn.Module, instance: boo
                 f"{'x'.join(map(str, foreign[0].shape)) or 'a scalar'})",
                 remedy=remedy if instance else "",
             )
+        twice = next((n for n, many in Counter(names[id(p)] for p in group["params"]).items() if many > 1), None)
+        if twice is not None:
+            words = f"the optimizer holds '{twice}' twice, and PyTorch updates it twice in a step"
+            raise UsageError(words, remedy="give it each parameter once, as model.parameters() does")
         hyper = {k: plain(v) for k, v in group.items() if k != "params"}
         groups.append(Group(hyper, tuple(names[id(p)] for p in group["params"])))
     trained = set(trainable(module))
