@@ -177,7 +177,19 @@ def test_what_may_wrap_in_bytes_is_refused() -> None:
         captured_and_checked(user_of(net, torch.randn(4, 6), torch.randn(4, 6), loss=nn.MSELoss()))
 
 
+def put(net: nn.Module, x: torch.Tensor) -> torch.Tensor:
+    y, place = 1 * x, x.mean(0).argmax()
+    y[:, place - 6] = 0.5 * x[:, 1]
+    y[place % 4] = x[0].sum()
+    y[..., 1 - place % 2] += 2
+    marked = torch.zeros(6)
+    first = marked[:3]
+    marked[place] = 3
+    return y * (marked + 1) + first.sum()
+
+
 PLACES: dict[str, Forward] = {
+    "written to": put,
     "a place that is computed": lambda net, x: x[:, x.mean(0).argmax()],
     "of the last": lambda net, x: x.view(2, 2, 6)[..., x.mean(0).argmax() - 6, None],
     "in the middle": lambda net, x: x.view(2, 2, 3, 2)[None, 1:, x.view(-1).topk(3)[1][2] % 2, ..., 1],
@@ -266,3 +278,16 @@ def test_state_that_a_loss_keeps_is_the_models_where_it_holds_it(way: str) -> No
         model.teacher = teacher
     captured, _ = captured_and_checked(user_of(model, torch.randn(4, 6), torch.randn(4, 6), loss=loss))
     assert {"teacher.0.weight", "criterion.mean"} & captured.written
+
+
+def test_what_is_written_to_such_a_place_is_not_known() -> None:
+    """Nor is what lies in the same memory."""
+
+    def decided(net: nn.Module, x: torch.Tensor) -> torch.Tensor:
+        marked = torch.zeros(6)
+        first = marked[:3]
+        marked[x.mean(0).argmax()] = 3
+        return x if first.sum() > 1 else 2 * x
+
+    with pytest.raises(Unsupported, match="depends on the values"):
+        captured_and_checked(user_of(Net(decided), torch.randn(4, 6), torch.randn(4, 6), loss=nn.MSELoss()))

@@ -102,6 +102,9 @@ class Known:
             found = self.otherwise(func, args, kwargs, real) if read else UNKNOWN
             if found is UNKNOWN and func == Tensor.__getitem__:
                 found = at_places(*args)
+            if found is UNKNOWN and func == Tensor.__setitem__:
+                found = put_at_place(*args)
+                self.forget([args[0]] if found is None else [])
             if found is UNKNOWN:
                 raise
             return found
@@ -223,6 +226,22 @@ def at_places(x: Tensor, index: Any) -> Any:
         rest.append(v)
         dim = x.dim() - sum(map(dims_of, index[at + 1 :])) if v is Ellipsis else dim + dims_of(v)
     return x[tuple(rest)]
+
+
+def put_at_place(x: Tensor, index: Any, value: Any) -> Any:
+    """x[:, i] = value, for one such place and all of the other dimensions."""
+    index = index if isinstance(index, tuple) else (index,)
+    others = [v for v in index if not is_place(v)]
+    if len(others) != len(index) - 1 or any(v is not Ellipsis and v != slice(None) for v in others):
+        return UNKNOWN
+    at = next(at for at, v in enumerate(index) if is_place(v))
+    dim = at if Ellipsis not in index[:at] else x.dim() - len(index) + at
+    place, shape = index[at], [-1 if d == dim else 1 for d in range(x.dim())]
+    chosen = (torch.arange(x.shape[dim]) == torch.where(place < 0, place + x.shape[dim], place)).reshape(shape)
+    if isinstance(value, Tensor):
+        value = value.to(x.dtype).expand(x.select(dim, 0).shape).unsqueeze(dim)
+    x.copy_(torch.where(chosen, value, x))
+    return None
 
 
 def is_place(v: Any) -> bool:
