@@ -24,6 +24,12 @@ void tl_planes_3_from_twos(const tl_planes_tile *t);
 void tl_planes_2_to_twos(const tl_planes_tile *t);
 void tl_planes_1_to_twos(const tl_planes_tile *t);
 
-/* One class of outputs. packed_rows as in tl_conv_pairs. */
-void tl_conv_planes(const tl_gather *g, int packed_rows);
+/* Planes that all classes of outputs share, from row y and column x of the image on; only the first class packs them.
+ */
+typedef struct {
+    int y, x, rows, pitch, packed;
+} tl_planes_frame;
+
+/* One class of outputs. packed_rows as in tl_conv_pairs; a frame: of one image and group, or NULL. */
+void tl_conv_planes(const tl_gather *g, int packed_rows, tl_planes_frame *frame);
 #endif

@@ -138,6 +138,7 @@ DEEP = [
     Case(ci=70, co=69, size=(5, 3), kernel=(1, 1)),
     Case(ci=35, co=34, size=(7, 9), kernel=(2, 5), stride=(2, 2), pad=(1, 2)),
     Case(ci=33, co=35, size=(10, 12), stride=(2, 2), pad=(1, 1)),
+    Case(ci=9, co=11, size=(11, 14), stride=(2, 2), pad=(2, 0), more=(-1, 0), wide=1),  # classes begin apart
     Case(n=2, ci=1, co=11, size=(13, 9), kernel=(11, 7), pad=(3, 3)),
 ]
 

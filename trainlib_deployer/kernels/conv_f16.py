@@ -136,11 +136,13 @@ def strip_cycles(kind: Conv, cores: int, costs: Costs) -> float:
 
 @dataclass(frozen=True)
 class Axis:
-    """One dimension of a class of outputs: how many, of how many taps, elements between what neighbours meet."""
+    """One dimension of a class of outputs: how many, of how many taps, elements between what neighbours meet, and the
+    first of what they meet."""
 
     count: int
     taps: int
     step: int
+    first: int = 0
 
 
 @dataclass(frozen=True)
@@ -163,8 +165,12 @@ def axes(kind: Conv, at: int) -> list[Axis]:
     kernel, stride = (s.kh, s.kw)[at], s.stride[at]
     if kind.direction == "fw":
         return [Axis((s.ho, s.wo)[at], kernel, stride)]
-    met = [sum((r + s.pad[at] - tap) % stride == 0 for tap in range(kernel)) for r in range(stride)]
-    return [Axis(-(-((s.h, s.w)[at] - r) // stride), taps, 1) for r, taps in enumerate(met)]
+    pad, extent = s.pad[at], (s.h, s.w)[at]
+    met = [[tap for tap in range(kernel) if (r + pad - tap) % stride == 0] for r in range(stride)]
+    return [
+        Axis(-(-(extent - r) // stride), len(taps), 1, (r + pad - max(taps, default=0)) // stride)
+        for r, taps in enumerate(met)
+    ]
 
 
 def classes(kind: Conv) -> list[tuple[Axis, Axis]]:
@@ -183,6 +189,19 @@ def planes(kind: Conv, y: Axis, x: Axis) -> Planes:
         return Planes(pitch, 0, 0, 0)
     strips = -(-y.count // ((PLANES // (pairs * pitch) - y.taps) // y.step + 1))
     return Planes(pitch, pairs, (-(-y.count // strips) - 1) * y.step + y.taps, strips)
+
+
+def shared(kind: Conv) -> int:
+    """Words of planes that all classes of an input gradient read; 0: each has its own."""
+    s = kind.shape
+    if kind.direction == "fw" or kind.result is DType.F32 or s.n * s.groups != 1 or s.stride == (1, 1):
+        return 0
+    words = -(-s.co // 2)
+    for at, fours in ((0, 1), (1, 4)):
+        found = [x for x in axes(kind, at) if x.taps and x.count > 0]
+        ends = [x.first + -(-x.count // fours) * fours - 1 + x.taps for x in found]
+        words *= max(ends, default=0) - min((x.first for x in found), default=0)
+    return words if words <= PLANES else 0
 
 
 def few_taps(kind: Conv, _cores: int) -> bool:
@@ -209,7 +228,8 @@ def plane_cycles(kind: Conv, cores: int, costs: Costs) -> float:
         p, taps = planes(kind, y, x), x.taps * y.taps
         blocks, passes = -(-pairs // p.pairs), -(-tiles // weight_tiles(kind, p.pairs * taps))
         share = -(-y.count * s.n * s.groups * -(-x.count // 4) * tiles // working(kind.team, cores))
-        packing = pairs * (c.weights * tiles * taps * 4 + c.pixels * p.rows * p.pitch) / cores
+        words = shared(kind) / len(classes(kind)) if shared(kind) else pairs * p.rows * p.pitch
+        packing = (pairs * c.weights * tiles * taps * 4 + c.pixels * words) / cores
         total += share * (c.tile * blocks + c.tap * taps * pairs)
         total += p.strips * s.n * s.groups * (c.step * blocks * passes + packing)
     return total
@@ -217,7 +237,10 @@ def plane_cycles(kind: Conv, cores: int, costs: Costs) -> float:
 
 def planes_and_weights(kind: Conv, _cores: int) -> int:
     found = [(planes(kind, y, x), x.taps * y.taps) for y, x in classes(kind)]
-    return FLOAT * max(p.words + weight_tiles(kind, p.pairs * taps) * p.pairs * taps * 4 for p, taps in found)
+    weights = [weight_tiles(kind, p.pairs * taps) * p.pairs * taps * 4 for p, taps in found]
+    if common := shared(kind):
+        return FLOAT * (common + max(weights))
+    return FLOAT * max(p.words + w for (p, _), w in zip(found, weights, strict=True))
 
 
 def columns(kind: Conv, cores: int) -> int:

@@ -12,6 +12,7 @@ enum { WORDS = 3264, WEIGHTS = 2304, MOST_TAPS = 9 * 8 };
 typedef struct {
     int group, n, pair, pairs, y, rows, channel, tiles;
     int panels, pitch, plane; /* fours of outputs in a row; words of a row, of a plane */
+    int top, left;            /* row and column of the image that the planes begin with */
     int taps, size;           /* of the kernel; words of a tile's weights */
     tl_pair *planes, *weights;
 } part;
@@ -49,15 +50,15 @@ static void pack_planes(const tl_gather *g, const part *p)
     tl_split(p->pairs * rows, 1, &lo, &hi);
     for (int i = lo; i < hi; ++i) {
         const int pair = i / rows, row = i - pair * rows, channel = 2 * (p->pair + pair);
-        const int y = g->y.in0 + p->y * g->y.in_step + row, inside = (unsigned)y < (unsigned)g->y.extent;
+        const int y = p->top + row, inside = (unsigned)y < (unsigned)g->y.extent;
         const tl_half *first =
             g->in + p->n * g->in_p.n + (p->group * g->chans + channel) * g->in_p.c + (inside ? y : 0) * g->in_p.h;
         tl_pair *dst = p->planes + i * p->pitch;
         const int extent = inside ? g->x.extent : 0;
         if (channel + 1 < g->chans)
-            pack_row(dst, first, first + g->in_p.c, g->x.in0, extent, p->pitch);
+            pack_row(dst, first, first + g->in_p.c, p->left, extent, p->pitch);
         else
-            pack_lone(dst, first, g->x.in0, extent, p->pitch);
+            pack_lone(dst, first, p->left, extent, p->pitch);
     }
 }
 
@@ -131,6 +132,7 @@ static void share(const tl_gather *g, const part *p)
 {
     const int apart = g->x.out_step, afresh = p->pair == 0 && !g->accumulate;
     const int channel = p->group * g->rows + p->channel;
+    const tl_pair *planes = p->planes + (g->y.in0 + p->y * g->y.in_step - p->top) * p->pitch + g->x.in0 - p->left;
     const int origin =
         p->n * g->out_p.n + channel * g->out_p.c + (g->y.out0 + p->y * g->y.out_step) * g->out_p.h + g->x.out0;
     tl_planes_tile t = {.pairs = p->pairs, .rows = g->y.taps, .row = p->pitch, .plane = p->plane};
@@ -143,7 +145,7 @@ static void share(const tl_gather *g, const part *p)
     int panel = lo / p->tiles, tile = lo - panel * p->tiles, y = panel / p->panels, at = panel - y * p->panels;
     for (int left = hi - lo; left > 0; tile = 0) {
         const int x = 4 * at, cols = tl_min(4, g->x.count - x);
-        t.in = p->planes + y * g->y.in_step * p->pitch + x * g->x.in_step;
+        t.in = planes + y * g->y.in_step * p->pitch + x * g->x.in_step;
         t.weights = p->weights + tile * p->size;
         const int at_tile = origin + y * g->y.out_step * g->out_p.h + x * apart;
         for (; tile < p->tiles && left > 0; ++tile, --left, t.weights += p->size) {
@@ -164,10 +166,10 @@ static void share(const tl_gather *g, const part *p)
     }
 }
 
-void tl_conv_planes(const tl_gather *g, int packed_rows)
+void tl_conv_planes(const tl_gather *g, int packed_rows, tl_planes_frame *frame)
 {
     const int pairs = (g->chans + 1) / 2, panels = (g->x.count + 3) / 4, high = g->y.taps, wide = g->x.taps;
-    const int pitch = (4 * panels - 1) * g->x.in_step + wide, by = g->y.in_step,
+    const int pitch = frame ? frame->pitch : (4 * panels - 1) * g->x.in_step + wide, by = g->y.in_step,
               packed = 2 * (packed_rows ? packed_rows : 16);
     if (g->n * g->y.count * g->x.count == 0)
         return;
@@ -182,15 +184,17 @@ void tl_conv_planes(const tl_gather *g, int packed_rows)
     part p = {.panels = panels, .pitch = pitch, .taps = high * wide, .planes = g->scratch};
     p.size = at_a_time * p.taps * 4;
     const int most = tl_min(packed, 4 * (p.size < WEIGHTS ? WEIGHTS / p.size : 1));
-    p.weights = p.planes + at_a_time * ((strip - 1) * by + high) * pitch;
+    p.weights = p.planes + at_a_time * (frame ? frame->rows : (strip - 1) * by + high) * pitch;
     for (p.group = 0; p.group < g->groups; ++p.group)
         for (p.n = 0; p.n < g->n; ++p.n)
             for (p.y = 0; p.y < g->y.count; p.y += p.rows) {
                 p.rows = tl_min(strip, g->y.count - p.y);
-                p.plane = ((p.rows - 1) * by + high) * pitch;
+                p.plane = (frame ? frame->rows : (p.rows - 1) * by + high) * pitch;
+                p.top = frame ? frame->y : g->y.in0 + p.y * by, p.left = frame ? frame->x : g->x.in0;
                 for (p.pair = 0; p.pair < pairs; p.pair += at_a_time) {
                     p.pairs = tl_min(at_a_time, pairs - p.pair);
-                    pack_planes(g, &p);
+                    if (!frame || !frame->packed)
+                        pack_planes(g, &p);
                     for (p.channel = 0; p.channel < g->rows; p.channel += most) {
                         p.tiles = (tl_min(most, g->rows - p.channel) + 3) / 4;
                         pack_weights(g, &p);
@@ -199,5 +203,7 @@ void tl_conv_planes(const tl_gather *g, int packed_rows)
                         tl_barrier();
                     }
                 }
+                if (frame)
+                    frame->packed = 1;
             }
 }
