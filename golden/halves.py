@@ -18,6 +18,7 @@ from golden.autocast import to_half
 from golden.composed import STEPS
 from golden.doubt import CERTAIN, Branches
 from golden.layers import Inside
+from golden.memory import EMPTY, Found
 from golden.mode import Mode, address, leaves, mapped
 from golden.tiles import Signature, Tiles
 
@@ -52,11 +53,13 @@ class Halves(Mode):
         kept: Inside | None = None,
         branches: Branches | None = None,
         tiles: Iterable[Signature] = (),
+        memory: Found | None = None,
     ) -> None:
-        """`floats`: parameters, buffers, samples."""
+        """`floats`: parameters, buffers, samples; `memory`: what the program had in this step."""
         super().__init__()
         self.branches = CERTAIN.of(0) if branches is None else branches
         self.tiles = Tiles(tiles)
+        self.memory = EMPTY.of(None) if memory is None else memory
         self.dtype, self.chains, self.kept = dtype, chains, Inside() if kept is None else kept
         self.floats: dict[int, torch.Tensor] = {}  # by where they lie, kept so that nothing else comes to lie there
         self.of_losses: dict[int, torch.Tensor] = {}  # floats for whoever calculates with floats alone
@@ -83,6 +86,8 @@ class Halves(Mode):
         of_statistics = alone and any(is_statistic(a) and a.shape == out.shape for a in leaves(args))
         for made in leaves((out,)):
             if isinstance(made, torch.Tensor):
+                if self.is_made(made):
+                    self.memory.follow(made)
                 made.statistic = name in REDUCTIONS or of_statistics  # type: ignore[attr-defined]
                 made.in_chain = alone  # type: ignore[attr-defined]
                 made.in_parts = not alone and name not in WHOLE  # type: ignore[attr-defined]

@@ -39,6 +39,7 @@ class Family:
 
     runs: Sequence[Run]
     by_chance: bool = False
+    followed: bool = False  # each has gone on with what the program had in memory
 
     @cached_property
     def pairs(self) -> dict[int, list[tuple[Run, Run]]]:
@@ -85,8 +86,9 @@ class Family:
             noise = float(np.sqrt(np.mean(squares) / len(keys)))
             slack = compare.SLACK * (1 + FEW / (len(keys) * len(self.runs) / 2))
             sizes = [compare.norm_where(near[k], compare.finite_everywhere(near[k], [])) for k in keys]
-            small = max(1.0, *(norms[k[:2]] / max(size, 1e-30) for k, size in zip(keys, sizes, strict=True)))
-            found[name] = float(np.mean(own)), max(slack * noise, LEAST * small)
+            small = max(norms[k[:2]] / max(size, 1e-30) for k, size in zip(keys, sizes, strict=True))
+            least = max(LEAST, (compare.FLOOR if self.followed else LEAST) * small)
+            found[name] = float(np.mean(own)), max(slack * noise, least)
         return found
 
 
@@ -114,7 +116,12 @@ def finite_alike(one: Array, other: Array) -> bool:
 
 
 def floors(
-    module: nn.Module, exact: Run, resumed: Run | None = None, gentle: bool = True, halves: Sequence[str] = ()
+    module: nn.Module,
+    exact: Run,
+    resumed: Run | None = None,
+    gentle: bool = True,
+    halves: Sequence[str] = (),
+    followed: bool = False,
 ) -> dict[Key, float]:
     """The least relative tolerance that is granted to each tensor: eight unit roundoffs. Of what lasts from step to
     step, of what has been added to it since `resumed`, or else to what `module` holds now. A resumed run updates by
@@ -122,7 +129,9 @@ def floors(
     gradients next to zero that rounding turns round, and unless the optimizer is `gentle` it makes a whole step of
     each: one element of a parameter may go the other way, and one in as many as eight unit roundoffs are of one. Of
     parameters that are `halves`, and are rounded up or down by chance, one element and one in 2^10 may differ by that:
-    a float next to it decides."""
+    a float next to it decides. Where the reference has `followed` what the program had in memory, unit roundoffs of a
+    gradient are those of its own size, however small that is."""
+    norms = compare.norm_floors(exact, []) if followed else {}
     start = {("parameter", n): array(p) for n, p in module.named_parameters()}
     start |= (buffers := {("state", n): array(b) for n, b in module.named_buffers()})
     found = {}
@@ -130,6 +139,8 @@ def floors(
         size = float(np.linalg.norm(value))
         if kind not in LASTING:
             found[step, kind, name] = LEAST
+            if followed and kind == "gradient" and np.isfinite(size):
+                found[step, kind, name] *= min(1.0, size / norms[step, kind])
         elif size and np.isfinite(size) and (resumed is None or (kind, name) in buffers):
             before = (resumed or {}).get((step - 1, kind, name), start.get((kind, name), np.zeros(())))
             added = value.reshape(-1) - (before.reshape(-1) if before.size > 1 else before)

@@ -139,14 +139,18 @@ def first_examples(task: Task, sample: tuple[Any, Any]) -> tuple[Any, Any]:
 
 
 @contextlib.contextmanager
-def halving(task: Task, sample: Any, dtype: torch.dtype, noise: int = 0, step: int = 0) -> Iterator[None]:
-    """Around forward and backward: what a program of mixed precision rounds, with odd noise as little as it may."""
+def halving(task: Task, sample: Any, dtype: torch.dtype, noise: int = 0, step: int | None = None) -> Iterator[None]:
+    """Around forward and backward: what a program of mixed precision rounds, with odd noise as little as it may. Beside
+    a step, where there is none, nobody knows what the program had."""
     if task.dtype == "fp32":
         yield
         return
     floats = (*task.module.parameters(), *task.module.buffers(), *pytree.tree_leaves(sample))
-    branches = task.doubt.of(step)
-    with inside(task.module, task.keep) as kept, Halves(dtype, floats, noise % 2 == 1, kept, branches, task.tiles):
+    branches, memory = task.doubt.of(step or 0), task.memory.of(step)
+    with (
+        inside(task.module, task.keep) as kept,
+        Halves(dtype, floats, noise % 2 == 1, kept, branches, task.tiles, memory),
+    ):
         yield
 
 

@@ -13,6 +13,7 @@ from golden.doubt import CERTAIN, Doubt
 from golden.examples import Layout
 from golden.layers import outside
 from golden.loss_scale import LossScale
+from golden.memory import EMPTY, Memory
 from golden.metrics import Metrics
 from golden.snapshot import Snapshot
 from golden.tiles import Signature
@@ -45,6 +46,7 @@ class Task:
     keep: Sequence[str] = ()  # of mixed precision: layers that stay fp32
     doubt: Doubt = CERTAIN  # of mixed precision: what a program may do otherwise
     tiles: Sequence[Signature] = ()  # ... and convolutions that are done as golden.tiles has them
+    memory: Memory = EMPTY  # ... and what the program to be judged has had there
 
     @property
     def halves(self) -> Sequence[str]:

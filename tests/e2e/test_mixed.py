@@ -18,8 +18,10 @@ from tests.mixed_examples import blunt
 from trainlib_deployer.api import Deployment, deploy
 from trainlib_deployer.check.verify import judge, verify
 from trainlib_deployer.folder import read_plan
+from trainlib_deployer.formats import DType
 from trainlib_deployer.run.host import Host
 from trainlib_deployer.run.record import read_record
+from trainlib_deployer.run.witness import witnesses
 
 STEPS = 2
 Key = tuple[int, str, str]
@@ -128,6 +130,33 @@ def test_rounding_towards_zero_is_caught(project: Deployment, tmp_path: Path) ->
     assert not verify(folder, task=project.task).passed
 
 
+def test_a_factor_within_the_step_is_caught(project: Deployment, tmp_path: Path) -> None:
+    """Of what passes between two layers, where a reference that goes on with it might go along with the mistake."""
+    folder = tmp_path / "net"
+    shutil.copytree(project.folder, folder, ignore=shutil.ignore_patterns("build"))
+    plan = read_plan(folder)
+    halves = [w for w in witnesses(plan) if w.dtype is DType.F16 and plan["ops"][w.after]["phase"] == "backward"]
+    assert len(halves) > 5
+    planted = halves[len(halves) // 2]
+    source = (folder / "net.c").read_text()
+    behind = "void next(int position)\n{\n    tl_barrier();\n"
+    assert source.count(behind) == 1
+    element = f"((uint16_t *)({planted.place}))[i]"
+    lines = (
+        f"    if (tl_core_id() == 0 && position == {planted.after})",
+        f"        for (int i = 0; i < {planted.nbytes // 2}; i++)",
+        f"            {element} = tl_to_half(1.05f * tl_from_half({element}));",
+        "    tl_barrier();",
+        "",
+    )
+    text = '#include "tl_half.h"\n' + source.replace(behind, behind + "\n".join(lines))
+    (folder / "net.c").write_text(text)
+    found = verify(folder, task=project.task).verdict
+    wrong = {t.name for t in found.tensors if t.kind == "gradient" and not t.passed}
+    assert 0 < len(wrong) < len({t.name for t in found.tensors if t.kind == "gradient"})
+    assert all(t.passed for t in found.tensors if t.kind in ("loss", "output") and t.step == 0)
+
+
 class Cast(nn.Module):
     """A decorator, and a region for a device that is not here."""
 
@@ -161,7 +190,7 @@ def test_autocast_in_the_users_code_is_mixed_precision(tmp_path: Path) -> None:
         assert torch.is_autocast_enabled("cpu")
 
 
-@pytest.mark.parametrize("name", ["trainlib_default", "tcn"])
+@pytest.mark.parametrize("name", ["trainlib_default", "tcn", "dscnn"])
 def test_mistakes_of_a_twentieth_show_in_every_gradient_of_an_example(name: str, tmp_path: Path) -> None:
     """All of them: make mixed-examples."""
     run = deploy_example(name, tmp_path / name, steps=2, l1="64k", l2="64M", dtype="mixed").verify()

@@ -6,6 +6,7 @@ import hashlib
 import os
 import shutil
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -14,6 +15,7 @@ from trainlib_deployer.run.host import Host
 from trainlib_deployer.run.make import run_program
 from trainlib_deployer.run.result import RunResult
 from trainlib_deployer.run.sections import check_sections
+from trainlib_deployer.run.witness import WITNESS, Witness, witness_text
 
 FLAGS = ("-std=gnu99", "-g", "-ffp-contract=off", "-fno-math-errno", "-Wall", "-Wextra", "-Werror", "-pthread")
 TIMEOUT = 60.0
@@ -46,6 +48,7 @@ class CachedHost:
     store: Path
     sanitize: str = ""
     poison: bool = False
+    witnesses: Sequence[Witness] = ()
 
     def run(self, folder: Path, steps: int, cores: int, record: Path) -> RunResult:
         program = self.build(folder, steps, cores)
@@ -67,6 +70,9 @@ class CachedHost:
         out.mkdir(parents=True, exist_ok=True)
         defines = [f"-DTL_STEPS={steps}", f"-DPLAN_CORES={cores}", "-DNET_TRACE"]
         defines += ["-DNET_POISON"] if self.poison else []
+        if self.witnesses:
+            (folder / WITNESS).write_text(witness_text(self.witnesses))
+            defines.append(f'-DNET_WITNESS="{WITNESS}"')
         sanitizer = [f"-fsanitize={self.sanitize}", "-fno-sanitize-recover=all"] if self.sanitize else ["-fno-pie"]
         objects = []
         for name in sorted({p.name for p in folder.glob("*.c")} - {"learn.c"}):  # new in every project; not the kernels

@@ -9,7 +9,7 @@ import traceback
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from trainlib_deployer.folder import read_plan
 from trainlib_deployer.machine.machine import Machine
 from trainlib_deployer.machine.targets import resolve
 from trainlib_deployer.options import Options
-from trainlib_deployer.run.record import read_record
+from trainlib_deployer.run.witness import recorded, witnesses
 from trainlib_deployer.user import load_model as user_model
 
 Record = dict[tuple[int, str, str], np.ndarray[Any, Any]]
@@ -154,10 +154,12 @@ def deployed_and_verified(net: Path, where: Setting, folder: Path, store: Path) 
     plan = read_plan(folder)
     record = folder / "build" / "record.bin"
     record.parent.mkdir(exist_ok=True)
-    host = CachedHost(store, where.sanitize, where.poison)
+    found = witnesses(plan)
+    host = CachedHost(store, where.sanitize, where.poison, found)
     host.run(folder, STEPS, done.plan.target.cores, record)  # where L1 is small, fewer than asked for
-    computed = read_record(record, plan["trace"])
-    judged = judge(done.task, computed, STEPS * where.accumulate, plan["trace"])
+    computed, memory = recorded(record, plan, found)
+    task = replace(done.task, memory=memory)
+    judged = judge(task, computed, STEPS * where.accumulate, plan["trace"])
     verdict = judged.verdict
     facts = f"{len(done.plan.program.ops)} ops, {len(done.plan.tilings)} tiled, {len(verdict.tensors)} tensors"
     if verdict.passed:
@@ -165,7 +167,7 @@ def deployed_and_verified(net: Path, where: Setting, folder: Path, store: Path) 
     others = []
     for mode in ("FE_UPWARD", "FE_DOWNWARD"):
         host.run_rounding(folder, mode, record)
-        others.append(read_record(record, plan["trace"]))
+        others.append(recorded(record, plan, found)[0])
     wrong = [t for t in verdict.tensors if not t.passed]
     rounding = not verdict.missing and all(is_rounding(t, computed, others, judged.exact) for t in wrong)
     return Outcome(ROUNDING if rounding else MISMATCH, words_of(verdict, wrong), facts=facts)

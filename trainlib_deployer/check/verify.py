@@ -14,15 +14,17 @@ from golden import compare, nearest, reference, rounding, sketch
 from golden.doubt import CERTAIN, Doubt, Kinks
 from golden.load import load_task
 from golden.loss_scale import LossScale
+from golden.memory import EMPTY, Memory
 from golden.record import Apart, Spilled
 from golden.task import Task
 from trainlib_deployer.arguments import natural, path_of
-from trainlib_deployer.errors import UsageError, VerificationFailed
+from trainlib_deployer.errors import ToolMissing, UsageError, VerificationFailed
 from trainlib_deployer.folder import check_cores, check_whole, perhaps_another_version, read_plan
 from trainlib_deployer.frames import frame
 from trainlib_deployer.html import table
 from trainlib_deployer.run import backend
-from trainlib_deployer.run.record import read_record
+from trainlib_deployer.run.host import Host
+from trainlib_deployer.run.witness import Witness, recorded, witnesses
 from trainlib_deployer.user.code import user_code
 from trainlib_deployer.user.model import UserModel
 
@@ -31,6 +33,7 @@ Array = np.ndarray[Any, Any]
 Key = tuple[int, str, str]
 FIRST_ORDER_RUNS = 2
 KINDS = ("loss", "output", "gradient", "parameter", "state", "evaluation")
+HOST = "host"
 HEADINGS = ("tensors", "compared", "failed", "worst rel. error", "tolerance", "where")
 OWN_RUNS = 3  # that a project is judged by where no PyTorch is; in fp32 they seldom differ by a branch
 HALF_RUNS = 8  # at most, of mixed precision: one in a few takes another branch somewhere
@@ -155,7 +158,8 @@ def verified(
             f"the schedule of learning rates covers {covered} updates", remedy=f"deploy with --updates {updates}"
         )
     count = updates * int(plan["model"].get("accumulate", 1))
-    chosen = backend(on)
+    seen = witnesses(plan)
+    chosen = Host(witnesses=seen) if on == HOST else backend(on)
     chosen.check_tools()
     record = folder / "build" / f"record-{on}.bin"
     try:
@@ -166,9 +170,11 @@ def verified(
         raise UsageError(f"cannot write {record.parent}: {err.strerror or err}", remedy=remedy) from err
     say(f"building and running {updates} steps on {on}")
     result = chosen.run(folder, steps=updates, cores=cores, record=record)
-    computed = read_record(record, plan["trace"])
+    computed, memory = recorded(record, plan, seen)
+    if seen and on != HOST:
+        memory = remembered(folder, plan, seen, updates, cores)
     say("running the golden model")
-    judged = judge(task or model_of(folder), computed, count, plan["trace"], say)
+    judged = judge(replace(task or model_of(folder), memory=memory), computed, count, plan["trace"], say)
     return Verification(
         on,
         updates,
@@ -180,6 +186,20 @@ def verified(
         judged.runs or len(judged.singles) - 1,
         result.memory,
     )
+
+
+def remembered(folder: Path, plan: dict[str, Any], seen: Sequence[Witness], steps: int, cores: int | None) -> Memory:
+    """What a program has in memory on any machine, as the host tells it: it has the same bits."""
+    host, record = Host(witnesses=seen), folder / "build" / "record-memory.bin"
+    try:
+        host.check_tools()
+    except ToolMissing:
+        return EMPTY
+    record.unlink(missing_ok=True)
+    host.run(folder, steps=steps, cores=cores, record=record)
+    _, memory = recorded(record, plan, seen)
+    record.unlink()
+    return memory
 
 
 def model_of(folder: Path) -> Task:
@@ -288,10 +308,11 @@ def judged_in_halves(task: Task, computed: dict[Key, Array], steps: int, layers:
         return reference.run(replace(task, doubt=doubt), steps, dtype, noise, computed)
 
     runs = [run(torch.float64, doubt=Doubt(kinks))]
-    floors = nearest.floors(task.module, runs[0], computed, halves=task.halves)
+    followed = bool(task.memory.steps)
+    floors = nearest.floors(task.module, runs[0], computed, halves=task.halves, followed=followed)
 
     def judged(*others: dict[Key, Array]) -> Judged:
-        all_runs = nearest.Family([*runs, *others])
+        all_runs = nearest.Family([*runs, *others], followed=followed)
         family = nearest.Family([runs[0], *others], by_chance=True) if others else all_runs
         near, least = all_runs.beside(computed), family.tolerances(floors)
         verdict = compare.compare(computed, near, [near], layers, least=least)

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from trainlib_deployer.errors import ToolMissing
 from trainlib_deployer.run.make import make, require, run_program
 from trainlib_deployer.run.result import RunResult
 from trainlib_deployer.run.sections import check_sections
+from trainlib_deployer.run.witness import WITNESS, Witness, witness_text
 
 TIMEOUT = 1200.0
 
 
 class Host:
-    """`poison`: memory holds NaNs wherever the plan says that it is not in use."""
+    """`poison`: memory holds NaNs wherever the plan says that it is not in use; `witnesses`: what comes and goes in
+    memory is recorded, too."""
 
-    def __init__(self, sanitize: str = "", poison: bool = False) -> None:
+    def __init__(self, sanitize: str = "", poison: bool = False, witnesses: Sequence[Witness] = ()) -> None:
         self.sanitize = sanitize
         self.poison = poison
+        self.witnesses = witnesses
 
     def check_tools(self) -> None:
         require("make", "apt-get install make")
@@ -39,6 +42,9 @@ class Host:
             variables["SANITIZE"] = self.sanitize
         if self.poison:
             variables["POISON"] = 1
+        if self.witnesses:
+            (folder / WITNESS).write_text(witness_text(self.witnesses))
+            variables["WITNESS"] = WITNESS
         program = built(folder, variables)
         if not self.sanitize:  # sanitizers bring variables of their own
             check_sections(program, folder)

@@ -1,0 +1,99 @@
+"""What a program of mixed precision has had in memory: the reference goes on with it.
+
+Two runs that round to halves go apart: a ReLU next to its corner takes the other branch, a norm divides by what little
+is left, and deep below no gradient tells a factor of 1.05 from that. So each tensor that an operation of PyTorch makes
+is looked for among those that the program has made in this step. If one points the same way, but for what few roundings
+do, PyTorch goes on with that one, in the size of its own. Each operation is thus held against what PyTorch makes of the
+operands that the program had. A tensor which is not what it should be is not found, and one that is too large by a
+factor is not followed in that: either shows in everything that is made of it.
+
+Tensors are told by their values alone, so the reference knows nothing of how a program is planned or fused. What a
+program never has whole in memory is PyTorch's own, made of what comes before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+
+Array = np.ndarray[Any, Any]
+
+NEAR = 2.0**-9  # relative: four unit roundoffs of a half
+ALIKE = 1e-5  # cosines that floats do not tell apart
+
+
+@dataclass(frozen=True)
+class Memory:
+    """By step, tensors that come and go, each as it was when it was whole."""
+
+    steps: Mapping[int, Sequence[Array]] = field(default_factory=dict)
+
+    def of(self, step: int | None) -> Found:
+        by_size: dict[int, list[Array]] = {}
+        for values in () if step is None else self.steps.get(step, ()):
+            by_size.setdefault(values.size, []).append(values)
+        return Found({size: Same(found) for size, found in by_size.items()})
+
+
+EMPTY = Memory()
+
+
+@dataclass(frozen=True)
+class Same:
+    """Tensors of so many elements."""
+
+    arrays: Sequence[Array]
+
+    @cached_property
+    def directions(self) -> torch.Tensor:
+        """Each with a length of one; zero where that is not possible."""
+        rows = torch.stack([torch.from_numpy(np.array(a, np.float32)).reshape(-1) for a in self.arrays])
+        rows = torch.where(rows.isfinite().all(1, keepdim=True), rows, 0.0)
+        return torch.nn.functional.normalize(rows, dim=1, eps=1e-30)
+
+    def near(self, value: torch.Tensor) -> Iterator[torch.Tensor]:
+        """Those of which one may point the same way."""
+        direction = torch.nn.functional.normalize(value.float(), dim=0, eps=1e-30)
+        cosines = self.directions @ direction
+        best = float(cosines.max())
+        if 1 - best < NEAR**2 + ALIKE:
+            for at in (cosines > best - ALIKE).nonzero().reshape(-1).tolist():
+                yield torch.from_numpy(np.array(self.arrays[at], np.float64)).reshape(-1)
+
+
+@dataclass(frozen=True)
+class Found:
+    """Of one step, by the number of elements."""
+
+    tensors: Mapping[int, Same] = field(default_factory=dict)
+
+    def follow(self, made: Any) -> None:
+        """Write into a tensor what the program had, if it is there."""
+        if not isinstance(made, torch.Tensor) or made.layout is not torch.strided or not made.is_floating_point():
+            return
+        same = self.tensors.get(made.numel())
+        if same is None or repeats(made):
+            return
+        own = made.detach().double().reshape(-1)
+        square = float(own @ own)
+        if not 0.0 < square < np.inf:
+            return
+        sizes = [(float(other @ own) / square, other) for other in same.near(own)]
+        ways = [other / size for size, other in sizes if size > 0.0]
+        nearest = min(ways, key=lambda way: relative(way, own), default=None)
+        if nearest is not None and relative(nearest, own) <= NEAR:
+            made.copy_(nearest.reshape(made.shape))
+
+
+def repeats(value: torch.Tensor) -> bool:
+    """Whether some elements lie in the same place."""
+    return any(s == 0 and e > 1 for s, e in zip(value.stride(), value.shape, strict=True))
+
+
+def relative(value: torch.Tensor, reference: torch.Tensor) -> float:
+    return float((value - reference).norm() / reference.norm())

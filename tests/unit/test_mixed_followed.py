@@ -1,0 +1,175 @@
+"""The reference of mixed precision goes on with what the program had in memory, and with no mistake of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from golden import nearest, reference
+from golden.doubt import Doubt, Kinks
+from golden.memory import EMPTY, NEAR, Array, Found, Memory, Same
+from golden.task import Task
+from trainlib_deployer.check.verify import judged_in_halves
+from trainlib_deployer.run.witness import witness_text, witnesses
+
+
+class Scaled(nn.Module):
+    """Passes its gradient on with a factor."""
+
+    factor = 1.0
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if x.requires_grad and self.factor != 1.0:
+            x.register_hook(lambda g: g * self.factor)  # type: ignore[no-untyped-call]
+        return x
+
+
+@dataclass(frozen=True)
+class Taken(Found):
+    """Takes down what is made, as halves."""
+
+    made: Any = None
+
+    def follow(self, made: Any) -> None:
+        if isinstance(made, torch.Tensor) and made.is_floating_point() and made.numel() > 1:
+            self.made.append(made.detach().numpy().astype(np.float16))
+
+
+@dataclass(frozen=True)
+class Watched(Memory):
+    made: Any = None
+
+    def of(self, step: int | None) -> Found:
+        return Taken(made=self.made)
+
+
+def task_of() -> Task:
+    """One sum is next to the corner of its ReLU, and carries a good part of the gradient."""
+    torch.manual_seed(11)
+    net = nn.Sequential(nn.Linear(6, 5), nn.ReLU(), Scaled(), nn.Linear(5, 7), nn.Tanh(), nn.Linear(7, 3))
+    x = torch.randn(3, 6)
+    with torch.no_grad():
+        net[0].bias[2] -= net[0](x)[1, 2] - 1e-4
+    names = [n for n, _ in net.named_parameters()]
+    return Task(net, nn.MSELoss(), [((x,), torch.randn(3, 3))], "SGD", [({"lr": 0.1}, names)], dtype="mixed")
+
+
+def program_of(task: Task, doubt: Doubt, factor: float = 1.0) -> tuple[dict[tuple[int, str, str], Array], Memory]:
+    """A run of PyTorch in place of a program: what it computes, and what it has had."""
+    made: list[Array] = []
+    task.module[2].factor = factor
+    found = reference.run(replace(task, doubt=doubt, memory=Watched(made=made)), 1, torch.float32)
+    task.module[2].factor = 1.0
+    return found, Memory({0: made})
+
+
+def other_side(task: Task) -> Doubt:
+    kinks = Kinks()
+    reference.run(replace(task, doubt=Doubt(kinks)), 1, torch.float64)
+    return Doubt(turned=next(kinks.turned()))
+
+
+def test_a_branch_of_the_program_is_taken_at_once() -> None:
+    """Fault: which branch a program took was guessed, in up to 25 runs."""
+    task = task_of()
+    computed, memory = program_of(task, other_side(task))
+    plain = reference.run(task, 1, torch.float64)
+    key = (0, "gradient", "0.weight")
+    assert nearest.relative(computed[key], plain[key]) > 0.02
+    judged = judged_in_halves(replace(task, memory=memory), computed, 1, {})
+    assert judged.verdict.passed and not judged.runs
+    assert all(t.hides_factor < 0.01 for t in judged.verdict.tensors if t.kind == "gradient")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("factor", [1.05, 0.95])
+def test_a_factor_between_two_layers_is_no_branch(factor: float) -> None:
+    """What is above it is right, what is below is not."""
+    task = task_of()
+    computed, memory = program_of(task, other_side(task), factor)
+    found = judged_in_halves(replace(task, memory=memory), computed, 1, {}).verdict
+    wrong = {t.name for t in found.tensors if not t.passed and t.kind == "gradient"}
+    assert wrong == {"0.weight", "0.bias"}
+
+
+def followed(value: torch.Tensor, *had: torch.Tensor) -> torch.Tensor:
+    made = value.clone()
+    Memory({3: [t.numpy() for t in had]}).of(3).follow(made)
+    return made
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_what_points_the_same_way_is_gone_on_with_in_its_own_size(dtype: torch.dtype) -> None:
+    torch.manual_seed(2)
+    value = torch.randn(5, 31, dtype=dtype)
+    half, further = value.half(), (value * (1 + NEAR / 2 * torch.randn(5, 31))).float()
+    for factor in (1.0, 1.05, 0.5, 8.0):
+        found = followed(value, torch.randn(5, 31), further, half * factor)
+        assert not torch.equal(found, value) and torch.allclose(found, value, rtol=2.0**-9)
+        assert abs(float((found.double() * value).sum() / value.square().sum()) - 1) < 1e-6
+
+
+def test_what_is_not_the_same_is_left() -> None:
+    torch.manual_seed(3)
+    value = torch.randn(4, 7)
+    apart = value + 3 * NEAR * value.norm() * nn.functional.normalize(torch.randn(28), dim=0).reshape(4, 7)
+    for had in (apart, -value, value * torch.inf, torch.zeros(4, 7), torch.cat([value, value]), value * torch.nan):
+        assert torch.equal(followed(value, had), value)
+    assert torch.equal(followed(torch.zeros(4, 7), value), torch.zeros(4, 7))
+    spread = value[:, :1].expand(4, 7)
+    Memory({3: [spread.numpy()]}).of(3).follow(spread)
+    assert not EMPTY.of(0).tensors and not Memory({3: [value.numpy()]}).of(None).tensors
+    assert not list(Same([value.numpy()]).near(torch.randn(28)))
+
+
+def test_an_evaluation_follows_nothing() -> None:
+    """It begins with other weights than the step in which it is."""
+    task = task_of()
+    _, memory = program_of(task, Doubt())
+    sample = task.samples[0]
+    found = [reference.evaluated(t, sample, torch.float32, 1)[0] for t in (task, replace(task, memory=memory))]
+    assert torch.equal(*found)
+
+
+def plan(dtype: str = "mixed") -> dict[str, Any]:
+    """Of a forward tensor in two pieces, which the gradient of it takes the place of, and the gradient of a weight."""
+    tensors = {
+        "x": ("F16", "activation", 24),
+        "x.grad": ("F16", "gradient", 24),
+        "w.grad": ("F32", "gradient", 48),
+        "one": ("F32", "activation", 4),
+        "sign": ("U8", "activation", 12),
+        "y": ("F32", "output", 12),
+        "far": ("F16", "activation", 24),
+    }
+    ops = [
+        ("forward", [], ["x"]),
+        ("forward", [], ["x", "sign", "one", "far"]),
+        ("forward", ["x"], ["y"]),
+        ("backward", ["x"], ["x.grad", "w.grad"]),
+        ("update", ["w.grad"], []),
+    ]
+    buffers = [("x", "L2", ["x.grad"]), *((n, "L1", []) for n in ("w.grad", "one", "sign", "y")), ("far", "L3", [])]
+    return {
+        "dtype": dtype,
+        "trace": [{"id": i} for i in range(5)],
+        "levels": {"L1": {"persistent": 0}, "L2": {"persistent": 64}, "L3": {"persistent": 0}},
+        "tensors": {n: {"dtype": d, "role": r, "bytes": b, "shape": [3]} for n, (d, r, b) in tensors.items()},
+        "ops": [{"index": i, "phase": p, "reads": r, "writes": w} for i, (p, r, w) in enumerate(ops)],
+        "buffers": [{"name": n, "level": v, "offset": 160, "aliases": a} for n, v, a in buffers],
+    }
+
+
+def test_witnesses_see_what_comes_and_goes_when_it_is_whole() -> None:
+    found = witnesses(plan())
+    assert [(w.id, w.tensor, w.after, w.place) for w in found] == [
+        (5, "x", 1, "arena_l2 + 96"),
+        (6, "x.grad", 3, "arena_l2 + 96"),
+    ]
+    assert "    case 3:\n        net_trace(6, arena_l2 + 96, 24);\n        break;\n" in witness_text(found)
+    assert not witnesses(plan("fp32"))
