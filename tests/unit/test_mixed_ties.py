@@ -51,3 +51,28 @@ def test_a_maximum_of_floats_is_one_of_them(name: str, tmp_path: Path) -> None:
         out=tmp_path / "net",
     ).verify()
     run.raise_if_failed()
+
+
+class OfOneVector(nn.Module):
+    """A product of one vector is float, and what is put together of it to find the maximum was not."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.last = nn.Linear(7, 5), nn.Linear(5, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.first(x)
+        x = x.index_reduce(1, torch.tensor([2, 3, 4]), x.narrow(1, 0, 3), "amax")
+        y: torch.Tensor = self.last((nn.functional.tanhshrink(x) + nn.functional.hardshrink(x, 0.3)).roll(1, 1))
+        return y
+
+
+@pytest.mark.slow
+@pytest.mark.compiler
+def test_what_a_maximum_is_chosen_from_is_what_it_is_compared_with(tmp_path: Path) -> None:
+    """Fault: the maximum was one of halves, its operand a float, and the gradient 0 / 0."""
+    torch.manual_seed(3)
+    data = torch.randn(1, 7), torch.randn(1, 3)
+    deploy(
+        OfOneVector(), *data, loss=nn.MSELoss(), steps=2, dtype="mixed", out=tmp_path / "net"
+    ).verify().raise_if_failed()

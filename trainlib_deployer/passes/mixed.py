@@ -26,6 +26,7 @@ from trainlib_deployer.program.loop import Loop
 
 LOSS = "loss"  # the layer of what the loss function does
 PASSES = {"forward", "backward"}  # updates are float throughout
+CHOICES = frozenset("copy select max min eq ne lt le gt ge and or".split())  # each result is one of the operands
 MOST_TERMS = 256  # of sums that are halves: whole ones have to lie in L1, as they do not go on from tile to tile
 
 
@@ -120,9 +121,25 @@ def alike(program: Program, halves: set[str]) -> set[str]:
         if step.op in ("eq", "ne")
     }
     floats = {name for name, t in program.tensors.items() if t.dtype is HALF.calculated} - halves
-    while more := {n for pair in pairs if pair & floats for n in pair - floats if n in halves}:
+    written, compared = writers(program), {n for pair in pairs for n in pair}
+    while more := {n for n in sources(program, written, compared & floats) if n in halves} | {
+        n for pair in pairs if pair & floats for n in pair if n in halves
+    }:
         floats |= more
-    return halves - floats
+        halves, compared = halves - more, compared | more
+    return halves
+
+
+def sources(program: Program, written: dict[str, list[int]], names: set[str]) -> set[str]:
+    """What these are chosen from, or copied, without arithmetic."""
+    makers = {i for name in names for i in written.get(name, [])}
+    return {v.tensor for i in makers if chooses(program.ops[i].kind) for v in program.ops[i].reads}
+
+
+def chooses(kind: Kind) -> bool:
+    if not isinstance(kind, Loop):
+        return False
+    return all(r.op in CHOICES for r in kind.reductions) and all(s.op in CHOICES for s in (*kind.body, *kind.post))
 
 
 def positions(program: Program) -> set[str]:
