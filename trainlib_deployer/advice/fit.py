@@ -145,7 +145,8 @@ def half_precision(plan: Plan, replan: Replan) -> Iterator[Remedy]:
     if slim.peak < plan.peak:
         more = len(kept.ops) - len(plan.program.ops)
         cost = f"{more} operation{'s' * (more != 1)} added, 11 bits of what is kept"
-        yield Remedy("half precision: --saved fp16", "", slim, cost=cost, step=(kept, plan.target))
+        step = kept, plan.target  # of which loops in series may keep some bytes longer
+        yield Remedy("half precision: --saved fp16", "", slim, exact=False, cost=cost, step=step)
 
 
 def mixed_precision(plan: Plan, replan: Replan) -> Iterator[Remedy]:
