@@ -26,7 +26,15 @@ from trainlib_deployer.folder import check_writable, default_folder, read_plan
 from trainlib_deployer.frames import frame
 from trainlib_deployer.machine.targets import resolve
 from trainlib_deployer.notebook.picture import memory_map
-from trainlib_deployer.options import ARITHMETICS, Options, check_inference, check_types, kept_of, loss_scale_of
+from trainlib_deployer.options import (
+    ARITHMETICS,
+    Options,
+    check_inference,
+    check_types,
+    dtypes_of,
+    kept_of,
+    loss_scale_of,
+)
 from trainlib_deployer.pipeline import deploy_user_model
 from trainlib_deployer.plan.plan import Plan
 from trainlib_deployer.report.folder import note_verdict
@@ -225,9 +233,9 @@ def sweep(
     say: Say | None = None,
 ) -> Points:
     """Ways to train `model`, all of it or parts, from the least memory to the most: those that no other one beats, or
-    `every` one; `within` are those that keep within a budget. `dtype` as deploy has it."""
+    `every` one; `within` are those that keep within a budget. `dtype` as deploy has it, or several: "fp32,mixed"."""
     check_arguments(model, target, name, say, accumulate=accumulate)
-    check_types(dtype, "fp32")
+    dtypes = dtypes_of(str(dtype))
     machine = resolve(target, cores, l1, l2, l3)
     parts = Parts(
         name=identifier(name or type(unwrapped(model)).__name__),
@@ -247,7 +255,7 @@ def sweep(
     user = assemble(parts)
     say_notes(user, say or aloud)
     budget = Budget.parse(time, energy, None if memory is None else str(memory))
-    return sweep_user_model(user, machine, accumulate, every, say or quiet, budget, dtype)
+    return sweep_user_model(user, machine, accumulate, every, say or quiet, budget, dtypes)
 
 
 def check_arguments(model: Any, target: Any, name: Any, say: Any, **counts: Any) -> None:

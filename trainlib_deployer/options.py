@@ -77,6 +77,14 @@ def check_mixed(options: Options) -> None:
         raise UsageError("what stays fp32 goes with mixed precision", remedy="add --dtype mixed, or leave out keep")
 
 
+def dtypes_of(text: str) -> tuple[str, ...]:
+    """The types in `fp32,mixed`, each once."""
+    found = tuple(dict.fromkeys(dtype.strip() for dtype in text.split(",")))
+    for dtype in found:
+        check_types(dtype, "fp32")
+    return found
+
+
 def check_types(dtype: str, saved: str) -> None:
     if dtype in OTHER_DTYPES:
         remedy = "use mixed, with weights in fp32, or fp16"

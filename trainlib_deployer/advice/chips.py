@@ -107,7 +107,7 @@ def chips_of(
     with at_start(user):
         captured, _ = captured_and_checked(user)
         program = step_of(user, captured, accumulate, dtype)
-        ways = list(variants(user, accumulate, say, dtype)) if budget.given else []
+        ways = list(variants(user, accumulate, say, (dtype,))) if budget.given else []
         asked = [Options(m, Path(), 1, accumulate, dtype_of(dtype, captured)) for m in machines(boards)]
         return [planned(options, program, user, say, ways, budget) for options in asked]
 

@@ -11,13 +11,14 @@ from trainlib_deployer.advice.forecast import Forecast
 from trainlib_deployer.advice.shortage import missing
 from trainlib_deployer.frames import frame
 from trainlib_deployer.html import table
+from trainlib_deployer.options import DTYPES
 from trainlib_deployer.plan.plan import Plan
 
 Memory = tuple[int, int]  # outer; then inner, which counts where nothing is in the outer one: otherwise tiles fill it
-Costs = tuple[Memory, float, int, int]
+Costs = tuple[Memory, float, int, int, int]
 NEED = ("MACs a step", "a sample", "", "optimal")
 FORECAST = ("ms", "mJ")  # of machines whose clock is known
-NUMBERS = (1, 3, 4, 5, 6, 7, 8, 10, 11)  # columns
+WORDS = ("trained", "type", "batch", "optimal")  # columns that are no numbers
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,7 @@ class Point:
     options: str  # of the deployment that gives this plan, beside those of the sweep
     plan: Plan = field(repr=False)
     forecast: Forecast
+    dtype: str = "fp32"
     pareto: bool = False
 
     @property
@@ -75,8 +77,12 @@ class Point:
 
     @property
     def costs(self) -> Costs:
-        """Less of the first two is better: memory, work; more of the others: parameters, samples an update."""
-        return memory(self.plan), self.macs_per_sample, self.trained, self.samples
+        """Less is better of memory, work and rounding, more of parameters and samples an update."""
+        return memory(self.plan), self.macs_per_sample, self.trained, self.samples, rounding(self.dtype)
+
+    @property
+    def merit(self) -> tuple[float, ...]:
+        return self.trained, self.samples, -rounding(self.dtype), -self.macs_per_sample
 
     def as_json(self) -> dict[str, Any]:
         """Plain values under stable names: a row of a CSV file, too."""
@@ -87,6 +93,7 @@ class Point:
             "parameters_total": self.total,
             "batch": self.batch,
             "accumulate": self.accumulate,
+            "dtype": self.dtype,
             "recompute": self.recompute,
             "repeated_operations": self.repeated,
             "options": self.options,
@@ -102,9 +109,10 @@ class Point:
             "pareto": self.pareto,
         }
 
-    def cells(self) -> tuple[str, ...]:
+    def cells(self, typed: bool = False) -> tuple[str, ...]:
         return (
             self.what,
+            *((self.dtype,) if typed else ()),
             f"{self.trained:,}",
             self.update,
             f"{self.repeated}" if self.repeated else "-",
@@ -114,6 +122,7 @@ class Point:
             f"{self.macs_per_sample:,.0f}",
             f"{self.over:,} over" if self.over else "fits",
             "proved" if self.proved_optimal else "-",
+            *((f"{self.forecast.cycles:,}" if self.forecast.cycles else "-",) if typed else ()),
             *(self.forecast.cells() if self.forecast.milliseconds is not None else ()),
         )
 
@@ -127,9 +136,14 @@ def macs(plan: Plan) -> int:
     return sum(op.kind.macs() for op in plan.program.step)
 
 
+def rounding(dtype: str) -> int:
+    """How much of a step is rounded to halves, from nothing upwards."""
+    return DTYPES.index(dtype)
+
+
 def dominates(a: Costs, b: Costs) -> bool:
     """At least as good everywhere, and better somewhere."""
-    no_worse = a[0] <= b[0] and a[1] <= b[1] and a[2] >= b[2] and a[3] >= b[3]
+    no_worse = a[0] <= b[0] and a[1] <= b[1] and a[2] >= b[2] and a[3] >= b[3] and a[4] <= b[4]
     return no_worse and a != b
 
 
@@ -137,7 +151,7 @@ def front(costs: Sequence[Costs]) -> list[bool]:
     """Which ones no other dominates; of equal ones, the first."""
     chosen: list[Costs] = []
     kept = [False] * len(costs)
-    best_first = sorted(range(len(costs)), key=lambda i: (costs[i][0], costs[i][1], -costs[i][2], -costs[i][3], i))
+    best_first = sorted(range(len(costs)), key=lambda i: (*costs[i][:2], -costs[i][2], -costs[i][3], costs[i][4], i))
     for i in best_first:
         if not any(dominates(c, costs[i]) or c == costs[i] for c in chosen):
             chosen.append(costs[i])
@@ -175,8 +189,8 @@ class Points(Sequence[Point]):
 
     @property
     def best(self) -> Point | None:
-        """Of what is within: the most parameters, then the most samples an update, then the least work."""
-        return max(self.within, key=lambda p: (p.trained, p.samples, -p.macs_per_sample), default=None)
+        """Of what is within: the most parameters, then samples an update, then the least rounding, the least work."""
+        return max(self.within, key=lambda p: p.merit, default=None)
 
     def __len__(self) -> int:
         return len(self.points)
@@ -193,13 +207,32 @@ class Points(Sequence[Point]):
         return {p.what: p.line for p in self.points if p.line}
 
     def _repr_html_(self) -> str:
-        return table(self.name, (*self.headings, "line to paste"), ((*p.cells(), p.line) for p in self.points))
+        return table(
+            self.name,
+            (*self.headings, "line to paste"),
+            ((*row, p.line) for row, p in zip(self.rows, self, strict=True)),
+        )
+
+    @property
+    def typed(self) -> bool:
+        """Whether its points have more than one type."""
+        return len({p.dtype for p in self.points}) > 1
+
+    @property
+    def rows(self) -> list[tuple[str, ...]]:
+        return [p.cells(self.typed) for p in self.points]
 
     @property
     def headings(self) -> tuple[str, ...]:
         timed = any(p.forecast.milliseconds is not None for p in self.points)
         memories = next(((p.plan.outer.name, p.plan.inner.name) for p in self.points), ("outer", "inner"))
-        return ("trained", "parameters", "batch", "done twice", *memories, *NEED, *(FORECAST if timed else ()))
+        first = ("trained", *(("type",) if self.typed else ()), "parameters", "batch", "done twice")
+        return (*first, *memories, *NEED, *(("cycles",) if self.typed else ()), *(FORECAST if timed else ()))
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """Columns of numbers."""
+        return tuple(i for i, heading in enumerate(self.headings) if heading not in WORDS)
 
     def __repr__(self) -> str:
         return f"Points({self.name}: {len(self.points)} ways to train it, {len(self.front)} that no other beats)"

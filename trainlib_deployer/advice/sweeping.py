@@ -15,7 +15,7 @@ from golden.snapshot import Snapshot
 from trainlib_deployer import passes
 from trainlib_deployer.advice.budget import FREE, Budget
 from trainlib_deployer.advice.forecast import Forecast
-from trainlib_deployer.advice.points import Costs, Memory, Point, Points, dominates, macs, memory
+from trainlib_deployer.advice.points import Costs, Memory, Point, Points, dominates, macs, memory, rounding
 from trainlib_deployer.advice.variants import Parameters, Selection
 from trainlib_deployer.beside import beside_build, with_build
 from trainlib_deployer.capture.agreement import captured_and_checked
@@ -65,56 +65,58 @@ class Level:
 
 
 @dataclass(frozen=True)
-class Draft:
-    """A point before its tiles are chosen, which takes the most time: bounds of what it will need."""
-
-    batch: Batch
-    selection: Selection
-    level: Level
-    direct: Plan
-    least: Memory
-
-    @staticmethod
-    def of(batch: Batch, selection: Selection, level: Level, target: Machine) -> Draft:
-        direct = untiled(level.program, target)
-        most = memory(direct)
-        tiles = direct.outer.used and target.inner.size
-        least = (least_l2(level.program, target), 0) if tiles else most
-        return Draft(batch, selection, level, direct, (0, 0) if level.whole else least)
-
-    def costs(self, needed: Memory) -> Costs:
-        trained = parameters(self.direct)["trained"]
-        return needed, macs(self.direct) / self.batch.size, trained, self.batch.size * self.batch.accumulate
-
-    def point(self) -> Point | None:
-        """None where it does not fit, of what nobody would want otherwise."""
-        counts, level = parameters(self.direct), self.level
-        chosen = level.whole() if level.whole else best_layout(level.program, self.direct.target)
-        if chosen is None:
-            return None
-        return Point(
-            what=self.selection.what,
-            line=self.selection.line,
-            trained=counts["trained"],
-            total=counts["total"],
-            batch=self.batch.size,
-            accumulate=self.batch.accumulate,
-            recompute=self.level.name,
-            repeated=sum(op.name.endswith(SUFFIX) for op in self.level.program.ops),
-            options=self.level.option,
-            plan=chosen,
-            forecast=Forecast.of(chosen, chosen.target),
-        )
-
-
-@dataclass(frozen=True)
 class Variant:
     """A batch, a choice of parameters, and the step that these make."""
 
     batch: Batch
     selection: Selection
     program: Program
-    option: str = ""  # that gives it its element types
+    dtype: str  # that it has
+    option: str  # that gives it this
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A point before its tiles are chosen, which takes the most time: bounds of what it will need."""
+
+    variant: Variant
+    level: Level
+    direct: Plan
+    least: Memory
+
+    @staticmethod
+    def of(variant: Variant, level: Level, target: Machine) -> Draft:
+        direct = untiled(level.program, target)
+        most = memory(direct)
+        tiles = direct.outer.used and target.inner.size
+        least = (least_l2(level.program, target), 0) if tiles else most
+        return Draft(variant, level, direct, (0, 0) if level.whole else least)
+
+    def costs(self, needed: Memory) -> Costs:
+        trained, batch = parameters(self.direct)["trained"], self.variant.batch
+        work, samples = macs(self.direct) / batch.size, batch.size * batch.accumulate
+        return needed, work, trained, samples, rounding(self.variant.dtype)
+
+    def point(self) -> Point | None:
+        """None where it does not fit, of what nobody would want otherwise."""
+        counts, level, variant = parameters(self.direct), self.level, self.variant
+        chosen = level.whole() if level.whole else best_layout(level.program, self.direct.target)
+        if chosen is None:
+            return None
+        return Point(
+            what=variant.selection.what,
+            line=variant.selection.line,
+            trained=counts["trained"],
+            total=counts["total"],
+            batch=variant.batch.size,
+            accumulate=variant.batch.accumulate,
+            recompute=level.name,
+            repeated=sum(op.name.endswith(SUFFIX) for op in level.program.ops),
+            options=level.option,
+            plan=chosen,
+            forecast=Forecast.of(chosen, chosen.target),
+            dtype=variant.dtype,
+        )
 
 
 def sweep_user_model(
@@ -124,12 +126,12 @@ def sweep_user_model(
     every: bool = False,
     say: Say = lambda line: None,
     budget: Budget = FREE,
-    dtype: str = "fp32",
+    dtypes: tuple[str, ...] = ("fp32",),
 ) -> Points:
     """The points that no other one beats, or `every` one. What is refused for the model as it is, is refused; a
     variant that cannot be deployed is left out, said aloud."""
     budget.demand_known(target)
-    return points_on(target, list(variants(user, accumulate, say, dtype)), user, accumulate, every, say, budget)
+    return points_on(target, list(variants(user, accumulate, say, dtypes)), user, accumulate, every, say, budget)
 
 
 def points_on(
@@ -143,12 +145,14 @@ def points_on(
 ) -> Points:
     """Of the same variants, whatever they are planned for."""
     target = with_measurements(target)
-    machine = with_build(found[0].program, user, target.near_only(), accumulate)
-    drafts = [Draft.of(v.batch, v.selection, level, machine) for v in found for level in ways(v, user, target, machine)]
+    first = {v.dtype: v.program for v in reversed(found)}
+    near = {dtype: with_build(program, user, target.near_only(), accumulate) for dtype, program in first.items()}
+    drafts = [Draft.of(v, level, near[v.dtype]) for v in found for level in ways(v, user, target, near[v.dtype])]
     wanted = drafts if every else promising(drafts)
     points = []
     for number, draft in enumerate(wanted, 1):
-        say(f"planning {number} of {len(wanted)} for {target.name}: {draft.batch}, {draft.selection.what}")
+        variant = draft.variant
+        say(f"planning {number} of {len(wanted)} for {target.name}: {variant.batch}, {variant.selection.what}")
         points.append(draft.point())
     ordered = Points.of(user.name, [p for p in points if p is not None], budget)
     return ordered if every else ordered.front
@@ -160,8 +164,8 @@ def promising(drafts: list[Draft]) -> list[Draft]:
     return [d for d in drafts if not any(dominates(c, d.costs(d.least)) for c in most)]
 
 
-def variants(user: UserModel, accumulate: int, say: Say, dtype: str = "fp32") -> Iterator[Variant]:
-    """For each batch, each choice of parameters that makes a difference."""
+def variants(user: UserModel, accumulate: int, say: Say, dtypes: tuple[str, ...] = ("fp32",)) -> Iterator[Variant]:
+    """For each batch, each choice of parameters that makes a difference, in each of these types."""
     selections = list(parameters_of(user.module).selections())
     sizes: dict[int, list[Batch]] = {}
     for batch in batches(Batch(batch_of(user), accumulate)):
@@ -172,17 +176,17 @@ def variants(user: UserModel, accumulate: int, say: Say, dtype: str = "fp32") ->
         what = f"batch {same_size[0].size}, {selection.what}"
         say(f"capturing {number} of {len(choices)}: {what}")
         try:
-            programs = captured_programs(user, same_size, selection, dtype)
+            found = captured_variants(user, same_size, selection, dtypes)
         except DeployError as err:
             if number == 1:
                 raise
             say(f"left out: {what}: {err.message}")
             continue
-        for batch, program in zip(same_size, programs, strict=True):
-            trained = batch, frozenset(name for name, _ in program.gradients)
+        for variant in found:
+            trained = variant.batch, variant.dtype, frozenset(name for name, _ in variant.program.gradients)
             if trained not in seen:
                 seen.add(trained)
-                yield Variant(batch, selection, program, f"--dtype {dtype}" if dtype != "fp32" else "")
+                yield variant
 
 
 def batches(given: Batch) -> list[Batch]:
@@ -221,7 +225,9 @@ def training_only(module: nn.Module, keep: frozenset[str]) -> Iterator[None]:
             p.requires_grad_(True)
 
 
-def captured_programs(user: UserModel, batches: list[Batch], selection: Selection, dtype: str) -> list[Program]:
+def captured_variants(
+    user: UserModel, batches: list[Batch], selection: Selection, dtypes: tuple[str, ...]
+) -> list[Variant]:
     """The steps that deploying the model with these batches of one size and the selection's line has."""
     size = batches[0].size
     variant = user if size == batch_of(user) else with_batch(user, size)
@@ -229,7 +235,18 @@ def captured_programs(user: UserModel, batches: list[Batch], selection: Selectio
         start = Snapshot(user.module, user.loss, like=user.start)  # with what is frozen for now
         variant = replace(variant, start=start)
         captured, _ = captured_and_checked(variant)
-        return [step_of(variant, captured, batch.accumulate, dtype) for batch in batches]
+        asked = {dtype_of(dtype, captured): dtype for dtype in reversed(dtypes)}  # what autocast has is asked for once
+        return [
+            Variant(
+                batch,
+                selection,
+                step_of(variant, captured, batch.accumulate, dtype),
+                dtype,
+                f"--dtype {option}" if option != "fp32" else "",
+            )
+            for dtype, option in reversed(asked.items())
+            for batch in batches
+        ]
 
 
 def step_of(user: UserModel, captured: Captured, accumulate: int, dtype: str = "fp32") -> Program:
@@ -262,7 +279,7 @@ def far(variant: Variant, user: UserModel, target: Machine) -> Level:
     """What does not fit otherwise, with tensors in the third memory."""
 
     def planned() -> Plan | None:
-        options = Options(target, Path(), 1, variant.batch.accumulate)
+        options = Options(target, Path(), 1, variant.batch.accumulate, variant.dtype)
         try:
             project, image = beside_build(variant.program, user, options, lambda line: None)
         except DoesNotFit:

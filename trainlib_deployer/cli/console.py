@@ -147,15 +147,14 @@ def operation_table(operations: Sequence[Mapping[str, Any]]) -> None:
 
 def print_points(points: Points, every: bool) -> None:
     """One row a point, then the lines to paste."""
-    from trainlib_deployer.advice.points import NUMBERS
-
-    table("", points.headings, (p.cells() for p in points), right=NUMBERS)
+    table("", points.headings, points.rows, right=points.numbers)
     target = points[0].plan.target
     beaten = f"; {len(points.front)} of them beaten by none" if every else ", each beaten by none"
     print(f"\n{points.name} on {target.name} with {target.cores} cores: {len(points)} points{beaten}")
     if points.budget.given and points.best is not None:
         best = points.best
-        print(f"within {points.budget}: {best.what}, batch {best.update}, is the most that can be trained")
+        typed = f" in {best.dtype}" if points.typed else ""
+        print(f"within {points.budget}: {best.what}, batch {best.update}{typed}, is the most that can be trained")
     if points.lines():
         print("to train a part, paste its line behind the model:")
     for what, line in points.lines().items():

@@ -20,7 +20,7 @@ from trainlib_deployer.cli.output_files import STDOUT, check_output_files, write
 from trainlib_deployer.cli.spoken import Progress, examples, note, spoken
 from trainlib_deployer.errors import DoesNotFit
 from trainlib_deployer.machine.targets import DEFAULT, MOST_CORES, TARGETS, resolve
-from trainlib_deployer.options import DTYPES
+from trainlib_deployer.options import DTYPES, dtypes_of
 from trainlib_deployer.version import __version__
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ FILE = click.Path(path_type=Path, allow_dash=True)
 @click.option("--target", metavar="NAME", help=f"Preset cores and sizes: {', '.join(TARGETS)}.  [{DEFAULT}]")
 @click.option("--input", "input_shape", metavar="SHAPE", help="Shape of the input, batch first: 1x3x32x32.")
 @click.option("--accumulate", metavar="N", type=COUNT, default=1, help="Samples an update.  [1]")
-@click.option("--dtype", type=click.Choice(DTYPES), default="fp32", help="As of a deployment.  [fp32]")
+@click.option("--dtype", metavar="TYPES", default="fp32", help=f"Some of {','.join(DTYPES)}, with commas.  [fp32]")
 @click.option("--all", "every", is_flag=True, help="The points that others beat, too.")
 @budget_options
 @click.option("--json", "json_file", metavar="FILE", type=FILE, help="Write the points; - is stdout.")
@@ -71,7 +71,7 @@ def sweep_command(
 ) -> None:
     """What training takes: all of it or parts, batch sizes, recomputation; the points that no other one beats. With a
     budget: those that keep within it, and the most that can be trained."""
-    budget = Budget.parse(time, energy, memory)
+    budget, dtypes = Budget.parse(time, energy, memory), dtypes_of(dtype)
     machine = resolve(target, cores, l1, l2, l3)
     check_output_files(json_file, csv_file)
     say = Progress()
@@ -83,7 +83,7 @@ def sweep_command(
     for line in user.notes:
         note(line)
     with contextlib.redirect_stdout(sys.stderr):  # what the user's forward prints is not a result
-        points = sweeping.sweep_user_model(user, machine, accumulate, every, say, budget, dtype)
+        points = sweeping.sweep_user_model(user, machine, accumulate, every, say, budget, dtypes)
     if budget.given and not points.within:
         least = f"; {', '.join(points.excess(points[0]))} is what the least takes" if points else ""
         raise nothing_within(user.name, budget, least)
