@@ -134,7 +134,7 @@ def test_where_it_gains_nothing_pytorch_stays_exact(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_what_does_not_fit_is_told(tmp_path: Path) -> None:
-    """With about the bytes that a deployment with the option then takes, as loops in series keep a few longer; not where
+    """With about the bytes that a deployment with the option then takes: loops in series keep a few longer. Not where
     it is in use already."""
     needed = {saved: squeezed(tmp_path / saved, saved, 1 << 20) for saved in ("fp32", "fp16")}
     with pytest.raises(DoesNotFit) as failure:
