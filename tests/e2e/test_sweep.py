@@ -69,12 +69,13 @@ def everything() -> Points:
 def random_costs(rng: random.Random) -> Costs:
     """Few values, so that many are equal."""
     l2 = rng.randrange(4)
-    return (l2, 0 if l2 else rng.randrange(4)), float(rng.randrange(4)), rng.randrange(4), rng.randrange(1, 3)
+    work, trained, samples, rounded = (rng.randrange(n) for n in (4, 4, 2, 2))
+    return (l2, 0 if l2 else rng.randrange(4)), float(work), trained, 1 + samples, rounded
 
 
 def as_numbers(c: Costs) -> tuple[float, ...]:
     """All of them better when smaller."""
-    return c[0][0] * 100 + c[0][1], c[1], -c[2], -c[3]
+    return c[0][0] * 100 + c[0][1], c[1], -c[2], -c[3], c[4]
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -92,11 +93,13 @@ def test_front_against_brute_force(seed: int) -> None:
 
 
 def test_dominates() -> None:
-    assert dominates(((9, 0), 5.0, 7, 1), ((10, 0), 5.0, 7, 1))
-    assert not dominates(((9, 0), 5.0, 7, 1), ((9, 0), 5.0, 7, 1)), "equal"
-    assert not dominates(((9, 0), 5.0, 6, 1), ((10, 0), 5.0, 7, 1)), "trains less"
-    assert not dominates(((9, 0), 5.0, 7, 1), ((10, 0), 5.0, 7, 2)), "averages fewer samples"
-    assert dominates(((0, 900), 5.0, 7, 1), ((1, 0), 5.0, 7, 1)), "L2 comes first"
+    assert dominates(((9, 0), 5.0, 7, 1, 0), ((10, 0), 5.0, 7, 1, 0))
+    assert not dominates(((9, 0), 5.0, 7, 1, 0), ((9, 0), 5.0, 7, 1, 0)), "equal"
+    assert not dominates(((9, 0), 5.0, 6, 1, 0), ((10, 0), 5.0, 7, 1, 0)), "trains less"
+    assert not dominates(((9, 0), 5.0, 7, 1, 0), ((10, 0), 5.0, 7, 2, 0)), "averages fewer samples"
+    assert not dominates(((9, 0), 5.0, 7, 1, 1), ((10, 0), 5.0, 7, 1, 0)), "rounds more"
+    assert dominates(((9, 0), 5.0, 7, 1, 0), ((9, 0), 5.0, 7, 1, 1))
+    assert dominates(((0, 900), 5.0, 7, 1, 0), ((1, 0), 5.0, 7, 1, 0)), "L2 comes first"
 
 
 # ---- which parameters
