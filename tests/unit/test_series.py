@@ -83,6 +83,12 @@ def test_what_pays_only_with_the_next_one_joins() -> None:
     assert series_of(found).passing and len(found.ops) == 1
 
 
+def test_what_the_first_reads_does_not_wait_where_memory_is_full() -> None:
+    """z, for its sum to be made beside what is centred by it; but between the two comes y, which is as large."""
+    ops = (summed("mean", "z"), negated("y", "x"), centred("loss", "y"))
+    assert joined(*ops).ops == list(ops)
+
+
 def test_lines_of_a_row() -> None:
     """Of B x C x P elements in one."""
     op = negated("y", "x")

@@ -15,6 +15,7 @@ from typing import TypeGuard
 
 from trainlib_deployer.machine.machine import Machine
 from trainlib_deployer.ops.matmul import MatMul
+from trainlib_deployer.plan.fuller import meetings_that_fill
 from trainlib_deployer.plan.joints import Draft, Joint, Results
 from trainlib_deployer.plan.series import put_in_series
 from trainlib_deployer.plan.ways import Way
@@ -22,11 +23,26 @@ from trainlib_deployer.program.chain import chain_of, followed
 from trainlib_deployer.program.ir import DType, Leading, Op, Program, Role, Tensor, View, renamed
 from trainlib_deployer.program.loop import Loop
 
+TRIES = 6  # to join what fills the outer level no more than it was
+
 
 def chained(program: Program, resident: frozenset[str], left: list[int], machine: Machine, alone: list[Way]) -> Program:
     """With series and chains wherever they are estimated to take fewer cycles, or hardly more and fewer bytes; `left`
-    is the room in L1 at each operation, `alone` how it runs on its own."""
-    draft = Draft.of(program, resident, left, machine, alone)
+    is the room in L1 at each operation, `alone` how it runs on its own. The outer level gets no fuller, unless that is
+    not reached after some tries."""
+    apart: frozenset[int] = frozenset()
+    for _ in range(TRIES):
+        draft = Draft.of(program, resident, left, machine, alone, apart)
+        join(draft)
+        full = meetings_that_fill(program, draft.program, draft.left_over, resident)
+        if full <= apart:
+            break
+        apart |= full
+    return draft.program
+
+
+def join(draft: Draft) -> None:
+    program, resident = draft.origin, draft.resident
     put_in_series(draft)
     borders = draft.borders
     for start, head in enumerate(program.ops):
@@ -39,7 +55,6 @@ def chained(program: Program, resident: frozenset[str], left: list[int], machine
                 continue
             joint = joined(draft.now, draft.results, first, follower, draft.read_at)
             run = draft.tried(run, follower_at, joint) or run
-    return draft.program
 
 
 def can_lead(op: Op, resident: frozenset[str]) -> bool:

@@ -71,13 +71,22 @@ class Draft:
     left: list[int]
     machine: Machine
     ways: list[Way]
+    apart: frozenset[int]  # places where none may meet
 
     @staticmethod
-    def of(program: Program, resident: frozenset[str], left: list[int], machine: Machine, ways: list[Way]) -> Draft:
+    def of(
+        program: Program,
+        resident: frozenset[str],
+        left: list[int],
+        machine: Machine,
+        ways: list[Way],
+        apart: frozenset[int],
+    ) -> Draft:
         now = replace(program, tensors=dict(program.tensors))
         borders = tuple(found.start for found in segments(program).values())
         places, read_at, results = Places.of(program), readers(program), Results.of(program)
-        return Draft(program, [*program.ops], now, places, read_at, borders, results, resident, left, machine, ways)
+        ops: list[Op | None] = [*program.ops]
+        return Draft(program, ops, now, places, read_at, borders, results, resident, left, machine, ways, apart)
 
     @property
     def program(self) -> Program:
@@ -85,6 +94,11 @@ class Draft:
         if None not in self.ops:
             return self.origin
         return self.now.with_ops([op for op in self.ops if op is not None])
+
+    @property
+    def left_over(self) -> list[int]:
+        """Places of its operations."""
+        return [at for at, op in enumerate(self.ops) if op is not None]
 
     def alone(self, at: int) -> Run:
         return Run(at, self.left[at], self.ways[at].cycles, self.ways[at].moved)
@@ -102,7 +116,7 @@ class Draft:
         if joint is None or first is None or other is None:
             return None
         place = meeting_point(self.places, (first, run.at), (other, other_at))
-        if place is None:
+        if place is None or place in self.apart:
             return None
         room, alone = min(run.room, self.left[other_at]), self.ways[other_at]
         found = best_tiling(self.with_only(joint), joint.op, Room(self.resident - {*joint.tensors}, room, self.machine))
