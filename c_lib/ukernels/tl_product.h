@@ -1,7 +1,7 @@
 /* Products of matrices; internal to c_lib/kernels. The work is cut into 4 x 4 tiles of c, numbered with the rows
  * fastest, and each core takes a contiguous range of them. How the operands lie is a literal after inlining: a kernel
- * for each. Scratch: two panels a core; a product that is split over its terms keeps the sums of its blocks behind
- * them. */
+ * for each. Scratch: up to two panels a core; a product that is split over its terms keeps the sums of its blocks
+ * behind them. */
 #ifndef TL_PRODUCT_H
 #define TL_PRODUCT_H
 #include "tl_dot.h"
@@ -16,6 +16,18 @@ TL_PRODUCT void tl_product_promises(const tl_matmul *p, int left, int right)
     TL_PROMISE(left == TL_ROWS ? p->a_k == 1 : left == TL_PANELS ? p->a_m == 1 : 1);
     TL_PROMISE(right == TL_PANELS ? p->b_n == 1 : 1);
     (void)p, (void)left, (void)right;
+}
+
+/* A core's panel for columns, and one for rows, of what does not lie as it is read or is not four: floats. */
+TL_PRODUCT int tl_product_columns(const tl_matmul *p, int right)
+{
+    return right != TL_PANELS || p->n % 4 ? 4 * tl_min(TL_KC, p->k) : 0;
+}
+
+TL_PRODUCT int tl_product_panels(const tl_matmul *p, int left, int right)
+{
+    const int packs = left == TL_PACKED || (left == TL_PANELS && p->m % 4);
+    return tl_product_columns(p, right) + (packs ? 4 * tl_min(TL_KC, p->k) : 0);
 }
 
 /* Tiles first .. last - 1 of one panel over one block. */
@@ -47,7 +59,8 @@ TL_PRODUCT void tl_product_block(const tl_matmul *p, int b, int n, int first, in
     const float *rows = p->a + b * p->a_b + k * p->a_k, *columns = p->b + b * p->b_b + n * p->b_n + k * p->b_k;
     if (!direct)
         tl_tile_pack(pack, columns, p->b_n, p->b_k, out->cols, kc);
-    tl_product_left(p, rows, first, last, direct ? columns : pack, direct ? p->b_k : 4, kc, pack + TL_PANEL, out, left);
+    tl_product_left(p, rows, first, last, direct ? columns : pack, direct ? p->b_k : 4, kc,
+                    pack + tl_product_columns(p, right), out, left);
 }
 
 TL_PRODUCT void tl_product_panel(const tl_matmul *p, int b, int n, int first, int last, float *pack, int left,
@@ -72,7 +85,7 @@ TL_PRODUCT void tl_product_panel(const tl_matmul *p, int b, int n, int first, in
 
 TL_PRODUCT void tl_product(const tl_matmul *p, int left, int right)
 {
-    float *pack = (float *)p->scratch + tl_core_id() * 2 * TL_PANEL;
+    float *pack = (float *)p->scratch + tl_core_id() * tl_product_panels(p, left, right);
     const int tiles = (p->m + 3) / 4, panels = (p->n + 3) / 4;
     int lo, hi;
     tl_product_promises(p, left, right);
@@ -117,10 +130,10 @@ static inline void tl_product_sums(const tl_matmul *p, const float *part)
 /* Few tiles and many terms: each core takes blocks of tiles, which are then added. */
 TL_PRODUCT void tl_product_split(const tl_matmul *p, int left, int right)
 {
-    float *pack = (float *)p->scratch + tl_core_id() * 2 * TL_PANEL;
+    float *pack = (float *)p->scratch + tl_core_id() * tl_product_panels(p, left, right);
     const int tiles = (p->m + 3) / 4, panels = (p->n + 3) / 4, blocks = (p->k + TL_KC - 1) / TL_KC;
     const int team = tl_team(p->team);
-    float *part = (float *)p->scratch + team * 2 * TL_PANEL;
+    float *part = (float *)p->scratch + team * tl_product_panels(p, left, right);
     int lo, hi;
     tl_product_promises(p, left, right);
     tl_split_among(team, p->batch * panels * tiles * blocks, 1, &lo, &hi);

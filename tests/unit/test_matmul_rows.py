@@ -11,9 +11,12 @@ import pytest
 
 from tests.unit.kernel_harness import ALL_CORES, Tensor, fitting, random, run, transposed
 from trainlib_deployer.formats import DType
-from trainlib_deployer.kernels.matmul import MATMUL
+from trainlib_deployer.kernels.matmul import MATMUL, known_layouts
 from trainlib_deployer.kernels.matmul_f16 import MATMUL_F16
+from trainlib_deployer.kernels.table import chosen, rows_for
 from trainlib_deployer.ops.matmul import MatMul
+from trainlib_deployer.plan.window import window
+from trainlib_deployer.program.ir import View
 
 EPS = 2.0**-23
 TEAMS = ((8, 3), (5, 1), (3, 2), (4, 7))  # cores, of whom so many have scratch
@@ -101,6 +104,47 @@ def test_product(lib: ctypes.CDLL, p: Product, storage: DType, reference: str) -
             for row in fitting(lean, reads, write, cores):
                 found = run(lib, row, lean, reads, write, cores)
                 np.testing.assert_array_equal(found.view(np.int32), wanted.view(np.int32), err_msg=row.symbol)
+            told = replace(lean, layouts=known_layouts([t.operand.view for t in reads]))
+            row, views = fitting(told, reads, write, cores)[0], [t.operand.view for t in (*reads, write)]
+            assert row is chosen(lean, views[:-1], views[-1:], cores), "what is known of a product changes no choice"
+            found = run(lib, row, told, reads, write, cores)
+            np.testing.assert_array_equal(found.view(np.int32), wanted.view(np.int32), err_msg=row.symbol)
+
+
+@pytest.mark.parametrize("p", [p for p in PRODUCTS if min(p.m, p.n, p.k) > 1], ids=str)
+def test_tiles_keep_what_is_known_of_layouts(p: Product) -> None:
+    """In whatever pieces, and however those lie in L1, a kernel takes them, of which there is no other."""
+    kind, reads, write = operands(p, True, "plain")
+    views, made = tuple(t.operand.view for t in reads), (write.operand.view,)
+    told = replace(kind, layouts=known_layouts(views))
+    for parts in itertools.islice(told.ways(views, made), 200):
+        for part in {part.kind: part for part in parts}.values():
+            moved = [window(v, 4) for v in (*part.reads, *part.writes)]
+            if None in moved:
+                continue
+            dense = [
+                View(v.tensor, v.shape, w.dense) for v, w in zip((*part.reads, *part.writes), moved, strict=True) if w
+            ]
+            row = chosen(part.kind, dense[:-1], dense[-1:], 8)
+            assert row is not None and row.scratch(part.kind, 8) <= part.kind.scratch(8)
+            several = told.layouts is not None and min(part.kind.m, part.kind.n) > 1 and part.kind.k > 2
+            assert not several or rows_for(part.kind, 8) == [row]
+
+
+def test_known_layouts_leave_out_what_is_not_packed() -> None:
+    panel = 64 * 4 * 4
+    straight, turned = (0, 1, 2), (0, 2, 1)
+    wanted = {(8, 8, straight, straight): 0, (8, 7, straight, straight): 1, (8, 8, straight, turned): 1}
+    wanted |= {(8, 8, turned, straight): 0, (7, 8, turned, straight): 1, (7, 9, turned, straight): 2}
+    for (m, n, a, b), panels in wanted.items():
+        kind, reads, _ = operands(Product(1, 4 * m, 4 * n, 64, a, b), True, "plain")
+        kind = replace(kind, m=kind.m - 3 * (m % 2), n=kind.n - 3 * (n % 2))
+        told = replace(kind, layouts=known_layouts([t.operand.view for t in reads]))
+        assert told.scratch(8) == 8 * panels * panel, (m, n, a, b)
+        assert kind.scratch(8) == 8 * 2 * panel
+        assert replace(told, k=21).scratch(8) == 8 * panels * 21 * 16
+    none = operands(Product(2, 6, 5, 9, a=(2, 1, 0)), True, "plain")[1]
+    assert known_layouts([t.operand.view for t in none]) is None, "no dimension is contiguous in every tile"
 
 
 @pytest.mark.parametrize("p", PRODUCTS, ids=str)

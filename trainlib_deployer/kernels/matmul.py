@@ -85,9 +85,12 @@ def exchanged(kind: MatMul, a: View, b: View, c: View) -> bool:
         return step(c, 2) != 1
     if 1 in (kind.m, kind.n):
         return kind.n > 1
+    return exchanged_matrices(kind, layout(a, 2, 1), layout(b, 1, 2))
+
+
+def exchanged_matrices(kind: MatMul, left: str, right: str) -> bool:
     if kind.m <= TILE.rows and kind.n >= MANY:
         return True
-    left, right = layout(a, 2, 1), layout(b, 1, 2)
     if left == right == ROWS:
         return kind.n > kind.m and kind.m < FEW
     return (left == PANELS and right == ROWS) or (left == PACKED and right != PACKED)
@@ -108,6 +111,26 @@ def fields(kind: MatMul, reads: list[Operand], writes: list[Operand], scratch: s
     out += [("floats", a_rounds + 2 * b_rounds)] if any(kind.rounds) else []
     out += [("halves", 1)] if kind.result is DType.F16 else []
     return [*out, ("accumulate", int(kind.accumulate)), ("team", kind.team), ("scratch", scratch)]
+
+
+# ---- layouts that tiles keep
+
+
+def known_layouts(reads: Sequence[View]) -> tuple[str, str] | None:
+    """Of both operands of an operation, if each is contiguous along one dimension, as it then is in every tile."""
+    a, b = reads[:2]
+    contiguous = [(step(v, 1) == 1) + (step(v, 2) == 1) for v in (a, b)]
+    return (layout(a, 2, 1), layout(b, 1, 2)) if contiguous == [1, 1] else None
+
+
+def reached(kind: MatMul, left: str, right: str) -> bool:
+    """May the kernel of such layouts carry out a product of matrices? One does, where layouts are known."""
+    if kind.layouts is None or two_terms(kind):
+        return True
+    a, b = kind.layouts
+    if exchanged_matrices(kind, a, b):
+        a, b = b, a
+    return (left, right) == (a, PANELS if b == PANELS else PACKED)
 
 
 # ---- shapes
@@ -201,12 +224,23 @@ def lying(left: str, right: str) -> Fits:
 # ---- scratch
 
 
-def two_panels(kind: MatMul, cores: int) -> int:
-    return working(kind.team, cores) * 2 * PANEL
+def panels(left: str, right: str, kind: MatMul, cores: int) -> int:
+    """Of each core, for what does not lie as it is read, and for the last rows and columns, fewer than four."""
+    rows, columns = kind.m % 4 > 0, kind.n % 4 > 0
+    if kind.layouts is None or two_terms(kind):
+        rows = columns = rows or columns
+    elif exchanged_matrices(kind, *kind.layouts):
+        rows, columns = columns, rows
+    many = (left == PACKED or (left == PANELS and rows)) + (right == PACKED or columns)
+    return working(kind.team, cores) * many * panel(kind)
 
 
-def panels_and_parts(kind: MatMul, cores: int) -> int:
-    return two_panels(kind, cores) + FLOAT * 4 * 4 * blocks(kind)
+def panel(kind: MatMul) -> int:
+    return PANEL // BLOCK * min(kind.k, BLOCK)
+
+
+def panels_and_parts(left: str, right: str, kind: MatMul, cores: int) -> int:
+    return panels(left, right, kind, cores) + FLOAT * 4 * 4 * blocks(kind)
 
 
 def parts(kind: MatMul, _cores: int) -> int:
@@ -255,10 +289,26 @@ vector_row = partial(row, takes=whole_vector, cycles=vector_cycles, split="rows"
 split_vector_row = partial(
     row, takes=split_vector, cycles=split_vector_cycles, scratch=parts, split="blocks of rows", grain=FOUR
 )
-matrix_row = partial(row, takes=whole_matrix, cycles=matrix_cycles, scratch=two_panels, split="tiles", grain=TILE)
-split_matrix_row = partial(
-    row, takes=split_matrix, cycles=split_matrix_cycles, scratch=panels_and_parts, split="blocks of tiles", grain=TILE
-)
+matrix_row = partial(row, cycles=matrix_cycles, split="tiles", grain=TILE)
+split_matrix_row = partial(row, cycles=split_matrix_cycles, split="blocks of tiles", grain=TILE)
+
+
+def matrix_rows(left: str, right: str) -> tuple[Row[MatMul], Row[MatMul]]:
+    """Of operands that lie like this."""
+
+    def takes(kind: MatMul, cores: int) -> bool:
+        return whole_matrix(kind, cores) and reached(kind, left, right)
+
+    def takes_split(kind: MatMul, cores: int) -> bool:
+        return split_matrix(kind, cores) and reached(kind, left, right)
+
+    name, fits = f"{left}_x_{right}", lying(left, right)
+    own, own_and_parts = partial(panels, left, right), partial(panels_and_parts, left, right)
+    return (
+        matrix_row(name, fits=fits, takes=takes, scratch=own),
+        split_matrix_row(f"split_{name}", fits=fits, takes=takes_split, scratch=own_and_parts),
+    )
+
 
 MATMUL = (
     outer_row("outer", fits=dense_outer),
@@ -270,6 +320,5 @@ MATMUL = (
     vector_row("vectors_any"),
     split_vector_row("split_vector", fits=dense_vector),
     split_vector_row("split_vector_any"),
-    *(matrix_row(f"{left}_x_{right}", fits=lying(left, right)) for left, right in LAYOUTS),
-    *(split_matrix_row(f"split_{left}_x_{right}", fits=lying(left, right)) for left, right in LAYOUTS),
+    *(row for layouts in LAYOUTS for row in matrix_rows(*layouts)),
 )

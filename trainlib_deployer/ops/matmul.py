@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -48,6 +48,7 @@ class MatMul(Cuttable[Cut], Leading, Frugal, Priced):
     storage: DType = DType.F32  # of a and b
     result: DType = DType.F32  # of c
     rounds: tuple[bool, bool] = (False, False)  # a, b lie as floats, which are rounded as they are packed
+    layouts: tuple[str, str] | None = field(default=None, repr=False)  # of a and b, where every tile keeps them
 
     name = "matmul"
 

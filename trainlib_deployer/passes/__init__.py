@@ -17,6 +17,7 @@ from trainlib_deployer.passes.order_halves import order_halves
 from trainlib_deployer.passes.place_sums import place_sums
 from trainlib_deployer.passes.prune_loops import prune_loops
 from trainlib_deployer.passes.reorder import reorder
+from trainlib_deployer.passes.see_layouts import see_layouts
 from trainlib_deployer.passes.share_constants import share_constants
 from trainlib_deployer.passes.split_reductions import split_reductions
 from trainlib_deployer.program.ir import Program
@@ -37,6 +38,7 @@ DEFAULT: tuple[Pass, ...] = (
     reorder,  # the backward pass in the order that needs the least memory
     early_masks,  # signs instead of activations where that lowers the peak
     choose_winograd,  # convolutions with fewer multiplications
+    see_layouts,  # what kernels of products have to pack
 )
 DIRECT = tuple(step for step in DEFAULT if step is not choose_winograd)  # every multiplication of the definition
 AT, THEN = DIRECT.index(reorder), DIRECT.index(early_masks) + 1
