@@ -18,7 +18,55 @@
 #define TL_THREE_TERMS TL_TWO_TERMS TL_ONTO_SUM("s1", "b") TL_ONTO_SUM("s2", "a")
 #define TL_FOUR_TERMS                                                                                                  \
     TL_TWO_TERMS TL_ONTO_SUM("s1", "b") TL_TERM_OF("w3", "b") TL_ONTO_SUM("s2", "a") TL_ONTO_SUM("s3", "b")
+/* Four rows of a gate: each load goes on to the next row, the third one's `by` to those of the next gate. */
+#define TL_ROW_ONTO(sum, now, next, by) TL_LOAD_STEP(next, "%[w]", by) "fmadd.s " sum ", " now ", s1, " sum "\n"
+#define TL_ROWS_OF_GATE(by, s0, s1, s2, s3)                                                                            \
+    TL_ROW_ONTO(s0, "a4", "a5", "%[row]") TL_ROW_ONTO(s1, "a5", "a4", "%[row]") TL_ROW_ONTO(s2, "a4", "a5", by)        \
+    TL_ROW_ONTO(s3, "a5", "a4", "%[row]")
+/* The last gate ends with a load. */
+#define TL_ROWS_OF_LAST(by, s0, s1, s2, s3)                                                                            \
+    TL_ROW_ONTO(s0, "a4", "a5", "%[row]") TL_ROW_ONTO(s1, "a5", "a4", "%[row]") TL_ROW_ONTO(s2, "a4", "a5", by)        \
+    "fmadd.s " s3 ", a5, s1, " s3 "\n" TL_LOAD_STEP("a4", "%[w]", "%[row]")
+#define TL_NONE(s0, s1, s2, s3) "li " s0 ", 0\nli " s1 ", 0\nli " s2 ", 0\nli " s3 ", 0\n"
+#define TL_PUT_SUM(at, sum) "fadd.s " sum ", " sum ", x0\nsw " sum ", " at "(%[out])\n"
+#define TL_PUT_GATE(at0, at1, at2, at3, s0, s1, s2, s3)                                                                \
+    TL_PUT_SUM(at0, s0) TL_PUT_SUM(at1, s1) TL_PUT_SUM(at2, s2) TL_PUT_SUM(at3, s3)
+#define TL_GATES(halfwords, none, terms, put)                                                                          \
+    none TL_LOAD_STEP("a4", "%[w]", "%[row]") ".balign 4\n.option push\n.option norvc\n" TL_LOOP("%[n]", halfwords)    \
+    TL_LOAD("s1", "%[v]") terms ".option pop\n" put
+#define TL_THREE(what) TL_EACH(what, TL_ROW0) TL_EACH(what, TL_ROW1) TL_EACH(what, TL_ROW2)
+#define TL_THREE_GATES                                                                                                 \
+    TL_EACH(TL_ROWS_OF_GATE, "%[gate]", TL_ROW0) TL_EACH(TL_ROWS_OF_GATE, "%[gate]", TL_ROW1)                          \
+    TL_EACH(TL_ROWS_OF_LAST, "%[back]", TL_ROW2)
+#define TL_FOUR_GATES                                                                                                  \
+    TL_EACH(TL_ROWS_OF_GATE, "%[gate]", TL_ROW0) TL_EACH(TL_ROWS_OF_GATE, "%[gate]", TL_ROW1)                          \
+    TL_EACH(TL_ROWS_OF_GATE, "%[gate]", TL_ROW2) TL_EACH(TL_ROWS_OF_LAST, "%[back]", TL_ROW3)
+#define TL_PUT_THREE                                                                                                   \
+    TL_EACH(TL_PUT_GATE, "0", "4", "8", "12", TL_ROW0) TL_EACH(TL_PUT_GATE, "16", "20", "24", "28", TL_ROW1)           \
+    TL_EACH(TL_PUT_GATE, "32", "36", "40", "44", TL_ROW2)
+#define TL_SUMS_USED                                                                                                   \
+    "memory", "t0", "t1", "t2", "t3", "t4", "t5", "t6", "s1", "s2", "s3", "s4", "s5", "s6", "s7", "s8", "s9", "s10",   \
+        "a4", "a5"
+#define TL_PUT_FOUR TL_PUT_THREE TL_EACH(TL_PUT_GATE, "48", "52", "56", "60", TL_ROW3)
 /* clang-format on */
+
+/* out[4 g + i] = sum_k w[(g rows + i) row + k] v[k] for n > 0 terms, four units i, `gates` 3 or 4 (a literal). A load
+ * is one element ahead, of the first row's, which is still in w. */
+static inline __attribute__((always_inline)) void tl_xpulp_gates(float *out, const float *w, int row, int rows,
+                                                                 const float *v, int n, int gates)
+{
+    const int gate = 4 * (rows - 3) * row, back = 4 - 4 * ((gates - 1) * rows + 3) * row;
+    if (gates == 3)
+        __asm__ volatile(TL_GATES("50", TL_THREE(TL_NONE), TL_THREE_GATES, TL_PUT_THREE)
+                         : [w] "+&r"(w), [v] "+&r"(v)
+                         : [row] "r"(4 * row), [gate] "r"(gate), [back] "r"(back), [n] "r"(n), [out] "r"(out)
+                         : TL_SUMS_USED);
+    else
+        __asm__ volatile(TL_GATES("66", TL_ROWS(TL_NONE), TL_FOUR_GATES, TL_PUT_FOUR)
+                         : [w] "+&r"(w), [v] "+&r"(v)
+                         : [row] "r"(4 * row), [gate] "r"(gate), [back] "r"(back), [n] "r"(n), [out] "r"(out)
+                         : TL_SUMS_USED);
+}
 
 /* s[r] += sum_k line_r[k step] v[k] for n > 0 terms and r < count, 3 or 4 (a literal); the lines move on. */
 static inline __attribute__((always_inline)) void tl_xpulp_dots(float *s, const float **line, int step, const float *v,

@@ -19,7 +19,7 @@ INLINE moment backward_moment(const tl_recurrent *a, int s, int b, int gates, in
 }
 
 /* What reaches `count` units, up to four, through the gates of the step after. */
-INLINE void through_gates(const tl_recurrent *a, const float *later, int gates, int j, int count, float *total)
+APART void through_gates(const tl_recurrent *a, const float *later, int gates, int j, int count, float *total)
 {
     const int n = a->hidden;
     if (count == 4)
@@ -55,10 +55,13 @@ INLINE void initial_units(const tl_recurrent *a, int gates, int lo, int hi)
 {
     const int n = a->hidden, first = a->reverse ? (a->steps - 1) * a->batch : 0;
     const float *d = a->dhidden ? a->dhidden : a->dgates;
-    for (int u = lo; u < hi; u++) {
-        float total = 0.0f;
-        through_gates(a, d + (first + u / n) * gates * n, gates, u % n, 1, &total);
-        a->dh[u] += total;
+    for (int u = lo, count; u < hi; u += count) {
+        const int b = u / n;
+        float total[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+        count = smaller(4, smaller(hi, (b + 1) * n) - u);
+        through_gates(a, d + (first + b) * gates * n, gates, u - b * n, count, total);
+        for (int i = 0; i < count; i++)
+            a->dh[u + i] += total[i];
     }
 }
 

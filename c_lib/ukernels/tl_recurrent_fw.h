@@ -3,7 +3,60 @@
 #define TL_RECURRENT_FW_H
 #include "tl_moment.h"
 
-typedef void (*units)(const tl_recurrent *a, const moment *m, int from, int to);
+enum { TL_UNITS = 4 }; /* that are worked on at a time */
+
+/* `count` units from j on, at most TL_UNITS. */
+typedef void (*units)(const tl_recurrent *a, const moment *m, int j, int count);
+
+APART void sigmoids(float *x, int n)
+{
+    for (int i = 0; i < n; i++)
+        x[i] = tl_sigmoidf(x[i]);
+}
+
+APART void tangents(float *x, int n)
+{
+    for (int i = 0; i < n; i++)
+        x[i] = tl_tanhf(x[i]);
+}
+
+/* sum[i] = x[i] + sum[i] */
+INLINE void put_onto(float *sum, const float *x, int count)
+{
+    for (int i = 0; i < count; i++)
+        sum[i] = x[i] + sum[i];
+}
+
+INLINE void put_down(float *to, const float *from, int count)
+{
+    for (int i = 0; i < count; i++)
+        to[i] = from[i];
+}
+
+/* sum[TL_UNITS g + i] = w h of gate g and unit j + i; gates: 3 or 4, a literal, as is a count of TL_UNITS. */
+INLINE void gate_sums(const tl_recurrent *a, const float *h, int j, int count, int gates, float *sum)
+{
+    const int n = a->hidden;
+#ifdef TL_XPULP_DOTS
+    if (count == TL_UNITS) {
+        const float *w = a->w + j * n;
+        tl_xpulp_gates(sum, w, n, n, h, smaller(n, TL_KC), gates);
+        for (int k = TL_KC; k < n; k += TL_KC) {
+            float block[TL_UNITS * 4];
+            tl_xpulp_gates(block, w + k, n, n, h + k, smaller(n - k, TL_KC), gates);
+            put_onto(sum, block, TL_UNITS * gates);
+        }
+        return;
+    }
+#endif
+    for (int i = 0; i < TL_UNITS; i++) {
+        float own[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+        if (i < count)
+            add_rows(lines_of(a->w + (j + i) * n, n * n, gates), h, n, gates, own);
+        for (int g = 0; g < gates; g++)
+            sum[TL_UNITS * g + i] = own[g];
+    }
+}
 
 INLINE moment forward_moment(const tl_recurrent *a, int s, int b, int gates, int saved)
 {
@@ -50,7 +103,8 @@ INLINE void forward(const tl_recurrent *a, int gates, int saved, units step)
         for (int u = lo; u < hi;) {
             const int b = u / n, end = smaller(hi, (b + 1) * n);
             const moment m = forward_moment(a, s, b, gates, saved);
-            step(a, &m, u - b * n, end - b * n);
+            for (; u < end; u += TL_UNITS)
+                step(a, &m, u - b * n, smaller(end - u, TL_UNITS));
             u = end;
         }
     }

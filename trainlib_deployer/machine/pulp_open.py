@@ -190,8 +190,8 @@ COSTS = Costs(
         functions=FUNCTIONS,
         folds={"max": 7, "min": 7},
     ),
-    ScanCosts(step=324, mac=2.4, unit=24.3, gate=102),
-    ScanCosts(step=319, mac=2.25, unit=10, gate=76),
+    ScanCosts(step=324, mac=2.4, unit=24.3, gate=75),
+    ScanCosts(step=319, mac=2.25, unit=10, gate=45),
     PoolCosts(
         row=109,
         maximum=13.9,

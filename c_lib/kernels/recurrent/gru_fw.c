@@ -1,26 +1,36 @@
 /* GRU, forward. */
 #include "tl_recurrent_fw.h"
 
-INLINE void gru_units(const tl_recurrent *a, const moment *m, int from, int to)
+INLINE void some_units(const tl_recurrent *a, const moment *m, int j, int count)
 {
     const int n = a->hidden;
-    for (int j = from; j < to; j++) {
-        float hidden[3] = {0.0f, 0.0f, 0.0f};
-        add_rows(lines_of(a->w + j * n, n * n, 3), m->h_before, n, 3, hidden);
-        for (int k = 0; a->bias && k < 3; k++)
-            hidden[k] += a->bias[k * n + j];
-        const float *x = m->gates + j;
-        const float r = sigmoid(x[0] + hidden[0]), z = sigmoid(x[n] + hidden[1]);
-        const float value = tanh_of(tl_fmaf(r, hidden[2], x[2 * n]));
-        m->h[j] = tl_fmaf(z, m->h_before[j] - value, value);
-        if (m->saved) {
-            float *saved = m->saved + j;
-            saved[0] = r;
-            saved[n] = z;
-            saved[2 * n] = value;
-            saved[3 * n] = hidden[2];
-        }
+    const float *x = m->gates + j, *before = m->h_before + j;
+    float sum[3 * TL_UNITS], value[TL_UNITS], *z = sum + TL_UNITS, *hidden = z + TL_UNITS, *h = m->h + j;
+    gate_sums(a, m->h_before, j, count, 3, sum);
+    for (int g = 0; a->bias && g < 3; g++)
+        put_onto(sum + g * TL_UNITS, a->bias + g * n + j, count);
+    put_onto(sum, x, count);
+    put_onto(z, x + n, count);
+    sigmoids(sum, TL_UNITS + count);
+    for (int i = 0; i < count; i++)
+        value[i] = tl_fmaf(sum[i], hidden[i], x[2 * n + i]);
+    tangents(value, count);
+    for (int i = 0; i < count; i++)
+        h[i] = tl_fmaf(z[i], before[i] - value[i], value[i]);
+    if (m->saved) {
+        put_down(m->saved + j, sum, count);
+        put_down(m->saved + j + n, z, count);
+        put_down(m->saved + j + 2 * n, value, count);
+        put_down(m->saved + j + 3 * n, hidden, count);
     }
+}
+
+INLINE void gru_units(const tl_recurrent *a, const moment *m, int j, int count)
+{
+    if (count == TL_UNITS)
+        some_units(a, m, j, TL_UNITS);
+    else
+        some_units(a, m, j, count);
 }
 
 void tl_gru_fw_f32(const tl_recurrent *a)

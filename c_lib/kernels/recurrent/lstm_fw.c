@@ -1,26 +1,34 @@
 /* LSTM, forward. */
 #include "tl_recurrent_fw.h"
 
-INLINE void lstm_units(const tl_recurrent *a, const moment *m, int from, int to)
+INLINE void some_units(const tl_recurrent *a, const moment *m, int j, int count)
 {
     const int n = a->hidden;
-    for (int j = from; j < to; j++) {
-        float hidden[4] = {0.0f, 0.0f, 0.0f, 0.0f};
-        add_rows(lines_of(a->w + j * n, n * n, 4), m->h_before, n, 4, hidden);
-        const float *x = m->gates + j;
-        const float i = sigmoid(x[0] + hidden[0]), f = sigmoid(x[n] + hidden[1]);
-        const float g = tanh_of(x[2 * n] + hidden[2]), o = sigmoid(x[3 * n] + hidden[3]);
-        const float c = tl_fmaf(f, m->c_before[j], i * g);
-        m->c[j] = c;
-        m->h[j] = o * tanh_of(c);
-        if (m->saved) {
-            float *saved = m->saved + j;
-            saved[0] = i;
-            saved[n] = f;
-            saved[2 * n] = g;
-            saved[3 * n] = o;
-        }
-    }
+    const float *c_before = m->c_before + j;
+    float sum[4 * TL_UNITS], value[TL_UNITS], *forget = sum + TL_UNITS, *g = forget + TL_UNITS, *o = g + TL_UNITS;
+    float *h = m->h + j;
+    gate_sums(a, m->h_before, j, count, 4, sum);
+    for (int gate = 0; gate < 4; gate++)
+        put_onto(sum + gate * TL_UNITS, m->gates + gate * n + j, count);
+    sigmoids(sum, TL_UNITS + count);
+    tangents(g, count);
+    sigmoids(o, count);
+    for (int i = 0; i < count; i++)
+        value[i] = tl_fmaf(forget[i], c_before[i], sum[i] * g[i]);
+    put_down(m->c + j, value, count);
+    tangents(value, count);
+    for (int i = 0; i < count; i++)
+        h[i] = o[i] * value[i];
+    for (int gate = 0; m->saved && gate < 4; gate++)
+        put_down(m->saved + gate * n + j, sum + gate * TL_UNITS, count);
+}
+
+INLINE void lstm_units(const tl_recurrent *a, const moment *m, int j, int count)
+{
+    if (count == TL_UNITS)
+        some_units(a, m, j, TL_UNITS);
+    else
+        some_units(a, m, j, count);
 }
 
 void tl_lstm_fw_f32(const tl_recurrent *a)

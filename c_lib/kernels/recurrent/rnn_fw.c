@@ -1,22 +1,19 @@
 /* Elman networks, forward. */
 #include "tl_recurrent_fw.h"
 
-INLINE void rnn_units(const tl_recurrent *a, const moment *m, int from, int to)
+INLINE void rnn_units(const tl_recurrent *a, const moment *m, int j, int count)
 {
     const int n = a->hidden;
-    for (int j = from; j < to; j += 4) {
-        const int count = smaller(4, to - j);
-        float hidden[4] = {0.0f, 0.0f, 0.0f, 0.0f};
-        if (count > 3)
-            add_rows(lines_of(a->w + j * n, n, 4), m->h_before, n, 4, hidden);
-        else if (count > 1)
-            add_rows(lines_of(a->w + j * n, n, count), m->h_before, n, 3, hidden);
-        else
-            add_line(a->w + j * n, 1, m->h_before, n, hidden);
-        for (int i = 0; i < count; i++) {
-            const float v = m->gates[j + i] + hidden[i];
-            m->h[j + i] = a->relu ? tl_maxf(v, 0.0f) : tanh_of(v);
-        }
+    float hidden[TL_UNITS] = {0.0f, 0.0f, 0.0f, 0.0f};
+    if (count > 3)
+        add_rows(lines_of(a->w + j * n, n, 4), m->h_before, n, 4, hidden);
+    else if (count > 1)
+        add_rows(lines_of(a->w + j * n, n, count), m->h_before, n, 3, hidden);
+    else
+        add_line(a->w + j * n, 1, m->h_before, n, hidden);
+    for (int i = 0; i < count; i++) {
+        const float v = m->gates[j + i] + hidden[i];
+        m->h[j + i] = a->relu ? tl_maxf(v, 0.0f) : tanh_of(v);
     }
 }
 

@@ -120,13 +120,17 @@ static void chains(int terms)
 /* Of numbers that saturate no sigmoid; backward everything that forward would have left. */
 static void scan(tl_fn forward, tl_fn backward, int gates, int batch, int hidden, int reverse)
 {
-    const int steps = 3, size = batch * hidden, states = (steps + 1) * size;
-    tl_recurrent p = {.gates = l1.a, .h0 = l1.init, .c0 = l1.init + size, .w = l1.b, .bias = l1.init, .initial = 1};
+    static float weights[3 * 66 * 66];
+    const int steps = hidden > 64 ? 2 : 3, size = batch * hidden, states = (steps + 1) * size;
+    tl_recurrent p = {.gates = l1.a, .h0 = l1.init, .c0 = l1.init + size, .w = weights, .bias = l1.init, .initial = 1};
     p.steps = steps, p.batch = batch, p.hidden = hidden, p.reverse = reverse;
     p.hs = l1.c, p.cs = gates == 4 ? p.hs + states : NULL, p.saved = gates > 1 ? p.hs + 2 * states : NULL;
     fill_all();
     for (int i = 0; i < ELEMENTS; i++)
-        l1.a[i] *= 1e-6f, l1.b[i] *= 1e-6f, l1.init[i % RESULTS] *= i < RESULTS ? 1e-6f : 1.0f;
+        l1.a[i] *= 1e-6f, l1.init[i % RESULTS] *= i < RESULTS ? 1e-6f : 1.0f;
+    fill(weights, gates * hidden * hidden, 2);
+    for (int i = 0; i < gates * hidden * hidden; i++)
+        weights[i] *= 1e-6f;
     run_as_it_is(forward, &p);
     p.hs = l1.a, p.cs = gates == 4 ? p.hs + states : NULL, p.saved = l1.a + 2 * states;
     p.dgates = l1.c, p.dhidden = gates == 3 ? l1.c + steps * gates * size : NULL;
@@ -229,6 +233,7 @@ int main(void)
     scan((tl_fn)tl_rnn_fw_f32, (tl_fn)tl_rnn_bw_f32, 1, 2, 17, 0);
     scan((tl_fn)tl_rnn_fw_f32, (tl_fn)tl_rnn_bw_f32, 1, 1, 24, 1);
     scan((tl_fn)tl_gru_fw_f32, (tl_fn)tl_gru_bw_f32, 3, 1, 26, 1);
+    scan((tl_fn)tl_gru_fw_f32, (tl_fn)tl_gru_bw_f32, 3, 1, 66, 0);
     scan((tl_fn)tl_lstm_fw_f32, (tl_fn)tl_lstm_bw_f32, 4, 2, 19, 0);
     kernel_rows();
     squares();
