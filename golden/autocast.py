@@ -23,8 +23,10 @@ class Regions:
 
 
 @contextlib.contextmanager
-def without_autocast() -> Iterator[Regions]:
+def without_autocast(bfloat: bool = False) -> Iterator[Regions]:
+    """`bfloat`: halves are bfloat16, and conversions to these ask for nothing else either."""
     found = Regions()
+    halves = (torch.float16, torch.bfloat16) if bfloat else (torch.float16,)
 
     def made(region: Any, device_type: str, dtype: Any = None, enabled: bool = True, cache_enabled: Any = None) -> None:
         region.device, region._enabled = device_type, enabled  # also for a device that is not here
@@ -47,21 +49,25 @@ def without_autocast() -> Iterator[Regions]:
     def converted(value: torch.Tensor, *given: Any, **settings: Any) -> torch.Tensor:
         """Another tensor, as a conversion makes: what is written there in place leaves this one alone."""
         made: torch.Tensor = plain(value, *given, **settings)
-        return made.clone() if made is value and made.dtype is not torch.float16 else made
+        return made.clone() if made is value and made.dtype not in halves else made
+
+    def is_half(value: Any) -> bool:
+        return isinstance(value, torch.dtype) and value in halves
 
     def half(value: torch.Tensor, **settings: Any) -> torch.Tensor:
         return converted(value, float_for(value), **settings)
 
     def to(value: torch.Tensor, *given: Any, **settings: Any) -> torch.Tensor:
-        for_halves = {k: float_for(value) for k, v in (*enumerate(given), *settings.items()) if v is torch.float16}
+        for_halves = {k: float_for(value) for k, v in (*enumerate(given), *settings.items()) if is_half(v)}
         places = (for_halves.get(i, v) for i, v in enumerate(given))
         change = converted if for_halves else plain
         return change(value, *places, **{k: for_halves.get(k, v) for k, v in settings.items()})
 
     plain = torch.Tensor.to
+    methods: dict[str, Any] = {"half": half, "to": to} | ({"bfloat16": half} if bfloat else {})
     with (
         mock.patch.multiple(torch.autocast, __init__=made, __enter__=enter, __exit__=leave),
-        mock.patch.multiple(torch.Tensor, half=half, to=to),
+        mock.patch.multiple(torch.Tensor, **methods),
     ):
         yield found
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from golden.autocast import to_half
+from golden.half import HALF, Half
 
 CORNERS: dict[str, Callable[..., tuple[Any, ...]]] = {
     **dict.fromkeys("relu relu_ leaky_relu leaky_relu_ _prelu_kernel abs".split(), lambda *_: (0.0,)),
@@ -65,8 +65,8 @@ class Doubt:
     shaken: float = 0.0
     seed: int = 0
 
-    def of(self, step: int) -> Branches:
-        return Branches(self, step)
+    def of(self, step: int, half: Half = HALF) -> Branches:
+        return Branches(self, step, half)
 
 
 CERTAIN = Doubt()
@@ -78,6 +78,7 @@ class Branches:
 
     doubt: Doubt
     step: int
+    half: Half
     count: int = 0  # of operations with corners
     passed: int = 0  # of what may be passed on as floats
 
@@ -95,7 +96,7 @@ class Branches:
         if operation != self.count:
             return args
         at = tuple(int(i) for i in np.unravel_index(element, value.shape))
-        other = across(float(value[at]), corner)
+        other = self.half.across(float(value[at]), corner)
         changed = value if name.endswith("_") else value.clone()
         for tensor in (changed, where):
             if tensor is not None:
@@ -112,24 +113,11 @@ class Branches:
     def rounded(self, value: torch.Tensor, twice: bool = False) -> torch.Tensor:
         """To halves. What one is already stays, and an element that is read twice is rounded alike. `twice`: it may
         have been rounded before it was whole."""
-        near = to_half(value)
+        near = self.half.rounded(value)
         if not self.doubt.shaken:
             return near
-        moved = value + (1.0 if twice else self.doubt.shaken) * chance(value, self.doubt.seed) * gap(value)
-        return torch.where(near == value, near, to_half(moved))
-
-
-def across(value: float, corner: float) -> float:
-    """The half next to the corner on its other side."""
-    near, end = np.float16(corner), np.float16(-np.inf if value > corner else np.inf)
-    beyond = near < corner if value > corner else near > corner
-    return float(near if beyond else np.nextafter(near, end))
-
-
-def gap(value: torch.Tensor) -> torch.Tensor:
-    """From a half to the next one."""
-    exponents = torch.frexp(value.nan_to_num(0.0, 0.0, 0.0)).exponent
-    return torch.ldexp(torch.ones_like(value), (exponents - 11).clamp(min=-24))
+        moved = value + (1.0 if twice else self.doubt.shaken) * chance(value, self.doubt.seed) * self.half.gap(value)
+        return torch.where(near == value, near, self.half.rounded(moved))
 
 
 def chance(value: torch.Tensor, seed: int) -> torch.Tensor:

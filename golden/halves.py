@@ -14,7 +14,6 @@ from typing import Any
 
 import torch
 
-from golden.autocast import to_half
 from golden.composed import STEPS
 from golden.doubt import CERTAIN, Branches
 from golden.layers import Inside
@@ -142,7 +141,9 @@ class Halves(Mode):
         if not isinstance(value, torch.Tensor) or value.dtype is not self.dtype:
             return value
         parts = getattr(value, "in_parts", False)
-        return (self.branches.rounded(value, parts) if self.is_made(value) else to_half(value)).to(self.dtype)
+        return (self.branches.rounded(value, parts) if self.is_made(value) else self.branches.half.rounded(value)).to(
+            self.dtype
+        )
 
 
 def places(tensors: Iterable[Any]) -> dict[int, torch.Tensor]:

@@ -21,9 +21,11 @@ from typing import Any
 import numpy as np
 import torch
 
+from golden.half import HALF, Half
+
 Array = np.ndarray[Any, Any]
 
-NEAR = 2.0**-9  # relative: four unit roundoffs of a half
+NEAR = HALF.granted / 2  # relative: four unit roundoffs of a half
 ALIKE = 1e-5  # cosines that floats do not tell apart
 
 
@@ -33,11 +35,11 @@ class Memory:
 
     steps: Mapping[int, Sequence[Array]] = field(default_factory=dict)
 
-    def of(self, step: int | None) -> Found:
+    def of(self, step: int | None, half: Half = HALF) -> Found:
         by_size: dict[int, list[Array]] = {}
         for values in () if step is None else self.steps.get(step, ()):
             by_size.setdefault(values.size, []).append(values)
-        return Found({size: Same(found) for size, found in by_size.items()})
+        return Found({size: Same(found) for size, found in by_size.items()}, half.granted / 2)
 
 
 EMPTY = Memory()
@@ -56,12 +58,12 @@ class Same:
         rows = torch.where(rows.isfinite().all(1, keepdim=True), rows, 0.0)
         return torch.nn.functional.normalize(rows, dim=1, eps=1e-30)
 
-    def near(self, value: torch.Tensor) -> Iterator[torch.Tensor]:
+    def near(self, value: torch.Tensor, within: float = NEAR) -> Iterator[torch.Tensor]:
         """Those of which one may point the same way."""
         direction = torch.nn.functional.normalize(value.float(), dim=0, eps=1e-30)
         cosines = self.directions @ direction
         best = float(cosines.max())
-        if 1 - best < NEAR**2 + ALIKE:
+        if 1 - best < within**2 + ALIKE:
             for at in (cosines > best - ALIKE).nonzero().reshape(-1).tolist():
                 yield torch.from_numpy(np.array(self.arrays[at], np.float64)).reshape(-1)
 
@@ -71,6 +73,7 @@ class Found:
     """Of one step, by the number of elements."""
 
     tensors: Mapping[int, Same] = field(default_factory=dict)
+    within: float = NEAR
 
     def follow(self, made: Any) -> None:
         """Write into a tensor what the program had, if it is there."""
@@ -83,10 +86,10 @@ class Found:
         square = float(own @ own)
         if not 0.0 < square < np.inf:
             return
-        sizes = [(float(other @ own) / square, other) for other in same.near(own)]
+        sizes = [(float(other @ own) / square, other) for other in same.near(own, self.within)]
         ways = [other / size for size, other in sizes if size > 0.0]
         nearest = min(ways, key=lambda way: relative(way, own), default=None)
-        if nearest is not None and relative(nearest, own) <= NEAR:
+        if nearest is not None and relative(nearest, own) <= self.within:
             made.copy_(nearest.reshape(made.shape))
 
 

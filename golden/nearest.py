@@ -19,14 +19,13 @@ import torch
 from torch import nn
 
 from golden import compare
+from golden.half import HALF, Half
 from golden.precision import as_real
 
 Array = np.ndarray[Any, Any]
 Key = tuple[int, str, str]  # step, kind, name
 Run = Mapping[Key, Array]
 
-LEAST = 2.0**-8  # relative: eight times the unit roundoff of a half
-ULP = 2.0**-10  # relative: from one half to the next
 FEW = 6  # pairs: where there are n of them, four times is 1 + 6/n times as far, as Student's distribution has it
 LASTING = ("parameter", "state")
 GENTLE = (torch.optim.SGD, torch.optim.ASGD)  # a small gradient is a small step; others divide it by its own size
@@ -40,6 +39,7 @@ class Family:
     runs: Sequence[Run]
     by_chance: bool = False
     followed: bool = False  # each has gone on with what the program had in memory
+    half: Half = HALF  # what they round to
 
     @cached_property
     def pairs(self) -> dict[int, list[tuple[Run, Run]]]:
@@ -87,7 +87,8 @@ class Family:
             slack = compare.SLACK * (1 + FEW / (len(keys) * len(self.runs) / 2))
             sizes = [compare.norm_where(near[k], compare.finite_everywhere(near[k], [])) for k in keys]
             small = max(norms[k[:2]] / max(size, 1e-30) for k, size in zip(keys, sizes, strict=True))
-            least = max(LEAST, (compare.FLOOR if self.followed else LEAST) * small)
+            granted = self.half.granted
+            least = max(granted, (compare.FLOOR if self.followed else granted) * small)
             found[name] = float(np.mean(own)), max(slack * noise, least)
         return found
 
@@ -122,6 +123,7 @@ def floors(
     gentle: bool = True,
     halves: Sequence[str] = (),
     followed: bool = False,
+    half: Half = HALF,
 ) -> dict[Key, float]:
     """The least relative tolerance that is granted to each tensor: eight unit roundoffs. Of what lasts from step to
     step, of what has been added to it since `resumed`, or else to what `module` holds now. A resumed run updates by
@@ -138,18 +140,18 @@ def floors(
     for (step, kind, name), value in exact.items():
         size = float(np.linalg.norm(value))
         if kind not in LASTING:
-            found[step, kind, name] = LEAST
+            found[step, kind, name] = half.granted
             if followed and kind == "gradient" and np.isfinite(size):
                 found[step, kind, name] *= min(1.0, size / norms[step, kind])
         elif size and np.isfinite(size) and (resumed is None or (kind, name) in buffers):
             before = (resumed or {}).get((step - 1, kind, name), start.get((kind, name), np.zeros(())))
             added = value.reshape(-1) - (before.reshape(-1) if before.size > 1 else before)
-            moved = LEAST * float(np.linalg.norm(added))
+            moved = half.granted * float(np.linalg.norm(added))
             if kind == "parameter" and not gentle:
-                moved += 2 * float(np.abs(added).max()) * (1 + LEAST * value.size) ** 0.5
+                moved += 2 * float(np.abs(added).max()) * (1 + half.granted * value.size) ** 0.5
             found[step, kind, name] = moved / size
         if kind == "parameter" and name in halves and size and np.isfinite(size):
-            apart = ULP * float(np.abs(value).max()) * (1 + ULP * value.size) ** 0.5
+            apart = half.ulp * float(np.abs(value).max()) * (1 + half.ulp * value.size) ** 0.5
             found[step, kind, name] = found.get((step, kind, name), 0.0) + apart / size
     return found
 

@@ -79,7 +79,7 @@ def prepared(task: Task, dtype: torch.dtype, noise: int = 0) -> Iterator[None]:
     """The module as it was at the start and in this precision, computing in a fixed order."""
     exact: list[Any] = [Precise(dtype)] if dtype is not torch.float32 else []
     modes = (new_tensors_in(dtype), *exact, InOrder())
-    with one_thread(), uncompiled(), without_autocast(), contextlib.ExitStack() as stack:
+    with one_thread(), uncompiled(), without_autocast(bfloat=True), contextlib.ExitStack() as stack:
         stack.enter_context(borrowed(task.start or Snapshot(task.module, task.loss), dtype))
         if task.halves:
             dither.nearest(dict(task.module.named_parameters()), task.halves)
@@ -146,7 +146,7 @@ def halving(task: Task, sample: Any, dtype: torch.dtype, noise: int = 0, step: i
         yield
         return
     floats = (*task.module.parameters(), *task.module.buffers(), *pytree.tree_leaves(sample))
-    branches, memory = task.doubt.of(step or 0), task.memory.of(step)
+    branches, memory = task.doubt.of(step or 0, task.half), task.memory.of(step, task.half)
     with (
         inside(task.module, task.keep) as kept,
         Halves(dtype, floats, noise % 2 == 1, kept, branches, task.tiles, memory),

@@ -11,6 +11,7 @@ from torch import nn
 
 from golden.doubt import CERTAIN, Doubt
 from golden.examples import Layout
+from golden.half import BFLOAT, HALF, Half
 from golden.layers import outside
 from golden.loss_scale import LossScale
 from golden.memory import EMPTY, Memory
@@ -37,7 +38,7 @@ class Task:
     state: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # of the optimizer, from earlier updates
     metrics: Metrics = field(default_factory=dict)  # of output and target, beside the loss
     saved: str = "fp32"  # how the program stores what its forward leaves for its backward
-    dtype: str = "fp32"  # what the program calculates with; "mixed", "fp16": golden.halves
+    dtype: str = "fp32"  # what the program calculates with; "mixed", "fp16", "bf16": golden.halves
     loss_scale: LossScale | None = None
     winograd: bool = False  # 3 x 3 convolutions may be computed by Winograd's algorithm
     inference: bool = False  # nothing is trained; samples without a loss have no targets
@@ -52,6 +53,11 @@ class Task:
     def halves(self) -> Sequence[str]:
         """Parameters that are."""
         return outside(self.module, self.keep) if self.dtype == "fp16" else ()
+
+    @property
+    def half(self) -> Half:
+        """What activations and gradients are, unless they are floats."""
+        return BFLOAT if self.dtype == "bf16" else HALF
 
     @property
     def layout(self) -> Layout:

@@ -162,17 +162,19 @@ def deploy(
     say: Say | None = None,
 ) -> Deployment:
     """Write the C project that trains `model`. Without a target: 8 cores, 64 kB of L1, 512 kB of L2; `l3` is memory
-    behind that. With dtype="mixed", activations, their gradients and what products multiply are in half precision, but
-    in the layers that `keep` names, with a loss_scale if one is given, a factor or "dynamic"; with saved="fp16", what
-    the forward pass keeps for the backward pass is. The program's own run cycles over the first `samples` of `data`; a
-    `scheduler` is followed for so many `updates`. net_evaluate also tells what `metrics`, functions of output and
-    target, measure. With inference=True the project runs the forward pass alone, as after model.eval(), in a `batch` of
-    its own if one is given; target, loss and optimizer are not needed. With evaluate=True net_evaluate and net_forward,
-    which else run the network as it trains, run it as after model.eval(), in a `batch` of their own. `tune` measures
-    tiles at a place, "host", "qemu" or "gvsoc", or as a Tune says, and keeps the fastest."""
+    behind that. With dtype="mixed", activations, their gradients and what products multiply are in half precision,
+    but in the layers that `keep` names, with a loss_scale if one is given, a factor or "dynamic"; with saved="fp16",
+    what the forward pass keeps for the backward pass is. The program's own run cycles over the first `samples` of
+    `data`; a `scheduler` is followed for so many `updates`. net_evaluate also tells what `metrics`, functions of
+    output and target, measure. With dtype="bf16", on machines that have it, halves are bfloat16. With inference=True
+    the project runs the forward pass alone, as after model.eval(), in a `batch` of its own if one is given; target,
+    loss and optimizer are not needed. With evaluate=True net_evaluate and net_forward, which else run the network as
+    it trains, run it as after model.eval(), in a `batch` of their own. `tune` measures tiles at a place, "host",
+    "qemu" or "gvsoc", or as a Tune says, and keeps the fastest."""
     counts = {"steps": steps, "accumulate": accumulate, "samples": samples, "updates": updates, "batch": batch}
     check_arguments(model, target, name, say, **counts)
-    check_types(dtype, saved)
+    machine = resolve(target, cores, l1, l2, l3)
+    check_types(dtype, saved, machine)
     scale = loss_scale_of(None if loss_scale is None else str(loss_scale), inference)
     if arithmetic not in ARITHMETICS:
         raise UsageError(f"arithmetic is {arithmetic!r}; it must be one of {', '.join(ARITHMETICS)}")
@@ -181,7 +183,6 @@ def deploy(
     one_of_type(metrics, Mapping, "metrics", "a dictionary of functions of output and target")
     clean = identifier(name or type(unwrapped(model)).__name__)
     folder = default_folder(clean, inference) if out is None else path_of(out, "out")
-    machine = resolve(target, cores, l1, l2, l3)
     kept, measured = kept_of(keep), tune if isinstance(tune, Tune) else Tune.parse(tune)
     options = Options(machine, folder, steps, accumulate, dtype, saved, arithmetic, scale, keep=kept, tune=measured)
     check_writable(folder)
@@ -204,6 +205,7 @@ def deploy(
         updates=max(updates or 0, steps),
         inference=Inference(batch) if inference else None,
         evaluation=Evaluation(batch) if evaluate else None,
+        dtype=dtype,
     )
     return run_stages(assemble(parts), options, say)
 

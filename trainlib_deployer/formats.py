@@ -22,6 +22,7 @@ class DType(Enum):
 
     F32 = ("float", 4, "<f4", "F32")
     F16 = ("tl_half", 2, "<f2", "U16", Conversion("F32", "from_half", "to_half"))
+    BF16 = ("tl_bf16", 2, "<u2", "U16", Conversion("F32", "from_bf16", "to_bf16"))  # NumPy has none
     I32 = ("int32_t", 4, "<i4", "I32")
     U16 = ("uint16_t", 2, "<u2", "U16")
     U8 = ("uint8_t", 1, "|u1", "U8")
@@ -38,9 +39,26 @@ class DType(Enum):
     __hash__ = object.__hash__  # one object each, and in every key of the planner
 
     @property
+    def is_half(self) -> bool:
+        """Half of a float's bits, whichever: kernels of these are one source."""
+        return self.conversion is not None
+
+    @property
     def stored(self) -> str:
         """Its C name where no kernel's header is known."""
         return self.c_name if self.conversion is None else f"uint{8 * self.size}_t"
+
+    @property
+    def load(self) -> str:
+        """The instruction that reads an element, of a type that is only kept."""
+        assert self.conversion is not None
+        return self.conversion.load
+
+    @property
+    def store(self) -> str:
+        """... and the one that writes it."""
+        assert self.conversion is not None
+        return self.conversion.store
 
     @property
     def calculated(self) -> DType:
@@ -49,6 +67,4 @@ class DType(Enum):
 
 
 # Instruction to C: what reads and writes types that are only kept.
-CONVERSIONS = {
-    name: f"tl_{name}({{0}})" for d in DType if d.conversion for name in (d.conversion.store, d.conversion.load)
-}
+CONVERSIONS = {name: f"tl_{name}({{0}})" for d in DType if d.is_half for name in (d.store, d.load)}

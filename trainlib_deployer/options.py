@@ -12,7 +12,7 @@ from trainlib_deployer.machine.machine import Machine
 from trainlib_deployer.tune.asked import Tune
 
 DTYPES = ("fp32", "mixed", "fp16")
-OTHER_DTYPES = ("bf16",)  # refused in words of their own
+BF16 = "bf16"  # mixed, with bfloat16; where a machine has it
 SAVED = ("fp32", "fp16")
 ARITHMETICS = ("fastest", "direct")
 
@@ -23,7 +23,7 @@ class Options:
     out: Path
     steps: int = 5  # training steps of a verification run
     accumulate: int = 1  # samples an update: their gradients are averaged
-    dtype: str = "fp32"  # mixed: activations, their gradients and what products multiply are halves; fp16: weights, too
+    dtype: str = "fp32"  # mixed, bf16: activations, gradients and what products multiply are halves; fp16: weights, too
     saved: str = "fp32"  # how tensors lie in memory that the forward pass keeps for the backward pass
     arithmetic: str = "fastest"  # direct: no convolution by Winograd's algorithm
     loss_scale: LossScale | None = None  # of mixed precision
@@ -85,12 +85,14 @@ def dtypes_of(text: str) -> tuple[str, ...]:
     return found
 
 
-def check_types(dtype: str, saved: str) -> None:
-    if dtype in OTHER_DTYPES:
-        remedy = "use mixed, with weights in fp32, or fp16"
-        raise UsageError(f"no machine here adds up products of {dtype} (pulp-open drops the sum)", remedy=remedy)
-    if dtype not in DTYPES:
-        raise UsageError(f"dtype is {dtype!r}; it must be one of {', '.join(DTYPES)}")
+def check_types(dtype: str, saved: str, machine: Machine | None = None) -> None:
+    """Without a machine, types that all of them have."""
+    if dtype == BF16 and machine is not None and not machine.bf16:
+        remedy = "--target generic does it in software; or --dtype mixed, with IEEE halves"
+        raise UsageError(f"{machine.name}: its record does not say that it adds up products of bf16", remedy=remedy)
+    known = DTYPES if machine is None else (*DTYPES, BF16)
+    if dtype not in known:
+        raise UsageError(f"dtype is {dtype!r}; it must be one of {', '.join(known)}")
     if saved not in SAVED:
         raise UsageError(f"saved is {saved!r}; it must be one of {', '.join(SAVED)}")
     if dtype != "fp32" and saved != "fp32":

@@ -80,9 +80,10 @@ def deploy_user_model(user: UserModel, options: Options, say: Say = lambda line:
 
 
 def deployed(user: UserModel, options: Options, say: Say) -> Deployed:
+    check_types(options.dtype, options.saved, options.target)
     step = "the training step" if user.trains else "the forward pass"
     say(f"capturing {step}")
-    captured, eager = captured_and_checked(user)
+    captured, eager = captured_and_checked(user, options.dtype)
     options = as_asked(options, captured, say)
     precision = precision_of(user.module, options.dtype, options.keep, options.loss_scale)
     say("lowering")
@@ -90,7 +91,7 @@ def deployed(user: UserModel, options: Options, say: Say) -> Deployed:
     program = passes.run(lower(user, captured, options.accumulate, precision=precision), pipeline)
     if user.evaluation is not None:
         say("capturing the evaluation")
-        beside = evaluation_of(user.evaluation, captured.written)
+        beside = evaluation_of(user.evaluation, captured.written, options.dtype)
         program = joined(program, passes.run(beside, pipeline))
     say("planning memory")
     options = replace(options, target=with_measurements(options.target))
@@ -140,10 +141,10 @@ def dtype_of(given: str, captured: Captured) -> str:
     return "mixed" if given == "fp32" and captured.autocast else given
 
 
-def evaluation_of(user: UserModel, written: frozenset[str]) -> Program:
+def evaluation_of(user: UserModel, written: frozenset[str], dtype: str) -> Program:
     """What runs beside the training, which writes these."""
     with at_start(user):
-        captured, _ = captured_and_checked(user)
+        captured, _ = captured_and_checked(user, dtype)
         return lower(user, captured, beside=written)
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
 from trainlib_deployer.formats import DType
 from trainlib_deployer.kernels.row import Row
@@ -33,12 +34,15 @@ Array = npt.NDArray[Any]  # of float32, int32 or float16
 
 def build(folder: Path) -> ctypes.CDLL:
     """All kernels and the references, in one library; the objects stay beside it."""
-    sources = [str(p) for part in ("kernels", "reference") for p in sorted((C_LIB / part).rglob("*.c"))]
+    return built(folder, [p for part in ("kernels", "reference") for p in sorted((C_LIB / part).rglob("*.c"))])
+
+
+def built(folder: Path, sources: Sequence[Path], flags: Sequence[str] = ()) -> ctypes.CDLL:
     folders = [f"-I{C_LIB / part}" for part in ("include", "ukernels", "reference")]
     machine = ["-mfma"] if " fma " in Path("/proc/cpuinfo").read_text() else []
-    compiler = ["gcc", *FLAGS, *machine, "-fPIC", *folders]
-    for source in (*sources, str(C_LIB / "hal/host.c")):  # one by one, as compiler caches want them
-        subprocess.run([*compiler, "-c", source], check=True, cwd=folder)
+    compiler = ["gcc", *FLAGS, *machine, "-fPIC", *folders, *flags]
+    for source in (*sources, C_LIB / "hal/host.c"):  # one by one, as compiler caches want them
+        subprocess.run([*compiler, "-c", str(source)], check=True, cwd=folder)
     target, objects = folder / "kernels.so", sorted(folder.glob("*.o"))
     subprocess.run([*compiler, "-shared", *objects, "-o", target, "-lpthread", "-lm"], check=True)
     return ctypes.CDLL(str(target))
@@ -73,6 +77,11 @@ def struct(header: str, name: str) -> type[ctypes.Structure]:
     return type(name, (ctypes.Structure,), {"_anonymous_": unions, "_fields_": fields})
 
 
+def as_bfloats(values: Array) -> Array:
+    """Rounded, as their bits: NumPy has no such type."""
+    return torch.from_numpy(np.ascontiguousarray(values)).bfloat16().view(torch.int16).numpy().view(np.uint16)
+
+
 @dataclass
 class Tensor:
     """An array that lies with given element strides in a larger buffer full of canaries."""
@@ -105,7 +114,8 @@ class Tensor:
 
     def stored_as(self, storage: DType) -> Tensor:
         """Rounded to the type, and laid out alike; it begins at a whole word."""
-        return Tensor(self.values.astype(FLOATS[storage]), self.strides, self.margin + 1)
+        values = as_bfloats(self.values) if storage is DType.BF16 else self.values.astype(FLOATS[storage])
+        return Tensor(values, self.strides, self.margin + 1)
 
     def fresh(self) -> Tensor:
         return Tensor(self.values, self.strides, self.margin)

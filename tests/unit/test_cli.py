@@ -177,7 +177,7 @@ def test_interrupted_verification_says_what_is_there(calls: Calls) -> None:
         ("--model net.py --steps two", "'--steps'"),
         ("--model net.py --accumulate 0", "'--accumulate'"),
         ("--model net.py --dtype fp64", "'--dtype'"),
-        ("--model net.py --dtype bf16", "no machine here adds up products of bf16"),
+        ("--model net.py --dtype bf16", "pulp-open: its record does not say that it adds up products of bf16"),
         ("--model net.py --dtype mixed --saved fp16", "mixed keeps all activations in half precision"),
         ("--model net.py --saved fp64", "'--saved'"),
         ("--model net.py --run renode", "'--run'"),

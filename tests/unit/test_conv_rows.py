@@ -166,7 +166,7 @@ def reference(c: Case, direction: str, x: torch.Tensor, w: torch.Tensor, dy: tor
 
 
 def rounded(t: torch.Tensor, storage: DType) -> torch.Tensor:
-    return t if storage is DType.F32 else t.half().float()
+    return t if storage is DType.F32 else (t.bfloat16() if storage is DType.BF16 else t.half()).float()
 
 
 def data_of(c: Case, exact: bool, transposed_bias: bool) -> Data:

@@ -133,7 +133,8 @@ def test_rows_of_element_types_agree(dtype: DType) -> None:
     assert np.dtype(dtype.numpy_name).itemsize == dtype.size
     assert dtype.calculated.calculated is dtype.calculated
     if dtype.conversion is not None:
-        header = (C_LIB / "include" / "tl_half.h").read_text()
+        own = C_LIB / dtype.name.lower()  # in the place of that of IEEE halves
+        header = ((own if own.is_dir() else C_LIB / "include") / "tl_half.h").read_text()
         for name in (dtype.conversion.load, dtype.conversion.store):
             assert f" tl_{name}(" in header and C_FORM[name] == f"tl_{name}({{0}})"
 

@@ -12,6 +12,7 @@ from torch import nn
 
 from golden import nearest, reference
 from golden.doubt import Doubt, Kinks
+from golden.half import HALF, Half
 from golden.memory import EMPTY, NEAR, Array, Found, Memory, Same
 from golden.task import Task
 from trainlib_deployer.check.verify import judged_in_halves
@@ -44,7 +45,7 @@ class Taken(Found):
 class Watched(Memory):
     made: Any = None
 
-    def of(self, step: int | None) -> Found:
+    def of(self, step: int | None, half: Half = HALF) -> Found:
         return Taken(made=self.made)
 
 

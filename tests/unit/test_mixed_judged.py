@@ -12,7 +12,8 @@ from torch import nn
 
 from golden import compare, nearest, reference
 from golden.composed import STEPS
-from golden.doubt import CORNERS, Doubt, Kinks, across
+from golden.doubt import CORNERS, Doubt, Kinks
+from golden.half import BFLOAT, HALF, Half
 from golden.halves import Halves
 from golden.task import Task
 from tests.unit.small_programs import program_of
@@ -73,7 +74,7 @@ def test_updates_are_judged_by_the_gradients_that_the_program_has() -> None:
     found = reference.run(task, 1, torch.float64, resume=given)
     assert np.allclose(found[0, "parameter", "weight"] - before, 0.1, rtol=0.02)
     floors = nearest.floors(module, found, given)
-    assert (0, "parameter", "weight") not in floors and floors[0, "gradient", "weight"] == nearest.LEAST
+    assert (0, "parameter", "weight") not in floors and floors[0, "gradient", "weight"] == HALF.granted
 
 
 @pytest.mark.parametrize(("optimizer", "granted"), [("Adam", True), ("Rprop", True), ("SGD", False)])
@@ -104,7 +105,7 @@ def test_a_loss_scale_hides_no_states() -> None:
     }
     run = {(0, *key): value for key, value in values.items()}
     wrong = {**run, (0, "state", "w.exp_avg_sq"): run[0, "state", "w.exp_avg_sq"] * 1.05}
-    least = {(0, "gradient", "w"): nearest.LEAST}
+    least = {(0, "gradient", "w"): HALF.granted}
     found = compare.compare(wrong, run, [run], {}, least=least)
     assert [t.name for t in found.tensors if not t.passed] == ["w.exp_avg_sq"]
 
@@ -192,24 +193,30 @@ def test_a_clamp_has_the_corners_that_are_given() -> None:
     assert CORNERS["clamp_max"](2.0) == (2.0,) and CORNERS["hardtanh"]() == (-1.0, 1.0)
 
 
-@pytest.mark.parametrize("corner", [0.0, 0.1, 0.25, -0.3])
-def test_across_a_corner_lies_the_next_half(corner: float) -> None:
-    below, above = across(corner + 1e-3, corner), across(corner, corner)
-    assert below < corner < above and np.nextafter(np.float16(below), np.float16(9)) in (above, corner)
+@pytest.mark.parametrize("half", [HALF, BFLOAT], ids=["halves", "bfloat16"])
+@pytest.mark.parametrize("corner", [0.0, 0.1, 0.25, -0.3, -1.0])
+def test_across_a_corner_lies_the_next_half(corner: float, half: Half) -> None:
+    below, above = half.across(corner + 1e-3, corner), half.across(corner, corner)
+    assert below < corner < above
+    ends = torch.tensor([below, above], dtype=half.dtype)
+    assert ends.double().tolist() == [below, above]
+    between = torch.linspace(below, above, 99, dtype=torch.float64).to(half.dtype).unique().double().tolist()
+    assert between == sorted({below, above, *([corner] if corner in between else [])})
 
 
+@pytest.mark.parametrize("half", [HALF, BFLOAT], ids=["halves", "bfloat16"])
 @pytest.mark.parametrize("part", [1 / 16, 1.0])
-def test_what_is_shaken_is_one_of_the_halves_beside_it(part: float) -> None:
+def test_what_is_shaken_is_one_of_the_halves_beside_it(part: float, half: Half) -> None:
     value = torch.cat([torch.randn(4000), 1e-6 * torch.randn(4000), torch.tensor([0.0, 1.0, 65504.0, torch.inf])])
-    branches = Doubt(shaken=part, seed=3).of(0)
-    found, plain = branches.rounded(value), value.to(torch.float16)
+    branches = Doubt(shaken=part, seed=3).of(0, half)
+    found, plain = branches.rounded(value), value.to(half.dtype)
     other = found != plain
     assert torch.equal(branches.rounded(found.float()), found)  # a half stays
     assert torch.equal(branches.rounded(value.flip(0)), found.flip(0))  # wherever it lies
-    assert torch.equal(branches.rounded(value.double()), Doubt(shaken=part, seed=3).of(1).rounded(value.double()))
+    assert torch.equal(branches.rounded(value.double()), Doubt(shaken=part, seed=3).of(1, half).rounded(value.double()))
     assert 0.5 * part / 4 < other.float().mean() < 2 * part / 4
-    above = torch.nextafter(plain, torch.tensor(torch.inf, dtype=torch.float16))
-    below = torch.nextafter(plain, torch.tensor(-torch.inf, dtype=torch.float16))
+    above = torch.nextafter(plain, torch.tensor(torch.inf, dtype=half.dtype))
+    below = torch.nextafter(plain, torch.tensor(-torch.inf, dtype=half.dtype))
     assert ((found == above) | (found == below) | ~other).all()
 
 

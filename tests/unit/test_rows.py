@@ -29,7 +29,7 @@ def symbols(objects: Path) -> dict[str, tuple[set[str], set[str]]]:
 def test_a_project_gets_what_a_row_needs_and_no_more(lib: ctypes.CDLL, kernel_objects: Path) -> None:
     library, of = Library.at(C_LIB), symbols(kernel_objects)
     rows = {r.symbol for r in ROWS}
-    for row in ROWS:
+    for row in (r for r in ROWS if r.storage is not DType.BF16):  # sources of halves, built otherwise
         assert hasattr(lib, row.symbol)
         copied = [p.stem for p in library.needed([KERNELS / row.source], [])]
         defined, wanted = (set().union(*(of[name][i] for name in copied)) for i in (0, 1))

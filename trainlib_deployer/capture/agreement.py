@@ -44,10 +44,10 @@ class Dense(fx.Interpreter):  # type: ignore[misc]
         return pytree.tree_map(lambda v: v.contiguous() if isinstance(v, torch.Tensor) else v, super().run_node(n))
 
 
-def captured_and_checked(user: UserModel) -> tuple[Captured, tuple[EagerStep, ...]]:
+def captured_and_checked(user: UserModel, dtype: str = "fp32") -> tuple[Captured, tuple[EagerStep, ...]]:
     """The step as a graph that does in the first steps what PyTorch does with the untouched model; and those steps. All
     of it in float32: what torch.autocast asks for is noted."""
-    with without_autocast() as regions:
+    with without_autocast(dtype == "bf16") as regions:
         graph, steps = captured_in_float32(user)
     if regions.taken_back is not None:
         raise Unsupported(

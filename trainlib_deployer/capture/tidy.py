@@ -141,9 +141,9 @@ def read_result(gradient: fx.Node) -> None:
 
 
 def is_half(*numbers: float) -> bool:
-    """Whether rounding them to halves changes nothing."""
+    """Whether rounding them to halves of either kind changes nothing."""
     with np.errstate(over="ignore"):
-        return all(float(np.float16(n)) == n for n in numbers)
+        return all(float(np.float16(n)) == n and float(torch.tensor(n).bfloat16()) == n for n in numbers)
 
 
 def same_kind(a: fx.Node, b: Any) -> bool:

@@ -254,7 +254,11 @@ def reference_sketches(task: Task, steps: int) -> dict[Key, sketch.Sketch]:
     for seed, other in enumerate(others):
         reference.train(task, steps, torch.float32, other, noise=seed)
     gentle = nearest.is_gentle(task.optimizer)
-    least = nearest.floors(task.module, exact, gentle=gentle, halves=task.halves) if task.dtype != "fp32" else {}
+    least = (
+        nearest.floors(task.module, exact, gentle=gentle, halves=task.halves, half=task.half)
+        if task.dtype != "fp32"
+        else {}
+    )
     return sketch.sketches_within(exact, others, least)
 
 
@@ -309,11 +313,11 @@ def judged_in_halves(task: Task, computed: dict[Key, Array], steps: int, layers:
 
     runs = [run(torch.float64, doubt=Doubt(kinks))]
     followed = bool(task.memory.steps)
-    floors = nearest.floors(task.module, runs[0], computed, halves=task.halves, followed=followed)
+    floors = nearest.floors(task.module, runs[0], computed, halves=task.halves, followed=followed, half=task.half)
 
     def judged(*others: dict[Key, Array]) -> Judged:
-        all_runs = nearest.Family([*runs, *others], followed=followed)
-        family = nearest.Family([runs[0], *others], by_chance=True) if others else all_runs
+        all_runs = nearest.Family([*runs, *others], followed=followed, half=task.half)
+        family = nearest.Family([runs[0], *others], by_chance=True, half=task.half) if others else all_runs
         near, least = all_runs.beside(computed), family.tolerances(floors)
         verdict = compare.compare(computed, near, [near], layers, least=least)
         verdict = verdict.with_factors(all_runs.factors(computed, near))

@@ -34,8 +34,8 @@ from trainlib_deployer.folder import check_cores, check_writable, default_folder
 from trainlib_deployer.machine.targets import DEFAULT, MOST_CORES, TARGETS, resolve
 from trainlib_deployer.options import (
     ARITHMETICS,
+    BF16,
     DTYPES,
-    OTHER_DTYPES,
     SAVED,
     Options,
     check_inference,
@@ -177,9 +177,9 @@ Options may also stand in [tool.trainlib-deploy] of pyproject.toml."""
 @click.option("--updates", metavar="N", type=COUNT, help="Updates that a schedule covers.  [as many as steps]")
 @click.option(
     "--dtype",
-    type=click.Choice((*DTYPES, *OTHER_DTYPES)),
+    type=click.Choice((*DTYPES, BF16)),
     default="fp32",
-    help="Mixed: activations in halves; fp16: weights, too.  [fp32]",
+    help="Mixed: activations in halves; fp16: weights, too; bf16: as mixed.  [fp32]",
 )
 @click.option("--keep", metavar="fp32=LAYER,...", help="Of mixed: layers that stay fp32, as head,norm*.  [none]")
 @click.option("--loss-scale", metavar="N", help="Of mixed: a factor, or dynamic[:START:UPDATES].  [none]")
@@ -242,7 +242,7 @@ def deploy_command(
 ) -> None:
     """Everything that can be refused is refused before the work begins."""
     machine = resolve(target, cores, l1, l2, l3)
-    check_types(dtype, saved)
+    check_types(dtype, saved, machine)
     scale, kept = loss_scale_of(loss_scale, inference), kept_of(keep)
     check_inference(inference, evaluate, batch, accumulate, saved)
     if may_miss and weights is None:
@@ -263,7 +263,7 @@ def deploy_command(
     forward = Inference(batch) if inference else None
     evaluation = Evaluation(batch) if evaluate else None
     counts = (steps, accumulate, may_miss, samples)
-    user = user_model.load(model, input_shape, weights, *counts, forward, evaluation, updates)
+    user = user_model.load(model, input_shape, weights, *counts, forward, evaluation, updates, dtype)
     for line in user.notes:
         note(line)
     folder = out if out is not None else default_folder(user.name, inference)

@@ -15,6 +15,7 @@ from functools import cache
 from pathlib import Path
 
 from trainlib_deployer.emit import resources
+from trainlib_deployer.formats import DType
 
 WORD = re.compile(r"\b(?:tl|TL)_\w+")
 FUNCTION = re.compile(r"^[A-Za-z_][^\n;{}=#]*?\b(tl_\w+)\([^;{}]*\)\n\{\n.*?^\}", re.MULTILINE | re.DOTALL)
@@ -92,9 +93,9 @@ def bare(text: str) -> str:
     return " ".join(COMMENT.sub(" ", text).split())
 
 
-def copy_library(folder: Path, rows: Iterable[str], texts: Iterable[str]) -> None:
+def copy_library(folder: Path, rows: Iterable[str], texts: Iterable[str], half: DType = DType.F16) -> None:
     """The sources of kernels and what `texts` need besides, into one flat folder with their headers and the hardware
-    layer."""
+    layer. `half`: what halves are; the headers of another type than IEEE's take the place of those of the same name."""
     root = resources.c_lib_dir()
     folder.mkdir()
     library = Library.at(root)
@@ -103,7 +104,8 @@ def copy_library(folder: Path, rows: Iterable[str], texts: Iterable[str]) -> Non
     chosen = library.needed([root / "kernels" / row for row in rows], texts)
     wanted = headers_of([p.read_text() for p in (*chosen, *hal)] + texts, library.headers)
     for path in (*chosen, *hal, *wanted):
-        shutil.copyfile(path, folder / path.name)
+        own = root / half.name.lower() / path.name
+        shutil.copyfile(own if own.is_file() else path, folder / path.name)
 
 
 def headers_of(texts: list[str], headers: dict[str, Path]) -> list[Path]:

@@ -41,6 +41,7 @@ from trainlib_deployer.ops.scaling import SCALE, SKIPPED
 from trainlib_deployer.plan.plan import Plan
 from trainlib_deployer.plan.tiles import LANE_BYTES
 from trainlib_deployer.program.ir import LEARNING_RATE, MOMENTUM, STEP, DType, Kind, Role, View
+from trainlib_deployer.program.precision import HALVES
 from trainlib_deployer.program.segments import segments
 from trainlib_deployer.report.page import report
 from trainlib_deployer.state.image import image_bytes
@@ -144,7 +145,12 @@ class Project:
         self.data.write(folder)
         if plan.far is not None:
             self.far.write(folder)
-        copy_library(folder / "kernels", [r.source for r in self.rows], [texts[n] for n in CALLING if n in texts])
+        copy_library(
+            folder / "kernels",
+            [r.source for r in self.rows],
+            [texts[n] for n in CALLING if n in texts],
+            HALVES.get(plan.dtype, DType.F16),
+        )
         said = plan_json(self.user, plan, self.recorded.traces, self.steps, self.accumulate)
         said["what_if"] = [asdict(w) for w in what_if]
         said["image"] = context["built"]

@@ -61,7 +61,7 @@ def fields(kind: Conv, reads: list[Operand], writes: list[Operand], scratch: str
     out += [*pitch("xp", named["x"].view), *pitch("yp", named["y"].view)]
     out += [*strides("w", ("co",), named["w"].view, 1), ("w_ci", channel_step(named["w"].view))]
     out += [("floats", 1)] if kind.rounds else []
-    out += [("halves", 1)] if kind.result is DType.F16 else []
+    out += [("halves", 1)] if kind.result.is_half else []
     out += [("accumulate", int(kind.accumulate)), ("team", kind.team)]
     out.append(("packed_rows", kind.most_rows if kind.most_rows < PACKED_ROWS else 0))
     out += [("tiles", kind.most_tiles)] if kind.most_tiles else []

@@ -109,7 +109,7 @@ def fields(kind: MatMul, reads: list[Operand], writes: list[Operand], scratch: s
     if p.init is not None:
         out += [("init", pointers[2]), *strides("i", "bmn", p.init)]
     out += [("floats", a_rounds + 2 * b_rounds)] if any(kind.rounds) else []
-    out += [("halves", 1)] if kind.result is DType.F16 else []
+    out += [("halves", 1)] if kind.result.is_half else []
     return [*out, ("accumulate", int(kind.accumulate)), ("team", kind.team), ("scratch", scratch)]
 
 

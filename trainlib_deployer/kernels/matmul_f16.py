@@ -32,19 +32,19 @@ def packed_panels(kind: MatMul | Conv, tiles: int, across: int, terms: int, core
     many panels of columns across."""
     blocks, panel = of_terms(terms, kind.result)
     at_once = min(tiles, team_words(kind.result) // panel, most)
-    sums = 4 * 4 * at_once * across if kind.result is DType.F16 and blocks > 1 else 0
+    sums = 4 * 4 * at_once * across if kind.result.is_half and blocks > 1 else 0
     return FLOAT * ((cores + at_once) * panel + sums)
 
 
 def of_terms(terms: int, result: DType) -> tuple[int, int]:
     """How many blocks, all but the last one alike, and words of four rows of one."""
     pairs = -(-terms // 2)
-    blocks = -(-pairs // (MOST_PAIRS << (result is DType.F16)))
+    blocks = -(-pairs // (MOST_PAIRS << result.is_half))
     return blocks, 4 * -(-pairs // blocks)
 
 
 def team_words(result: DType) -> int:
-    return TEAM_WORDS << (result is DType.F16)
+    return TEAM_WORDS << result.is_half
 
 
 def halves_times_vector(kind: MatMul, cores: int) -> bool:

@@ -36,6 +36,8 @@ def no_scratch(_kind: Kind, _cores: int) -> int:
 
 def pointer(name: str, storage: DType) -> str:
     """The member of a struct that points at an operand of a type."""
+    if storage.is_half:
+        return f"{name}_{DType.F16.name.lower()}"  # one source for all halves
     return name if storage is DType.F32 else f"{name}_{storage.name.lower()}"
 
 

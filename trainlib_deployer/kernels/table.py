@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import cast
 
+from trainlib_deployer.kernels.bf16 import BF16
 from trainlib_deployer.kernels.carry import CARRY
 from trainlib_deployer.kernels.conv import CONV
 from trainlib_deployer.kernels.conv_f16 import CONV_F16
@@ -35,6 +36,7 @@ ROWS: tuple[AnyRow, ...] = (
     *RECURRENT,
     *INDEX,
     *CARRY,
+    *BF16,
 )
 BY_OPERATION: dict[str, tuple[AnyRow, ...]] = {
     name: tuple(r for r in ROWS if r.operation == name) for name in dict.fromkeys(r.operation for r in ROWS)

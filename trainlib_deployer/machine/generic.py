@@ -11,5 +11,6 @@ GENERIC = Machine(
     (Memory("L1", 0), Memory("L2", 512 << 10, load=FAR_LOAD)),
     (DMA,),
     COSTS,
+    bf16=True,
     about="one core, one memory: any microcontroller with a C compiler",
 )

@@ -84,6 +84,7 @@ class Machine:
     power: Power | None = None  # None: nobody has published it
     build: Build | None = None  # None: where code lies is not known, and takes none of these memories
     outside: Outside | None = None  # what --l3 adds
+    bf16: bool = False  # it adds up products of bfloat16: by instructions known to be right, or in software
     tuned: Tuned | None = None  # what tiles took on it
 
     def __post_init__(self) -> None:

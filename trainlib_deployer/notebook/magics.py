@@ -91,9 +91,9 @@ class Deploy(Magics):
         """Deploy a module: %%trainlib_deploy [options] before a cell that defines `model`, or %trainlib_deploy NAME
         [options] for one that is there. The options are those of `trainlib-deploy --help`."""
         given, shell = options_of(line), cast(Any, self.shell)
-        check_types(given["dtype"], given["saved"])
-        check_inference(given["inference"], given["evaluate"], given["batch"], given["accumulate"], given["saved"])
         machine = resolve(given["target"], given["cores"], given["l1"], given["l2"], given["l3"])
+        check_types(given["dtype"], given["saved"], machine)
+        check_inference(given["inference"], given["evaluate"], given["batch"], given["accumulate"], given["saved"])
         if given["run_on"]:
             backend(given["run_on"]).check_tools()
         with tempfile.TemporaryDirectory(prefix="trainlib-deploy-") as place, lines_of_the_cell(place):
@@ -162,6 +162,7 @@ def user_model(shell: Any, cell: str | None, path: Path, given: Mapping[str, Any
         given["samples"],
         *ways(given),
         given["updates"],
+        given["dtype"],
     )
     file = next(m for n, m in sys.modules.items() if n not in modules and getattr(m, "__file__", "") == str(path))
     shell.user_ns.update({n: v for n, v in vars(file).items() if n in defined})
@@ -212,6 +213,7 @@ def from_names(namespace: Mapping[str, Any], given: Mapping[str, Any]) -> UserMo
         updates=max(given["updates"] or 0, given["steps"]),
         inference=ways(given)[0],
         evaluation=ways(given)[1],
+        dtype=given["dtype"],
     )
     user = assemble(parts)
     return replace(user, notes=(*notes, *user.notes))

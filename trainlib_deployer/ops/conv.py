@@ -59,7 +59,7 @@ class Conv(Cuttable[Cut], Leading, Frugal, Priced):
     @property
     def block(self) -> int:
         """Terms of a weight gradient that are added up on their own, from image to image; 0: rows of an image."""
-        if self.storage is DType.F16:
+        if self.storage.is_half:
             return 0 if self.twos else BLOCK
         return GRADIENT_BLOCK if self.winograd else 0
 
@@ -74,14 +74,14 @@ class Conv(Cuttable[Cut], Leading, Frugal, Priced):
 
     def leaner(self, cores: int) -> Iterator[Conv]:
         if self.winograd:
-            yield from winograd_f16.leaner(self, cores) if self.storage is DType.F16 else winograd.leaner(self)
+            yield from winograd_f16.leaner(self, cores) if self.storage.is_half else winograd.leaner(self)
             return
         slim: Conv = self
-        if self.direction == "bw_x" or self.result is DType.F16:
+        if self.direction == "bw_x" or self.result.is_half:
             channels = self.shape.ci if self.direction == "bw_x" else self.shape.co
             for rows in range(packed_rows(channels, PACKED_ROWS) - GRAIN, 0, -GRAIN):
                 yield (slim := replace(self, most_rows=rows))
-        if self.result is DType.F16:
+        if self.result.is_half:
             for fewer in with_fewer_sums(slim):
                 yield (slim := fewer)
         yield from (replace(slim, team=t) for t in range(cores - 1, 0, -1))

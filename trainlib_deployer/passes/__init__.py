@@ -48,7 +48,7 @@ def chosen(precision: Precision, arithmetic: str = "fastest") -> tuple[Pass, ...
     """Of half precision, types change before or behind the order, which goes by sizes."""
     steps = DIRECT if arithmetic == "direct" else DEFAULT
     if precision.halves:
-        smaller = partial(mixed, keep=precision.keep, weights=precision.weights)
+        smaller = partial(mixed, keep=precision.keep, weights=precision.weights, half=precision.half)
         return (*steps[:AT], partial(order_halves, smaller=smaller), *steps[THEN:])
     return steps
 

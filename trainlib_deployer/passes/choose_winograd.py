@@ -37,6 +37,8 @@ def chosen(op: Op, exact: set[str]) -> Op:
 
 
 def pays(kind: Conv) -> bool:
+    if kind.storage is DType.BF16:
+        return False  # its sums and differences, rounded to eight bits, are worth less than what they save
     return winograd_f16.pays(kind) if kind.storage is DType.F16 else winograd.pays(kind)
 
 

@@ -16,8 +16,6 @@ from trainlib_deployer.program.ir import DType, Op, Program, Tensor, View, reade
 from trainlib_deployer.program.loop import Loop
 
 HALF = DType.F16
-assert HALF.conversion is not None
-LOAD, STORE = HALF.conversion.load, HALF.conversion.store
 ROUNDS = 200
 LEAST_BYTES = 1024  # of a float tensor that is worth an operation more
 LATE = ("backward", "accumulate", "update")
@@ -42,7 +40,7 @@ def descended(program: Program) -> Program:
 
 def halves(program: Program) -> list[Tensor]:
     """What is kept in half precision."""
-    return [t for t in program.tensors.values() if t.dtype is HALF]
+    return [t for t in program.tensors.values() if t.dtype.is_half]
 
 
 def improvements(program: Program, full: Fullness) -> Iterator[tuple[Program, Fullness]]:
@@ -130,38 +128,38 @@ def kept_as_half(program: Program, life: Life, rounded: int | None, restored: li
 def conversion(origin: Op, source: Tensor, target: Tensor, phase: str) -> Op:
     """A loop over all elements."""
     size = (source.numel,)
-    name = STORE if target.dtype is HALF else LOAD
+    name = HALF.store if target.dtype is HALF else HALF.load
     step = Instr(name, (0,), target.dtype)
     kind = Loop.pointwise(source.numel, (source.dtype,), step)
     reads, writes = (View(source.name, size, (1,)),), (View(target.name, size, (1,)),)
     return Op(target.name, kind, reads, writes, phase, source.layer, name, origin.source)
 
 
-def rounding(op: Op, name: str, twin: str) -> Op:
+def rounding(op: Op, name: str, twin: str, half: DType = HALF) -> Op:
     """The same loop, rounding its results for `name` to halves."""
     kind = op.kind
     assert isinstance(kind, Loop)
     chosen = [i for i, v in enumerate(op.writes) if v.tensor == name]
-    steps = tuple(Instr(STORE, (kind.results[i],), HALF) for i in chosen)
+    steps = tuple(Instr(half.store, (kind.results[i],), half) for i in chosen)
     number = {i: kind.values + k for k, i in enumerate(chosen)}
     changed = replace(
         kind,
         body=kind.body if kind.reductions else (*kind.body, *steps),
         post=(*kind.post, *steps) if kind.reductions else kind.post,
         results=tuple(number.get(i, r) for i, r in enumerate(kind.results)),
-        outputs=tuple(HALF if i in number else d for i, d in enumerate(kind.outputs)),
+        outputs=tuple(half if i in number else d for i, d in enumerate(kind.outputs)),
     )
     return replace(op, kind=changed, writes=renamed(op.writes, {name: twin}))
 
 
 def widening(op: Op, name: str, twin: str) -> Op:
     """The same loop, reading halves where it read `name`."""
-    return converting(op, name, twin, LOAD)
+    return converting(op, name, twin, HALF, HALF.calculated)
 
 
-def converting(op: Op, name: str, twin: str, how: str) -> Op:
+def converting(op: Op, name: str, twin: str, given: DType, made: DType) -> Op:
     """The same loop, with a conversion of each element of `twin` where it read one of `name`."""
-    given, made = (HALF, HALF.calculated) if how == LOAD else (HALF.calculated, HALF)
+    how = given.load if given.is_half else made.store
     kind = op.kind
     assert isinstance(kind, Loop)
     chosen = [i for i, v in enumerate(op.reads) if v.tensor == name]

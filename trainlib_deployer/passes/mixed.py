@@ -18,25 +18,27 @@ from trainlib_deployer.ops.conv import Conv
 from trainlib_deployer.ops.matmul import MatMul
 from trainlib_deployer.ops.pool import MaxPool
 from trainlib_deployer.passes.coalesce import coalesced
-from trainlib_deployer.passes.half_saved import HALF, LOAD, STORE, converting, rounding
+from trainlib_deployer.passes.half_saved import HALF, converting, rounding
 from trainlib_deployer.passes.prune_loops import pruned
 from trainlib_deployer.program.expr import Instr
 from trainlib_deployer.program.ir import DType, Kind, Op, Program, Role, Tensor, View, readers, writers
 from trainlib_deployer.program.loop import Loop
 
+FLOAT = HALF.calculated
+LOADS, STORES = {d.load for d in DType if d.is_half}, {d.store for d in DType if d.is_half}
 LOSS = "loss"  # the layer of what the loss function does
 PASSES = {"forward", "backward"}  # updates are float throughout
 CHOICES = frozenset("copy select max min eq ne lt le gt ge and or".split())  # each result is one of the operands
 MOST_TERMS = 256  # of sums that are halves: whole ones have to lie in L1, as they do not go on from tile to tile
 
 
-def mixed(program: Program, keep: Sequence[str] = (), weights: Collection[str] = ()) -> Program:
-    """All but the layers in `keep`, and what lies in them; of parameters, these."""
+def mixed(program: Program, keep: Sequence[str] = (), weights: Collection[str] = (), half: DType = HALF) -> Program:
+    """All but the layers in `keep`, and what lies in them; of parameters, these. `half`: the type that halves have."""
     kept = {layer for layer in layers_of(program) if any(f"{layer}.".startswith(f"{k}.") for k in keep)}
     halves = alike(program, halves_of(program) - floats_of(program, kept)).union(weights)
     passed = passed_on(program) - {v.tensor for op in program.ops if op.layer not in kept for v in stored_as_halves(op)}
-    tensors = {n: replace(t, dtype=HALF) if n in halves - passed else t for n, t in program.tensors.items()}
-    made = Made(tensors, halves & passed, kept)
+    tensors = {n: replace(t, dtype=half) if n in halves - passed else t for n, t in program.tensors.items()}
+    made = Made(tensors, halves & passed, kept, half)
     for op in program.ops:
         made.add(op)
     return replace(program, tensors=made.tensors).with_ops(made.ops)
@@ -71,11 +73,11 @@ def packable(kind: MatMul | Conv) -> tuple[int, ...]:
     return () if kind.direction == "bw_w" else (1,)
 
 
-def of_halves(kind: MatMul | Conv, packed: set[int], result: DType) -> MatMul | Conv:
+def of_halves(kind: MatMul | Conv, packed: set[int], half: DType, result: DType) -> MatMul | Conv:
     if isinstance(kind, MatMul):
-        return replace(kind, storage=HALF, result=result, rounds=(0 in packed, 1 in packed))
+        return replace(kind, storage=half, result=result, rounds=(0 in packed, 1 in packed))
     twos = depthwise_f16.pays(kind)
-    return replace(kind, storage=HALF, result=result, rounds=1 in packed, twos=twos)
+    return replace(kind, storage=half, result=result, rounds=1 in packed, twos=twos)
 
 
 def stored_as_halves(op: Op) -> tuple[View, ...]:
@@ -99,7 +101,7 @@ def halves_of(program: Program) -> set[str]:
     few = statistics(program)
     out = set()
     for name, tensor in program.tensors.items():
-        if tensor.dtype is not HALF.calculated or tensor.role not in (Role.ACTIVATION, Role.GRADIENT):
+        if tensor.dtype is not FLOAT or tensor.role not in (Role.ACTIVATION, Role.GRADIENT):
             continue
         multiplied = any(is_product(program.ops[i].kind) for i in read.get(name, []))
         passes = {program.ops[i].phase for i in written.get(name, [])}
@@ -120,7 +122,7 @@ def alike(program: Program, halves: set[str]) -> set[str]:
         for step in kind.body
         if step.op in ("eq", "ne")
     }
-    floats = {name for name, t in program.tensors.items() if t.dtype is HALF.calculated} - halves
+    floats = {name for name, t in program.tensors.items() if t.dtype is FLOAT} - halves
     written, compared = writers(program), {n for pair in pairs for n in pair}
     while more := {n for n in sources(program, written, compared & floats) if n in halves} | {
         n for pair in pairs if pair & floats for n in pair if n in halves
@@ -227,6 +229,7 @@ class Made:
     tensors: dict[str, Tensor]
     passed: set[str]  # floats that count as halves: rounded by the loop that reads them
     kept: set[str]  # layers that calculate with floats
+    half: DType
     ops: list[Op] = field(default_factory=list)
 
     def add(self, op: Op) -> None:
@@ -236,37 +239,37 @@ class Made:
             self.of_kernel(op)
 
     def is_half(self, name: str) -> bool:
-        return self.tensors[name].dtype is HALF
+        return self.tensors[name].dtype is self.half
 
     def of_loop(self, op: Op) -> Op:
         """It widens what it reads and rounds what it writes; what it only moves stays as it is."""
         for name in dict.fromkeys(v.tensor for v in op.reads):
             if self.is_half(name) or name in self.passed:
-                op = converting(op, name, name, LOAD)
+                op = converting(op, name, name, self.half, FLOAT)
             if name in self.passed:
-                op = converting(op, name, name, STORE)
+                op = converting(op, name, name, FLOAT, self.half)
         for name in dict.fromkeys(v.tensor for v in op.writes if self.is_half(v.tensor)):
-            op = rounding(op, name, name)
+            op = rounding(op, name, name, self.half)
         return moved_as_it_is(op)
 
     def of_kernel(self, op: Op) -> None:
         """By a kernel of halves, if there is a good one; else between conversions."""
         kind, multiplied = op.kind, 2 if self.multiplies(op) else 0
         if isinstance(kind, MaxPool) and all(self.is_half(v.tensor) for v in (op.reads[0], op.writes[0])):
-            self.ops.append(replace(op, kind=replace(kind, storage=HALF)))
+            self.ops.append(replace(op, kind=replace(kind, storage=self.half)))
             return
         packed = set[int]()
         if multiplied and isinstance(kind, MatMul | Conv) and gains(kind):
-            packed = {at for at in packable(kind) if self.tensors[op.reads[at].tensor].dtype is HALF.calculated}
+            packed = {at for at in packable(kind) if self.tensors[op.reads[at].tensor].dtype is FLOAT}
             stored = all(self.is_half(v.tensor) for v in op.writes) and stored_as_halves(op) == op.writes
-            kind = of_halves(kind, packed, HALF if stored else HALF.calculated)
+            kind = of_halves(kind, packed, self.half, self.half if stored else FLOAT)
         reads = tuple(
             v if at in packed else self.operand(v, op, at < multiplied, kind.storage) for at, v in enumerate(op.reads)
         )
-        late = () if isinstance(kind, MatMul | Conv) and kind.result is HALF else op.writes
-        halves = {v: self.beside(v, "sum", HALF.calculated) for v in late if self.is_half(v.tensor)}
+        late = () if isinstance(kind, MatMul | Conv) and kind.result is self.half else op.writes
+        halves = {v: self.beside(v, "sum", FLOAT) for v in late if self.is_half(v.tensor)}
         self.ops.append(replace(op, kind=kind, reads=reads, writes=tuple(halves.get(v, v) for v in op.writes)))
-        self.ops += [converted(op, made, half, STORE) for half, made in halves.items()]
+        self.ops += [converted(op, made, half, FLOAT, self.half) for half, made in halves.items()]
 
     def multiplies(self, op: Op) -> bool:
         """As halves. A matrix of halves is used as it is, also with one vector."""
@@ -279,18 +282,17 @@ class Made:
         """What is multiplied as halves or, for a kernel that multiplies floats, as what halves keep of it; all else as
         floats. What is rounded is rounded anew for each product: kept from the forward pass to the backward
         pass, copies would take what halves of activations save."""
-        dtype, steps = self.tensors[view.tensor].dtype, tuple[str, ...]()
-        if dtype is HALF:
-            steps = () if multiplied and storage is HALF else (LOAD,)
-        elif dtype is HALF.calculated and multiplied:
-            steps = (STORE,) if storage is HALF else (STORE, LOAD)
-        if not steps:
+        dtype, half = self.tensors[view.tensor].dtype, self.half
+        types: tuple[DType, ...] = (dtype,)
+        if dtype is half:
+            types = (half,) if multiplied and storage is half else (half, FLOAT)
+        elif dtype is FLOAT and multiplied:
+            types = (FLOAT, half) if storage is half else (FLOAT, half, FLOAT)
+        if len(types) == 1:
             return view
-        made = self.beside(
-            view, "half" if steps == (STORE,) else "float", HALF if steps == (STORE,) else HALF.calculated
-        )
+        made = self.beside(view, "half" if types[-1] is half else "float", types[-1])
         source, target = (view, made) if is_compact(view) else (self.whole(view), self.whole(made))
-        self.ops.append(converted(op, source, target, *steps))
+        self.ops.append(converted(op, source, target, *types))
         return made
 
     def whole(self, view: View) -> View:
@@ -320,19 +322,11 @@ def is_compact(view: View) -> bool:
     return all(s > 0 for s, _ in dims) and all(s * e <= t for (s, e), (t, _) in pairwise(dims))
 
 
-def converted(origin: Op, source: View, target: View, *names: str) -> Op:
+def converted(origin: Op, source: View, target: View, *types: DType) -> Op:
     """All elements of `source`, converted one way or there and back, as `target` has them."""
-    steps = tuple(Instr(n, (at,), HALF if n == STORE else HALF.calculated) for at, n in enumerate(names))
-    kind = Loop(
-        source.shape,
-        0,
-        (HALF if names[0] == LOAD else HALF.calculated,),
-        steps,
-        (),
-        (),
-        (len(steps),),
-        (steps[-1].dtype,),
-    )
+    names = [given.load if given.is_half else made.store for given, made in pairwise(types)]
+    steps = tuple(Instr(n, (at,), made) for at, (n, made) in enumerate(zip(names, types[1:], strict=True)))
+    kind = Loop(source.shape, 0, types[:1], steps, (), (), (len(steps),), types[-1:])
     op = replace(origin, name=target.tensor, kind=kind, reads=(source,), writes=(target,))
     return coalesced(replace(op, function=names[0], fused=()))
 
@@ -343,7 +337,7 @@ def moved_as_it_is(op: Op) -> Op:
     assert isinstance(kind, Loop)
     steps = [*kind.body, *kind.post]
     numbers = [*range(kind.at_body, kind.at_reductions), *range(kind.at_post, kind.values)]
-    widened = {n: s.args[0] for n, s in zip(numbers, steps, strict=True) if s.op == LOAD}
-    same = {n: widened.get(s.args[0]) for n, s in zip(numbers, steps, strict=True) if s.op == STORE}
+    widened = {n: s.args[0] for n, s in zip(numbers, steps, strict=True) if s.op in LOADS}
+    same = {n: widened.get(s.args[0]) for n, s in zip(numbers, steps, strict=True) if s.op in STORES}
     move = {n: n for n in range(kind.values)} | {n: v for n, v in same.items() if isinstance(v, int)}
     return pruned(replace(op, kind=kind.moved(move)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from golden.loss_scale import LossScale
+from trainlib_deployer.formats import DType
 
 
 @dataclass(frozen=True)
@@ -15,6 +16,8 @@ class Precision:
     keep: tuple[str, ...] = ()  # layers that stay float, and all in them
     weights: frozenset[str] = frozenset()  # parameters that are halves, too
     loss_scale: LossScale | None = None
+    half: DType = DType.F16  # what a half is
 
 
 FP32 = Precision()
+HALVES = {"mixed": DType.F16, "fp16": DType.F16, "bf16": DType.BF16}  # by what --dtype says

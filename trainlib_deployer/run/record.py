@@ -30,6 +30,8 @@ def read_record(path: Path, trace: Sequence[dict[str, Any]]) -> dict[Key, Array]
         t = by_id[number]
         dtype = DType[t["dtype"]]
         values = np.frombuffer(data, dtype.numpy_name, count=size // dtype.size, offset=at)
+        if dtype is DType.BF16:  # the upper half of a float
+            values = (values.astype(np.uint32) << 16).view(np.float32)
         out[step, t["kind"], t["name"]] = values.reshape(t["shape"])
         at += size
     return out

@@ -80,11 +80,12 @@ class Parts:
     exactly: bool = False  # so many were asked for
     inference: Inference | None = None  # else target, loss, optimizer and what belongs to it are looked at
     evaluation: Evaluation | None = None
+    dtype: str = "fp32"  # what a deployment calculates with
 
 
 def assemble(parts: Parts) -> UserModel:
     """Check everything once by running it once. Neither the model nor the random generators notice."""
-    with Snapshot().undone(), uncompiled(), without_autocast():
+    with Snapshot().undone(), uncompiled(), without_autocast(parts.dtype == "bf16"):
         return checked_model(parts)
 
 

@@ -9,7 +9,8 @@ from torch import nn
 from golden.layers import named, outside
 from golden.loss_scale import LossScale
 from trainlib_deployer.errors import UsageError
-from trainlib_deployer.program.precision import Precision
+from trainlib_deployer.formats import DType
+from trainlib_deployer.program.precision import HALVES, Precision
 
 
 def precision_of(
@@ -18,7 +19,7 @@ def precision_of(
     """What `--dtype` means for this module, with layers of these names kept."""
     keep = kept_layers(module, names)
     weights = frozenset(outside(module, keep) if dtype == "fp16" else ())
-    return Precision(dtype != "fp32", keep, weights, loss_scale)
+    return Precision(dtype != "fp32", keep, weights, loss_scale, HALVES.get(dtype, DType.F16))
 
 
 def kept_layers(module: nn.Module, names: tuple[str, ...]) -> tuple[str, ...]:

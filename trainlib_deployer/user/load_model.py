@@ -40,11 +40,13 @@ def load(
     inference: Inference | None = None,
     evaluation: Evaluation | None = None,
     updates: int | None = None,
+    dtype: str = "fp32",
 ) -> UserModel:
     """The model of `FILE[:NAME]`, checked, with the samples for `steps` steps, or exactly so many, and the schedule of
     so many `updates`, if they are more."""
     count, updates = samples or steps * accumulate, max(updates or 0, steps)
-    return load_file(spec, input_shape, weights, count, updates, may_miss, samples is not None, inference, evaluation)
+    exactly = samples is not None
+    return load_file(spec, input_shape, weights, count, updates, may_miss, exactly, inference, evaluation, dtype)
 
 
 def load_file(
@@ -57,6 +59,7 @@ def load_file(
     exactly: bool = False,
     inference: Inference | None = None,
     evaluation: Evaluation | None = None,
+    dtype: str = "fp32",
 ) -> UserModel:
     """The model with `count` samples, enough for so many `updates`."""
     path, name = split_spec(spec)
@@ -66,7 +69,7 @@ def load_file(
         parts, notes = found_parts(file, path, attribute, explicit=name is not None)
         notes += load_weights(parts.module, weights, may_miss) if weights is not None else []
         parts = replace(parts, input_shape=input_shape, count=count, updates=updates or count, exactly=exactly)
-        user = assemble(replace(parts, inference=inference, evaluation=evaluation))
+        user = assemble(replace(parts, inference=inference, evaluation=evaluation, dtype=dtype))
         user = replace(user, notes=(*notes, *user.notes))
         if weights is None or not user.trains:
             return user

@@ -1,0 +1,59 @@
+/* bfloat16 in the place of c_lib/include/tl_half.h: the upper half of a float, rounded to nearest, ties to even. What
+ * kernels call a half is one of these then, and what they call _f16 has the name of the type. By integer operations,
+ * the same everywhere: no instruction of a machine's own is used. */
+#ifndef TL_HALF_H
+#define TL_HALF_H
+#include <stdint.h>
+
+#undef TL_XF16AUXVEC /* instructions of IEEE halves */
+
+typedef uint16_t tl_bf16;
+typedef tl_bf16 tl_half;
+#define tl_to_half tl_to_bf16
+#define tl_from_half tl_from_bf16
+#define tl_matmul_vectors_f16 tl_matmul_vectors_bf16
+#define tl_matmul_f16 tl_matmul_bf16
+#define tl_conv2d_fw_pointwise_f16 tl_conv2d_fw_pointwise_bf16
+#define tl_conv2d_fw_planes_f16 tl_conv2d_fw_planes_bf16
+#define tl_conv2d_fw_f16 tl_conv2d_fw_bf16
+#define tl_conv2d_bw_w_pointwise_f16 tl_conv2d_bw_w_pointwise_bf16
+#define tl_conv2d_bw_w_3_f16 tl_conv2d_bw_w_3_bf16
+#define tl_conv2d_bw_w_f16 tl_conv2d_bw_w_bf16
+#define tl_conv2d_bw_x_pointwise_f16 tl_conv2d_bw_x_pointwise_bf16
+#define tl_conv2d_bw_x_planes_f16 tl_conv2d_bw_x_planes_bf16
+#define tl_conv2d_bw_x_f16 tl_conv2d_bw_x_bf16
+#define tl_conv2d_fw_depthwise_3x3_f16 tl_conv2d_fw_depthwise_3x3_bf16
+#define tl_conv2d_bw_x_depthwise_3x3_f16 tl_conv2d_bw_x_depthwise_3x3_bf16
+#define tl_conv2d_bw_w_depthwise_3x3_f16 tl_conv2d_bw_w_depthwise_3x3_bf16
+#define tl_maxpool2d_fw_rows_f16 tl_maxpool2d_fw_rows_bf16
+#define tl_maxpool2d_fw_f16 tl_maxpool2d_fw_bf16
+#define tl_maxpool2d_bw_tiled_f16 tl_maxpool2d_bw_tiled_bf16
+#define tl_maxpool2d_bw_three_f16 tl_maxpool2d_bw_three_bf16
+#define tl_maxpool2d_bw_apart_f16 tl_maxpool2d_bw_apart_bf16
+#define tl_maxpool2d_bw_f16 tl_maxpool2d_bw_bf16
+#define tl_adaptive_maxpool2d_fw_f16 tl_adaptive_maxpool2d_fw_bf16
+#define tl_adaptive_maxpool2d_bw_f16 tl_adaptive_maxpool2d_bw_bf16
+
+/* A NaN stays one, also where what tells it lies in the lower bits; what is beyond the largest one by half a step or
+ * more is infinite, by the carry. */
+static inline tl_bf16 tl_to_bf16(float value)
+{
+    union {
+        float f;
+        uint32_t u;
+    } x = {value};
+    if ((x.u & 0x7fffffffu) > 0x7f800000u)
+        return (tl_bf16)(x.u >> 16 | 0x40u);
+    return (tl_bf16)((x.u + 0x7fffu + (x.u >> 16 & 1u)) >> 16);
+}
+
+/* Exact. */
+static inline float tl_from_bf16(tl_bf16 value)
+{
+    union {
+        uint32_t u;
+        float f;
+    } x = {(uint32_t)value << 16};
+    return x.f;
+}
+#endif
