@@ -38,7 +38,7 @@ def deployed(folder: Path, l1: str) -> Deployment:
 @pytest.fixture(scope="module")
 def early(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("early") / "project"
-    deployed(folder, "30k")
+    deployed(folder, "26k")
     found = [op["early"] for op in read_plan(folder)["ops"] if op["early"]]
     assert len(found) >= 8 and all(e["moved"] > 0 and e["tensors"] for e in found)
     return folder
@@ -73,7 +73,7 @@ def test_same_bits_as_without_tiles(cores: int, early: Path, whole: Recorded) ->
 
 def test_what_is_updated_in_place_may_come_early(whole: Recorded, tmp_path: Path) -> None:
     """Its results leave from the second buffer, too, which lies apart from the first one."""
-    made = deployed(tmp_path / "project", "40k")
+    made = deployed(tmp_path / "project", "38k")
     tilings = made.plan.tilings.values()
     shared = [(t.streams[s.shares], s) for t in tilings for s in t.streams if s.shares is not None]
     assert any(owner.early and s.buffers == 2 for owner, s in shared)
