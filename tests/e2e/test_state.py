@@ -98,7 +98,7 @@ def test_what_does_not_fit_is_said_where_a_step_updates_a_parameter(tmp_path: Pa
             model,
             *networks.example(torch.Generator().manual_seed(5)),
             optimizer=optimizer,
-            l1="2k",
+            l1=1792,
             l2="1M",
             out=tmp_path / "net",
         )
