@@ -246,11 +246,11 @@ def test_half_precision_is_offered_beside_what_is_chosen() -> None:
     """It changes results, so the plan that is taken knows nothing of it."""
     layers = (m for _ in range(4) for m in (nn.Linear(16, 16), nn.Tanh()))
     step, said = program_of(nn.Sequential(*layers, nn.Linear(16, 3)), (31, 16)), list[str]()
-    taken = fitted(step, resolve(cores=2, l1="6k", l2="16k", l3="1M"), said.append)
+    taken = fitted(step, resolve(cores=2, l1="5k", l2="16k", l3="1M"), said.append)
     offer_halves(step, taken, said.append)
     assert taken.program.far and not halves(taken.program)
     assert [line.partition(" with ")[0] for line in said] == ["it fits", "so it does", "so it would"]
     assert "done twice" in said[1] and "--saved fp16, 11 bits of 2 tensors" in said[2]
     assert all(line.endswith(" cycles a step") for line in said)
-    roomy = fitted(step, resolve(cores=2, l1="6k", l2="64k", l3="1M"), said.append)
+    roomy = fitted(step, resolve(cores=2, l1="5k", l2="64k", l3="1M"), said.append)
     offer_halves(step, roomy, lambda line: pytest.fail(f"nothing was changed: {line}"))
