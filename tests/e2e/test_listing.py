@@ -155,6 +155,8 @@ class Reader:
                 for call in calls:
                     given = self.where_it_is(dict(call.arguments))
                     names = sorted(fields[call.function]) if call.struct else []
+                    given.setdefault("scratch", 0)
+                    given["scratch"] = given["scratch"] or Recorded(0)  # none: nowhere
                     arguments = [given.get(name) for name in names] or [a for _, a in call.arguments]
                     lines.append(" ".join((call.function, *(self.shown(a, operation, tile) for a in arguments))))
         return in_order(lines)

@@ -60,8 +60,9 @@ def test_what_if_counts_what_the_choices_save(project: Deployment) -> None:
     assert state.what in (project.folder / "report.html").read_text()
 
 
-def test_what_reads_the_outer_memory_says_why(project: Deployment) -> None:
+def test_what_reads_the_outer_memory_says_why(tmp_path: Path) -> None:
     """Exactly the operations without tiles that touch it; none that tiles would be faster for."""
+    project = deployed(tmp_path / "net", "10k")
     plan = project.plan
     outside = {n for n, b in plan.home.items() if b.level == plan.outer.name}
     wanted = {
