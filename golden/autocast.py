@@ -70,9 +70,3 @@ def without_autocast(bfloat: bool = False) -> Iterator[Regions]:
         mock.patch.multiple(torch.Tensor, **methods),
     ):
         yield found
-
-
-def to_half(value: torch.Tensor) -> torch.Tensor:
-    """The reference's own conversion, which is one."""
-    made: torch.Tensor = torch.ops.aten._to_copy.default(value, dtype=torch.float16)
-    return made

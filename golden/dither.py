@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.utils._python_dispatch import _disable_current_modes
 
-from golden.autocast import to_half
+from golden.half import HALF
 from golden.precision import as_real, shaped_like
 from golden.random_numbers import Numbers
 
@@ -20,7 +20,7 @@ def nearest(parameters: Mapping[str, nn.Parameter], names: Sequence[str]) -> Non
     """What these begin with."""
     with torch.no_grad(), _disable_current_modes():
         for p in map(parameters.__getitem__, names):
-            put(p, to_half(as_real(p.detach())))
+            put(p, HALF.rounded(as_real(p.detach())))
 
 
 def by_chance(parameters: Mapping[str, nn.Parameter], names: Sequence[str], step: int) -> None:
@@ -29,7 +29,7 @@ def by_chance(parameters: Mapping[str, nn.Parameter], names: Sequence[str], step
         for name in names:
             value = as_real(parameters[name].detach())
             words = Numbers(step).words(value.shape, crc32(name.encode()))
-            put(parameters[name], to_half(nearby(value.float(), words)))
+            put(parameters[name], HALF.rounded(nearby(value.float(), words)))
 
 
 def put(p: nn.Parameter, value: torch.Tensor) -> None:

@@ -10,8 +10,8 @@ import torch
 from torch import nn
 from torch.utils import _pytree as pytree
 
-from golden.autocast import to_half
 from golden.experts import grouped_mm
+from golden.half import HALF
 from golden.mode import Mode, address, leaves, mapped
 from golden.observers import observed_and_quantized
 
@@ -127,7 +127,7 @@ def saved_tensors(how: str, module: nn.Module, samples: Any, noise: int) -> Iter
             return t, t.dtype
         if noise:
             t = t.detach() * (1 + HALF_ROUNDING * (2 * torch.rand(t.shape, generator=generator) - 1))
-        return to_half(t), torch.float32
+        return HALF.rounded(t), torch.float32
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda packed: packed[0].to(packed[1])):
         yield

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch.nn.functional import pad
 
-from golden.autocast import to_half
+from golden.half import HALF
 
 Signature = tuple[Any, ...]  # direction; shapes of the image and of the weight; padding; groups
 
@@ -62,10 +62,10 @@ def in_tiles(x: torch.Tensor, w: torch.Tensor, padding: Sequence[int], shape: Se
     """Of weights [groups, outputs, inputs, 3, 3], an output of this shape."""
     (n, _, height, width), (high, wide) = shape, (-(-s // 2) for s in shape[2:])
     after = [2 * t + 2 - s - p for t, s, p in zip((high, wide), x.shape[2:], padding, strict=True)]
-    framed = pad(to_half(x), (padding[1], after[1], padding[0], after[0]))
+    framed = pad(HALF.rounded(x), (padding[1], after[1], padding[0], after[0]))
     patches = framed.unfold(2, 4, 2).unfold(3, 4, 2).reshape(n, w.shape[0], -1, high, wide, 4, 4)
     v = of_inputs(of_inputs(patches, 5), 6).to(x.dtype)
-    u = to_half(of_weights(of_weights(w.float(), 3), 4)).to(x.dtype)
+    u = HALF.rounded(of_weights(of_weights(w.float(), 3), 4)).to(x.dtype)
     m = torch.einsum("ngcyxij,gocij->ngoyxij", v, u)
     y = back(back(m, 5), 6).permute(0, 1, 2, 3, 5, 4, 6)
     return y.reshape(n, -1, 2 * high, 2 * wide)[:, :, :height, :width].contiguous()

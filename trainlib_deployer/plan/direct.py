@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import accumulate
 
 from trainlib_deployer.ops.carry import Transfer
 from trainlib_deployer.plan.best_tiling import Job, prospects
@@ -11,6 +10,7 @@ from trainlib_deployer.plan.cycles import direct_cycles
 from trainlib_deployer.plan.figures import Direct
 from trainlib_deployer.plan.plan import Plan
 from trainlib_deployer.plan.tiles import Room
+from trainlib_deployer.program.lifetimes import Lifetime, alive
 
 INDIVISIBLE, NO_ROOM, FASTER = "indivisible", "no room", "faster"
 
@@ -37,10 +37,6 @@ def direct_operations(plan: Plan) -> dict[int, Direct]:
 
 def free_bytes(plan: Plan) -> Iterator[int]:
     """Of the inner level at each operation, its own scratch not counted."""
-    end = len(plan.program.ops)
-    change = [0] * (end + 1)
-    for b in plan.buffers:
-        if b.level == plan.inner.name and b.role != "scratch":
-            change[min(max(b.birth, 0), end)] += b.size
-            change[min(b.death, end)] -= b.size
-    yield from (plan.inner.size - plan.inner.reserved - taken for taken in accumulate(change[:end]))
+    near = (b for b in plan.buffers if b.level == plan.inner.name and b.role != "scratch")
+    used = alive(((Lifetime(max(b.birth, 0), b.death), b.size) for b in near), len(plan.program.ops))
+    yield from (plan.inner.size - plan.inner.reserved - taken for taken in used)

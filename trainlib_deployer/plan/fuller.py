@@ -3,22 +3,23 @@ makes is there earlier: nowhere may that be more than the step took at its fulle
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence, Set
-from itertools import accumulate
+from collections.abc import Iterator, Sequence
 
-from trainlib_deployer.plan.layout import Item, tensor_items
+from trainlib_deployer.plan.layout import Item, at_home, tensor_items
 from trainlib_deployer.program.ir import Program
-from trainlib_deployer.program.lifetimes import Lifetime, lifetimes
+from trainlib_deployer.program.lifetimes import Lifetime, alive, lifetimes
 
 
-def meetings_that_fill(before: Program, after: Program, places: Sequence[int], resident: Set[str]) -> frozenset[int]:
+def meetings_that_fill(
+    before: Program, after: Program, places: Sequence[int], resident: frozenset[str]
+) -> frozenset[int]:
     """Places where operations of `after` should not have met, as the outer level is fuller than it ever was; `places`
     are those of its operations in the step before."""
     end = len(before.ops)
-    was = occupied(outside(before, resident), range(end), end)
-    most = max(was, default=0)
+    most = max(alive(((i.life, i.size) for i in outside(before, resident)), end), default=0)
     items = outside(after, resident)
-    full = [at for at, used in enumerate(occupied(items, places, end)) if used > most]
+    now = alive(((on(i.life, places), i.size) for i in items), end)
+    full = [at for at, used in enumerate(now) if used > most]
     if not full:
         return frozenset()
     old = lifetimes(before)
@@ -36,18 +37,8 @@ def meetings(old: Lifetime, new: Lifetime, full: Sequence[int]) -> Iterator[int]
         yield new.death - 1
 
 
-def outside(program: Program, resident: Set[str]) -> list[Item]:
-    return [item for item in tensor_items(program) if item.name not in resident]
-
-
-def occupied(items: Sequence[Item], places: Sequence[int], end: int) -> list[int]:
-    """Bytes at each place."""
-    change = [0] * (end + 1)
-    for item in items:
-        life = on(item.life, places)
-        change[life.birth] += item.size
-        change[life.death] -= item.size
-    return list(accumulate(change[:end]))
+def outside(program: Program, resident: frozenset[str]) -> list[Item]:
+    return at_home(tensor_items(program), resident, False)
 
 
 def on(life: Lifetime, places: Sequence[int]) -> Lifetime:

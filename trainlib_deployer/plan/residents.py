@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import accumulate
 
 from trainlib_deployer.machine.machine import Machine
 from trainlib_deployer.plan.layout import Item, at_home, one_level, persistent_items, tensor_items, under_way
 from trainlib_deployer.program.ir import Program, Role
+from trainlib_deployer.program.lifetimes import alive
 
 SMALL = (32, 1024, 4096, 16384, 65536)  # bytes of a tensor that may live there: room for tiles, or fewer transfers
 SHARE = 8  # ... as long as those that persist take no more than this part of it together
@@ -36,11 +36,7 @@ def copied(item: Item) -> bool:
 
 def occupied(items: Sequence[Item], here: frozenset[str], end: int, machine: Machine) -> list[int]:
     """Bytes of transient residents that are alive at each operation."""
-    change = [0] * (end + 1)
-    for item in at_home(items, here, True):
-        change[min(item.life.birth, end)] += machine.aligned(item.size)
-        change[min(item.life.death, end)] -= machine.aligned(item.size)
-    return list(accumulate(change[:end]))
+    return alive(((i.life, machine.aligned(i.size)) for i in at_home(items, here, True)), end)
 
 
 def always(program: Program, here: frozenset[str], machine: Machine) -> int:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from trainlib_deployer.program.ir import Op, Program, Tensor, View, readers, writers
 from trainlib_deployer.program.loop import Loop
@@ -31,6 +32,15 @@ def lifetimes(program: Program) -> dict[str, Lifetime]:
         if uses:
             out[tensor.name] = Lifetime(min(uses), end if tensor.name in results else max(uses) + 1)
     return out
+
+
+def alive(sizes: Iterable[tuple[Lifetime, int]], end: int) -> list[int]:
+    """Bytes at each of so many operations."""
+    change = [0] * (end + 1)
+    for life, size in sizes:
+        change[min(life.birth, end)] += size
+        change[min(life.death, end)] -= size
+    return list(accumulate(change[:end]))
 
 
 def shared_storage(program: Program, lives: dict[str, Lifetime]) -> dict[str, str]:

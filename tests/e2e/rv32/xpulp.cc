@@ -103,22 +103,12 @@ reg_t load_and_advance_by(processor_t *p, insn_t insn, reg_t pc)
     return load_and_add(p, insn, pc, (uint32_t)p->get_state()->XPR[insn.rs2()]);
 }
 
-// p.sw rs2, imm(rs1!): store, then advance.
-reg_t store_and_advance(processor_t *p, insn_t insn, reg_t pc)
+// p.sw and p.sh rs2, imm(rs1!): store the lowest bytes, then advance.
+template <typename Stored> reg_t store_and_advance(processor_t *p, insn_t insn, reg_t pc)
 {
     auto &x = p->get_state()->XPR;
     const reg_t at = x[insn.rs1()];
-    p->get_mmu()->store<uint32_t>((uint32_t)at, (uint32_t)x[insn.rs2()]);
-    x.write(insn.rs1(), widened((uint32_t)at + (uint32_t)insn.s_imm()));
-    return next_of(p, pc);
-}
-
-// p.sh rs2, imm(rs1!): the lower half.
-reg_t store_half_and_advance(processor_t *p, insn_t insn, reg_t pc)
-{
-    auto &x = p->get_state()->XPR;
-    const reg_t at = x[insn.rs1()];
-    p->get_mmu()->store<uint16_t>((uint32_t)at, (uint16_t)x[insn.rs2()]);
+    p->get_mmu()->store<Stored>((uint32_t)at, (Stored)x[insn.rs2()]);
     x.write(insn.rs1(), widened((uint32_t)at + (uint32_t)insn.s_imm()));
     return next_of(p, pc);
 }
@@ -226,9 +216,9 @@ struct Pulp : extension_t {
         };
         add(0x0000200b, 0x0000707f, load_and_advance);
         add(0x2000700b, 0xfe00707f, load_and_advance_by);
-        add(0x0000202b, 0x0000707f, store_and_advance);
+        add(0x0000202b, 0x0000707f, store_and_advance<uint32_t>);
         add(0x0000500b, 0x0000707f, load_half_and_advance);
-        add(0x0000102b, 0x0000707f, store_half_and_advance);
+        add(0x0000102b, 0x0000707f, store_and_advance<uint16_t>);
         add(0x0000407b, 0x00007fff, set_up_loop);
         add(0x96000033, 0xfe00707f, dot);
         add(0x00007053, 0xfe00707f, ::add);
