@@ -3,8 +3,9 @@
 What an operation reads of others has lain in memory as halves, and so have both operands of convolutions and matrix
 products, weights as well; products of a vector, or of one term, take weights as they are. Everything inside of an
 operation is float (of the precision of the run), and so are parameters, their gradients, buffers, samples, statistics,
-states of optimizers, single numbers, what losses read, and all that layers do which are kept so. A program may do a
-chain of pointwise operations in one loop: with `chains`, no operation of one rounds what the one before it has made.
+states of optimizers, single numbers, outputs, what losses read and make, and all that layers do which are kept so. A
+program may do a chain of pointwise operations in one loop: with `chains`, no operation of one rounds what the one
+before it has made.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import torch
+from torch.utils import _pytree as pytree
 
 from golden.composed import STEPS
 from golden.doubt import CERTAIN, Branches
@@ -53,15 +55,19 @@ class Halves(Mode):
         branches: Branches | None = None,
         tiles: Iterable[Signature] = (),
         memory: Found | None = None,
+        network: Inside | None = None,
     ) -> None:
-        """`floats`: parameters, buffers, samples; `memory`: what the program had in this step."""
+        """`floats`: parameters, buffers, samples; `memory`: what the program had in this step; `network`: all that is
+        not its loss."""
         super().__init__()
         self.branches = CERTAIN.of(0) if branches is None else branches
         self.tiles = Tiles(tiles)
         self.memory = EMPTY.of(None) if memory is None else memory
         self.dtype, self.chains, self.kept = dtype, chains, Inside() if kept is None else kept
+        self.network = Inside() if network is None else network
         self.floats: dict[int, torch.Tensor] = {}  # by where they lie, kept so that nothing else comes to lie there
         self.of_losses: dict[int, torch.Tensor] = {}  # floats for whoever calculates with floats alone
+        self.given: dict[int, torch.Tensor] = {}  # by the loss function: for loops as well
         self.leave(floats)
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -73,7 +79,10 @@ class Halves(Mode):
             with self:
                 return STEPS[func](*args, **(kwargs or {}))
         name, alone, given = func._schema.name.partition("::")[2], torch.Tag.pointwise in func.tags, args[:1]
-        if name not in LOSSES:
+        in_loss = bool(self.network.made) and not self.network
+        if in_loss:
+            self.leave(pytree.tree_leaves(self.network.made))  # outputs
+        if not in_loss and name not in LOSSES:
             count = NORMS.get(name, len(args))
             args = (*self.found(func, args[:count], alone), *args[count:])
         args = self.branches.taken(name, args, next((t for t in leaves(given) if self.is_made(t)), None))
@@ -92,8 +101,8 @@ class Halves(Mode):
                 made.in_parts = not alone and name not in WHOLE  # type: ignore[attr-defined]
         if self.kept:
             self.leave(leaves((out,)))
-        elif name in LOSSES:
-            self.of_losses |= places(leaves((out,)))
+        elif in_loss or name in LOSSES:
+            (self.given if in_loss else self.of_losses).update(places(leaves((out,))))
         return out
 
     def leave(self, floats: Iterable[Any]) -> None:
@@ -131,7 +140,9 @@ class Halves(Mode):
         if passed_on or value.layout is not torch.strided:
             return value
         place = address(value)
-        return value if place in self.floats or (place in self.of_losses and self.kept) else self.half(value)
+        looped = alone and place in self.given  # one loop does what the loss passes back and what goes on with it
+        stays = looped or place in self.floats or (self.kept and (place in self.of_losses or place in self.given))
+        return value if stays else self.half(value)
 
     def is_made(self, value: Any) -> bool:
         """Here, and nothing that lasts."""

@@ -29,6 +29,7 @@ class Inside:
         self.depth = 0
         self.started = 0
         self.spans: list[range] = []  # of the numbers that autograd gives its nodes
+        self.made: list[Any] = []  # what the outermost of them have returned
 
     def __bool__(self) -> bool:
         node: Any = torch._C._current_autograd_node()
@@ -39,9 +40,10 @@ class Inside:
             self.started = torch.autograd._get_sequence_nr()  # type: ignore[attr-defined]
         self.depth += 1
 
-    def leave(self, _module: nn.Module, _args: Any, _result: Any) -> None:
+    def leave(self, _module: nn.Module, _args: Any, result: Any) -> None:
         self.depth -= 1
         if not self.depth:
+            self.made.append(result)
             self.spans.append(range(self.started, torch.autograd._get_sequence_nr()))  # type: ignore[attr-defined]
 
 

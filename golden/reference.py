@@ -149,7 +149,8 @@ def halving(task: Task, sample: Any, dtype: torch.dtype, noise: int = 0, step: i
     branches, memory = task.doubt.of(step or 0, task.half), task.memory.of(step, task.half)
     with (
         inside(task.module, task.keep) as kept,
-        Halves(dtype, floats, noise % 2 == 1, kept, branches, task.tiles, memory),
+        inside(task.module, [""]) as network,
+        Halves(dtype, floats, noise % 2 == 1, kept, branches, task.tiles, memory, network),
     ):
         yield
 

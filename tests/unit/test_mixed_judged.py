@@ -15,6 +15,7 @@ from golden.composed import STEPS
 from golden.doubt import CORNERS, Doubt, Kinks
 from golden.half import BFLOAT, HALF, Half
 from golden.halves import Halves
+from golden.layers import inside
 from golden.task import Task
 from tests.unit.small_programs import program_of
 from trainlib_deployer.check.verify import judged_in_halves
@@ -351,3 +352,24 @@ def test_a_frozen_norm_keeps_its_deviation_and_a_mean_its_shape() -> None:
         mean = (x * 1.0).mean((2, 3), keepdim=True)
         found, exact = mean.flatten(1) * 1.0, mean.flatten(1)
     assert torch.equal(found, exact)
+
+
+@pytest.mark.parametrize("by_hand", [False, True])
+def test_outputs_and_what_a_loss_makes_are_floats(by_hand: bool) -> None:
+    """Fault: the slope of a sigmoid that a network ends with was that of its output as a half, and what a loss is made
+    of by hand were halves: of 1 - p little is left, and gradients of one network were 9 % off."""
+
+    def cross_entropy(p: torch.Tensor, t: torch.Tensor) -> torch.Tensor:
+        return -(t * torch.log(p) + (1 - t) * torch.log(1 - p)).mean()
+
+    torch.manual_seed(3)
+    net = nn.Sequential(nn.Linear(5, 11), nn.Sigmoid()).double()
+    nn.init.normal_(net[0].weight, std=4.0)
+    x, t = torch.randn(7, 5).half().double(), torch.rand(7, 11).double()
+    loss = cross_entropy if by_hand else nn.BCELoss()
+    net[0].weight.data = net[0].weight.data.half().double()
+    (exact,) = torch.autograd.grad(loss(net(x), t), net[0].weight)
+    with inside(net, [""]) as network, Halves(torch.float64, [*net.parameters(), x, t], False, network=network):
+        (found,) = torch.autograd.grad(loss(net(x), t), net[0].weight)
+    assert net(x).max() > 1 - 2.0**-12
+    assert (found - exact).norm() <= 2.0**-9 * exact.norm()
