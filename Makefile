@@ -30,9 +30,10 @@ $(VENV)/ready: $(VENV)/installed
 demo: $(VENV)/installed
 	$(BIN)/trainlib-deploy --model examples/resnet8.py --cores 8 --l1 64k --l2 2M --samples 1 --out out/resnet8 --run host
 
-# The tests build hundreds of projects, with the same kernels in most of them: ccache, where it is installed, compiles each once.
+# The tests build hundreds of projects, with the same kernels in most of them: ccache, where it is installed, compiles each once. Some take
+# a minute, and lie beside each other: a worker that has nothing left takes them from the other.
 test: lint
-	CCACHE_DIR=$(CURDIR)/build/ccache CCACHE_NOHASHDIR=1 PATH="/usr/lib/ccache:$$PATH" $(BIN)/pytest -q -n 2 tests
+	CCACHE_DIR=$(CURDIR)/build/ccache CCACHE_NOHASHDIR=1 PATH="/usr/lib/ccache:$$PATH" $(BIN)/pytest -q -n 2 --dist worksteal tests
 
 # What needs neither a compiler nor seconds. Bytecode is kept, whatever the environment says: else every process compiles. At the end nothing is
 # collected: PyTorch's objects take a second.
