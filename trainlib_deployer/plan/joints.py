@@ -8,7 +8,7 @@ from trainlib_deployer.machine.machine import Machine
 from trainlib_deployer.plan.best_tiling import best_tiling
 from trainlib_deployer.plan.tiles import Room, Tiling
 from trainlib_deployer.plan.ways import Way
-from trainlib_deployer.program.ir import Op, Program, Tensor, readers
+from trainlib_deployer.program.ir import Op, Program, Tensor, readers, writers
 from trainlib_deployer.program.places import Places
 from trainlib_deployer.program.segments import segments
 
@@ -65,6 +65,7 @@ class Draft:
     now: Program  # with the roles that tensors have by now
     places: Places
     read_at: dict[str, list[int]]
+    written_at: dict[str, list[int]]
     borders: tuple[int, ...]  # nothing crosses
     results: Results
     resident: frozenset[str]
@@ -84,9 +85,10 @@ class Draft:
     ) -> Draft:
         now = replace(program, tensors=dict(program.tensors))
         borders = tuple(found.start for found in segments(program).values())
-        places, read_at, results = Places.of(program), readers(program), Results.of(program)
+        places, read_at, written_at = Places.of(program), readers(program), writers(program)
         ops: list[Op | None] = [*program.ops]
-        return Draft(program, ops, now, places, read_at, borders, results, resident, left, machine, ways, apart)
+        uses = (places, read_at, written_at)
+        return Draft(program, ops, now, *uses, borders, Results.of(program), resident, left, machine, ways, apart)
 
     @property
     def program(self) -> Program:

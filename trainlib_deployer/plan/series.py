@@ -144,9 +144,9 @@ def joint_of(draft: Draft, group: Group) -> Joint:
 
 
 def inside(draft: Draft, group: Group, name: str) -> Tensor | None:
-    """What only the series itself reads is never whole in memory."""
+    """What only the series itself writes and reads is never whole in memory."""
     tensor, results = draft.now.tensors[name], draft.results
-    others = not {*draft.read_at.get(name, [])} <= {*group.ops}
+    others = not {*draft.read_at.get(name, []), *draft.written_at[name]} <= {*group.ops}
     if others or tensor.role.persistent or name in results.shown or name in results.gradients:
         return None
     return replace(tensor, role=Role.INSIDE)
