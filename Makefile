@@ -77,13 +77,16 @@ bench-tiles: $(VENV)/ready
 bench-rows: $(VENV)/ready
 	$(BIN)/python -m benchmarks.bench_rows $(ROWS)
 
-# Bytes of every kernel's code, and of a word of generated code, by all compilers: with PULP-SDK's configs/*.sh sourced; or BUILDS='cortex-m4f rv32imc'
+# Bytes of every kernel's code, and of a word of generated code, by all compilers: with PULP-SDK's configs/*.sh sourced; or BUILDS='cortex-m4f rv32imc'.
+# After a change of kernels ONLY=kernels, a minute. KEEP=folder keeps what is built; bench-linker KEEP=folder then links it, and builds nothing twice
 code-sizes: BUILDS ?= pulp-sdk cortex-m4f cortex-m7 cortex-m33 rv32imc
 code-sizes: $(VENV)/ready
-	for build in $(BUILDS); do $(BIN)/python -m benchmarks.measure_code $$build && $(BIN)/python -m benchmarks.measure_words $$build || exit 1; done
+	$(BIN)/python -m benchmarks.measure_code $(BUILDS)
+	$(if $(filter kernels,$(ONLY)),,OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.measure_words $(if $(KEEP),--keep $(KEEP)) $(BUILDS))
 
 bench-linker: $(VENV)/ready
-	$(BIN)/python -m benchmarks.bench_linker --dtype $(or $(DTYPE),fp32) $(EXAMPLES)
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.bench_linker --dtype $(or $(DTYPE),fp32) $(if $(KEEP),--keep $(KEEP)) \
+		$(if $(TARGETS),--targets $(TARGETS)) $(EXAMPLES)
 
 # Every example on pulp-open's 512 kB, with --l3 8M where that is too little; with the SDK sourced on GVSoC, too: make bench-chip ON=host
 bench-chip: ON ?= host,qemu,gvsoc

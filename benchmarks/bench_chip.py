@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from benchmarks.bench_linker import EXAMPLES
+from benchmarks.deployments import EXAMPLES
 from trainlib_deployer.errors import DoesNotFit, ToolMissing, VerificationFailed
 from trainlib_deployer.folder import read_plan
 from trainlib_deployer.run import backend

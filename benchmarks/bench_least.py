@@ -19,7 +19,7 @@ from pathlib import Path
 
 import torch
 
-from benchmarks.bench_linker import EXAMPLES
+from benchmarks.deployments import EXAMPLES
 from tests.fuzz.modules import Recipe, source
 from trainlib_deployer import passes
 from trainlib_deployer.advice.beyond import MOST, Reason, reasons

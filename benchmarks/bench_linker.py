@@ -1,6 +1,6 @@
 """Plan against linker: every example for every target whose code is measured, as far as its tools are there.
 
-    python -m benchmarks.bench_linker [--targets pulp-open,cortex-m4f] [--dtype mixed] [--keep FOLDER] [EXAMPLE ...]
+    python -m benchmarks.bench_linker [--targets pulp-open,...] [--dtype fp32,mixed] [--keep FOLDER] [EXAMPLE ...]
 
 With PULP-SDK's configs/*.sh sourced its chips are among them, with arm-none-eabi-gcc and riscv64-unknown-elf-gcc the
 microcontrollers. Each is deployed with as much of the outer memory as it likes, for the bytes are the question; the
@@ -11,7 +11,6 @@ is estimated of changed kernels says so. What was built is kept in FOLDER and no
 from __future__ import annotations
 
 import argparse
-import contextlib
 import os
 import re
 import shutil
@@ -20,23 +19,20 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
+from benchmarks.deployments import EXAMPLES, deploy, folder_of
 from benchmarks.objects import Elf
 from trainlib_deployer.emit.brought import ESTIMATED
 from trainlib_deployer.errors import DoesNotFit
 from trainlib_deployer.folder import PLAN, read_plan
 from trainlib_deployer.image.image import FIRMWARE
 from trainlib_deployer.machine.build import Build
-from trainlib_deployer.machine.targets import TARGETS, resolve
-from trainlib_deployer.options import Options
-from trainlib_deployer.pipeline import deploy_user_model
-from trainlib_deployer.user.load_model import load
+from trainlib_deployer.machine.targets import TARGETS
 
-EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 L1, L2 = 0x1000_0000, 0x1C00_0000
-ROOM = "16M"
 MOST = 1.03
 ELF = "build/qemu-gcc/train.elf"
 OVERFLOW = re.compile(
@@ -64,12 +60,6 @@ class Row:
     def __str__(self) -> str:
         guessed = f", {self.estimated:,} bytes estimated" if self.estimated else ""
         return f"{self.memory} | {self.planned:,} | {self.linked:,} | {100 * (self.ratio - 1):+.2f} %{guessed}"
-
-
-def deploy(example: Path, target: str, folder: Path, dtype: str = "fp32") -> None:
-    """As the command line does, in this process: PyTorch takes seconds to import."""
-    with contextlib.redirect_stdout(sys.stderr):
-        deploy_user_model(load(str(example)), Options(resolve(target, l2=ROOM), folder, dtype=dtype))
 
 
 def of_sdk(target: str) -> bool:
@@ -151,25 +141,18 @@ def rows(example: Path, target: str, folder: Path, dtype: str) -> list[Row]:
     return [Row(memory, wanted[memory], size, guessed.get(memory, 0)) for memory, size in found.items()]
 
 
-def lines(examples: list[Path], targets: list[str], kept: Path, dtype: str) -> Iterator[tuple[str, bool]]:
-    for target in targets:
-        for example in examples:
-            try:
-                for row in rows(example, target, kept / target / example.stem, dtype):
-                    yield f"| {target} | {example.stem} | {row} |", row.holds
-            except DoesNotFit as refused:
-                yield (
-                    f"| {target} | {example.stem} | refused by the plan: {refused.message.splitlines()[0]} | | | |",
-                    True,
-                )
-            except RuntimeError as failed:
-                beyond = OVERFLOW.search(str(failed))
-                if beyond is None:
-                    raise
-                yield (
-                    f"| {target} | {example.stem} | {int(beyond[1]):,} bytes more than the SDK's script has | | | |",
-                    True,
-                )
+def lines(example: Path, target: str, folder: Path, dtype: str) -> Iterator[tuple[str, bool]]:
+    start = f"| {target} | {example.stem}{f' {dtype}' if dtype != 'fp32' else ''} |"
+    try:
+        for row in rows(example, target, folder, dtype):
+            yield f"{start} {row} |", row.holds
+    except DoesNotFit as refused:
+        yield f"{start} refused by the plan: {refused.message.splitlines()[0]} | | | |", True
+    except RuntimeError as failed:
+        beyond = OVERFLOW.search(str(failed))
+        if beyond is None:
+            raise
+        yield f"{start} {int(beyond[1]):,} bytes more than the SDK's script has | | | |", True
 
 
 def main() -> int:
@@ -182,10 +165,12 @@ def main() -> int:
     examples = [p for p in sorted(EXAMPLES.glob("*.py")) if not given.examples or p.stem in given.examples]
     print("| target | example | memory | planned | linked | |\n|---|---|---|---|---|---|", flush=True)
     wrong = 0
-    with tempfile.TemporaryDirectory() as work:
-        for line, holds in lines(examples, given.targets.split(","), given.keep or Path(work), given.dtype):
-            print(line if holds else f"{line} <- wrong", flush=True)
-            wrong += not holds
+    for example, dtype, target in product(examples, given.dtype.split(","), given.targets.split(",")):
+        with tempfile.TemporaryDirectory() as work:
+            folder = folder_of(given.keep or Path(work), target, example, dtype)
+            for line, holds in lines(example, target, folder, dtype):
+                print(line if holds else f"{line} <- wrong", flush=True)
+                wrong += not holds
     return min(wrong, 1)
 
 

@@ -1,9 +1,9 @@
 """The bytes that a compiler makes of a word of generated code: trainlib_deployer/image/measured/*.words.
 
-    python -m benchmarks.measure_words BUILD [OBJECTS FOLDER ...]
+    python -m benchmarks.measure_words [--keep FOLDER] BUILD ...
 
-FOLDERs are deployed projects that were built with their checks (TRACE=1), OBJECTS is a pattern of their objects;
-without them all examples are deployed and built.
+All examples are deployed and built, for all BUILDs in turn: a step is captured once for them. What is in FOLDER, of
+bench_linker or of a run of this that was ended, is not built again.
 A function's bytes are fitted by those of its words, none of them negative. Then all of a firmware's are multiplied by
 one number, and each project gets so many bytes more, that none comes out too small, and they are the least too large
 on the average; what only a verification run has makes up for what is then too large.
@@ -11,9 +11,9 @@ on the average; what only a verification run has makes up for what is then too l
 
 from __future__ import annotations
 
+import argparse
 import itertools
 import re
-import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -24,10 +24,10 @@ from typing import Any
 import numpy as np
 
 from benchmarks import bench_linker
-from benchmarks.bench_linker import EXAMPLES, deploy
-from benchmarks.measure_code import BUILDS, MEASURED, Build
+from benchmarks.deployments import EXAMPLES, deploy, folder_of
+from benchmarks.measure_code import BUILDS, MEASURED, STEP, Build
 from benchmarks.objects import Elf
-from trainlib_deployer.folder import read_plan
+from trainlib_deployer.folder import PLAN, read_plan
 from trainlib_deployer.image.words import STRUCT, apart, compiled, counted
 from trainlib_deployer.machine.targets import TARGETS
 
@@ -209,27 +209,39 @@ def raised(made: Sequence[Made]) -> tuple[float, float]:
     return min(found, key=lambda f: sum((f[0] * m.guess + f[1]) / max(m.size, 1) for m in made))
 
 
-def built(build: Build, work: Path) -> Iterator[Path]:
-    """Every example, as the compiler's targets have it."""
-    examples = sorted(EXAMPLES.glob("*.py"))
-    for target, dtype, example in itertools.product((build.target, *build.others), ("fp32", "mixed"), examples):
-        folder = work / target / f"{example.stem}-{dtype}"
+def built(example: Path, dtype: str, build: Build, work: Path) -> Iterator[Project]:
+    """As the compiler's targets have it."""
+    for target in (build.target, *build.others):
+        folder = folder_of(work, target, example, dtype)
+        if not all(list(folder.glob(build.step_objects % source)) for source in STEP):
+            deploy_and_make(example, dtype, build, target, folder)
+        yield Project.of(folder, build.step_objects)
+
+
+def deploy_and_make(example: Path, dtype: str, build: Build, target: str, folder: Path) -> None:
+    if not (folder / PLAN).is_file():
         deploy(example, target, folder, dtype)
-        goals = [goal.format(folder) for goal in build.step_goal]
-        if bench_linker.of_sdk(target):
-            bench_linker.under_sdk(target, folder, *goals)
-        else:
-            bench_linker.make(["make", "-s", "-C", str(folder), *goals], folder)
-        yield folder
+    goals = [goal.format(folder) for goal in build.step_goal]
+    if bench_linker.of_sdk(target):
+        bench_linker.under_sdk(target, folder, *goals)
+    else:
+        bench_linker.make(["make", "-s", "-C", str(folder), *goals], folder)
 
 
-def main(name: str, objects: str = "", *folders: str) -> None:
-    build = BUILDS[name]
-    with tempfile.TemporaryDirectory() as work:
-        there = [Path(folder) for folder in folders] or list(built(build, Path(work)))
-        projects = [Project.of(folder, objects or build.step_objects) for folder in there]
-        (MEASURED / f"{name}.words").write_text("\n".join((*lines(projects), "")))
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--keep", type=Path)
+    parser.add_argument("builds", nargs="+", choices=BUILDS)
+    given = parser.parse_args()
+    projects: dict[str, list[Project]] = {name: [] for name in given.builds}
+    for example, dtype in itertools.product(sorted(EXAMPLES.glob("*.py")), ("fp32", "mixed")):
+        with tempfile.TemporaryDirectory() as work:
+            for name, found in projects.items():
+                found += built(example, dtype, BUILDS[name], given.keep or Path(work))
+    for name, found in projects.items():
+        print(f"{name}: ", end="")
+        (MEASURED / f"{name}.words").write_text("\n".join((*lines(found), "")))
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main()
