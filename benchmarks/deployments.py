@@ -7,7 +7,6 @@ bytes of a deployed one, and is not there to be run.
 from __future__ import annotations
 
 import contextlib
-import shutil
 import sys
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -17,6 +16,7 @@ from golden.sketch import UNCHECKED
 from trainlib_deployer import passes
 from trainlib_deployer.beside import beside_build
 from trainlib_deployer.capture.agreement import captured_and_checked
+from trainlib_deployer.folder import replaced_folder
 from trainlib_deployer.machine.targets import resolve
 from trainlib_deployer.ops.lower import lower
 from trainlib_deployer.options import Options
@@ -52,14 +52,12 @@ class Step:
             return Step(user, passes.run(lowered, passes.chosen(precision, options.arithmetic)), options.dtype)
 
     def write(self, target: str, folder: Path) -> None:
-        """Into this folder; what is left there of an interrupted run goes."""
         options = Options(with_measurements(resolve(target, l2=ROOM)), folder, dtype=self.dtype)
         with uncollected():
             project, image = beside_build(self.program, self.user, options, lambda line: None)
             project = replace(project, plan=told(project.plan))
-            shutil.rmtree(folder, ignore_errors=True)
-            folder.mkdir(parents=True)
-            project.write(folder, {(options.steps - 1, "", ""): UNCHECKED}, image)
+            with replaced_folder(folder) as written:
+                project.write(written, {(options.steps - 1, "", ""): UNCHECKED}, image)
 
 
 def folder_of(work: Path, target: str, example: Path, dtype: str) -> Path:
