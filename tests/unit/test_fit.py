@@ -15,6 +15,7 @@ from trainlib_deployer.advice.fit import batch_of, does_not_fit, dropped, frozen
 from trainlib_deployer.api import Deployment, deploy
 from trainlib_deployer.errors import DoesNotFit
 from trainlib_deployer.machine.targets import resolve
+from trainlib_deployer.plan.build import least_plan
 from trainlib_deployer.plan.layout import INNER, OUTER, fits, layout, untiled
 from trainlib_deployer.plan.setting import Setting
 
@@ -231,6 +232,26 @@ def test_a_memory_that_holds_no_tensor_is_fullest_nowhere(roomy: Deployment) -> 
     text = does_not_fit(roomy.plan.program, chip, untiled).render()
     assert "L1: needs 0, and the build 64, of 0 bytes: 64 bytes over" in text
     assert "fullest" not in text and "the largest of" not in text
+
+
+def test_a_chip_of_one_memory_says_nothing_of_another() -> None:
+    """Fault: `L1: needs 0 of 0 bytes: 0 bytes free`. And less of the chip than there is was mended by `--target
+    generic`, which had been given."""
+    program = program_of(nn.Sequential(nn.Linear(61, 83), nn.Linear(83, 7)), (6, 61))
+    text = does_not_fit(program, resolve("generic", l2="20k"), untiled).render()
+    assert "L2: needs" in text and "L1:" not in text
+    assert "all of generic, without --l2" in text and "--target generic" not in text
+
+
+def test_a_third_memory_that_can_take_nothing_says_why() -> None:
+    """Fault: with `--l3 8M` and a build that fills L2, nothing was said of the third memory that had been given."""
+    program = program_of(nn.Sequential(nn.Linear(61, 83), nn.Linear(83, 7)), (6, 61))
+    chip = resolve("pulp-open", l1="4k", l3="8M").with_memory(OUTER, 64 << 10, reserved=70_000)
+    why = "what the build brings fills L2 by itself, so L3 helps nothing"
+    assert why in does_not_fit(program, chip, least_plan).render()
+    roomy = chip.with_memory(OUTER, 64 << 10, reserved=50_000)
+    assert why not in does_not_fit(program, roomy, least_plan).render()
+    assert why not in does_not_fit(program, resolve("pulp-open", l2="20k"), least_plan).render()
 
 
 def test_what_no_batch_can_help_is_refused_without_a_look_at_any(monkeypatch: pytest.MonkeyPatch) -> None:

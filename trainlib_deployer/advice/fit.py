@@ -366,14 +366,23 @@ def larger_memory(plan: Plan, worst: LevelPlan, replan: Replan) -> Iterator[Reme
     for preset in larger_presets(plan.target):
         outer = preset.outer.size, max(preset.outer.reserved, plan.target.outer.reserved)
         chip = preset.with_memory(1, *outer)
-        remedy = Remedy(f"--target {preset.name}", "", replan(plan.program, chip), step=(plan.program, chip))
+        remedy = Remedy(instead(preset, plan.target), "", replan(plan.program, chip), step=(plan.program, chip))
         if remedy.fits:
             yield remedy
             return
 
 
+def instead(preset: Machine, chip: Machine) -> str:
+    """How to ask for it; of the chip itself, which was asked for with less memory."""
+    if preset.name != chip.name:
+        return f"--target {preset.name}"
+    given = (m for m, before in zip(preset.memories, chip.memories, strict=False) if m.size != before.size)
+    return f"all of {chip.name}, without {' and '.join(f'--{m.name.lower()}' for m in given)}"
+
+
 def larger_presets(chip: Machine) -> Iterator[Machine]:
-    for preset in sorted(TARGETS.values(), key=bytes_of):
+    """The chip itself first, if it was asked for with less memory."""
+    for preset in sorted(TARGETS.values(), key=lambda preset: (preset.name != chip.name, bytes_of(preset))):
         if bytes_of(preset) > bytes_of(chip) and bool(preset.inner.size) == bool(chip.inner.size):
             yield preset
 

@@ -30,7 +30,15 @@ def words(plan: Plan) -> str:
     alone = ", not even with one core at work" if level is plan.inner and plan.target.cores == 1 else ""
     chip = "a chip of these sizes" if plan.target.name == CUSTOM else plan.target.name
     first = f"the training step does not fit {chip}{alone}"
-    return "\n".join((first, *(state(level) for level in plan.levels.values()), *fullest(plan, level)))
+    there = (at for at in plan.levels.values() if at.size or at.used or at.reserved)
+    return "\n".join((first, *map(state, there), *no_room_for_copies(plan), *fullest(plan, level)))
+
+
+def no_room_for_copies(plan: Plan) -> Iterator[str]:
+    """Why a third memory that there is takes nothing."""
+    far, outer = plan.target.far, plan.outer
+    if far is not None and outer.reserved >= outer.size:
+        yield f"what the build brings fills {outer.name} by itself, so {far.name} helps nothing: its tensors come there"
 
 
 def state(level: LevelPlan) -> str:
