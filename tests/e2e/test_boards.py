@@ -42,7 +42,9 @@ def deployed(folder: Path, target: str, **options: object) -> trainlib_deployer.
     return trainlib_deployer.deploy(model, x, y, optimizer=optimizer, target=target, steps=2, out=folder, **options)
 
 
-@pytest.mark.parametrize(("chip", "board"), (("cortex-m4f", "qemu-arm"), ("esp32-c3", "qemu-riscv")))
+@pytest.mark.parametrize(
+    ("chip", "board"), [(chip, "qemu-arm" if chip.startswith("cortex") else "qemu-riscv") for chip in CHIPS]
+)
 def test_same_bits_as_here_and_no_more_memory_than_planned(chip: str, board: str, tmp_path: Path) -> None:
     project = deployed(tmp_path / "p", chip)
     here, there = project.verify(), project.verify(on=board)
@@ -56,6 +58,70 @@ def test_same_bits_as_here_and_no_more_memory_than_planned(chip: str, board: str
     unknown = sum(s["bytes"] for s in shares if s["what"].endswith(ESTIMATED))  # newer than the sizes of code
     for memory, planned, linked in built(project.folder):
         assert linked <= planned <= 1.03 * linked + unknown, (memory, planned, linked)
+
+
+START = """
+#include <stdint.h>
+extern uint32_t contents, data_start, data_end, zeros_start, zeros_end, stack_top;
+int main(void);
+void reset(void)
+{
+    uint32_t *from = &contents, *to = &data_start;
+    while (to < &data_end)
+        *to++ = *from++;
+    for (to = &zeros_start; to < &zeros_end;)
+        *to++ = 0;
+    main();
+    for (;;)
+        continue;
+}
+__attribute__((section(".vectors_of_the_chip"), used)) void *const vectors[] = {&stack_top, (void *)reset};
+"""
+SCRIPT = """
+ENTRY(reset)
+MEMORY { FLASH (rx) : ORIGIN = 0x08000000, LENGTH = 2048K  RAM (xrw) : ORIGIN = 0x24000000, LENGTH = 512K }
+stack_top = ORIGIN(RAM) + LENGTH(RAM);
+contents = LOADADDR(.data);
+SECTIONS {
+  .text : { KEEP(*(.vectors_of_the_chip)) *(.text* .rodata*) . = ALIGN(4); } > FLASH
+  .data : { data_start = .; *(.data*) . = ALIGN(4); data_end = .; } > RAM AT> FLASH
+  .bss : { zeros_start = .; *(.bss* COMMON) . = ALIGN(4); zeros_end = .; } > RAM
+}
+"""
+FIRMWARE = """
+#include "net.h"
+volatile float last;
+int main(void)
+{
+    static float x[NET_INPUT_SIZE];
+    static const int32_t y[NET_TARGET_SIZE];
+    net_init();
+    for (;;)
+        last = net_train_step(x, y, NET_LEARNING_RATE);
+}
+"""
+
+
+def test_a_firmware_of_ones_own_builds_as_the_projects_readme_says(tmp_path: Path) -> None:
+    """With a vendor's kind of start and link script. Fault: the README of a Cortex-M project spoke of an emulated
+    RISC-V cluster, of PULP-SDK and of `make spike`, which there is none of."""
+    project = deployed(tmp_path / "p", "cortex-m7").folder
+    readme = (project / "README.md").read_text()
+    assert "in C for 1 core." in readme and "| L1 |" not in readme and "verify . --on qemu-arm" in readme
+    for text in (readme, (project / "Makefile").read_text().split("\n\n")[0]):
+        assert not re.search("PULP|spike|RISC-V|threads", text)
+    command = re.search(r"^    (arm-none-eabi-gcc .*?) -c \.\.\.$", readme, re.MULTILINE | re.DOTALL)
+    assert command is not None
+    words = command[1].replace("\\\n", " ").split()
+    for name, text in (("start.c", START), ("chip.ld", SCRIPT), ("firmware.c", FIRMWARE)):
+        (tmp_path / name).write_text(text)
+    sources = [*(f"{name}.c" for name in ("loops", "net", "state", "weights", "fit")), "../start.c", "../firmware.c"]
+    sources += [str(path) for path in project.glob("kernels/*.c")]
+    link = ["-nostartfiles", "-T", "../chip.ld", "-Wl,--gc-sections", "-lm", "-o", "firmware.elf"]
+    subprocess.run([*words, *sources, *link], cwd=project, check=True)
+    table = ["arm-none-eabi-nm", "firmware.elf"]
+    linked = subprocess.run(table, cwd=project, capture_output=True, text=True, check=True).stdout
+    assert "net_train_step" in linked and "tl_single_start" not in linked, "the chip's start, not the board's"
 
 
 def built(folder: Path) -> list[tuple[str, int, int]]:
