@@ -38,7 +38,7 @@ class Half:
 
     def across(self, value: float, corner: float) -> float:
         """The one next to the corner on its other side."""
-        kept = torch.tensor(corner, dtype=torch.float64).to(self.dtype)
+        kept = self.rounded(torch.tensor(corner, dtype=torch.float64))  # a conversion by .to() may change nothing here
         near = float(kept)
         if near < corner if value > corner else near > corner:
             return near
