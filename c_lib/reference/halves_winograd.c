@@ -139,3 +139,70 @@ void reference_winograd_bw_x_f16(const tl_conv2d *a)
                       1,
                       a->accumulate});
 }
+
+/* One dimension of A dY. */
+static void of_gradients(const tl_half *y, int step, tl_half *out, int out_step)
+{
+    out[0] = y[0], out[out_step] = plus(y[0], y[step]);
+    out[2 * out_step] = minus(y[0], y[step]), out[3 * out_step] = y[step];
+}
+
+static tl_half at(const tl_half *of, const tl_pitch *p, int n, int c, int y, int x, int high, int wide)
+{
+    return y < 0 || x < 0 || y >= high || x >= wide ? 0 : of[n * p->n + c * p->c + y * p->h + x];
+}
+
+/* The sums of 64 tiles, for all 16 elements. */
+static void block_of(const tl_conv2d *a, int o, int c, int first, int last, float m[16])
+{
+    const int high = (a->ho + 1) / 2, wide = (a->wo + 1) / 2;
+    sum s[16] = {{0, 0, 0, 0}};
+    for (int tile = first; tile < last; tile++) {
+        const int x = 2 * (tile % wide), y = 2 * (tile / wide % high), n = tile / wide / high;
+        tl_half d[16], g[4], across[16], v[16], z[16];
+        for (int i = 0; i < 16; i++)
+            d[i] = at(a->x_f16, &a->xp, n, c, y - a->pad_h + i / 4, x - a->pad_w + i % 4, a->h, a->wd);
+        for (int i = 0; i < 4; i++)
+            g[i] = at(a->y_f16, &a->yp, n, o, y + i / 2, x + i % 2, a->ho, a->wo);
+        for (int j = 0; j < 4; j++)
+            of_inputs(d + j, 4, across + j, 4);
+        for (int i = 0; i < 4; i++)
+            of_inputs(across + 4 * i, 1, v + 4 * i, 1);
+        for (int j = 0; j < 2; j++)
+            of_gradients(g + j, 2, across + j, 2);
+        for (int i = 0; i < 4; i++)
+            of_gradients(across + 2 * i, 1, z + 4 * i, 1);
+        for (int i = 0; i < 16; i++)
+            add(&s[i], z[i], v[i]);
+    }
+    for (int i = 0; i < 16; i++)
+        m[i] = end(&s[i]);
+}
+
+/* Row after row of the sums; each goes to some rows of the kernel. */
+static void add_back(float *w, const float m[16])
+{
+    static const float factors[4][3] = {{1, 0, 0}, {0.5f, 0.5f, 0.5f}, {0.5f, -0.5f, 0.5f}, {0, 0, -1}};
+    for (int row = 0; row < 4; row++, m += 4) {
+        const float both = m[1] + m[2], difference = m[1] - m[2];
+        const float share[3] = {m[0] + 0.5f * both, 0.5f * difference, 0.5f * both - m[3]};
+        for (int i = 0; i < 9; i++)
+            if (factors[row][i / 3] != 0)
+                w[i] += factors[row][i / 3] * share[i % 3];
+    }
+}
+
+void reference_winograd_bw_w_f16(const tl_conv2d *a)
+{
+    const int tiles = a->n * ((a->ho + 1) / 2) * ((a->wo + 1) / 2);
+    for (int i = 0; i < a->groups * a->co * a->ci; i++) {
+        const int o = i / a->ci, c = i % a->ci;
+        float *w = a->w + o * a->w_co + c * a->w_ci, m[16];
+        for (int k = 0; k < 9 && !a->accumulate; k++)
+            w[k] = 0;
+        for (int first = 0; first < tiles; first += 64) {
+            block_of(a, o, o / a->co * a->ci + c, first, first + 64 < tiles ? first + 64 : tiles, m);
+            add_back(w, m);
+        }
+    }
+}

@@ -65,8 +65,8 @@ def test_a_weight_gradient_that_is_divided_by_its_size_stays_exact(
     assert {k.direction for k in kinds if k.winograd} == done
 
 
-def test_of_halves_forward_and_input_gradients() -> None:
-    """The reference is told which."""
+def test_of_halves_the_reference_is_told() -> None:
+    """Also of weight gradients, where updates multiply and add."""
     net = nn.Sequential(nn.Conv2d(16, 16, 3, padding=1), nn.Tanh(), nn.Conv2d(16, 16, 3, padding=1))
     x, y = torch.randn(1, 16, 32, 30), torch.randn(1, 16, 32, 30)
     made = torch.optim.SGD(net.parameters(), lr=0.01)
@@ -78,8 +78,9 @@ def test_of_halves_forward_and_input_gradients() -> None:
         halves = {k for op in program.ops if isinstance(k := op.kind, Conv) and k.winograd}
         floats, told = by_winograd(program)
         assert not floats
-        assert {k.direction for k in halves} == ({"fw", "bw_x"} if arithmetic == "fastest" else set())
-    assert told == (("bw_x", *(shapes := ((1, 16, 32, 30), (16, 16, 3, 3), (1, 1), 1))), ("fw", *shapes))
+        assert {k.direction for k in halves} == ({"fw", "bw_x", "bw_w"} if arithmetic == "fastest" else set())
+    shapes = (1, 16, 32, 30), (16, 16, 3, 3), (1, 1), 1
+    assert told == tuple((direction, *shapes) for direction in ("bw_w", "bw_x", "fw"))
 
 
 def test_direct_is_all_but_that() -> None:

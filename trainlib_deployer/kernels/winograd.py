@@ -27,6 +27,7 @@ TILE = 2  # rows and columns of outputs
 SHARE = 16 / 36  # of the multiplications that the definition has
 DIRECT = 2.2  # instructions a multiply-add of the definition
 GRADIENT_BLOCK = 32  # tiles of a weight gradient that are added up on their own
+PAIRS_BLOCK = 64  # ... of halves
 SHARED = 6000  # more cycles where the work on a panel is shared out and waited for
 ELEMENTS = 4  # of a row of the transformed 4 x 4, which is what is worked on at a time
 
@@ -79,7 +80,7 @@ def at_a_time(kind: Conv) -> Winograd:
     w, (rows, tiles, chans) = kind.winograd, extents(kind)
     if kind.direction == "bw_w":
         chans = up(chans)
-        return Winograd(min(w.rows, up(rows)), min(w.tiles, up(tiles), GRADIENT_BLOCK), min(up(w.chans), chans))
+        return Winograd(min(w.rows, up(rows)), min(w.tiles, up(tiles), kind.block), min(up(w.chans), chans))
     return Winograd(min(w.rows, up(rows)), min(w.tiles, up(tiles)), min(w.chans, chans))
 
 

@@ -1,4 +1,6 @@
-"""Convolutions of halves by Winograd's F(2x2, 3x3): transformed inputs and weights are halves, in pairs of channels."""
+"""Convolutions of halves by Winograd's F(2x2, 3x3): transformed inputs and weights are halves, in pairs of channels;
+of weight gradients, transformed gradients and inputs, in pairs of tiles.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +12,23 @@ from typing import TYPE_CHECKING
 from trainlib_deployer.formats import DType
 from trainlib_deployer.kernels.panels import FLOAT
 from trainlib_deployer.kernels.row import Grain, Row
-from trainlib_deployer.kernels.winograd import Winograd, at_a_time, extents, fields, scattered, tileable, up
+from trainlib_deployer.kernels.winograd import (
+    PAIRS_BLOCK,
+    Winograd,
+    at_a_time,
+    extents,
+    fields,
+    scattered,
+    tileable,
+    up,
+)
 from trainlib_deployer.machine.costs import Costs
 
 if TYPE_CHECKING:
     from trainlib_deployer.ops.conv import Conv
 
 ARITHMETIC = "Winograd's F(2x2, 3x3), one chain of sums of two products, those of neighbouring channels"
+GRADIENTS = f"Winograd's F(3x3, 2x2), chains of {PAIRS_BLOCK} tiles, of sums of two products, added up"
 PAIR = 4 * 4  # words: elements of a row of the transformed 4 x 4, of four tiles or channels
 UNIT = 4 * 4 * 4  # floats: its products for 4 channels x 4 tiles, and their outputs
 MOST = Winograd(tiles=128)
@@ -31,8 +43,8 @@ def leaner(kind: Conv, cores: int) -> Iterator[Conv]:
     """Less and less scratch: every transform is then done more often. Sums that go on are put aside."""
     assert kind.winograd is not None
     rows, tiles, chans = extents(kind)
-    least = scratch(kind, cores)
-    for chunk in chunks(up(rows), up(tiles), chans):
+    least, gradient = scratch(kind, cores), kind.direction == "bw_w"
+    for chunk in gradient_chunks(at_a_time(kind)) if gradient else chunks(up(rows), up(tiles), chans):
         slim = replace(kind, winograd=chunk)
         if (size := scratch(slim, cores)) < least:
             least = size
@@ -52,9 +64,28 @@ def chunks(rows: int, tiles: int, chans: int) -> Iterator[Winograd]:
     yield replace(slim, rows=4, tiles=4)
 
 
+def gradient_chunks(slim: Winograd) -> Iterator[Winograd]:
+    """Fewer tiles at a time than a block has mean products that are put aside, so channels come first."""
+    for least in (16, 8, 4):
+        while max(slim.rows, slim.chans) > least:
+            more = slim.rows >= slim.chans
+            slim = replace(slim, rows=half(slim.rows)) if more else replace(slim, chans=half(slim.chans))
+            yield slim
+        while slim.tiles > least:
+            yield (slim := replace(slim, tiles=half(slim.tiles)))
+
+
+def half(extent: int) -> int:
+    return up(-(-extent // 2))
+
+
 def scratch(kind: Conv, cores: int) -> int:
     """Transformed weights and inputs, sums of outputs, and products: of each core or, where they go on, all of them."""
-    chunk, (_, _, chans) = at_a_time(kind), extents(kind)
+    chunk, (_, tiles, chans) = at_a_time(kind), extents(kind)
+    if kind.direction == "bw_w":
+        rows, inner = chunk.rows // 4, chunk.chans // 4
+        products = cores if chunk.tiles >= min(tiles, PAIRS_BLOCK) else rows * inner
+        return FLOAT * (PAIR * (rows + inner) * (chunk.tiles // 2) + UNIT * products)
     fours, panels = chunk.rows // 4, chunk.tiles // 4
     products = cores if chunk.chans >= chans else fours * panels
     return FLOAT * (PAIR * (fours + panels) * pairs(chunk.chans) + UNIT * (fours * panels + products))
@@ -72,11 +103,30 @@ def cycles(kind: Conv, cores: int, costs: Costs) -> float:
     return c.start + groups * (weights + inputs + products + 4 * turns * steps * parts * c.step)
 
 
+def gradient_cycles(kind: Conv, cores: int, costs: Costs) -> float:
+    """Gradients are transformed for each turn of input channels, inputs for each of output channels, two tiles of one
+    channel at a time; every block of tiles is transformed back."""
+    c, chunk, (rows, tiles, chans), groups = costs.winograd_pairs, at_a_time(kind), extents(kind), kind.shape.groups
+    turns, inner, twos = -(-rows // chunk.rows), -(-chans // chunk.chans), -(-tiles // 2)
+    blocks = -(-tiles // PAIRS_BLOCK)
+    steps, more = blocks * -(-min(tiles, PAIRS_BLOCK) // chunk.tiles), scattered(kind, c.apart)
+    gradients = inner * -(-twos * rows // cores) * c.input / 6 * more
+    inputs = turns * -(-twos * chans // cores) * c.input / 4 * more
+    units = turns * inner * -(-(chunk.rows // 4) * (chunk.chans // 4) // cores)
+    products = units * (c.tile * steps + c.term * twos + c.output * blocks)
+    return c.start + groups * (gradients + inputs + products + 4 * turns * inner * steps * c.step)
+
+
 def pays(kind: Conv) -> bool:
     """Whether a convolution of this shape takes fewer instructions like this than directly, by a quarter."""
     s, (rows, tiles, chans) = kind.shape, extents(kind)
-    if not tileable(kind) or kind.direction == "bw_w":
+    if not tileable(kind):
         return False
+    if kind.direction == "bw_w":
+        twos, units = -(-tiles // 2), -(-rows // 4) * -(-chans // 4)
+        transforms = scattered(kind, 3) * twos * (100 * rows + 150 * chans)
+        products = units * (3000 * -(-tiles // PAIRS_BLOCK) + 16 * 24 * twos)
+        return s.groups * (20_000 + transforms + products) < 0.75 * DIRECT * s.macs()
     panels, fours, terms = -(-tiles // 4), -(-rows // 4), pairs(chans)
     transforms = 1160 * fours * terms + 430 * scattered(kind, 3) * panels * terms
     products = panels * fours * (2300 + 16 * 24 * terms)
@@ -84,7 +134,7 @@ def pays(kind: Conv) -> bool:
 
 
 def takes(kind: Conv, _cores: int) -> bool:
-    return kind.winograd is not None and kind.direction != "bw_w"
+    return kind.winograd is not None
 
 
 row = partial(
@@ -104,4 +154,13 @@ row = partial(
 WINOGRAD_F16 = (
     row("conv2d_fw", "tl_conv2d_fw_winograd_f16", "winograd/conv2d_fw_winograd_f16.c"),
     row("conv2d_bw_x", "tl_conv2d_bw_x_winograd_f16", "winograd/conv2d_bw_x_winograd_f16.c"),
+    row(
+        "conv2d_bw_w",
+        "tl_conv2d_bw_w_winograd_f16",
+        "winograd/conv2d_bw_w_winograd_f16.c",
+        cycles=gradient_cycles,
+        arithmetic=GRADIENTS,
+        split="channels x channels",
+        grain=Grain(4, 4, PAIRS_BLOCK),
+    ),
 )

@@ -17,7 +17,7 @@ from trainlib_deployer.kernels import table, winograd, winograd_f16
 from trainlib_deployer.kernels.conv import PACKED_ROWS, packed_rows
 from trainlib_deployer.kernels.conv_f16 import with_fewer_sums
 from trainlib_deployer.kernels.panels import BLOCK
-from trainlib_deployer.kernels.winograd import GRADIENT_BLOCK, SHARE, TILE, Winograd
+from trainlib_deployer.kernels.winograd import GRADIENT_BLOCK, PAIRS_BLOCK, SHARE, TILE, Winograd
 from trainlib_deployer.machine.costs import Costs
 from trainlib_deployer.ops import conv_tiles
 from trainlib_deployer.ops.build import Builder
@@ -59,9 +59,9 @@ class Conv(Cuttable[Cut], Leading, Frugal, Priced):
     @property
     def block(self) -> int:
         """Terms of a weight gradient that are added up on their own, from image to image; 0: rows of an image."""
-        if self.storage.is_half:
-            return 0 if self.twos else BLOCK
-        return GRADIENT_BLOCK if self.winograd else 0
+        if self.winograd:
+            return PAIRS_BLOCK if self.storage.is_half else GRADIENT_BLOCK
+        return BLOCK if self.storage.is_half and not self.twos else 0
 
     def macs(self) -> int:
         return self.shape.macs()

@@ -24,6 +24,7 @@ void tl_conv2d_bw_x_f16(const tl_conv2d *a);
 void tl_conv2d_bw_x_planes_f16(const tl_conv2d *a);
 void tl_conv2d_fw_winograd_f16(const tl_conv2d *a);
 void tl_conv2d_bw_x_winograd_f16(const tl_conv2d *a);
+void tl_conv2d_bw_w_winograd_f16(const tl_conv2d *a);
 void tl_conv2d_bw_w_f16(const tl_conv2d *a);
 void tl_conv2d_bw_w_3_f16(const tl_conv2d *a);
 void tl_conv2d_fw_pointwise_f16(const tl_conv2d *a);
@@ -108,6 +109,12 @@ static void convolution(int groups, int ci, int co, int size, int kernel, int st
     run((tl_fn)tl_conv2d_bw_w_f16, &p);
     if (kernel == 3 && p.wo % 2 == 0)
         run((tl_fn)tl_conv2d_bw_w_3_f16, &p);
+    if (kernel == 3 && stride == 1) {
+        p.packed_rows = (co + 3) / 4 * 4, p.chans = (ci + 3) / 4 * 4, p.tiles = 16;
+        run((tl_fn)tl_conv2d_bw_w_winograd_f16, &p);
+        p.packed_rows = 4, p.chans = 4, p.tiles = 4, p.accumulate = 0;
+        run((tl_fn)tl_conv2d_bw_w_winograd_f16, &p);
+    }
 }
 
 /* By one tap, on a row of pixels. */
