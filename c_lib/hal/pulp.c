@@ -146,29 +146,36 @@ typedef struct {
     pi_cl_dma_dir_e direction;
 } side;
 
-/* One piece of at most LARGEST_TRANSFER bytes. */
-static inline void issue(pi_cl_dma_copy_t *piece, side at, size_t row_bytes, size_t rows, size_t pitch, int merge)
+/* At most LARGEST_TRANSFER bytes, under a counter of their own. */
+static inline void begin(tl_dma_t *transfer, side at, size_t row_bytes, size_t rows, size_t pitch)
 {
-    piece->ext = at.l2;
-    piece->loc = at.l1;
-    piece->size = (uint16_t)(row_bytes * rows);
-    piece->dir = at.direction;
-    piece->merge = (uint8_t)merge;
-    piece->stride = (uint32_t)pitch;
-    piece->length = (uint32_t)row_bytes;
+    const uint32_t bytes = (uint32_t)(row_bytes * rows);
+    transfer->pending = 1;
     if (rows == 1 || pitch == row_bytes)
-        pi_cl_dma_memcpy(piece);
+        pi_cl_dma_cmd(at.l2, at.l1, bytes, at.direction, &transfer->command);
     else
-        pi_cl_dma_memcpy_2d(piece);
+        pi_cl_dma_cmd_2d(at.l2, at.l1, bytes, (uint32_t)pitch, (uint32_t)row_bytes, at.direction, &transfer->command);
 }
 
-/* The first piece takes one of the engine's counters, the others join it; the SDK overwrites a part of the descriptor
- * with the counter's number, so it is filled in anew for each. */
+/* The first piece takes one of the engine's counters, the others join it. */
 static void push(tl_dma_t *transfer, side at, size_t row_bytes, size_t rows, size_t pitch)
 {
-    pi_cl_dma_copy_t another;
-    issue(transfer->pending ? &another : &transfer->copy, at, row_bytes, rows, pitch, transfer->pending);
-    transfer->pending = 1;
+    pi_cl_dma_copy_t piece;
+    if (!transfer->pending) {
+        begin(transfer, at, row_bytes, rows, pitch);
+        return;
+    }
+    piece.ext = at.l2;
+    piece.loc = at.l1;
+    piece.size = (uint16_t)(row_bytes * rows);
+    piece.dir = at.direction;
+    piece.merge = 1;
+    piece.stride = (uint32_t)pitch;
+    piece.length = (uint32_t)row_bytes;
+    if (rows == 1 || pitch == row_bytes)
+        pi_cl_dma_memcpy(&piece);
+    else
+        pi_cl_dma_memcpy_2d(&piece);
 }
 
 static void push_row(tl_dma_t *transfer, side at, size_t bytes)
@@ -192,8 +199,11 @@ uint32_t tl_dma_bytes(void)
     return sum;
 }
 
-static void start_pieces(tl_dma_t *transfer, side at, size_t row_bytes, size_t rows, size_t pitch)
+/* What the engine does not take at once. A function of its own, so that whoever seldom calls it needs no stack. */
+static __attribute__((noinline)) void start_pieces(tl_dma_t *transfer, uint32_t l1, uint32_t l2, size_t row_bytes,
+                                                   size_t rows, size_t pitch, pi_cl_dma_dir_e direction)
 {
+    side at = {l1, l2, direction};
     transfer->pending = 0;
     if (rows == 1 || pitch == row_bytes) {
         push_row(transfer, at, row_bytes * rows);
@@ -212,37 +222,36 @@ static void start_pieces(tl_dma_t *transfer, side at, size_t row_bytes, size_t r
     }
 }
 
-/* In one piece where that is possible: as few instructions as possible. */
-static inline void start(tl_dma_t *transfer, side at, size_t row_bytes, size_t rows, size_t pitch)
+/* In one piece where that is possible: one function for both directions, which puts nothing on the stack. */
+static __attribute__((noinline)) void start(tl_dma_t *transfer, uint32_t l1, uint32_t l2, size_t row_bytes, size_t rows,
+                                            size_t pitch, pi_cl_dma_dir_e direction)
 {
     const size_t bytes = row_bytes * rows;
+    const side at = {l1, l2, direction};
+    if (bytes == 0 || bytes > LARGEST_TRANSFER)
+        start_pieces(transfer, l1, l2, row_bytes, rows, pitch, direction);
+    else
+        begin(transfer, at, row_bytes, rows, pitch);
 #ifdef NET_PROFILE
     moved[tl_core_id()] += (uint32_t)bytes;
 #endif
-    if (bytes == 0 || bytes > LARGEST_TRANSFER) {
-        start_pieces(transfer, at, row_bytes, rows, pitch);
-        return;
-    }
-    issue(&transfer->copy, at, row_bytes, rows, pitch, 0);
-    transfer->pending = 1;
 }
 
 void tl_dma_in(tl_dma_t *transfer, void *l1, const void *l2, size_t row_bytes, size_t rows, size_t pitch)
 {
-    const side at = {(uint32_t)(uintptr_t)l1, (uint32_t)(uintptr_t)l2, PI_CL_DMA_DIR_EXT2LOC};
-    start(transfer, at, row_bytes, rows, pitch);
+    start(transfer, (uint32_t)(uintptr_t)l1, (uint32_t)(uintptr_t)l2, row_bytes, rows, pitch, PI_CL_DMA_DIR_EXT2LOC);
 }
 
 void tl_dma_out(tl_dma_t *transfer, void *l2, const void *l1, size_t row_bytes, size_t rows, size_t pitch)
 {
-    const side at = {(uint32_t)(uintptr_t)l1, (uint32_t)(uintptr_t)l2, PI_CL_DMA_DIR_LOC2EXT};
-    start(transfer, at, row_bytes, rows, pitch);
+    start(transfer, (uint32_t)(uintptr_t)l1, (uint32_t)(uintptr_t)l2, row_bytes, rows, pitch, PI_CL_DMA_DIR_LOC2EXT);
 }
 
 void tl_dma_wait(tl_dma_t *transfer)
 {
-    if (transfer->pending)
-        pi_cl_dma_wait(&transfer->copy);
+    if (!transfer->pending)
+        return;
     transfer->pending = 0;
+    pi_cl_dma_cmd_wait(&transfer->command);
 }
 #endif

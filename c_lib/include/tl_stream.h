@@ -35,8 +35,10 @@ typedef struct {
 } tl_stream;
 
 /* One stream at work, in L1: reading its tables, which lie in L2, takes some fifteen cycles a word. */
-typedef struct {
+typedef struct tl_lane {
     char *at[2]; /* where even tiles lie, and odd ones: slow cores may still read the one while the other is set */
+    struct tl_lane *more; /* the next one that the same core drives, or 0 */
+    int leaves;           /* it takes results away */
     tl_stream home;
     int pitch, plane_pitch;
     tl_dma_t job; /* at most one transfer is under way: out of tile k - 2 or into tile k, while k - 1 is worked on */
@@ -57,6 +59,7 @@ typedef struct {
 /* What each core knows of the operation under way, on its own stack. */
 typedef struct {
     tl_lane *lanes; /* one a stream, in L1, each written by the core that drives it */
+    tl_lane *own;   /* the first one that this core drives, or 0 */
     tl_shape shape;
     int tile;
     char **at; /* the lanes' `at` of this tile */

@@ -92,12 +92,14 @@ def test_arenas_have_no_contents_and_tables_lie_in_shared_l2(tmp_path: Path) -> 
     ("correct", "mistake"),
     [
         ("LARGEST_TRANSFER = 65520", "LARGEST_TRANSFER = 131072"),
-        ("piece->merge = (uint8_t)merge", "piece->merge = (uint8_t)(merge & 2)"),
+        ("piece.merge = 1", "piece.merge = 0"),
         ("bytes == 0 || bytes > LARGEST_TRANSFER", "bytes == 0"),
         ("at.l2 += (uint32_t)(some * pitch)", "at.l2 += (uint32_t)(some * row_bytes)"),
         ("tl_pulp_team = job.cores", "tl_pulp_team = 8"),
         ("task.slave_stack_size = (uint32_t)stack_bytes", "task.slave_stack_size = 0"),
-        ("pi_cl_dma_wait(&transfer->copy)", "(void)0"),
+        ("pi_cl_dma_cmd_wait(&transfer->command)", "(void)0"),
+        ("begin(transfer, at, row_bytes, rows, pitch);\n        return", "return"),
+        ("(uint32_t)pitch, (uint32_t)row_bytes, at.dir", "(uint32_t)row_bytes, (uint32_t)row_bytes, at.dir"),
     ],
 )
 def test_a_planted_mistake_is_found(tmp_path: Path, correct: str, mistake: str) -> None:

@@ -108,30 +108,52 @@ static int take_counter(void)
     return -1;
 }
 
-static void issue(pi_cl_dma_copy_t *copy, int two_dimensions)
+/* The counter that it has; one that joins has that of this core's last transfer. */
+static uint32_t issue(const pi_cl_dma_copy_t *copy, int two_dimensions)
 {
     pthread_mutex_lock(&engine);
     demand(pieces < PIECES, "too many transfers");
     if (!copy->merge)
         current_counter = take_counter();
     demand(current_counter >= 0, "joining a transfer that was never begun");
+    demand(!two_dimensions || copy->length <= 0xffff, "a row longer than 16 bits");
+    demand(!two_dimensions || copy->size % copy->length == 0, "a broken row");
     pending[pieces++] = (piece){*copy, current_counter, two_dimensions};
     stub_transfers++;
-    if (!copy->merge)
-        copy->ext = (uint32_t)current_counter;
+    const uint32_t counter = (uint32_t)current_counter;
     pthread_mutex_unlock(&engine);
+    return counter;
+}
+
+static void issue_copy(pi_cl_dma_copy_t *copy, int two_dimensions)
+{
+    const uint32_t counter = issue(copy, two_dimensions);
+    if (!copy->merge)
+        copy->ext = counter;
 }
 
 void pi_cl_dma_memcpy(pi_cl_dma_copy_t *copy)
 {
-    issue(copy, 0);
+    issue_copy(copy, 0);
 }
 
 void pi_cl_dma_memcpy_2d(pi_cl_dma_copy_t *copy)
 {
-    demand(copy->length <= 0xffff, "a row longer than 16 bits");
-    demand(copy->size % copy->length == 0, "a broken row");
-    issue(copy, 1);
+    issue_copy(copy, 1);
+}
+
+/* The SDK cuts sizes to 16 bits here, too. */
+void pi_cl_dma_cmd(uint32_t ext, uint32_t loc, uint32_t size, pi_cl_dma_dir_e dir, pi_cl_dma_cmd_t *cmd)
+{
+    cmd->id = issue(&(pi_cl_dma_copy_t){.ext = ext, .loc = loc, .size = (uint16_t)size, .dir = dir}, 0);
+}
+
+void pi_cl_dma_cmd_2d(uint32_t ext, uint32_t loc, uint32_t size, uint32_t stride, uint32_t length, pi_cl_dma_dir_e dir,
+                      pi_cl_dma_cmd_t *cmd)
+{
+    const pi_cl_dma_copy_t copy = {
+        .ext = ext, .loc = loc, .size = (uint16_t)size, .dir = dir, .stride = stride, .length = length};
+    cmd->id = issue(&copy, 1);
 }
 
 static void carry_out(const piece *p)
@@ -145,9 +167,9 @@ static void carry_out(const piece *p)
             memcpy(ext, loc, length);
 }
 
-void pi_cl_dma_wait(void *copy)
+void pi_cl_dma_cmd_wait(pi_cl_dma_cmd_t *cmd)
 {
-    const int counter = (int)((pi_cl_dma_copy_t *)copy)->ext;
+    const int counter = (int)cmd->id;
     int kept = 0;
     pthread_mutex_lock(&engine);
     demand(counter >= 0 && counter < COUNTERS && taken[counter], "waiting for a counter that is not taken");

@@ -21,6 +21,10 @@ typedef struct {
     uint32_t stride, length;
 } pi_cl_dma_copy_t;
 
+typedef struct {
+    uint32_t id;
+} pi_cl_dma_cmd_t;
+
 struct pi_device {
     void *config;
     int open;
@@ -51,7 +55,10 @@ int pi_cluster_send_task_to_cl(struct pi_device *device, struct pi_cluster_task 
 void pi_cl_team_fork(int cores, void (*entry)(void *), void *arg);
 void pi_cl_dma_memcpy(pi_cl_dma_copy_t *copy);
 void pi_cl_dma_memcpy_2d(pi_cl_dma_copy_t *copy);
-void pi_cl_dma_wait(void *copy);
+void pi_cl_dma_cmd(uint32_t ext, uint32_t loc, uint32_t size, pi_cl_dma_dir_e dir, pi_cl_dma_cmd_t *cmd);
+void pi_cl_dma_cmd_2d(uint32_t ext, uint32_t loc, uint32_t size, uint32_t stride, uint32_t length, pi_cl_dma_dir_e dir,
+                      pi_cl_dma_cmd_t *cmd);
+void pi_cl_dma_cmd_wait(pi_cl_dma_cmd_t *cmd);
 void pmsis_exit(int code);
 void pi_perf_conf(unsigned events);
 void pi_perf_cl_reset(void);
