@@ -335,10 +335,38 @@ REFUSED = {
 }
 
 
+class Controlled(torch.optim.Optimizer):
+    """As SCAFFOLD's clients: towards where it began, and off by a control; __init__ sets both."""
+
+    def __init__(self, params: Any, lr: float, mu: float = 0.1) -> None:
+        super().__init__(params, {"lr": lr, "mu": mu})
+        for p in self.param_groups[0]["params"]:
+            self.state[p]["control"] = torch.full_like(p, 0.3)
+            self.state[p]["began"] = p.detach().clone()
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        group = self.param_groups[0]
+        for p in group["params"]:
+            control, began = self.state[p]["control"], self.state[p]["began"]
+            p.sub_(group["lr"] * (p.grad + group["mu"] * (p - began) - control))
+            control.lerp_(p.grad, 0.1)
+
+
+def test_own_optimizer_whose_init_sets_a_state(project: Path) -> None:
+    made = deployed(lambda parameters: Controlled([p for p in parameters if p.requires_grad], lr=0.1), project)
+    made.verify().raise_if_failed()
+
+
+LINES = {CountingInItsGroup: 'group["count"] =', EveryFifth: "self.count += 1"}
+
+
 @pytest.mark.parametrize(("kind", "message"), REFUSED.items(), ids=lambda v: getattr(v, "__name__", ""))
 def test_own_optimizer_refused(kind: Any, message: str, project: Path) -> None:
-    with pytest.raises(Unsupported, match=message):
+    with pytest.raises(Unsupported, match=message) as found:
         deployed(lambda parameters: kind([p for p in parameters if p.requires_grad], lr=0.1), project)
+    line = LINES.get(kind)
+    assert line is None or (found.value.source is not None and line in found.value.source.text)
 
 
 def test_a_mistake_in_an_update_is_caught(project: Path) -> None:

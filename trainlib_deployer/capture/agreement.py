@@ -19,9 +19,11 @@ from golden.precision import InOrder, Precise, cast, in_precision, new_tensors_i
 from golden.record import Array, Key
 from golden.task import Task
 from trainlib_deployer.capture import remedies
+from trainlib_deployer.capture.counting import apart as numbers_apart
 from trainlib_deployer.capture.counting import changing, check_counting
-from trainlib_deployer.capture.eager import FIRST_STEPS, EagerStep, advance, first_steps
+from trainlib_deployer.capture.eager import FIRST_STEPS, EagerStep, advance, first_steps, plain_values
 from trainlib_deployer.capture.holders import changed_by_loss
+from trainlib_deployer.capture.line_that_sets import line_that_sets
 from trainlib_deployer.capture.refuse import check_deployable, check_optimizer
 from trainlib_deployer.capture.slots import Captured, Slot, tensors_in
 from trainlib_deployer.capture.step import capture, capture_second
@@ -99,17 +101,26 @@ def explained(user: UserModel, fault: Fault, steps: Sequence[EagerStep]) -> Unsu
             remedy=remedies.STATE,
         )
     if fault.number:
-        names = ", ".join(f"'{n}'" for n in sorted(changing(steps)))
+        names = sorted(changing(steps))
+        once = [] if names else sorted(changed_once(user, steps[0]))
+        changes = ", which changes " + ", ".join(f"'{n}'" for n in names or once) if names or once else ""
         return Unsupported(
             f"the captured graph is as eager PyTorch in the first step, and disagrees on {fault}: "
-            "there is randomness or hidden state in forward" + (f", which changes {names}" if names else ""),
-            remedy=remedies.STATE,
+            f"there is randomness or hidden state in forward{changes}",
+            source=line_that_sets(user.start.things.values(), names or once),
+            remedy=remedies.FIRST_CALL if once else remedies.STATE,
         )
     return Unsupported(
         f"the captured graph and eager PyTorch disagree on {fault}, and PyTorch gives the same each time: "
         "an operation is taken apart wrongly, or rounding makes this result",
         remedy=remedies.OURS,
     )
+
+
+def changed_once(user: UserModel, first: EagerStep) -> set[str]:
+    """Numbers and the like that the first step leaves otherwise than they were."""
+    places = plain_values(user, user.start)
+    return {n for n, value in places.items() if n not in first.plain or numbers_apart(value, first.plain[n])}
 
 
 def disagreement(user: UserModel, captured: Captured, steps: Sequence[EagerStep]) -> Fault | None:

@@ -22,6 +22,7 @@ from golden.snapshot import LIBRARIES, Snapshot
 from trainlib_deployer.capture import remedies
 from trainlib_deployer.capture.drawn import draws_watched, generators, seed
 from trainlib_deployer.capture.eager import EagerStep, advance, differ, held, plain_values, step
+from trainlib_deployer.capture.line_that_sets import line_that_sets
 from trainlib_deployer.capture.other_values import constants, far, near, resize
 from trainlib_deployer.capture.trace import mkldnn_off
 from trainlib_deployer.capture.watched import Counting, Decided, Decisions, Line, Turned, followed, unwatched, watched
@@ -83,7 +84,7 @@ class Variant:
     possible: bool = True  # else what fails tells nothing: values that do not go together, or that are never met
     nearer: Variant | None = None  # for where forward gives up at such a value
 
-    def refusal(self) -> Unsupported:
+    def refusal(self, things: Iterable[Any]) -> Unsupported:
         if not self.names:
             return Unsupported(
                 "forward or loss draws random numbers from Python's or NumPy's generators, and results depend on them",
@@ -94,7 +95,7 @@ class Variant:
         return Unsupported(
             f"forward or loss changes {what} from step to step, and results depend on it: "
             "a deployed step carries tensors along, no numbers of Python",
-            source=self.source,
+            source=self.source or line_that_sets(things, self.names),
             remedy=remedies.COUNTED,
         )
 
@@ -209,7 +210,7 @@ class Third:
             if run is None:
                 continue
             if not run.agrees(usual, [n[4:-1] for n in variant.values if self.start.plain[n].key is LENGTH]):
-                raise variant.refusal()
+                raise variant.refusal(self.start.things.values())
             pairs = ((n, (usual.plain[n], v)) for n, v in run.plain.items() if n in usual.plain)
             found |= {n: pair for n, pair in pairs if apart(*pair)}
         return found
@@ -221,7 +222,7 @@ class Third:
                 return self.run(variant, usual)
             except Exception as err:  # what does not work with another value depends on it
                 if variant.possible and not given_up(err):
-                    raise variant.refusal() from None
+                    raise variant.refusal(self.start.things.values()) from None
                 variant = variant.nearer
         return None
 

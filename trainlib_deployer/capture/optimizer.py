@@ -30,6 +30,7 @@ from trainlib_deployer.capture.count import (
     functions_that_remember,
     value_of,
 )
+from trainlib_deployer.capture.line_that_sets import line_that_sets
 from trainlib_deployer.errors import DeployError, Unsupported
 from trainlib_deployer.torch_types import type_fault
 from trainlib_deployer.user.code import message_of, source_of
@@ -189,16 +190,23 @@ def check_carried(
     """Whether the states are all that goes on: an optimizer that lives for some steps does what the graph does."""
     p, ours = subject.value.clone(), [subject.value.clone(), *(v.clone() for _, v in states)]
     optimizer = subject.optimizer({"p": p}, RATES[0])
+    began = kept_numbers(optimizer)
     for count in range(STEPS):
         before = p.clone()
         p.grad = torch.randn(p.shape)
         after = graph(ours[0].clone(), p.grad.clone(), *(v.clone() for v in ours[1:]), *numbers(rates, count))
         step_of(optimizer)
         if not near(after[0] - ours[0], p - before, rounding=float(before.abs().max())):
-            raise refused(
-                subject.spec, "it keeps more from step to step than its state, as a count in a group", remedy=COUNTED
-            )
+            more = {n for n, v in kept_numbers(optimizer).items() if began.get(n) is not v}
+            why = "it keeps more from step to step than its state, as a count in a group"
+            raise refused(subject.spec, why, line_that_sets([optimizer], more), COUNTED)
         ours = after
+
+
+def kept_numbers(optimizer: torch.optim.Optimizer) -> dict[str, Any]:
+    """What it holds beside its state: in attributes, and in its groups."""
+    groups = {k: v for g in optimizer.param_groups for k, v in g.items() if k != "params"}
+    return {**{k: v for k, v in vars(optimizer).items() if k not in ("state", "param_groups")}, **groups}
 
 
 def state_after(subject: Subject, steps: int) -> dict[str, Any]:
@@ -241,12 +249,15 @@ def initial_states(
     p = subject.value.clone()
     after = subject.step(p, g, {}, RATES[0])
     wanted = [p, *(after[k] for k in labels)]
-    choices = [list(beginnings(subject, like[k])) for k in labels]
+    given = subject.optimizer({"p": subject.value.clone()}, RATES[0]).state  # what __init__ sets
+    set_before: dict[str, Any] = next(iter(given.values()), {})
+    choices = [[*beginnings(subject, like[k]), *(v for n, v in set_before.items() if n == k)] for k in labels]
     for values in itertools.product(*choices):
         found = graph(subject.value.clone(), g.clone(), *(v.clone() for v in values), *numbers(rates, 0))
         if all(near(a, b) for a, b in zip(found, wanted, strict=True)):
             return tuple(zip(labels, values, strict=True))
-    raise refused(subject.spec, "its state begins with something else than zeros, ones or the parameter")
+    why = "its state begins with something else than zeros, ones, the parameter, or what its __init__ sets"
+    raise refused(subject.spec, why, line_that_sets([subject.optimizer({"p": p}, RATES[0])], labels))
 
 
 def beginnings(subject: Subject, like: Tensor) -> Iterator[Tensor]:

@@ -30,6 +30,7 @@ MOMENTUM = "give the layer a momentum, such as momentum=0.1, or make a layer for
 PADDED = "run the layer on the padded sequence, and take y[torch.arange(len(y)), lengths - 1], or mask what lies beyond"
 REPLACED = "change it in place, self.weight.data.copy_(...): an optimizer goes on with the parameter that it was given"
 STATE = "forward may depend on its inputs, parameters and buffers only: keep counters and state in register_buffer"
+FIRST_CALL = "call the model once where the file makes it, so that a step begins behind that: model(example_input)"
 OUTSIDE = "make it the model's: self.register_buffer('state', ...), and write to self.state"
 COUNTED = "keep it as a tensor, self.register_buffer('n', torch.zeros(())), and choose by torch.where(self.n > 5, a, b)"
 DRAWN = "draw them by torch.rand(()), as a deployed step does, and choose by torch.where(torch.rand(()) < 0.3, a, b)"
