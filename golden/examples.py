@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from functools import cached_property
 from math import prod
 from pathlib import Path
@@ -87,7 +87,18 @@ class Layout:
 
 
 def leaves(value: Any) -> list[torch.Tensor]:
-    return [t for t in pytree.tree_leaves(value) if isinstance(t, torch.Tensor)]
+    return [t for t in pytree.tree_leaves(opened(value)) if isinstance(t, torch.Tensor)]
+
+
+def opened(value: Any) -> Any:
+    """A record of the user's, in which PyTorch sees no tensors, as a dictionary of its fields."""
+    if isinstance(value, dict):
+        return {k: opened(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [opened(v) for v in value]
+    if is_dataclass(value) and not isinstance(value, type) and type(value) not in pytree.SUPPORTED_NODES:
+        return {f.name: opened(getattr(value, f.name)) for f in fields(value)}
+    return value
 
 
 @dataclass(frozen=True)

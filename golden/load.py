@@ -19,6 +19,7 @@ from torch import nn
 from torch.utils import _pytree as pytree
 
 from golden.borrow import unwrapped
+from golden.first_call import first_called
 from golden.lightning import configured, has_own_step, understood
 from golden.loss_scale import LossScale
 from golden.metrics import functions_of
@@ -38,13 +39,15 @@ def load_task(folder: Path) -> Task:
             "this model came from a notebook and could not be stored; verify it there with deployment.verify()"
         )
     module, loss = given["module"], given["loss"]
-    module.load_state_dict({**extra_state(module), **torch.load(folder / "weights.pt", weights_only=True)})
+    samples = torch.load(folder / "samples.pt", weights_only=True)
     trainable, training = set(spec["trainable"]), set(spec["training_modules"])
-    for name, p in module.named_parameters():
-        p.requires_grad_(name in trainable)
     for name, m in module.named_modules():
         m.training = name in training
-    samples = torch.load(folder / "samples.pt", weights_only=True)
+    if spec.get("first_call"):
+        first_called(module, samples[0][0])
+    module.load_state_dict({**extra_state(module), **torch.load(folder / "weights.pt", weights_only=True)})
+    for name, p in module.named_parameters():
+        p.requires_grad_(name in trainable)
     inference = spec.get("inference", False)
     told = spec.get("told", not inference)
     if told and loss is None and has_own_step(module):

@@ -25,6 +25,7 @@ from golden import dither
 from golden.autocast import without_autocast
 from golden.borrow import borrowed, uncompiled
 from golden.drawing import Drawing
+from golden.examples import leaves, opened
 from golden.halves import Halves
 from golden.layers import inside
 from golden.optimizers import make_optimizer, make_scheduler
@@ -113,7 +114,13 @@ def forward(
     with saved_tensors(task.saved if dtype is torch.float32 else "", task.module, (given, wanted), noise):
         output = task.module(*given)
         seen(output)
-        return output, task.loss(output, wanted)
+        return output, loss_of(task, output, wanted)
+
+
+def loss_of(task: Task, output: Any, wanted: Any) -> Any:
+    """A scalar, of what PyTorch takes for one: a tensor of one element."""
+    loss = task.loss(output, wanted)
+    return loss.reshape(()) if loss.dim() else loss
 
 
 def evaluated(
@@ -169,7 +176,7 @@ def inferring(
             output = module(*given)
             record_outputs(record, step, output)
             if task.loss is not None:
-                record[step, "loss", "loss"] = array(task.loss(output, wanted))
+                record[step, "loss", "loss"] = array(loss_of(task, output, wanted))
         record_buffers(record, step, module, before, by_value=dtype is torch.float64 and not noise)
 
 
@@ -315,10 +322,10 @@ def named_outputs(output: Any) -> list[tuple[str, torch.Tensor]]:
     """One tensor is 'output'; several are numbered in the order of the tree, or take their keys."""
     if isinstance(output, torch.Tensor):
         return [("output", output)]
+    output = opened(output)
     if isinstance(output, dict):
         return [(str(k), v) for k, v in output.items() if isinstance(v, torch.Tensor)]
-    leaves = [v for v in pytree.tree_leaves(output) if isinstance(v, torch.Tensor)]
-    return [(f"output{i}", v) for i, v in enumerate(leaves)]
+    return [(f"output{i}", v) for i, v in enumerate(leaves(output))]
 
 
 def array(value: torch.Tensor | None) -> Array:

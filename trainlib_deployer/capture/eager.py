@@ -114,7 +114,7 @@ def step(user: UserModel, number: int, parameters: Mapping[str, nn.Parameter]) -
             loss = user.loss(output, cloned(target))
             if user.trains:
                 loss.backward()
-            found["loss", "loss"] = loss.detach()
+            found["loss", "loss"] = loss.detach().reshape(())
     found |= outputs
     return found | {("gradient", n): as_real(p.grad.detach()) for n, p in parameters.items() if p.grad is not None}
 

@@ -177,6 +177,7 @@ class Step:
                     return self.shown(returned)
                 with namer.layer("loss"):
                     loss = self.whole.loss(output, target)
+                    loss = loss.reshape(()) if loss.dim() else loss
                 with namer.layer("metrics"), torch.no_grad():
                     measures = measured(self.user.metrics, output, target)
             if not self.user.trains:

@@ -101,6 +101,7 @@ def spec(user: UserModel, pickled: bool) -> dict[str, Any]:
         "told": user.loss is not None,
         "evaluation": None if user.evaluation is None else user.evaluation.layout.batch,
         "by_row": user.by_row,
+        "first_call": user.first_call,
         "own_optimizer": user.optimizer.own is not None,
         "clip_norm": user.clip_norm,
         "clip_value": user.clip_value,

@@ -34,6 +34,7 @@ from trainlib_deployer.user.module import (
     own_optimizer,
     own_step,
     plain_module,
+    set_by_first,
 )
 from trainlib_deployer.user.optimizer import clip_limit, clip_value_limit, read_optimizer
 from trainlib_deployer.user.samples import Sample, describe
@@ -114,7 +115,11 @@ def checked_model(parts: Parts) -> UserModel:
     with start.undone():
         optimizer = read_optimizer(parts.optimizer, module, parts.where, notes, loss)
     model = Trial(module, loss, start)
-    model.run(inputs, target)
+    whole = module is plain_module(parts.module, [])
+    first = model.run(inputs, target) and whole and set_by_first(module, inputs, notes)
+    if first:
+        start = Snapshot(module, loss)
+        model = Trial(module, loss, start)
     if parts.data is None:
         known = sampling.perturbed(known[0], parts.count, model.output_or_none, model.accepts)
     else:
@@ -143,6 +148,7 @@ def checked_model(parts: Parts) -> UserModel:
         by_row=model.takes_rows(inputs),
         labels=labels_asked(module, loss, start, inputs, target),
         differs_in_eval=model.differs_in_eval(inputs),
+        first_call=first,
     )
     if parts.evaluation is None:
         return user

@@ -89,6 +89,7 @@ class UserModel:
     evaluation: UserModel | None = None  # the same in eval mode, with its loss, in a batch of its own
     labels: Mapping[int, Labels] = field(default_factory=dict)  # what the target's tensors may hold, by number
     differs_in_eval: bool = False  # what it returns, from what it returns as it trains
+    first_call: bool = False  # whether the example has set parameters, as the first input that the module ever saw
 
     @property
     def layout(self) -> Layout:

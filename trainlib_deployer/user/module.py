@@ -11,6 +11,7 @@ from torch.nn.parameter import is_lazy
 
 from golden import lightning
 from golden.borrow import unwrapped
+from golden.first_call import first_called
 from golden.precision import as_real
 from golden.snapshot import Snapshot
 from trainlib_deployer.errors import Unsupported, UsageError
@@ -20,6 +21,7 @@ from trainlib_deployer.user.code import user_code
 from trainlib_deployer.user.model import trainable
 from trainlib_deployer.user.observers import shape_observers
 from trainlib_deployer.user.samples import Sample, type_name
+from trainlib_deployer.user.trial import quiet
 
 
 def plain_module(given: nn.Module, notes: list[str]) -> nn.Module:
@@ -111,6 +113,16 @@ def materialize(module: nn.Module, inputs: tuple[Any, ...]) -> None:
     for m, training in modes:
         m.training = training
     shape_observers(module, call)
+
+
+def set_by_first(module: nn.Module, inputs: tuple[Any, ...], notes: list[str]) -> bool:
+    """Whether forward sets parameters by the first input that it sees. They are set then, for good."""
+    with quiet():
+        found = first_called(module, inputs)
+    if found:
+        more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+        notes.append(f"parameter '{found[0]}'{more}: set by the first call of forward, with the first sample")
+    return bool(found)
 
 
 # ---- a module that knows its loss and its optimizer, as Lightning's do

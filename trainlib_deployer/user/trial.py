@@ -51,10 +51,11 @@ class Trial:
     loss: Any
     start: Snapshot
 
-    def run(self, inputs: tuple[Any, ...], target: Any) -> None:
-        """Forward, loss and gradients of the example, in the module's own mode."""
+    def run(self, inputs: tuple[Any, ...], target: Any) -> bool:
+        """Forward, loss and gradients of the example, in the module's own mode; whether forward changes parameters."""
         with self.start.undone(), torch.enable_grad():
             output = self.forward(inputs)
+            changes = any(not torch.equal(p, self.start.value(p)) for p in trainable(self.module).values())
             odd = [n for n, v in (("example_input", inputs), ("example_target", target)) if not sampling.all_finite(v)]
             found = f" ({' and '.join(odd)} has values that are NaN or infinite)" if odd else ""
             value = loss_value(self.loss, output, target, f"example_target{found}")
@@ -64,12 +65,13 @@ class Trial:
                 return self.loss(self.module(*sampling.cloned(inputs)), target)  # type: ignore[no-any-return]
 
             check_gradients(self.module, value, again)
+        return changes
 
     def forward(self, inputs: tuple[Any, ...]) -> Any:
         shapes = ", ".join(describe(x) for x in inputs)
         with user_code("the model fails on example_input", remedy=f"forward was called with {shapes}"):
             output = self.module(*sampling.cloned(inputs))
-        if not any(isinstance(x, torch.Tensor) for x in pytree.tree_leaves(output)):
+        if not leaves(output):
             raise UsageError(f"forward returns {describe(output)}, not a tensor")
         return output
 
@@ -159,7 +161,7 @@ def loss_value(loss: Any, output: Any, target: Any, what: str) -> torch.Tensor:
             raise UsageError(f"the loss broadcasts on {what}: output and target differ in shape", remedy=remedy)
     if not isinstance(value, torch.Tensor):
         raise UsageError(f"the loss returns {describe(value)}, not a scalar tensor", remedy=remedy)
-    if value.dim() != 0:
+    if value.numel() != 1:  # of one element, in any shape, PyTorch goes backward
         raise UsageError(
             f"the loss is not a scalar: it returns {describe(value)}", remedy="reduce it: loss(...).mean()"
         )
