@@ -353,9 +353,24 @@ class Controlled(torch.optim.Optimizer):
             control.lerp_(p.grad, 0.1)
 
 
-def test_own_optimizer_whose_init_sets_a_state(project: Path) -> None:
-    made = deployed(lambda parameters: Controlled([p for p in parameters if p.requires_grad], lr=0.1), project)
-    made.verify().raise_if_failed()
+class Anchored(Lion):
+    """Towards where it was in its first step."""
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        group = self.param_groups[0]
+        for p in group["params"]:
+            began = self.state[p].setdefault("began", p.detach().clone())
+            p.sub_(group["lr"] * (p.grad + 0.3 * (p - began)))
+
+
+@pytest.mark.parametrize("kind", [Controlled, Anchored])
+def test_own_optimizer_with_a_state_that_is_only_read(kind: Any, project: Path) -> None:
+    """Fault: what no step writes was not recorded, and its verification failed for that."""
+    made = deployed(lambda parameters: kind([p for p in parameters if p.requires_grad], lr=0.1), project)
+    found = made.verify()
+    found.raise_if_failed()
+    assert any(t.name.endswith(".began") for t in found.verdict.tensors)
 
 
 LINES = {CountingInItsGroup: 'group["count"] =', EveryFifth: "self.count += 1"}

@@ -42,11 +42,12 @@ def traces(program: Program) -> list[Trace]:
         found.append(("loss", "loss", program.loss, last[program.loss]))
     found += [(name, "output", tensor, last[tensor] if program.trains else None) for name, tensor in program.outputs]
     found += [(name, "gradient", tensor, last[tensor]) for name, tensor in program.gradients]
+    # A state of an optimizer may be there to be read, as where a parameter began.
     trained = {name for name, _ in program.gradients}
     for tensor in program.tensors.values():
         if tensor.role is Role.PARAMETER and tensor.name in trained:
             found.append((tensor.name, "parameter", tensor.name, None))
-        elif tensor.role in (Role.STATE, Role.BUFFER) and tensor.name in written:
+        elif tensor.role is Role.STATE or (tensor.role is Role.BUFFER and tensor.name in written):
             found.append((tensor.name, "state", tensor.name, None))
     found.sort(key=lambda f: begins if f[3] is None else f[3])
     if program.evaluated:
