@@ -28,9 +28,9 @@ def first_called(module: nn.Module, inputs: tuple[Any, ...]) -> tuple[str, ...]:
             return ()
         called(module, inputs)
         later = contents(module)
-    found = tuple(n for n in parameters if not changed(after, later, n))
-    if not found:
-        return ()
+        found = tuple(n for n in parameters if not changed(after, later, n))
+        if not found or constrained(module, inputs, found):
+            return ()
     wanted = called(module, inputs)
     passing = [n for n in before if changed(before, after, n) and changed(after, later, n)]
     put(module, {n: before[n] for n in passing})
@@ -40,6 +40,23 @@ def first_called(module: nn.Module, inputs: tuple[Any, ...]) -> tuple[str, ...]:
         start.restore()
         return ()
     return found
+
+
+def constrained(module: nn.Module, inputs: tuple[Any, ...], names: tuple[str, ...]) -> bool:
+    """Whether every call may change these, as one that clamps weights or bounds their norm: tried with values that no
+    bound lets pass."""
+    values = {n: p.detach().clone() for n, p in module.named_parameters() if n in names}
+    for factor in (16.0, -16.0):
+        put(module, {n: factor * (v + 1.0) for n, v in values.items()})
+        before = contents(module)
+        try:
+            called(module, inputs)
+        except Exception:  # with such values it does not even run
+            return True
+        after = contents(module)
+        if any(changed(before, after, n) for n in names):
+            return True
+    return False
 
 
 def called(module: nn.Module, inputs: tuple[Any, ...]) -> list[torch.Tensor]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -145,6 +146,21 @@ def test_nothing_is_set_where_the_first_step_would_be_another(tmp_path: Path) ->
     before = copy.deepcopy(module.state_dict())
     assert first_called(module, (torch.randn(6, 3),)) == () and module.calls == 0
     assert all(torch.equal(v, before[n]) for n, v in module.state_dict().items())
+
+
+@pytest.mark.parametrize("bound", [lambda p: p.clamp_(-0.2, 0.2), lambda p: p.clamp_(min=0), lambda p: p.clamp_(max=0)])
+def test_bounds_are_no_first_call(bound: Callable[[torch.Tensor], object]) -> None:
+    """Fault: the second call changes nothing there, either, and the model was left other than it was given."""
+
+    class Bounded(nn.Linear):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            bound(self.weight.data)
+            return super().forward(x)
+
+    torch.manual_seed(1)
+    module = Bounded(3, 4)
+    before = module.weight.detach().clone()
+    assert first_called(module, (torch.randn(6, 3),)) == () and torch.equal(module.weight, before)
 
 
 class Table(nn.Module):
