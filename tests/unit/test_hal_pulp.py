@@ -28,12 +28,15 @@ LOW_ADDRESSES = ["-fno-pie", "-no-pie"]
 pytestmark = pytest.mark.compiler
 
 
-def build(folder: Path, hal: Path = HAL) -> Path:
+PORTS = "-DSTUB_PORTS"  # the engine has a port for each core, as on pulp-open
+
+
+def build(folder: Path, hal: Path = HAL, ports: str = PORTS) -> Path:
     program = folder / "program"
     (folder / "given.bin").write_text("four.")
     sources = [str(STUBS / "program.c"), str(STUBS / "pmsis.c"), str(HAL.with_name("pulp_files.c")), str(hal)]
     includes = [f"-I{STUBS}", f"-I{ROOT / 'c_lib' / 'include'}"]
-    record = ['-DTL_RECORD_FILE="record.bin"']
+    record = ['-DTL_RECORD_FILE="record.bin"', *([ports] if ports else [])]
     subprocess.run(
         ["gcc", *FLAGS, *LOW_ADDRESSES, *record, *includes, *sources, "-pthread", "-o", str(program)], check=True
     )
@@ -46,8 +49,9 @@ def run(program: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_team_transfers_and_record(tmp_path: Path) -> None:
-    done = run(build(tmp_path))
+@pytest.mark.parametrize("ports", [PORTS, ""])
+def test_team_transfers_and_record(tmp_path: Path, ports: str) -> None:
+    done = run(build(tmp_path, ports=ports))
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout == "DONE\n"
     assert (tmp_path / "record.bin").read_bytes() == b"abcdefg"
@@ -88,23 +92,39 @@ def test_arenas_have_no_contents_and_tables_lie_in_shared_l2(tmp_path: Path) -> 
     assert re.search(r"\.l2_data\.constant\s+0*c table$", words, re.MULTILINE)
 
 
-@pytest.mark.parametrize(
-    ("correct", "mistake"),
-    [
-        ("LARGEST_TRANSFER = 65520", "LARGEST_TRANSFER = 131072"),
-        ("piece.merge = 1", "piece.merge = 0"),
-        ("bytes == 0 || bytes > LARGEST_TRANSFER", "bytes == 0"),
-        ("at.l2 += (uint32_t)(some * pitch)", "at.l2 += (uint32_t)(some * row_bytes)"),
-        ("tl_pulp_team = job.cores", "tl_pulp_team = 8"),
-        ("task.slave_stack_size = (uint32_t)stack_bytes", "task.slave_stack_size = 0"),
-        ("pi_cl_dma_cmd_wait(&transfer->command)", "(void)0"),
-        ("begin(transfer, at, row_bytes, rows, pitch);\n        return", "return"),
-        ("(uint32_t)pitch, (uint32_t)row_bytes, at.dir", "(uint32_t)row_bytes, (uint32_t)row_bytes, at.dir"),
-    ],
-)
-def test_a_planted_mistake_is_found(tmp_path: Path, correct: str, mistake: str) -> None:
+ANYWHERE = [
+    ("LARGEST_TRANSFER = 65520", "LARGEST_TRANSFER = 131072"),
+    ("bytes == 0 || bytes > LARGEST_TRANSFER", "bytes == 0"),
+    ("at.l2 += (uint32_t)(some * pitch)", "at.l2 += (uint32_t)(some * row_bytes)"),
+    ("tl_pulp_team = job.cores", "tl_pulp_team = 8"),
+    ("task.slave_stack_size = (uint32_t)stack_bytes", "task.slave_stack_size = 0"),
+    ("        begin(transfer, at, row_bytes, rows, pitch);\n}", "        (void)rows;\n}"),
+    ("finish(transfer);\n", ";\n"),
+]
+BY_THE_SDK = [
+    (".merge = 1", ".merge = 0"),
+    ("pi_cl_dma_cmd_wait(&transfer->command)", "(void)transfer"),
+    ("(uint32_t)pitch, (uint32_t)row_bytes, at.dir", "(uint32_t)row_bytes, (uint32_t)row_bytes, at.dir"),
+]
+BY_PORTS = [
+    ("pulp_write32(STATUS, own)", "(void)0"),
+    ("while (pulp_read32(STATUS) & own)", "while (0)"),
+    ("pulp_write32(COMMAND, (uint32_t)pitch)", "pulp_write32(COMMAND, (uint32_t)row_bytes)"),
+    ("pulp_write32(COMMAND, at.l2)", "pulp_write32(COMMAND, at.l1)"),
+    ("transfer->counter = pulp_read32(COMMAND)", "transfer->counter = 0"),
+    ("PLP_DMA_PRIV)", "1)"),
+]
+PLANTED = [
+    *((*m, ports) for ports in (PORTS, "") for m in ANYWHERE),
+    *((*m, "") for m in BY_THE_SDK),
+    *((*m, PORTS) for m in BY_PORTS),
+]
+
+
+@pytest.mark.parametrize(("correct", "mistake", "ports"), PLANTED)
+def test_a_planted_mistake_is_found(tmp_path: Path, correct: str, mistake: str, ports: str) -> None:
     text = HAL.read_text()
     assert text.count(correct) == 1
     broken = tmp_path / "broken.c"
     broken.write_text(text.replace(correct, mistake))
-    assert run(build(tmp_path, broken)).returncode not in (0, 3)
+    assert run(build(tmp_path, broken, ports)).returncode not in (0, 3)

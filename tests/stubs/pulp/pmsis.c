@@ -167,22 +167,33 @@ static void carry_out(const piece *p)
             memcpy(ext, loc, length);
 }
 
-void pi_cl_dma_cmd_wait(pi_cl_dma_cmd_t *cmd)
+static void complete(int counter)
 {
-    const int counter = (int)cmd->id;
     int kept = 0;
-    pthread_mutex_lock(&engine);
-    demand(counter >= 0 && counter < COUNTERS && taken[counter], "waiting for a counter that is not taken");
     for (int i = 0; i < pieces; i++)
         if (pending[i].counter == counter)
             carry_out(&pending[i]);
         else
             pending[kept++] = pending[i];
     pieces = kept;
+}
+
+static void release(int counter)
+{
+    demand(counter >= 0 && counter < COUNTERS && taken[counter], "waiting for a counter that is not taken");
     taken[counter] = 0;
     stub_counters--;
+}
+
+void pi_cl_dma_cmd_wait(pi_cl_dma_cmd_t *cmd)
+{
+    pthread_mutex_lock(&engine);
+    complete((int)cmd->id);
+    release((int)cmd->id);
     pthread_mutex_unlock(&engine);
 }
+
+#include "ports.h"
 
 void pmsis_exit(int code)
 {

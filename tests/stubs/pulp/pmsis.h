@@ -40,6 +40,16 @@ struct pi_cluster_task {
     int nb_cores;
 };
 
+#if defined(STUB_PORTS) /* of the DMA engine, one for each core, as the SDK's archi and hal describe it */
+#define ARCHI_MCHAN_DEMUX_ADDR 0x10204400u
+enum { MCHAN_CMD_OFFSET, MCHAN_STATUS_OFFSET = 4, ARCHI_CL_EVT_DMA0 = 8 };
+enum { PLP_DMA_1D, PLP_DMA_2D, PLP_DMA_NO_TRIG_IRQ = 0, PLP_DMA_TRIG_EVT, PLP_DMA_PRIV = 0 };
+uint32_t plp_dma_getCmd(int ext2loc, unsigned size, int is2D, int trigEvt, int trigIrq, int broadcast);
+uint32_t pulp_read32(uint32_t address);
+void pulp_write32(uint32_t address, uint32_t value);
+void eu_evt_maskWaitAndClr(unsigned mask);
+#endif
+
 extern __thread int stub_core;
 extern pthread_barrier_t stub_barrier;
 extern struct pi_cluster_task stub_last_task;
