@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import accumulate, pairwise
+from math import prod
+
 import pytest
 
 from trainlib_deployer.machine.targets import resolve
 from trainlib_deployer.ops.conv import Conv
 from trainlib_deployer.ops.conv_shape import ConvShape
 from trainlib_deployer.ops.matmul import Cut, MatMul
+from trainlib_deployer.plan.cycles import work_cycles
 from trainlib_deployer.plan.glance import glance, least_bytes
 from trainlib_deployer.plan.tiles import Room, Stream, Tiles, Tiling, stream, tiled
 from trainlib_deployer.plan.window import Window, alike
-from trainlib_deployer.program.cuts import MOST_TILES, even_ranges, ranges, there_and_back
+from trainlib_deployer.program.cuts import (
+    MOST_TILES,
+    even_ranges,
+    outer_cuts,
+    ranges,
+    tapered,
+    tapered_boxes,
+    there_and_back,
+)
 from trainlib_deployer.program.expr import Instr
 from trainlib_deployer.program.ir import DType, Op, Part, Program, Role, Tensor, View
 from trainlib_deployer.program.loop import Loop
@@ -145,6 +159,64 @@ def test_long_sums_are_cut_into_even_shares_of_whole_blocks() -> None:
         assert len(found) == len(ranges(extent, size))
         assert [hi for _, hi in found] == [lo for lo, _ in found[1:]] + [extent]
         assert all(lo % 64 == 0 and 0 < hi - lo <= size for lo, hi in found)
+
+
+def test_first_and_last_tiles_that_nothing_hides_may_be_half_as_long() -> None:
+    assert tapered(ranges(1024, 256), 32) == [(0, 128), (128, 384), (384, 640), (640, 896), (896, 1024)]
+    assert tapered(ranges(37, 10)) == [(0, 5), (5, 15), (15, 25), (25, 35), (35, 37)]
+    assert tapered(ranges(64, 32), 32) is None and tapered(ranges(7, 1)) is None
+    for extent, size, grain in ((1000, 320, 32), (113, 37, 1), (784, 392, 32), (97, 96, 5)):
+        found = tapered(ranges(extent, size), grain)
+        assert found is not None
+        assert [hi for _, hi in found] == [lo for lo, _ in found[1:]] + [extent] and found[0][0] == 0
+        assert found[0][1] % grain == 0 and 0 < found[0][1] < size
+        assert all(0 < hi - lo <= size for lo, hi in found)
+
+
+def test_boxes_that_cut_one_dimension_alone_are_tapered() -> None:
+    rows = [[(0, 4), (0, 9)], [(4, 7), (0, 9)]]
+    assert tapered_boxes([tuple(b) for b in rows], 32) == [((0, 2), (0, 9)), ((2, 6), (0, 9)), ((6, 7), (0, 9))]
+    assert tapered_boxes([((0, 1), (0, 64)), ((0, 1), (64, 90))], 8) == [
+        ((0, 1), (0, 32)),
+        ((0, 1), (32, 90)),
+    ]
+    assert tapered_boxes([((r, r + 1), c) for r in range(3) for c in ((0, 64), (64, 90))], 8) is None
+    for boxes in outer_cuts((5, 3, 40)):
+        found = tapered_boxes(boxes, 4)
+        if found is not None:
+            assert sum(prod(hi - lo for lo, hi in b) for b in found) == 5 * 3 * 40
+            assert max(prod(hi - lo for lo, hi in b) for b in found) <= prod(hi - lo for lo, hi in boxes[0])
+
+
+def priced(heights: Sequence[int], back: float, ahead: bool = True) -> Tiling:
+    """An update in tiles of so many rows; 1,000 cycles until a transfer flows, so none hides."""
+    program, parts = updates(rows_of("w"), rows_of("g"), written=rows_of("w"), rows=ROWS)
+    kind, cuts = parts[0].kind, list(pairwise((0, *accumulate(heights))))
+    assert isinstance(kind, Loop)
+    tiles = tuple(kind.part((r, (0, COLUMNS)), parts[0].reads, parts[0].writes) for r in cuts)
+    link = replace(ROOM.machine.link, issue=1000, bytes_per_cycle=1, row=0, short_row=0, back=back)
+    machine = replace(ROOM.machine, links=(link, *ROOM.machine.links[1:]))
+    found = tiled(program, Tiles.of(program, tiles), replace(ROOM, machine=machine), ahead)
+    assert found is not None
+    return found
+
+
+def test_transfers_in_both_directions_flow_at_once_where_the_link_says_so() -> None:
+    """Three tiles one by one: two reads in and one result out of each, two of these times beside each other."""
+    row = 4 * COLUMNS
+    apart, together = (priced((4, 4, 3), back, ahead=False).cost for back in (1.0, 0.0))
+    assert apart.exposed == 9 * 1000 + 3 * ROWS * row
+    assert apart.exposed - together.exposed == 2 * 1000 + 8 * row
+
+
+def test_what_comes_for_the_first_tile_and_leaves_from_the_last_is_never_hidden() -> None:
+    row, tile = 4 * COLUMNS, ROOM.machine.costs.tile.tile
+    found = priced((2, 7, 2), 0.0)
+    ends = 2 * (1000 + 2 * row) + 1000 + 2 * row
+    beside = [2 * (1000 + 7 * row), 2 * (1000 + 2 * row), 1000 + 7 * row]
+    work = [work_cycles(p, ROOM.machine) + tile for p in found.tiles.parts]
+    hidden = sum(max(b - w, 0) for b, w in zip(beside, work, strict=True))
+    assert found.cost.exposed == pytest.approx(ends + hidden)
 
 
 def test_a_look_at_two_tiles_knows_whether_transfers_can_hide() -> None:

@@ -205,7 +205,7 @@ COSTS = Costs(
         each_window=45,
     ),
     UnpricedCosts(start=1530, element=9.14, mac=1.3),
-    TileCosts(tile=836, kernel=1850, loop=586, link=1410, turn=200, early=1000, early_more=100),
+    TileCosts(tile=720, kernel=1850, loop=586, link=1410, turn=200, early=1000, early_more=100),
 )
 DMA = Link(
     inner=0,
@@ -217,6 +217,7 @@ DMA = Link(
     short=16,
     channels=16,
     largest=65520,
+    back=0.07,
 )
 HYPERRAM = Outside(
     Memory("L3", 8 << 20),

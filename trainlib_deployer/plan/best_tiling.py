@@ -14,11 +14,12 @@ from trainlib_deployer.ops.carry import Transfer
 from trainlib_deployer.plan.cycles import direct_cycles
 from trainlib_deployer.plan.glance import Glance, glance, least_bytes
 from trainlib_deployer.plan.tiles import Room, Tiles, Tiling, digest, tiled
-from trainlib_deployer.program.cuts import MOST_TILES
+from trainlib_deployer.program.cuts import MOST_TILES, Parts
 from trainlib_deployer.program.ir import Kind, Leading, Op, Part, Program, Splittable, Tensor, View, renamed
 from trainlib_deployer.program.linked import Linked
 
 LOOK_AT = 5  # cuts of an operation that are worked out in full
+TAPERED = 2  # of those, the best ones with a smaller first and last tile, too
 REMEMBERED = 4096  # operations
 
 
@@ -64,6 +65,12 @@ class Cutting:
     def tiles(self) -> Tiles:
         return Tiles(tuple(self.parts), self.sizes)
 
+    @cached_property
+    def thinner(self) -> Tiles | None:
+        """With less in the first tile and in the last one."""
+        found = self.parts.tapered() if isinstance(self.parts, Parts) else None
+        return Tiles(tuple(found), self.sizes) if found is not None and len(found) <= MOST_TILES else None
+
 
 class Cuttings:
     """All ways to cut an operation."""
@@ -86,7 +93,7 @@ class Prospects:
         self.whole = self.cuttings.whole.parts[0]
         self.least = least_bytes(self.program, self.whole, job.room)
         self.ways = list(self.glances())  # least bytes of each, and a guess of the cycles
-        self.known: dict[tuple[int, bool, bool], Tiling | None] = {}
+        self.known: dict[tuple[int, bool, bool, bool], Tiling | None] = {}
         self.chosen: dict[int, Tiling | None] = {}  # by the capacity
 
     def glances(self) -> Iterator[tuple[int, Glance]]:
@@ -112,8 +119,11 @@ class Prospects:
     def cheapest(self, capacity: int) -> Tiling | None:
         """Of all ways that fit."""
         if capacity not in self.chosen:
-            found = [t for i in self.candidates(capacity) if (t := self.fitting(i, capacity)) is not None]
-            self.chosen[capacity] = self.best(sorted(found, key=lambda t: t.cycles))
+            found = [(t, i) for i in self.candidates(capacity) if (t := self.fitting(i, capacity)) is not None]
+            found.sort(key=lambda way: way[0].cycles)
+            thinner = [t for _, i in found[:TAPERED] if (t := self.tiling(i, True, tapered=True)) is not None]
+            all_ways = [t for t, _ in found] + [t for t in thinner if t.nbytes <= capacity]
+            self.chosen[capacity] = self.best(sorted(all_ways, key=lambda t: t.cycles))
         return self.chosen[capacity]
 
     def best(self, found: Sequence[Tiling]) -> Tiling | None:
@@ -135,12 +145,18 @@ class Prospects:
         found = (self.tiling(index, ahead, keep) for ahead in (True, False) for keep in (True, False))
         return next((t for t in found if t is not None and t.nbytes <= capacity), None)
 
-    def tiling(self, index: int, ahead: bool, keep: bool = False) -> Tiling | None:
-        tiles = self.cuttings.ways[index].tiles if index >= 0 else self.cuttings.whole
-        keep = keep and tiles.recurs
-        if (index, ahead, keep) not in self.known:
-            self.known[index, ahead, keep] = tiled(self.program, tiles, self.job.room, ahead, keep)
-        return self.known[index, ahead, keep]
+    def tiling(self, index: int, ahead: bool, keep: bool = False, tapered: bool = False) -> Tiling | None:
+        tiles = self.tiles(index, tapered)
+        keep = keep and tiles is not None and tiles.recurs
+        key = index, ahead, keep, tapered
+        if key not in self.known:
+            self.known[key] = tiled(self.program, tiles, self.job.room, ahead, keep) if tiles is not None else None
+        return self.known[key]
+
+    def tiles(self, index: int, tapered: bool) -> Tiles | None:
+        if index < 0:
+            return None if tapered else self.cuttings.whole
+        return self.cuttings.ways[index].thinner if tapered else self.cuttings.ways[index].tiles
 
 
 def tiles_like(first: Part, whole: Part) -> float:

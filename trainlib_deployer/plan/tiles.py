@@ -12,7 +12,7 @@ from functools import cached_property
 from hashlib import sha256
 from itertools import pairwise
 
-from trainlib_deployer.machine.machine import Machine
+from trainlib_deployer.machine.machine import Link, Machine
 from trainlib_deployer.machine.sizes import aligned
 from trainlib_deployer.plan.cycles import transfer_cycles, work_cycles
 from trainlib_deployer.plan.window import Window, alike, same_layout, windows_of
@@ -369,17 +369,26 @@ def cost(tiles: Tiles, streams: list[Stream], machine: Machine, ahead: bool) -> 
     """With two buffers, transfers hide behind the work of the part before, and what is around it; the first and the
     last do not."""
     parts = tiles.parts
-    transfer = [0.0] * len(parts)
+    came, gone = [0.0] * len(parts), [0.0] * len(parts)
     for s in streams:
         for k, m in enumerate(s.moves):
             if m.moves:
-                transfer[k] += transfer_cycles(m.window, machine.link)
+                (gone if s.writes else came)[k] += transfer_cycles(m.window, machine.link)
     known = {k: work_cycles(parts[k], machine) for k in set(tiles.first_alike)}
     work = [known[k] for k in tiles.first_alike]
     tile = machine.costs.tile.tile
     around = tile * len(parts)
     bare = sum(work) + around
-    exposed = sum(transfer)
-    if ahead:
-        exposed = transfer[0] + sum(max(t - w - tile, 0.0) for w, t in zip(work, [*transfer[1:], 0.0], strict=True))
-    return Cost(bare + exposed, around, sum(transfer), exposed)
+    if ahead:  # beside the work of a tile the next one comes and the one before leaves
+        beside = [at_once(i, o, machine.link) for i, o in zip([*came[1:], 0.0], [0.0, *gone[:-1]], strict=True)]
+        exposed = sum(max(t - w - tile, 0.0) for w, t in zip(work, beside, strict=True))
+    else:
+        beside = [at_once(i, o, machine.link) for i, o in zip(came[1:], gone[:-1], strict=True)]
+        exposed = sum(beside)
+    ends = came[0] + gone[-1]
+    return Cost(bare + exposed + ends, around, sum(beside) + ends, exposed + ends)
+
+
+def at_once(inwards: float, outwards: float, link: Link) -> float:
+    """Cycles of transfers in both directions."""
+    return max(inwards, outwards) + link.back * min(inwards, outwards)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from itertools import accumulate, product
+from itertools import accumulate, pairwise, product
 from math import prod
 from typing import Generic, TypeVar, overload
 
@@ -24,8 +24,10 @@ MOST_TILES = 96  # of one operation; finer cuts cost more than they bring
 class Parts(Sequence[Part]):
     """The tiles of an operation, each made when it is first asked for."""
 
-    def __init__(self, count: int, make: Callable[[int], Part]) -> None:
-        self.size, self.make = count, make
+    def __init__(
+        self, count: int, make: Callable[[int], Part], taper: Callable[[], Parts | None] | None = None
+    ) -> None:
+        self.size, self.make, self.taper = count, make, taper
         self.made: dict[int, Part] = {}
 
     def __len__(self) -> int:
@@ -40,6 +42,10 @@ class Parts(Sequence[Part]):
     def __getitem__(self, at: int | slice) -> Part | Sequence[Part]:
         places = range(self.size)[at]
         return self.part(places) if isinstance(places, int) else [self.part(k) for k in places]
+
+    def tapered(self) -> Parts | None:
+        """The same with less in the first and in the last tile, where that is possible."""
+        return self.taper() if self.taper is not None else None
 
     def part(self, at: int) -> Part:
         if at not in self.made:
@@ -60,7 +66,17 @@ class Cuttable(Splittable, Generic[C]):
 
     def ways(self, reads: Views, writes: Views) -> Iterator[Sequence[Part]]:
         for cuts in self.cuts():
-            yield Parts(len(cuts), partial(self.numbered, cuts, reads, writes))
+            yield Parts(
+                len(cuts), partial(self.numbered, cuts, reads, writes), partial(self.thinner, cuts, reads, writes)
+            )
+
+    def thinner(self, cuts: Sequence[C], reads: Views, writes: Views) -> Parts | None:
+        found = self.tapered(cuts)
+        return None if found is None else Parts(len(found), partial(self.numbered, found, reads, writes))
+
+    def tapered(self, cuts: Sequence[C]) -> Sequence[C] | None:
+        """With less in the first and the last one; None where the family has no such cut."""
+        return None
 
     def numbered(self, cuts: Sequence[C], reads: Views, writes: Views, at: int) -> Part:
         return self.part(cuts[at], reads, writes)
@@ -88,6 +104,13 @@ def there_and_back(outer: Sequence[A], inner: Sequence[B]) -> Iterator[tuple[A, 
             yield a, b
 
 
+def tapered(pieces: Sequence[Range], grain: int = 1) -> list[Range] | None:
+    """The first and the last one half as long: nothing hides what comes for the one and leaves from the other."""
+    size, extent = span(pieces[0]), pieces[-1][1]
+    half = -(-size // (2 * grain)) * grain
+    return None if half >= size else [*pairwise((0, *range(half, extent, size), extent))]
+
+
 def even_ranges(extent: int, size: int, grain: int) -> list[Range]:
     """As few ranges of at most `size` as ranges() has, as even as whole grains allow: a transfer hides behind work that
     takes as long, not behind that on a rest."""
@@ -110,6 +133,17 @@ def grids(first: int, *others: int) -> Iterator[list[tuple[Range, ...]]]:
             pieces = [ranges(e, s) for e, s in zip((first, *others), (size, *steps), strict=True)]
             if prod(map(len, pieces)) <= MOST_TILES:
                 yield list(product(*pieces))
+
+
+def tapered_boxes(boxes: Sequence[tuple[Range, ...]], grain: int) -> list[tuple[Range, ...]] | None:
+    """Boxes of outer_cuts() that cut one dimension alone; a grain of the last one."""
+    whole = [max(b[d][1] for b in boxes) for d in range(len(boxes[0]))]
+    cut = [d for d, extent in enumerate(whole) if span(boxes[0][d]) < extent]
+    if len(cut) != 1:
+        return None
+    (d,) = cut
+    found = tapered([b[d] for b in boxes], grain if d + 1 == len(whole) else 1)
+    return None if found is None else [(*boxes[0][:d], r, *boxes[0][d + 1 :]) for r in found]
 
 
 def outer_cuts(extents: tuple[int, ...]) -> Iterator[list[tuple[Range, ...]]]:

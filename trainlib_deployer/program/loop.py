@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from trainlib_deployer.formats import CONVERSIONS
-from trainlib_deployer.program.cuts import Cuttable, Range, outer_cuts
+from trainlib_deployer.program.cuts import Cuttable, Range, outer_cuts, tapered_boxes
 from trainlib_deployer.program.expr import Instr, Reduction
 from trainlib_deployer.program.ir import DType, Part, Shape, View
 
@@ -16,6 +16,7 @@ MOST_UNROLLED = 8  # instructions; longer bodies keep the float units busy by th
 CHEAP = frozenset("copy add sub mul fma neg lt le gt ge eq ne and or select max min abs".split())
 BLOCK = 32  # elements that a fold adds up in trees: as exact as PyTorch, which adds up in more places at once
 PLAIN = 8  # ... one by one
+GRAIN = 32  # elements that a first tile may have a multiple of: of several cores, several at a time
 FEW_ROWS = 64  # up to so many rows a team may share badly
 LONG_ROW = 32  # elements; shorter rows are not cut
 
@@ -121,6 +122,9 @@ class Loop(Cuttable[tuple[Range, ...]]):
     def cuts(self) -> Iterator[list[tuple[Range, ...]]]:
         """Over the parallel dimensions, outermost first: every result is still folded in one piece."""
         return outer_cuts(self.parallel)
+
+    def tapered(self, cuts: Sequence[tuple[Range, ...]]) -> Sequence[tuple[Range, ...]] | None:
+        return tapered_boxes(cuts, 1 if self.folded else GRAIN)
 
     def part(self, box: tuple[Range, ...], reads: tuple[View, ...], writes: tuple[View, ...]) -> Part:
         kind = replace(self, extents=(*(hi - lo for lo, hi in box), *self.folded))

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypeVar, cast
 
-from trainlib_deployer.program.cuts import Cuttable, Range, outer_cuts, span
+from trainlib_deployer.program.cuts import Cuttable, Range, outer_cuts, span, tapered
 from trainlib_deployer.program.ir import Op, Part, Shape, View
 from trainlib_deployer.program.linked import Linked
 from trainlib_deployer.program.loop import Loop, inside
@@ -57,6 +57,9 @@ class Series(Cuttable[Range], Linked):
 
     def cuts(self) -> Iterator[Sequence[Range]]:
         return ([box[0] for box in boxes] for boxes in outer_cuts((self.lines,)))
+
+    def tapered(self, cuts: Sequence[Range]) -> Sequence[Range] | None:
+        return tapered(cuts)
 
     def part(self, cut: Range, reads: Views, writes: Views) -> Part:
         """Operands of one element a line stay whole: one transfer, not one a tile."""
