@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -11,9 +13,10 @@ from trainlib_deployer.machine.machine import Machine
 from trainlib_deployer.machine.targets import resolve
 from trainlib_deployer.ops.matmul import MatMul
 from trainlib_deployer.plan import strategies
+from trainlib_deployer.plan.joints import ALIKE
 from trainlib_deployer.plan.layout import fits
-from trainlib_deployer.plan.setting import Candidate, Setting
-from trainlib_deployer.plan.strategies import Strategy, Task, best_layout, in_tiles
+from trainlib_deployer.plan.setting import Candidate, Setting, thriftiest
+from trainlib_deployer.plan.strategies import Strategy, Task, best_layout, in_tiles, of_margin, sparing
 from trainlib_deployer.program.ir import DType, Op, Program, Role, Tensor, View
 
 M, K, N, TIMES = 13, 37, 29, 5
@@ -80,8 +83,8 @@ def test_no_strategy_is_asked_where_both_levels_are_too_small(monkeypatch: pytes
 def test_a_setting_leads_to_one_candidate_and_says_how() -> None:
     program, machine = net(), chip("12k")
     task = Task(program, machine)
-    found = list(in_tiles(task, machine.leaner(2)))
-    assert found
+    found = [*in_tiles(task, machine.leaner(2)), *(of_margin(task, machine.leaner(2), 1.0) or [])]
+    assert len(found) > 1
     for candidate in found:
         setting = candidate.setting
         assert candidate.plan.target == setting.machine and setting.machine.cores == 2 and fits(candidate.plan)
@@ -103,3 +106,51 @@ def test_everything_in_the_inner_level_is_a_setting() -> None:
     whole = Setting(program, Task(program, machine).items, machine, None).candidate
     assert whole is not None and not whole.plan.outer.used and not whole.plan.tilings
     assert whole.plan.levels == best_layout(program, machine).levels
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What is asked of a plan."""
+
+    cycles: float
+    moved: int
+    used: int
+
+    @property
+    def plan(self) -> Any:
+        return SimpleNamespace(cycles=self.cycles, moved=self.moved, inner=SimpleNamespace(used=self.used))
+
+
+def test_of_plans_that_take_about_as_long_the_one_that_moves_less_is_taken() -> None:
+    fast, alike, slow = Figures(1000.0, 90, 50), Figures(1000.0 * ALIKE, 80, 60), Figures(1000.0 * ALIKE + 1, 10, 10)
+    assert thriftiest([fast, alike, slow]) == thriftiest([slow, alike, fast]) == alike
+    assert thriftiest([fast, slow]) == fast
+
+
+def test_of_those_that_move_as_much_the_one_that_fills_the_inner_level_least() -> None:
+    fast, leaner = Figures(1000.0, 80, 60), Figures(1000.5, 80, 59)
+    assert thriftiest([fast, leaner, Figures(1000.0, 81, 10)]) == leaner
+
+
+def test_more_residents_are_tried_behind_some_that_bring_nothing() -> None:
+    """The last ones may bring something again: so they do in a recurrent layer whose states fit."""
+    task = Task(net(), chip("20k"))
+    found = of_margin(task, task.machine.leaner(2), 1.0)
+    assert found is not None and len({c.setting.here for c in found}) == len(found) == 2
+    assert found[1].plan.cycles > found[0].plan.cycles and found[1].plan.moved < found[0].plan.moved
+
+
+def test_tiles_leave_some_of_the_inner_level_where_that_takes_about_as_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    task = Task(net(), chip("24k"))
+    full = thriftiest(of_margin(task, task.machine.leaner(2), 1.0) or [])
+    leaner = replace(full.setting, spare=24 * 1024 // 64).candidate
+    assert leaner is not None and leaner.plan.inner.used < full.plan.inner.used and full.setting.spare == 0
+    assert leaner.setting.left == [b - 384 for b in full.setting.left]
+    longer = leaner.plan.cycles / full.plan.cycles
+    assert strategies.LEANER < longer < 1.02 and leaner.plan.moved == full.plan.moved
+    assert sparing(full) is full
+    monkeypatch.setattr(strategies, "LEANER", longer)
+    found = sparing(full)
+    assert found.plan.inner.used == leaner.plan.inner.used and found.plan.cycles == leaner.plan.cycles
+    monkeypatch.setattr(strategies, "ALIKE", 0.99)  # nor may more bytes cross
+    assert sparing(full) is full

@@ -8,7 +8,7 @@ from trainlib_deployer.kernels.row import Row
 from trainlib_deployer.plan.direct import direct_operations
 from trainlib_deployer.plan.figures import Account, Carried, Figures, Traffic
 from trainlib_deployer.plan.plan import Plan
-from trainlib_deployer.program.ir import EVALUATION, Kind
+from trainlib_deployer.program.ir import Kind
 
 
 def accounted(plan: Plan) -> Plan:
@@ -33,12 +33,11 @@ def rows_of(plan: Plan, at: int) -> tuple[Row[Kind], ...]:
 
 def traffic(plan: Plan) -> Traffic:
     """At the least each streamed tensor of each operation crosses once."""
-    ops, tensors = plan.program.ops, plan.program.tensors
-    tilings = [tiling for at, tiling in plan.tilings.items() if ops[at].phase != EVALUATION]
+    tilings, tensors = plan.streaming, plan.program.tensors
     least = 0
     for tiling in tilings:
         once = {(s.tensor, s.writes) for s in tiling.streams if any(m.moves for m in s.moves)}
         least += sum(tensors[name].nbytes for name, _ in once)
     transfer, exposed = (sum(each) for each in ([t.cost.transfer for t in tilings], [t.cost.exposed for t in tilings]))
     hidden = round(1 - exposed / transfer, 4) if transfer else 1.0
-    return Traffic(sum(t.moved for t in tilings), least, hidden)
+    return Traffic(plan.moved, least, hidden)

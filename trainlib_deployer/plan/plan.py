@@ -18,7 +18,7 @@ from trainlib_deployer.plan.links import Link, links
 from trainlib_deployer.plan.smaller import AS_FLOATS, NOTHING_TWICE, Recomputed, Saved
 from trainlib_deployer.plan.tiles import Tiling
 from trainlib_deployer.plan.tuning import Tuning
-from trainlib_deployer.program.ir import Program, Source
+from trainlib_deployer.program.ir import EVALUATION, Program, Source
 
 
 @dataclass(frozen=True)
@@ -99,6 +99,16 @@ class Plan:
     def cycles(self) -> float:
         """Of a step, estimated."""
         return sum(self.op_cycles(at) for at in range(len(self.program.ops)))
+
+    @cached_property
+    def streaming(self) -> list[Tiling]:
+        """Tiles of a step."""
+        return [t for at, t in self.tilings.items() if self.program.ops[at].phase != EVALUATION]
+
+    @cached_property
+    def moved(self) -> int:
+        """Bytes that cross between the near levels in a step."""
+        return sum(t.moved for t in self.streaming)
 
     def op_cycles(self, at: int) -> float:
         """A kernel's code is not at hand when it begins; tiles do not change that."""

@@ -7,14 +7,16 @@ kernel, perhaps a leaner one, and its tiles. Offsets come last.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import inf
 from typing import Protocol, TypeVar
 
 from trainlib_deployer.machine.machine import Machine
 from trainlib_deployer.plan.chains import chained
 from trainlib_deployer.plan.early import bring_early
+from trainlib_deployer.plan.joints import ALIKE
 from trainlib_deployer.plan.layout import Item, arranged, fits, tensor_items
 from trainlib_deployer.plan.plan import Plan
 from trainlib_deployer.plan.residents import always, occupied, outer_bytes, residents
@@ -33,6 +35,7 @@ class Setting:
     small: int | None  # bytes of a tensor that lives in the inner level, beside tiles of the others; None: all do
     margin: float = 1.0  # of the bytes left: the arena may lose the others to gaps
     chains: bool = False  # do loops of the step follow other operations tile by tile?
+    spare: int = 0  # bytes of the inner level that tiles leave
 
     @cached_property
     def here(self) -> frozenset[str]:
@@ -48,7 +51,7 @@ class Setting:
         free = machine.inner.size - machine.inner.reserved
         free -= machine.aligned(always(self.program, self.here, machine))
         used = occupied(self.items, self.here, max(len(self.program.ops), 1), machine)
-        return [int(self.margin * (free - u)) for u in used]
+        return [int(self.margin * (free - self.spare - u)) for u in used]
 
     @cached_property
     def rooms(self) -> list[Room]:
@@ -70,6 +73,11 @@ class Setting:
                 return None
             out.append(way)
         return out
+
+    @property
+    def estimate(self) -> float:
+        """Cycles of its operations, before any tile comes early; infinite where there are no ways."""
+        return inf if self.ways is None else sum(w.cycles for w in self.ways)
 
     @property
     def with_chains(self) -> Setting | None:
@@ -120,6 +128,14 @@ class Planned(Protocol):
 P = TypeVar("P", bound=Planned)
 
 
+def thriftiest(candidates: Sequence[P]) -> P:
+    """Of those that take about the fewest cycles the one that moves the fewest bytes; of several the one that fills the
+    inner level least."""
+    least = min(c.plan.cycles for c in candidates)
+    alike = (c for c in candidates if c.plan.cycles <= ALIKE * least)
+    return min(alike, key=lambda c: (c.plan.moved, c.plan.inner.used, c.plan.cycles))
+
+
 def fewest(candidates: Iterable[P]) -> P | None:
-    """The chooser: of several the one whose step takes the fewest cycles, as estimated."""
+    """The one whose step takes the fewest cycles, as estimated."""
     return min(candidates, key=lambda c: c.plan.cycles, default=None)

@@ -7,19 +7,23 @@ many as have their stacks in one half. A network without much scratch does bette
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
-from math import inf
 
 from trainlib_deployer.machine.machine import LEAN_STACK, Machine
+from trainlib_deployer.plan.joints import ALIKE
 from trainlib_deployer.plan.layout import Item, fits, tensor_items, untiled
 from trainlib_deployer.plan.plan import Plan
 from trainlib_deployer.plan.residents import SMALL
-from trainlib_deployer.plan.setting import Candidate, Setting, fewest
+from trainlib_deployer.plan.setting import Candidate, Setting, thriftiest
 from trainlib_deployer.program.ir import Program
 
 AMPLE = 4  # times the stacks of all cores: with so much room their depth is no concern
+PROMISING = 1.03  # times as many cycles before tiles come early, and before loops join: there may be fewer behind it
+NEAR = 1.01  # ... before loops join
+SPARED = (256, 64, 32, 21)  # such a part of the inner level may tiles leave ...
+LEANER = 1.004  # ... for at most as many times the cycles
 MARGINS = (1.0, 0.9, 0.75, 0.5)  # of the bytes left: what the arena may lose to gaps
 
 
@@ -55,8 +59,8 @@ Strategy = Callable[[Task], Iterator[Candidate]]
 def best_layout(program: Program, machine: Machine) -> Plan:
     """The best candidate of the first strategy that has any; without one the plan without tiles, which may not fit."""
     task = Task(program, machine)
-    found = () if task.hopeless else (fewest(strategy(task)) for strategy in STRATEGIES)
-    best = next((best for best in found if best is not None), None)
+    found = () if task.hopeless else (list(strategy(task)) for strategy in STRATEGIES)
+    best = next((thriftiest(some) for some in found if some), None)
     return task.direct if best is None else best.plan
 
 
@@ -109,32 +113,61 @@ def by_team(task: Task, cores: int) -> Iterator[Candidate]:
 
 
 def in_tiles(task: Task, machine: Machine) -> Iterator[Candidate]:
-    """With the smallest margin that fits; the best of its settings with chains, too."""
-    for margin in MARGINS:
-        settings = [task.setting(machine, small, margin) for small in SMALL]
-        found = list(better_and_better(settings))
-        best = fewest(found)
-        if best is not None:
-            yield from found
-            joint = best.setting.with_chains
-            candidate = None if joint is None else joint.candidate
-            if candidate is not None:
-                yield candidate
-            return
-        if all(setting.ways is None for setting in settings):
-            return  # nor with a larger margin
+    """With the smallest margin that fits: the best one, with as little of the inner level as takes about as long."""
+    found = next((some for margin in MARGINS if (some := of_margin(task, machine, margin)) != []), None)
+    if found:
+        yield sparing(thriftiest(found))
 
 
-def better_and_better(settings: Iterable[Setting]) -> Iterator[Candidate]:
-    """With more residents there is less room for tiles: behind the first that is no better, no other is."""
-    least = inf
+def of_margin(task: Task, machine: Machine, margin: float) -> list[Candidate] | None:
+    """Of different residents, those that are near the best one with chains, too; None where none is found with any
+    larger margin."""
+    settings = different(task.setting(machine, small, margin) for small in SMALL)
+    if all(setting.ways is None for setting in settings):
+        return None
+    first = promising(settings)
+    found = candidates(first) or candidates(s for s in settings if s not in first)
+    return found + candidates(s for c in near(found) if (s := c.setting.with_chains) is not None)
+
+
+def different(settings: Iterable[Setting]) -> list[Setting]:
+    """Each set of residents once."""
+    found: dict[frozenset[str], Setting] = {}
     for setting in settings:
-        found = setting.candidate
-        if found is not None and found.plan.cycles < least:
-            least = found.plan.cycles
-            yield found
-        elif least < inf:
-            return
+        found.setdefault(setting.here, setting)
+    return list(found.values())
+
+
+def candidates(settings: Iterable[Setting]) -> list[Candidate]:
+    return [found for setting in settings if (found := setting.candidate) is not None]
+
+
+def promising(settings: Sequence[Setting]) -> list[Setting]:
+    """What comes early and what joins may make up for so much."""
+    least = min(setting.estimate for setting in settings)
+    return [setting for setting in settings if setting.estimate <= PROMISING * least]
+
+
+def near(found: Sequence[Candidate]) -> list[Candidate]:
+    least = min((c.plan.cycles for c in found), default=0.0)
+    return [c for c in found if c.plan.cycles <= NEAR * least]
+
+
+def sparing(best: Candidate) -> Candidate:
+    """With smaller and smaller tiles where they are largest, as long as that takes about as long."""
+    leanest = best
+    for part in SPARED:
+        spare = best.setting.machine.inner.size // part
+        if leanest.plan.inner.headroom < spare:
+            leaner = replace(best.setting, spare=spare).candidate
+            if (
+                leaner is None
+                or leaner.plan.cycles > LEANER * best.plan.cycles
+                or leaner.plan.moved > ALIKE * best.plan.moved
+            ):
+                break
+            leanest = leaner
+    return leanest
 
 
 def tensor_bytes(direct: Plan) -> int:
