@@ -22,8 +22,8 @@ from trainlib_deployer.program.ir import Program
 AMPLE = 4  # times the stacks of all cores: with so much room their depth is no concern
 PROMISING = 1.03  # times as many cycles before tiles come early, and before loops join: there may be fewer behind it
 NEAR = 1.01  # ... before loops join
-SPARED = (256, 64, 32, 21)  # such a part of the inner level may tiles leave ...
-LEANER = 1.004  # ... for at most as many times the cycles
+SPARED = (256, 64, 32)  # such a part of the inner level may tiles leave ...
+LEANER = 1.002  # ... for at most as many times the cycles
 MARGINS = (1.0, 0.9, 0.75, 0.5)  # of the bytes left: what the arena may lose to gaps
 
 
