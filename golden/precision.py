@@ -31,6 +31,11 @@ def as_real(t: torch.Tensor) -> torch.Tensor:
     return torch.view_as_real(t.resolve_conj()) if t.is_complex() else t
 
 
+def as_scalar(loss: torch.Tensor) -> torch.Tensor:
+    """Of what PyTorch takes for one: a tensor of one element."""
+    return loss.reshape(()) if loss.dim() else loss
+
+
 def shaped_like(t: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
     """Numbers in the shape of another tensor; pairs become complex where that is."""
     return torch.view_as_complex(t.reshape(*other.shape, 2)) if other.is_complex() else t.reshape(other.shape)

@@ -29,7 +29,17 @@ from golden.examples import leaves, opened
 from golden.halves import Halves
 from golden.layers import inside
 from golden.optimizers import make_optimizer, make_scheduler
-from golden.precision import InOrder, Precise, as_real, cast, new_tensors_in, one_thread, saved_tensors, shaped_like
+from golden.precision import (
+    InOrder,
+    Precise,
+    as_real,
+    as_scalar,
+    cast,
+    new_tensors_in,
+    one_thread,
+    saved_tensors,
+    shaped_like,
+)
 from golden.random_numbers import Numbers
 from golden.record import Kept, Record
 from golden.rounding import otherwise
@@ -114,13 +124,7 @@ def forward(
     with saved_tensors(task.saved if dtype is torch.float32 else "", task.module, (given, wanted), noise):
         output = task.module(*given)
         seen(output)
-        return output, loss_of(task, output, wanted)
-
-
-def loss_of(task: Task, output: Any, wanted: Any) -> Any:
-    """A scalar, of what PyTorch takes for one: a tensor of one element."""
-    loss = task.loss(output, wanted)
-    return loss.reshape(()) if loss.dim() else loss
+        return output, as_scalar(task.loss(output, wanted))
 
 
 def evaluated(
@@ -176,7 +180,7 @@ def inferring(
             output = module(*given)
             record_outputs(record, step, output)
             if task.loss is not None:
-                record[step, "loss", "loss"] = array(loss_of(task, output, wanted))
+                record[step, "loss", "loss"] = array(as_scalar(task.loss(output, wanted)))
         record_buffers(record, step, module, before, by_value=dtype is torch.float64 and not noise)
 
 

@@ -19,10 +19,23 @@ static void of_inputs(const tl_half *d, int step, tl_half *out, int out_step)
     out[0] = minus(d[0], d[2 * step]), out[out_step] = plus(d[step], d[2 * step]);
     out[2 * out_step] = minus(d[2 * step], d[step]), out[3 * out_step] = minus(d[step], d[3 * step]);
 }
+static void of_tile(const tl_half d[16], tl_half v[16])
+{
+    tl_half across[16];
+    for (int j = 0; j < 4; j++)
+        of_inputs(d + j, 4, across + j, 4);
+    for (int i = 0; i < 4; i++)
+        of_inputs(across + 4 * i, 1, v + 4 * i, 1);
+}
 static void of_weights(const float *w, int step, float *out, int out_step)
 {
     out[0] = w[0], out[out_step] = w[0] + w[2 * step] + w[step];
     out[2 * out_step] = w[0] + w[2 * step] - w[step], out[3 * out_step] = w[2 * step];
+}
+
+static tl_half at(const tl_half *of, const tl_pitch *p, int n, int c, int y, int x, int high, int wide)
+{
+    return y < 0 || x < 0 || y >= high || x >= wide ? 0 : of[n * p->n + c * p->c + y * p->h + x];
 }
 
 /* A plain convolution, as forward and input gradient see it: a float or a half result. */
@@ -38,20 +51,15 @@ typedef struct {
 
 static void transformed(const plain *p, int n, int group, int row, int c, int y, int x, tl_half *v, tl_half *u)
 {
-    tl_half d[16], across[16];
+    tl_half d[16];
     float k[9], rows[12], all[16];
-    for (int i = 0; i < 16; i++) {
-        const int at_y = y + i / 4, at_x = x + i % 4, inside = at_y >= 0 && at_x >= 0 && at_y < p->h && at_x < p->wd;
-        d[i] = inside ? p->in[n * p->in_p.n + (group * p->chans + c) * p->in_p.c + at_y * p->in_p.h + at_x] : 0;
-    }
+    for (int i = 0; i < 16; i++)
+        d[i] = at(p->in, &p->in_p, n, group * p->chans + c, y + i / 4, x + i % 4, p->h, p->wd);
     for (int i = 0; i < 9; i++) {
-        const int at = group * p->w_group + row * p->w_row + c * p->w_chan + (p->turned ? 8 - i : i);
-        k[i] = p->w ? p->w[at] : tl_from_half(p->w_f16[at]);
+        const int of = group * p->w_group + row * p->w_row + c * p->w_chan + (p->turned ? 8 - i : i);
+        k[i] = p->w ? p->w[of] : tl_from_half(p->w_f16[of]);
     }
-    for (int j = 0; j < 4; j++)
-        of_inputs(d + j, 4, across + j, 4);
-    for (int i = 0; i < 4; i++)
-        of_inputs(across + 4 * i, 1, v + 4 * i, 1);
+    of_tile(d, v);
     for (int j = 0; j < 3; j++)
         of_weights(k + j, 3, rows + j, 3);
     for (int i = 0; i < 4; i++)
@@ -147,11 +155,6 @@ static void of_gradients(const tl_half *y, int step, tl_half *out, int out_step)
     out[2 * out_step] = minus(y[0], y[step]), out[3 * out_step] = y[step];
 }
 
-static tl_half at(const tl_half *of, const tl_pitch *p, int n, int c, int y, int x, int high, int wide)
-{
-    return y < 0 || x < 0 || y >= high || x >= wide ? 0 : of[n * p->n + c * p->c + y * p->h + x];
-}
-
 /* The sums of 64 tiles, for all 16 elements. */
 static void block_of(const tl_conv2d *a, int o, int c, int first, int last, float m[16])
 {
@@ -164,10 +167,7 @@ static void block_of(const tl_conv2d *a, int o, int c, int first, int last, floa
             d[i] = at(a->x_f16, &a->xp, n, c, y - a->pad_h + i / 4, x - a->pad_w + i % 4, a->h, a->wd);
         for (int i = 0; i < 4; i++)
             g[i] = at(a->y_f16, &a->yp, n, o, y + i / 2, x + i % 2, a->ho, a->wo);
-        for (int j = 0; j < 4; j++)
-            of_inputs(d + j, 4, across + j, 4);
-        for (int i = 0; i < 4; i++)
-            of_inputs(across + 4 * i, 1, v + 4 * i, 1);
+        of_tile(d, v);
         for (int j = 0; j < 2; j++)
             of_gradients(g + j, 2, across + j, 2);
         for (int i = 0; i < 4; i++)

@@ -19,6 +19,8 @@ from trainlib_deployer.api import deploy
 from trainlib_deployer.capture.agreement import captured_and_checked
 from trainlib_deployer.errors import Unsupported
 
+pytestmark = pytest.mark.slow
+
 Forward = Callable[[nn.Module, torch.Tensor], torch.Tensor]
 
 

@@ -25,6 +25,8 @@ from trainlib_deployer.program.ir import DType, Part, Program, View
 from trainlib_deployer.program.lifetimes import Lifetime, lifetimes
 from trainlib_deployer.program.loop import Loop
 
+pytestmark = pytest.mark.slow
+
 
 def small_net() -> nn.Module:
     torch.manual_seed(5)

@@ -83,6 +83,7 @@ def test_what_is_real_in_pytorch_has_no_imaginary_part() -> None:
         assert not found[:, (0, -1), 1].any() and not torch.signbit(found[:, (0, -1), 1]).any()
 
 
+@pytest.mark.slow
 def test_long_transforms_take_few_products() -> None:
     """512 = 16 * 32: forward and backward, 2 (16 + 34) products a number each, and rows of the last stage that are cut
     off. A step of PyTorch's own form would take four times as many backward."""

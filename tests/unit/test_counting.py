@@ -16,6 +16,8 @@ from tests.unit.test_model_state import user_of
 from trainlib_deployer.capture.agreement import captured_and_checked
 from trainlib_deployer.errors import Unsupported
 
+pytestmark = pytest.mark.slow
+
 
 class Counting(nn.Module):
     def __init__(self) -> None:

@@ -23,6 +23,8 @@ from trainlib_deployer.plan.tiles import Room, Tiling
 from trainlib_deployer.program.ir import Program
 from trainlib_deployer.program.segments import segments
 
+pytestmark = pytest.mark.slow
+
 CORES, L1 = 3, 24 * 1024
 Tilings = dict[int, Tiling]
 

@@ -152,6 +152,7 @@ def test_time_comes_first_in_the_target_too(tmp_path: Path) -> None:
     assert code == 0 and "77 examples" in output and "; an example: input 3x1, target 3x1\n" in output, output
 
 
+@pytest.mark.slow
 def test_asking_what_an_example_is_leaves_no_trace(tmp_path: Path) -> None:
     """And the project goes by the same answer."""
     names: dict[str, Any] = {}

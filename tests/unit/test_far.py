@@ -25,6 +25,8 @@ from trainlib_deployer.program.expr import Instr
 from trainlib_deployer.program.ir import DType, Op, Program, Role, Tensor, View
 from trainlib_deployer.program.loop import Loop
 
+pytestmark = pytest.mark.slow
+
 KB = 1024
 
 

@@ -19,6 +19,8 @@ from trainlib_deployer.plan.build import least_plan
 from trainlib_deployer.plan.layout import INNER, OUTER, fits, layout, untiled
 from trainlib_deployer.plan.setting import Setting
 
+pytestmark = pytest.mark.slow
+
 BATCH, WIDE, NARROW = 6, 96, 20
 SHORT = 13_000  # bytes missing: more than L1 could take
 
@@ -99,7 +101,6 @@ def test_message(roomy: Deployment, tmp_path: Path) -> None:
     assert sizes[:3] == [4 * WIDE * WIDE] * 3, "a weight, its momentum, its gradient"
 
 
-@pytest.mark.slow
 def test_remedies_are_exact(roomy: Deployment, tmp_path: Path) -> None:
     needed = used(roomy)
     text = message(tmp_path / "net", needed - SHORT)
@@ -121,7 +122,6 @@ def test_remedies_are_exact(roomy: Deployment, tmp_path: Path) -> None:
     assert "--accumulate" not in text
 
 
-@pytest.mark.slow
 def test_time_is_that_of_the_deployment(roomy: Deployment, tmp_path: Path) -> None:
     """Fault: remedies told bytes alone; that a step in half precision is faster was for the user to find."""
     text = message(tmp_path / "net", used(roomy) - SHORT)
@@ -132,7 +132,6 @@ def test_time_is_that_of_the_deployment(roomy: Deployment, tmp_path: Path) -> No
     assert "0.2 % less accuracy" in text
 
 
-@pytest.mark.slow
 def test_accumulation_is_what_deploying_it_takes(tmp_path: Path) -> None:
     """A batch so large that sums of gradients take less."""
     program = deployed(tmp_path / "large", "1M", batch=90).plan
@@ -148,7 +147,6 @@ def about(text: str, remedy: str) -> int:
     return int(found[1].replace(",", ""))
 
 
-@pytest.mark.slow
 def test_a_smaller_batch_is_what_deploying_it_takes(roomy: Deployment, tmp_path: Path) -> None:
     program = roomy.plan.program
     assert batch_of(program) == BATCH
@@ -202,7 +200,6 @@ def test_a_loop_for_what_is_trained_and_what_is_not(tmp_path: Path) -> None:
     assert 'startswith("2.")' in failure.value.render()
 
 
-@pytest.mark.slow
 def test_nothing_helps(roomy: Deployment, tmp_path: Path) -> None:
     """Far too little memory: what does not suffice is said with what is still missing."""
     text = message(tmp_path / "net", 2048)

@@ -108,6 +108,7 @@ def test_numbers_of_copies_are_found_without_a_look_at_all_of_them() -> None:
     assert small > 500 and large < MOST * small
 
 
+@pytest.mark.slow
 def test_work_grows_with_the_copies_and_no_faster() -> None:
     """Layers whose weights and activations leave."""
     chip, counts, copies = resolve(cores=3, l1="8k", l2="20k", l3="8M"), [], []

@@ -255,6 +255,7 @@ def test_what_does_not_fit_beside_the_code_is_refused_by_the_plan(tmp_path: Path
     assert "and the build" in str(refused.value)
 
 
+@pytest.mark.slow
 def test_a_small_inner_memory_is_refused_beside_the_chips_outer_one(tmp_path: Path) -> None:
     model, x, y = network()
     with pytest.raises(DoesNotFit, match="L1: needs") as refused:

@@ -250,7 +250,8 @@ def test_a_weight_norm_is_taken_apart(shape: tuple[int, ...], dim: int) -> None:
         assert torch.allclose(one, steps)
     with Halves(torch.float64, [v, g, norms], False):
         found = backward(dw.half().double(), v, g, norms, dim)[0]
-    assert 1e-5 < (found - backward(dw.half().double(), v, g, norms, dim)[0]).abs().max() < 1e-2
+    off = (found - backward(dw.half().double(), v, g, norms, dim)[0]).abs().max()
+    assert 1e-5 < off / (dw * g / norms).abs().max() < 1e-2
 
 
 @pytest.mark.parametrize("size", [(2, 1, 3, 5), (1, 2, 1, 4), (2, 1, 3, 2, 5)])
@@ -307,6 +308,7 @@ def branching(count: int, elements: int) -> list[dict[tuple[int, str, str], Arra
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("factor", [1.05, 0.95])
 def test_a_factor_shows_where_each_element_may_be_far_off(factor: float) -> None:
     """Fault: branches moved most gradients of a U-Net by a tenth, and a twentieth more of one passed for them."""

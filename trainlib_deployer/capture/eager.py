@@ -14,7 +14,7 @@ from torch import nn
 from golden.borrow import uncompiled
 from golden.drawing import Drawing
 from golden.optimizers import make_optimizer
-from golden.precision import InOrder, as_real, one_thread
+from golden.precision import InOrder, as_real, as_scalar, one_thread
 from golden.random_numbers import Numbers
 from golden.reference import named_outputs
 from golden.snapshot import Snapshot
@@ -114,7 +114,7 @@ def step(user: UserModel, number: int, parameters: Mapping[str, nn.Parameter]) -
             loss = user.loss(output, cloned(target))
             if user.trains:
                 loss.backward()
-            found["loss", "loss"] = loss.detach().reshape(())
+            found["loss", "loss"] = as_scalar(loss.detach())
     found |= outputs
     return found | {("gradient", n): as_real(p.grad.detach()) for n, p in parameters.items() if p.grad is not None}
 

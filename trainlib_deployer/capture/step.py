@@ -21,7 +21,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from golden.borrow import uncompiled
 from golden.drawing import Drawing
 from golden.metrics import measured
-from golden.precision import as_real
+from golden.precision import as_real, as_scalar
 from golden.reference import COUNTERS, named_outputs
 from trainlib_deployer.capture import remedies
 from trainlib_deployer.capture.batch_counts import batch_counts, counted_by
@@ -176,8 +176,7 @@ class Step:
                 if self.user.loss is None:
                     return self.shown(returned)
                 with namer.layer("loss"):
-                    loss = self.whole.loss(output, target)
-                    loss = loss.reshape(()) if loss.dim() else loss
+                    loss = as_scalar(self.whole.loss(output, target))
                 with namer.layer("metrics"), torch.no_grad():
                     measures = measured(self.user.metrics, output, target)
             if not self.user.trains:

@@ -19,6 +19,7 @@ from trainlib_deployer.kernels.winograd import (
     extents,
     fields,
     scattered,
+    takes,
     tileable,
     up,
 )
@@ -69,14 +70,10 @@ def gradient_chunks(slim: Winograd) -> Iterator[Winograd]:
     for least in (16, 8, 4):
         while max(slim.rows, slim.chans) > least:
             more = slim.rows >= slim.chans
-            slim = replace(slim, rows=half(slim.rows)) if more else replace(slim, chans=half(slim.chans))
+            slim = replace(slim, rows=up(slim.rows // 2)) if more else replace(slim, chans=up(slim.chans // 2))
             yield slim
         while slim.tiles > least:
-            yield (slim := replace(slim, tiles=half(slim.tiles)))
-
-
-def half(extent: int) -> int:
-    return up(-(-extent // 2))
+            yield (slim := replace(slim, tiles=up(slim.tiles // 2)))
 
 
 def scratch(kind: Conv, cores: int) -> int:
@@ -131,10 +128,6 @@ def pays(kind: Conv) -> bool:
     transforms = 1160 * fours * terms + 430 * scattered(kind, 3) * panels * terms
     products = panels * fours * (2300 + 16 * 24 * terms)
     return s.groups * (20_000 + transforms + products) < 0.75 * DIRECT * s.macs()
-
-
-def takes(kind: Conv, _cores: int) -> bool:
-    return kind.winograd is not None
 
 
 row = partial(

@@ -40,9 +40,7 @@ class Link:
     channels: int  # transfers that it tells apart
     largest: int  # bytes of one transfer; more are several
     alignment: int = 1  # of the bytes inside that a transfer begins at
-    back: float = (
-        1.0  # of two transfers in opposite directions, the share of the shorter one that the other does not hide
-    )
+    back: float = 1.0  # of two transfers in opposite directions, what the longer one does not hide of the other
     asked: float = 0  # cycles of the core that starts a transfer, where another one has to be asked for it
 
 

@@ -15,7 +15,7 @@ from typing import TypeGuard
 
 from trainlib_deployer.machine.machine import Machine
 from trainlib_deployer.ops.matmul import MatMul
-from trainlib_deployer.plan.fuller import meetings_that_fill
+from trainlib_deployer.plan.fuller import Before
 from trainlib_deployer.plan.joints import Draft, Joint, Results
 from trainlib_deployer.plan.series import put_in_series
 from trainlib_deployer.plan.ways import Way
@@ -30,11 +30,11 @@ def chained(program: Program, resident: frozenset[str], left: list[int], machine
     """With series and chains wherever they are estimated to take fewer cycles, or hardly more and fewer bytes; `left`
     is the room in L1 at each operation, `alone` how it runs on its own. The outer level gets no fuller, unless that is
     not reached after some tries."""
-    apart: frozenset[int] = frozenset()
+    before, apart = Before(program, resident), frozenset[int]()
     for _ in range(TRIES):
         draft = Draft.of(program, resident, left, machine, alone, apart)
         join(draft)
-        full = meetings_that_fill(program, draft.program, draft.left_over, resident)
+        full = before.meetings_that_fill(draft.program, draft.left_over)
         if full <= apart:
             break
         apart |= full

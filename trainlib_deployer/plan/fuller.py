@@ -4,29 +4,43 @@ makes is there earlier: nowhere may that be more than the step took at its fulle
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
 from trainlib_deployer.plan.layout import Item, at_home, tensor_items
 from trainlib_deployer.program.ir import Program
 from trainlib_deployer.program.lifetimes import Lifetime, alive, lifetimes
 
 
-def meetings_that_fill(
-    before: Program, after: Program, places: Sequence[int], resident: frozenset[str]
-) -> frozenset[int]:
-    """Places where operations of `after` should not have met, as the outer level is fuller than it ever was; `places`
-    are those of its operations in the step before."""
-    end = len(before.ops)
-    most = max(alive(((i.life, i.size) for i in outside(before, resident)), end), default=0)
-    items = outside(after, resident)
-    now = alive(((on(i.life, places), i.size) for i in items), end)
-    full = [at for at, used in enumerate(now) if used > most]
-    if not full:
-        return frozenset()
-    old = lifetimes(before)
-    new = {name: on(life, places) for name, life in lifetimes(after).items()}
-    waiting = {t.name for item in items for t in item.tensors}
-    moved = {at for name in waiting if name in old for at in meetings(old[name], new[name], full)}
-    return frozenset(moved or {at for at in full if at in places and after.ops[places.index(at)] is not before.ops[at]})
+@dataclass(frozen=True)
+class Before:
+    """A step as it was, and what of it lives in the inner level."""
+
+    program: Program
+    resident: frozenset[str]
+
+    @cached_property
+    def most(self) -> int:
+        """Bytes of the outer level at its fullest moment."""
+        found = ((i.life, i.size) for i in outside(self.program, self.resident))
+        return max(alive(found, len(self.program.ops)), default=0)
+
+    @cached_property
+    def lives(self) -> dict[str, Lifetime]:
+        return lifetimes(self.program)
+
+    def meetings_that_fill(self, after: Program, places: Sequence[int]) -> frozenset[int]:
+        """Places where operations of `after` should not have met, as the outer level is fuller than it ever was;
+        `places` are those of its operations in the step before."""
+        ops, items = self.program.ops, outside(after, self.resident)
+        now = alive(((on(i.life, places), i.size) for i in items), len(ops))
+        full = [at for at, used in enumerate(now) if used > self.most]
+        if not full:
+            return frozenset()
+        old, new = self.lives, {name: on(life, places) for name, life in lifetimes(after).items()}
+        waiting = {t.name for item in items for t in item.tensors}
+        moved = {at for name in waiting if name in old for at in meetings(old[name], new[name], full)}
+        return frozenset(moved or {at for at in full if at in places and after.ops[places.index(at)] is not ops[at]})
 
 
 def meetings(old: Lifetime, new: Lifetime, full: Sequence[int]) -> Iterator[int]:

@@ -158,15 +158,14 @@ def sparing(best: Candidate) -> Candidate:
     leanest = best
     for part in SPARED:
         spare = best.setting.machine.inner.size // part
-        if leanest.plan.inner.headroom < spare:
-            leaner = replace(best.setting, spare=spare).candidate
-            if (
-                leaner is None
-                or leaner.plan.cycles > LEANER * best.plan.cycles
-                or leaner.plan.moved > ALIKE * best.plan.moved
-            ):
-                break
-            leanest = leaner
+        if leanest.plan.inner.headroom >= spare:
+            continue
+        leaner = replace(best.setting, spare=spare).candidate
+        if leaner is None or leaner.plan.cycles > LEANER * best.plan.cycles:
+            break
+        if leaner.plan.moved > ALIKE * best.plan.moved:
+            break
+        leanest = leaner
     return leanest
 
 
