@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -11,9 +12,11 @@ import torch
 from torch import nn
 
 import trainlib_deployer
+from benchmarks.objects import Elf
 from trainlib_deployer.check.verify import read_plan
 from trainlib_deployer.emit.brought import ESTIMATED
 from trainlib_deployer.errors import DoesNotFit, UsageError
+from trainlib_deployer.machine.sizes import aligned
 from trainlib_deployer.machine.targets import MICROCONTROLLERS, resolve
 
 CHIPS = [machine.name for machine in MICROCONTROLLERS]
@@ -34,12 +37,12 @@ class Small(nn.Module):
         return self.head(nn.functional.max_pool2d(x, 3).flatten(1))
 
 
-def deployed(folder: Path, target: str, **options: object) -> trainlib_deployer.Deployment:
+def deployed(folder: Path, target: str, steps: int = 2, **options: object) -> trainlib_deployer.Deployment:
     torch.manual_seed(11)
     model = Small()
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
     x, y = torch.randn(2, 3, 11, 11), torch.randint(0, 5, (2,))
-    return trainlib_deployer.deploy(model, x, y, optimizer=optimizer, target=target, steps=2, out=folder, **options)
+    return trainlib_deployer.deploy(model, x, y, optimizer=optimizer, target=target, steps=steps, out=folder, **options)
 
 
 @pytest.mark.parametrize(
@@ -130,6 +133,21 @@ def built(folder: Path) -> list[tuple[str, int, int]]:
     rows = re.findall(r"^(flash|RAM): (\d+) bytes planned for this build, (\d+) linked$", done.stdout, re.MULTILINE)
     assert len(rows) == 2 and "PASS" in done.stdout
     return [(name, int(planned), int(linked)) for name, planned, linked in rows]
+
+
+@pytest.mark.parametrize("chip", ("cortex-m4f", "esp32-c3"))
+def test_samples_references_and_names_are_counted_to_the_byte(chip: str, tmp_path: Path) -> None:
+    """Fault: neither a byte a tensor for the size of its elements nor what aligns tables was, and a plan was 11 bytes
+    below the linker. Equal names lie there once."""
+    folder = deployed(tmp_path / "p", chip, steps=3).folder
+    subprocess.run(["make", "-s", "-C", str(folder), "build/qemu-gcc/data.o"], check=True)
+    sections = [s for s in Elf.of(folder / "build/qemu-gcc/data.o").sections if s.loaded]
+    held = sum(s.size for s in sections if not s.name.endswith("data_operations"))  # which only a profile has
+    shares = {s["what"]: s["bytes"] for s in read_plan(folder)["image"]["flash"]["shares"]}
+    told = sum(shares[what] for what in ("samples", "references", "names of tensors"))
+    names = Counter(re.findall(r'^    "(.*)"', (folder / "data.c").read_text(), re.MULTILINE))
+    again = sum((n - 1) * aligned(len(name) + 1, 4) for name, n in names.items())
+    assert held <= told - again < held + 4, "the last name ends where it ends"
 
 
 @pytest.mark.parametrize("chip", CHIPS)

@@ -14,10 +14,13 @@ from trainlib_deployer.image.image import FIRMWARE, RUN, Image, Share
 from trainlib_deployer.image.measured import Measured
 from trainlib_deployer.image.words import compiled
 from trainlib_deployer.machine.build import CODE, CONSTANTS, CONTENTS, TABLES, ZEROS, Build
+from trainlib_deployer.machine.sizes import aligned
 from trainlib_deployer.program.ir import Role
 from trainlib_deployer.state.layout import Layout
 
 POINTER = 4
+ELEMENT = 1  # how large an element of a tensor is (data.c)
+TABLE = 16  # where tables of data.bin begin (tl_binary.h)
 ESTIMATED = ", estimated"  # behind what is not as it was when its code was measured
 STREAM = 4 * POINTER  # tl_stream (tl_stream.h)
 TEAM = ("tl_cluster_run", "memcpy", "memset")  # what every step needs
@@ -69,12 +72,13 @@ def of_run(project: Project, known: Measured, needs: Set[str]) -> Iterator[Share
     yield Share("the check", CONSTANTS, known.constants("main"), RUN)
     titles = (*(t.title for t in traces), *(op.name for op in project.plan.program.ops), "the end of the step")
     names = sum(-(-(len(n.encode()) + 1) // POINTER) * POINTER for n in titles)
-    yield Share("names of tensors", CONSTANTS, names + POINTER * len(traces), RUN)
+    yield Share("names of tensors", CONSTANTS, names + (POINTER + ELEMENT) * len(traces), RUN)
     rates = sum(len(s["values"]) for s in project.schedules)
     yield Share("learning rates", CONSTANTS, POINTER * rates, RUN)
     largest = max((t.nbytes for t in project.plan.program.of_role(Role.RECORDED)), default=0)
     yield Share("gradients that a firmware never keeps", ZEROS, largest, RUN)
-    yield Share("samples", TABLES, project.signature.samples()["bytes"], RUN)
+    each = (t.nbytes * len(project.user.samples) for t in given(project.plan.program))
+    yield Share("samples", TABLES, sum(aligned(size, TABLE) for size in each), RUN)
     sketches = project.steps * project.accumulate * len(traces)
     yield Share("references", TABLES, sketches * SKETCH.itemsize, RUN)
 
