@@ -68,6 +68,7 @@ class Halves(Mode):
         self.floats: dict[int, torch.Tensor] = {}  # by where they lie, kept so that nothing else comes to lie there
         self.of_losses: dict[int, torch.Tensor] = {}  # floats for whoever calculates with floats alone
         self.given: dict[int, torch.Tensor] = {}  # by the loss function: for loops as well
+        self.chained: dict[int, torch.Tensor] = {}  # with `chains`: what autograd keeps comes back without its mark
         self.leave(floats)
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -99,6 +100,8 @@ class Halves(Mode):
                 made.statistic = name in REDUCTIONS or of_statistics  # type: ignore[attr-defined]
                 made.in_chain = alone  # type: ignore[attr-defined]
                 made.in_parts = not alone and name not in WHOLE  # type: ignore[attr-defined]
+        if alone and self.chains:
+            self.chained |= places(leaves((out,)))
         if self.kept:
             self.leave(leaves((out,)))
         elif in_loss or name in LOSSES:
@@ -135,7 +138,7 @@ class Halves(Mode):
         """What memory holds of one."""
         if not isinstance(value, torch.Tensor) or value.numel() < 2 or is_statistic(value):
             return value
-        in_chain = getattr(value, "in_chain", False)
+        in_chain = getattr(value, "in_chain", False) or address(value) in self.chained
         passed_on = in_chain and ((alone and self.chains) or self.branches.passes_on())
         if passed_on or value.layout is not torch.strided:
             return value

@@ -26,6 +26,7 @@ from golden.half import HALF, Half
 Array = np.ndarray[Any, Any]
 
 NEAR = HALF.granted / 2  # relative: four unit roundoffs of a half
+BEYOND = 0.05  # of all elements: where large terms cancel, roundings of these show
 ALIKE = 1e-5  # cosines that floats do not tell apart
 
 
@@ -89,8 +90,14 @@ class Found:
         sizes = [(float(other @ own) / square, other) for other in same.near(own, self.within)]
         ways = [other / size for size, other in sizes if size > 0.0]
         nearest = min(ways, key=lambda way: relative(way, own), default=None)
-        if nearest is not None and relative(nearest, own) <= self.within:
+        if nearest is not None and relative(nearest, own) <= self.within and self.rounded(nearest, own):
             made.copy_(nearest.reshape(made.shape))
+
+    def rounded(self, value: torch.Tensor, own: torch.Tensor) -> bool:
+        """Whether nearly every element is what two roundings may make of it, beside what sums of many are off by. One
+        may lie next to a corner."""
+        allowed = self.within / 2 * own.abs() + self.within / 20 * own.square().mean().sqrt()
+        return int(((value - own).abs() > allowed).sum()) <= 1 + BEYOND * own.numel()
 
 
 def repeats(value: torch.Tensor) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,6 +14,7 @@ from torch import nn
 from golden import nearest, reference
 from golden.doubt import Doubt, Kinks
 from golden.half import HALF, Half
+from golden.halves import Halves
 from golden.memory import EMPTY, NEAR, Array, Found, Memory, Same
 from golden.task import Task
 from trainlib_deployer.check.verify import judged_in_halves
@@ -126,6 +128,30 @@ def test_what_is_not_the_same_is_left() -> None:
     Memory({3: [spread.numpy()]}).of(3).follow(spread)
     assert not EMPTY.of(0).tensors and not Memory({3: [value.numpy()]}).of(None).tensors
     assert not list(Same([value.numpy()]).near(torch.randn(28)))
+
+
+def test_what_stays_inside_of_a_loop_is_not_taken_for_its_result() -> None:
+    """Fault: of sigmoid(x) * 0.999 + 0.0005 the sigmoid was, and 1 - p of another one is another gradient."""
+    torch.manual_seed(5)
+    p = torch.sigmoid(4 * torch.randn(5, 3))
+    result = (p * 0.999 + 0.0005).half()
+    assert nearest.relative(result.numpy(), p.numpy()) < NEAR / 2
+    assert torch.equal(followed(p, result), p)
+    assert not torch.equal(followed(p, p.half()), p)
+
+
+def test_what_autograd_keeps_inside_of_a_loop_is_not_rounded() -> None:
+    """Fault: a tensor that autograd keeps is a new one to Python, without the mark of what made it."""
+    x, w = torch.randn(6, 7).double().requires_grad_(), torch.randn(6, 7).double()
+    found = []
+    for mode in (contextlib.nullcontext(), *(Halves(torch.float64, [x, w], chains) for chains in (False, True))):
+        with mode:
+            (torch.sigmoid(torch.tanh(x)) * w).backward(w)
+        assert x.grad is not None
+        found.append(x.grad)
+        x.grad = None
+    plain, apart, looped = found
+    assert torch.allclose(looped, plain, rtol=1e-12) and not torch.allclose(apart, plain, rtol=1e-5)
 
 
 def test_an_evaluation_follows_nothing() -> None:
