@@ -4,16 +4,18 @@
 #define TL_XPULP_H
 #define TL_LOAD_BY(by, to, from) ".insn i 0x0b, 2, " to ", " by "(" from ")\n" /* p.lw to, by(from!) */
 #define TL_LOAD(to, from) TL_LOAD_BY("4", to, from)
-#define TL_LOAD_STEP(to, from, by) ".insn r 0x0b, 7, 0x10, " to ", " from ", " by "\n" /* p.lw to, by(from!) */
-#define TL_STORE_ON(from, to) ".insn s 0x2b, 2, " from ", 4(" to ")\n"                 /* p.sw from, 4(to!) */
-#define TL_LOAD_HALF(to, from) ".insn i 0x0b, 5, " to ", 2(" from ")\n"                /* p.lhu to, 2(from!) */
-#define TL_STORE_HALF(from, to) ".insn s 0x2b, 1, " from ", 2(" to ")\n"               /* p.sh from, 2(to!) */
-#define TL_FROM_HALF(to, from) ".insn r 0x53, 0, 0x20, " to ", " from ", x2\n"         /* fcvt.s.h */
-#define TL_TO_HALF(to, from) ".insn r 0x53, 0, 0x22, " to ", " from ", x0\n"           /* fcvt.h.s */
-#define TL_DOT(to, a, b) ".insn r 0x33, 0, 0x4b, " to ", " a ", " b "\n"               /* vfdotpex.s.h */
-#define TL_PACK(to, a, b) ".insn r 0x33, 2, 0x58, " to ", " a ", " b "\n"              /* vfcpka.h.s */
-#define TL_MAX(to, a, b) ".insn r 0x33, 6, 0x02, " to ", " a ", " b "\n"               /* p.max, of whole numbers */
-#define TL_LOOP(count, halfwords) ".insn i 0x7b, 4, x0, " count ", " halfwords "\n"    /* lp.setup */
+#define TL_LOAD_STEP(to, from, by) ".insn r 0x0b, 7, 0x10, " to ", " from ", " by "\n"      /* p.lw to, by(from!) */
+#define TL_LOAD_HALF_STEP(to, from, by) ".insn r 0x0b, 7, 0x28, " to ", " from ", " by "\n" /* p.lhu to, by(from!) */
+#define TL_STORE_ON(from, to) ".insn s 0x2b, 2, " from ", 4(" to ")\n"                      /* p.sw from, 4(to!) */
+#define TL_LOAD_HALF(to, from) ".insn i 0x0b, 5, " to ", 2(" from ")\n"                     /* p.lhu to, 2(from!) */
+#define TL_STORE_HALF(from, to) ".insn s 0x2b, 1, " from ", 2(" to ")\n"                    /* p.sh from, 2(to!) */
+#define TL_FROM_HALF(to, from) ".insn r 0x53, 0, 0x20, " to ", " from ", x2\n"              /* fcvt.s.h */
+#define TL_TO_HALF(to, from) ".insn r 0x53, 0, 0x22, " to ", " from ", x0\n"                /* fcvt.h.s */
+#define TL_DOT(to, a, b) ".insn r 0x33, 0, 0x4b, " to ", " a ", " b "\n"                    /* vfdotpex.s.h */
+#define TL_PACK(to, a, b) ".insn r 0x33, 2, 0x58, " to ", " a ", " b "\n"                   /* vfcpka.h.s */
+#define TL_PAIR_OF(to, a, b) ".insn r 0x57, 0, 0x68, " to ", " b ", " a "\n"                /* pv.pack.h, a below */
+#define TL_MAX(to, a, b) ".insn r 0x33, 6, 0x02, " to ", " a ", " b "\n"            /* p.max, of whole numbers */
+#define TL_LOOP(count, halfwords) ".insn i 0x7b, 4, x0, " count ", " halfwords "\n" /* lp.setup */
 #define TL_EACH(what, ...) what(__VA_ARGS__)
 
 /* Four sums and the output that a4 points at; ra: bytes to its next row. */

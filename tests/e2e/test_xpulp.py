@@ -109,6 +109,28 @@ def test_encodings(tmp_path: Path) -> None:
         assert {a for a, _ in pairs} | {b for _, b in pairs} == loaded
 
 
+def test_encodings_of_packing(tmp_path: Path) -> None:
+    """Two loads from each of four lines, as many floats as halves, and a pair of each stored; pairs that are there
+    are moved."""
+    bodies = loops(tmp_path, "pack_pairs")
+    assert sorted(len(body) for body in bodies) == [8, 16, 16]
+    for body in bodies:
+        stores = body[-4:]
+        assert all(word & 0x707F == 0x202B for word in stores)  # p.sw
+        if len(body) == 8:
+            assert all(map(is_load, body[:4])) and len({word >> 15 & 31 for word in body[:4]}) == 4
+        else:
+            loads, pairs = body[:8], body[8:12]
+            assert all(is_load_by(word) or word & 0xFE00707F == 0x5000700B for word in loads)  # p.lw, p.lhu
+            lines = [word >> 15 & 31 for word in loads]
+            assert lines[::2] == lines[1::2] and len({*lines}) == 4
+            halves = not is_load_by(loads[0])
+            assert all(word & 0xFE00707F == (0xD0000057 if halves else 0xB0002033) for word in pairs)
+            below = [word >> (20 if halves else 15) & 31 for word in pairs]  # the first term's
+            assert below == [word >> 7 & 31 for word in loads[::2]]
+        assert len({word >> 20 & 31 for word in stores}) == 4
+
+
 def test_encodings_of_weight_gradients(tmp_path: Path) -> None:
     """7 loads, 12 vfdotpex.s.h of four gradients with three inputs."""
     (body,) = loops(tmp_path, "tile_threes")

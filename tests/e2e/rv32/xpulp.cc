@@ -1,6 +1,6 @@
-// The instructions of PULP's cores that kernels contain, for Spike (--extlib): a second, independent statement of what they
-// do. A hardware loop ends with a vfdotpex.s.h, a load, a store or a sum here, which look whether they are the last
-// instruction.
+// The instructions of PULP's cores that kernels contain, for Spike (--extlib): a second, independent statement of what
+// they do. A hardware loop ends with a vfdotpex.s.h, a load, a store or a sum here, which look whether they are the
+// last instruction.
 #include <riscv/extension.h>
 #include <riscv/mmu.h>
 #include <riscv/trap.h>
@@ -86,21 +86,31 @@ reg_t load_and_advance(processor_t *p, insn_t insn, reg_t pc)
     return load_and_add(p, insn, pc, (uint32_t)insn.i_imm());
 }
 
-// p.lhu rd, imm(rs1!): the same of a half, zeros above it.
-reg_t load_half_and_advance(processor_t *p, insn_t insn, reg_t pc)
+reg_t load_half_and_add(processor_t *p, insn_t insn, reg_t pc, uint32_t by)
 {
     auto &x = p->get_state()->XPR;
     const reg_t at = x[insn.rs1()];
     const uint16_t value = p->get_mmu()->load<uint16_t>((uint32_t)at);
-    x.write(insn.rs1(), widened((uint32_t)at + (uint32_t)insn.i_imm()));
+    x.write(insn.rs1(), widened((uint32_t)at + by));
     x.write(insn.rd(), value);
     return next_of(p, pc);
 }
 
-// p.lw rd, rs2(rs1!): the same, by what is in a register.
+// p.lhu rd, imm(rs1!): the same of a half, zeros above it.
+reg_t load_half_and_advance(processor_t *p, insn_t insn, reg_t pc)
+{
+    return load_half_and_add(p, insn, pc, (uint32_t)insn.i_imm());
+}
+
+// p.lw and p.lhu rd, rs2(rs1!): the same, by what is in a register.
 reg_t load_and_advance_by(processor_t *p, insn_t insn, reg_t pc)
 {
     return load_and_add(p, insn, pc, (uint32_t)p->get_state()->XPR[insn.rs2()]);
+}
+
+reg_t load_half_and_advance_by(processor_t *p, insn_t insn, reg_t pc)
+{
+    return load_half_and_add(p, insn, pc, (uint32_t)p->get_state()->XPR[insn.rs2()]);
 }
 
 // p.sw and p.sh rs2, imm(rs1!): store the lowest bytes, then advance.
@@ -216,6 +226,7 @@ struct Pulp : extension_t {
         };
         add(0x0000200b, 0x0000707f, load_and_advance);
         add(0x2000700b, 0xfe00707f, load_and_advance_by);
+        add(0x5000700b, 0xfe00707f, load_half_and_advance_by);
         add(0x0000202b, 0x0000707f, store_and_advance<uint32_t>);
         add(0x0000500b, 0x0000707f, load_half_and_advance);
         add(0x0000102b, 0x0000707f, store_and_advance<uint16_t>);

@@ -1,0 +1,71 @@
+/* Panels of pairs: of four rows or columns of halves, or of floats, which are rounded. */
+#ifdef TL_XF16AUXVEC
+#include "tl_pack_xpulp.h"
+#else
+#include "tl_tile_pairs.h"
+
+/* Lines `apart` bytes, terms `step` bytes apart; so many pairs of terms. Returns where the panel goes on. */
+static tl_pair *tl_pack_halves(tl_pair *to, const char *src, int apart, int step, int count)
+{
+    for (; count > 0; --count, src += 2 * step, to += 4)
+        for (int j = 0; j < 4; ++j)
+            to[j] = tl_pair_at(src + j * apart, src + j * apart + step, 0);
+    return to;
+}
+
+static tl_pair *tl_pack_floats(tl_pair *to, const char *src, int apart, int step, int count)
+{
+    for (; count > 0; --count, src += 2 * step, to += 4)
+        for (int j = 0; j < 4; ++j)
+            to[j] = tl_pair_at(src + j * apart, src + j * apart + step, 1);
+    return to;
+}
+
+/* Pairs that are there already, in words: terms one behind the other. */
+static tl_pair *tl_pack_words(tl_pair *to, const char *src, int apart, int count)
+{
+    for (; count > 0; --count, src += 4, to += 4)
+        for (int j = 0; j < 4; ++j)
+            to[j] = *(const tl_pair *)(src + j * apart);
+    return to;
+}
+#endif
+
+void tl_pairs_pack(tl_pair *dst, const tl_half *src, int s_j, int s_k, int cols, int kc)
+{
+    if (cols == 4 && kc >= 2) {
+        const int size = sizeof(tl_half), there = s_k == 1 && ((uintptr_t)src & 3) == 0 && s_j % 2 == 0;
+        dst = there ? tl_pack_words(dst, (const char *)src, s_j * size, kc / 2)
+                    : tl_pack_halves(dst, (const char *)src, s_j * size, s_k * size, kc / 2);
+        src += kc / 2 * 2 * s_k, kc %= 2;
+    }
+    for (; kc > 0; kc -= 2, src += 2 * s_k, dst += 4)
+        for (int j = 0; j < 4; ++j) {
+            const tl_half *at = src + j * s_j;
+            dst[j] = j < cols ? tl_pair_of(at[0], kc > 1 ? at[s_k] : 0) : 0;
+        }
+}
+
+void tl_pairs_round(tl_pair *dst, const float *src, int s_j, int s_k, int cols, int kc)
+{
+    if (cols == 4 && kc >= 2) {
+        const int size = sizeof(float);
+        dst = tl_pack_floats(dst, (const char *)src, s_j * size, s_k * size, kc / 2);
+        src += kc / 2 * 2 * s_k, kc %= 2;
+    }
+    for (; kc > 0; kc -= 2, src += 2 * s_k, dst += 4)
+        for (int j = 0; j < 4; ++j)
+            dst[j] = j < cols ? tl_pair_rounded(src[j * s_j], kc > 1 ? src[j * s_j + s_k] : 0.0f) : 0;
+}
+
+void tl_pairs_of_terms(tl_half *panel, int kc)
+{
+    tl_pair *p = (tl_pair *)panel;
+    if (kc % 2)
+        p[2 * kc] = p[2 * kc + 1] = 0;
+    for (; kc > 0; kc -= 2, p += 4) {
+        const tl_pair a = p[0], b = p[1], c = p[2], d = p[3];
+        p[0] = (a & 0xffffu) | c << 16, p[1] = a >> 16 | (c & 0xffff0000u);
+        p[2] = (b & 0xffffu) | d << 16, p[3] = b >> 16 | (d & 0xffff0000u);
+    }
+}
