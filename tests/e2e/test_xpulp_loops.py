@@ -37,7 +37,8 @@ BODIES = {
     "square": (Instr("mul", (1, 2), F), Instr("sub", (0, 3), F), Instr("mul", (4, 4), F)),
     "same": (Instr("eq", (0, 2), T), Instr("select", (3, 1, 0), F), Instr("copy", (4,), F)),
 }
-WIDENED = Instr("from_half", (0,), F), Instr("from_half", (2,), F)  # 3, 4
+WIDE = Instr("from_half", (0,), F)
+WIDENED = WIDE, Instr("from_half", (2,), F)  # 3, 4
 HALVES = {
     "normed": (*WIDENED, Instr("fma", (3, 1, 4), F), Instr("max", (5, ZERO), F), Instr("to_half", (6,), H)),
     "behind": (*WIDENED, Instr("le", (3, ZERO), T), Instr("select", (5, ZERO, 4), F), Instr("to_half", (6,), H)),
@@ -45,6 +46,12 @@ HALVES = {
     "bent": (*WIDENED, Instr("le", (3, ZERO), T), Instr("select", (5, 1, 4), F), Instr("to_half", (6,), H)),
     "again": (*WIDENED, Instr("sub", (3, 4), F), Instr("to_half", (5,), H), Instr("from_half", (6,), F)),
     "floats": (*WIDENED, Instr("mul", (3, 1), F), Instr("add", (5, 4), F)),
+    "joined": (*WIDENED, Instr("add", (3, 4), F), Instr("to_half", (5,), H)),
+    "centred": (WIDE, Instr("sub", (3, 1), F)),
+    "nothing": (WIDE, Instr("add", (ZERO, 3), F)),
+    "less": (*WIDENED, Instr("sub", (4, 3), F), Instr("neg", (5,), F)),
+    "twice": (*WIDENED, Instr("mul", (4, 1), F), Instr("sub", (5, 3), F), Instr("mul", (6, 5), F)),
+    "capped": (WIDE, Instr("add", (3, 1), F), Instr("max", (4, ZERO), F), Instr("to_half", (5,), H)),
     "long": (*WIDENED, Instr("exp", (3,), F), Instr("mul", (4, 5), F), Instr("to_half", (6,), H)),
 }
 OPERANDS = ("a", "c", "b")
@@ -74,6 +81,14 @@ def sums_of_halves(inner: int) -> Op:
     reads = tuple(View(n, shape, (1, 0) if n == "c" else row_major(shape)) for n in ("ha", "c", "hb"))
     kind = Loop(shape, 1, (H, F, H), body, (Reduction("sum", 6, F), Reduction("sum", 4, F)), (), (7, 8), (F, F))
     return Op("sums", kind, reads, (View("y", (ROWS,), (1,)), View("z", (ROWS,), (1,))), "forward", "")
+
+
+def means_of_halves(inner: int) -> Op:
+    """Of one that is widened for that alone, and of squares of what is above a number."""
+    body, shape = (WIDE, WIDENED[1], Instr("sub", (4, 1), F), Instr("mul", (5, 5), F)), (ROWS, inner)
+    reads = tuple(View(n, shape, (1, 0) if n == "c" else row_major(shape)) for n in ("ha", "c", "hb"))
+    kind = Loop(shape, 1, (H, F, H), body, (Reduction("sum", 3, F), Reduction("sum", 6, F)), (), (7, 8), (F, F))
+    return Op("means", kind, reads, (View("y", (ROWS,), (1,)), View("z", (ROWS,), (1,))), "forward", "")
 
 
 def sums(inner: int, outer: int = 1) -> Op:
@@ -134,7 +149,7 @@ def program(folder: Path) -> list[Path]:
     library = LoopLibrary()
     made = [loop(name, inner) for name in BODIES for inner in (8, 31, LONG)]
     made += [halves(name, inner) for name in HALVES for inner in (8, 31, LONG)]
-    made += [sums_of_halves(inner) for inner in (9, LONG)]
+    made += [of(inner) for of in (sums_of_halves, means_of_halves) for inner in (9, LONG)]
     made += [sums(inner, outer) for inner, outer in ((9, 1), (LONG, 1), (96, 3), (100, 2))]
     calls = []
     for op in made:
@@ -163,6 +178,7 @@ def test_the_same_bits_as_portable_c(tmp_path: Path) -> None:
     text = loops.read_text()
     assert text.count("#ifdef TL_ROW_BEGIN") >= 3 * len(BODIES)
     assert text.count("#ifdef TL_ROW_OF_HALVES") >= 3 * (len(HALVES) - 2)
+    assert text.count("TL_DOT(") >= 40 and text.count("TL_PACK(") >= 20 and text.count("TL_PAIR_OF(") >= 4
     host, wanted, include = tmp_path / "host", tmp_path / "host.bin", f"-I{tmp_path}"
     needed = [loops, *Library.at(C_LIB).needed([], [text, main.read_text()])]
     files = [*map(str, (main, *needed)), str(C_LIB / "hal" / "host.c")]

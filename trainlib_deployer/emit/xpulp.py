@@ -29,6 +29,7 @@ ONE = {  # instructions that are one of the processor's
 LOADS = {DType.F32: "TL_LOAD", DType.F16: "TL_LOAD_HALF"}
 STORES = {DType.F32: "TL_STORE_ON", DType.F16: "TL_STORE_HALF"}
 ARITHMETIC = ("fadd", "fsub", "fmul", "fmadd")
+ADDED, TAKEN, BOTH = "0x80003c00u", "0x8000bc00u", "0x3c003c00u"  # pairs: 1 and -0; -1 and -0; 1 and 1
 MOST_NAMES = 24  # registers that a statement may ask for, of 31: the compiler keeps what is around it in others
 MOST_OPERANDS = 30  # of an assembler statement; what it reads and writes counts twice
 Ref = int | str  # a value of the row, or the text of what does not move
@@ -41,6 +42,11 @@ class Micro:
     text: str
     args: tuple[Ref, ...]
     made: int
+    onto: Ref | None = None  # what it adds to, which nothing reads any more: in its register
+
+    @property
+    def reads(self) -> tuple[Ref, ...]:
+        return self.args if self.onto is None else (*self.args, self.onto)
 
 
 @dataclass
@@ -55,8 +61,10 @@ class Body:
         if isinstance(arg, int) and arg in moving:
             return arg
         text = constant(arg.value, dtype) if isinstance(arg, Const) else f"v{arg}"
-        if text in ("0.0f", "0"):
-            return "zero"
+        return "zero" if text in ("0.0f", "0") else self.named(text)
+
+    def named(self, text: str) -> str:
+        """What does not move, by the name that it has in the assembler."""
         found = next((name for name, known in self.fixed.items() if known == text), None)
         name = found or f"k{len(self.fixed)}"
         self.fixed[name] = text
@@ -96,8 +104,56 @@ class Body:
         for step in reversed(self.steps):
             if step.made in results:
                 kept.insert(0, step)
-                results |= {*step.args}
+                results |= {*step.reads}
         return replace(self, steps=kept)
+
+    def added_up(self, results: set[Ref]) -> Body:
+        """A half that is widened only to be added: a product of pairs, (it, 0) by (1, -0), with the sum, one operation
+        of the float unit. These are the same bits: the product is exact, and a zero keeps its sign."""
+        lean = replace(self, steps=list(self.steps), fixed=dict(self.fixed))
+        for wide in [s for s in self.steps if s.text == ONE["from_half"]]:
+            readers = [s for s in lean.steps if wide.made in s.reads]
+            if len(readers) != 1 or wide.made in results:
+                continue
+            (total,) = readers
+            sign_asked = any(s.text == "TL_MAX" and total.made in s.args for s in lean.steps)
+            parts = () if sign_asked else lean.parts(total, wide.made)
+            if not parts:
+                continue
+            start, by = parts
+            at = lean.steps.index(total)
+            again = any(start in s.reads for s in lean.steps[at + 1 :]) or start in results
+            steps = []
+            if isinstance(start, str) or again:
+                lean.extra -= 1
+                steps.append(Micro("mv {d}, {0}", (start,), lean.extra))
+                start = lean.extra
+            steps.append(Micro("TL_DOT", (wide.args[0], lean.named(by)), total.made, start))
+            lean.steps[at : at + 1] = steps
+            lean.steps.remove(wide)
+        return lean
+
+    def alone(self, text: str, value: int, results: Sequence[Ref]) -> int | None:
+        """What a conversion that makes one result and nothing else is of, if that is of use nowhere else."""
+        step = next((s for s in self.steps if s.made == value and s.text == text), None)
+        if step is None or results.count(value) != 1 or any(value in s.reads for s in self.steps):
+            return None
+        (of,) = step.args
+        again = any(s.onto == of or (s.text == text and of in s.args and s != step) for s in self.steps)
+        return of if isinstance(of, int) and of not in results and not again else None
+
+    def parts(self, total: Micro, wide: Ref) -> tuple[Ref, str] | tuple[()]:
+        """What a widened half is added to, or taken from, and the pair that says so; nothing where it is not."""
+        if len(total.args) != 2 or total.args[0] == total.args[1]:
+            return ()
+        first, second = total.args
+        if total.text == ONE["add"]:
+            return (second if first == wide else first), ADDED
+        if total.text == ONE["sub"] and second == wide:
+            return first, TAKEN
+        if total.text == ONE["sub"] and isinstance(second, str) and second != "zero":
+            return self.named(f"-({self.fixed[second[2:-1]]})"), ADDED
+        return ()
 
 
 def body_of(instrs: Sequence[tuple[int, Instr]], moving: set[int], types: Callable[[int], DType]) -> Body | None:
@@ -148,21 +204,51 @@ class Statement:
     stores: Sequence[tuple[int, str]]
     sums: Sequence[tuple[int, str]]
     types: Callable[[int], DType]
+    rounded: Sequence[tuple[int, str]] = ()  # floats that are stored as halves, two of them rounded at once
+    widened: Sequence[tuple[int, str]] = ()  # halves that are added up as they lie
 
     def text(self, count: str, lanes: int) -> list[str] | None:
         """Of a statement that does `count` times `lanes` elements, at least once; None where registers are lacking."""
         body = self.body.needed({v for v, _ in (*self.stores, *self.sums)})
-        columns = [Lane(replace(self, body=body), lane) for lane in range(lanes)]
+        plain = replace(self, body=body)
+        return plain.by_pairs(lanes).lines(count, lanes) or plain.lines(count, lanes)
+
+    def by_pairs(self, lanes: int) -> Statement:
+        """With fewer operations of the float unit, by those that take two halves."""
+        results = [v for v, _ in (*self.stores, *self.sums)]
+        body = self.body.added_up({*results})
+        halves = {
+            v: h for v, _ in self.sums if lanes == 4 and (h := body.alone("TL_FROM_HALF", v, results)) is not None
+        }
+        floats = {v: f for v, _ in self.stores if (f := body.alone("TL_TO_HALF", v, results)) is not None}
+        kept = [step for step in body.steps if step.made not in {*halves, *floats}]
+        return replace(
+            self,
+            body=replace(body, steps=kept),
+            stores=[(v, p) for v, p in self.stores if v not in floats],
+            sums=[(v, t) for v, t in self.sums if v not in halves],
+            rounded=[(floats[v], p) for v, p in self.stores if v in floats],
+            widened=[(halves[v], t) for v, t in self.sums if v in halves],
+        )
+
+    def lines(self, count: str, lanes: int) -> list[str] | None:
+        columns = list[Lane]()
+        for lane in range(lanes):
+            columns.append(Lane(self, lane, columns[-1] if lane % 2 else None))
         lines = staggered([lane.lines for lane in columns])
         for value, total in self.sums:
             lines += tree([lane.names[value] for lane in columns], f"%[{total}]")
-        pointers = [*self.loads.values(), *(p for _, p in self.stores), *(s for _, s in self.sums)]
+        for value, total in self.widened:
+            lines += pairs([lane.names[value] for lane in columns], f"%[{total}]", self.body.named(BOTH))
+        pointers = [*self.loads.values()]
+        pointers += [name for _, name in (*self.stores, *self.rounded, *self.sums, *self.widened)]
         temporaries = sorted({name for lane in columns for name in lane.used})
-        names = len(pointers) + len(temporaries) + len(self.body.fixed) + 1
+        fixed = {name: text for name, text in self.body.fixed.items() if any(f"%[{name}]" in line for line in lines)}
+        names = len(pointers) + len(temporaries) + len(fixed) + 1
         if names > MOST_NAMES or names + len(pointers) > MOST_OPERANDS:
             return None
         outputs = [f'[{p}] "+r"({p})' for p in pointers] + [f'[{t}] "=&r"({t})' for t in temporaries]
-        inputs = [f'[n] "r"({count})'] + [f'[{name}] "r"({text})' for name, text in self.body.fixed.items()]
+        inputs = [f'[n] "r"({count})'] + [f'[{name}] "r"({text})' for name, text in fixed.items()]
         declared = [f"float {', '.join(temporaries)};"] if temporaries else []
         loop = [f'__asm__ volatile(TL_ROW_BEGIN("{2 * len(lines)}")', *(f"    {line}" for line in lines)]
         ends = [f"    TL_ROW_END : {', '.join(outputs)}", f'    : {", ".join(inputs)} : "memory");']
@@ -172,12 +258,12 @@ class Statement:
 class Lane:
     """The instructions of one element, and the registers that its values have."""
 
-    def __init__(self, statement: Statement, number: int) -> None:
+    def __init__(self, statement: Statement, number: int, before: Lane | None) -> None:
         self.number, self.free, self.used, types = number, list[str](), list[str](), statement.types
         self.names: dict[Ref, str] = {}
         self.lines: list[str] = []
-        kept = {value for value, _ in statement.sums}
-        last = {a: k for k, s in enumerate(statement.body.steps) for a in s.args if isinstance(a, int)}
+        kept = {value for value, _ in (*statement.sums, *statement.widened, *statement.rounded)}
+        last = {a: k for k, s in enumerate(statement.body.steps) for a in s.reads if isinstance(a, int)}
         last |= dict.fromkeys((v for v, _ in statement.stores), len(statement.body.steps))
         for value, pointer in statement.loads.items():
             self.names[value] = self.taken()
@@ -187,10 +273,14 @@ class Lane:
             for a in dict.fromkeys(step.args):
                 if isinstance(a, int) and last[a] == k and a not in kept:
                     self.free.append(self.names[a])
-            self.names[step.made] = self.taken()
+            self.names[step.made] = self.taken() if step.onto is None else self.names[step.onto]
             self.lines.append(instruction(step.text, operands, self.names[step.made]))
         for value, pointer in statement.stores:
             self.lines.append(f'{STORES[types(value)]}("{self.names[value]}", "%[{pointer}]")')
+        for value, pointer in statement.rounded if before else ():
+            both, store = self.names[value], f'TL_STORE_HALF("{self.names[value]}", "%[{pointer}]")'
+            self.lines.append(instruction("TL_PACK", (before.names[value] if before else "", both), both))
+            self.lines += [store, f'"srli {both}, {both}, 16\\n"', store]
 
     def taken(self) -> str:
         if not self.free:
@@ -210,7 +300,7 @@ def instruction(text: str, operands: Sequence[str], made: str) -> str:
 
 def staggered(lanes: Sequence[Sequence[str]]) -> list[str]:
     """Each a step behind the one before: cores that share a float unit then find it free."""
-    steps = range(len(lanes[0]) + len(lanes) - 1)
+    steps = range(max(map(len, lanes)) + len(lanes) - 1)
     return [lane[t - k] for t in steps for k, lane in enumerate(lanes) if 0 <= t - k < len(lane)]
 
 
@@ -225,3 +315,11 @@ def tree(names: list[str], total: str) -> list[str]:
         return [*added(some[:half]), *added(some[half:]), own]
 
     return [*added(names), f'"fadd.s {total}, {total}, {names[0]}\\n"']
+
+
+def pairs(names: list[str], total: str, ones: str) -> list[str]:
+    """Four halves added up as the tree is, by two sums of pairs."""
+    first, start, second, _ = names
+    joined = [instruction("TL_PAIR_OF", names[k : k + 2], names[k]) for k in (0, 2)]
+    dots = [instruction("TL_DOT", (pair, ones), start) for pair in (first, second)]
+    return [*joined, f'"li {start}, 0\\n"', *dots, f'"fadd.s {total}, {total}, {start}\\n"']
