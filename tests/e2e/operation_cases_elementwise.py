@@ -12,6 +12,7 @@ from torch.nn import functional as F
 from tests.e2e.operation_case import (
     case,
     cases,
+    fixed,
     integers,
     mask,
     module,
@@ -248,3 +249,46 @@ case("products", "linear_function", F.linear, (2, 3, 4), (5, 4), (5,))
 case("products", "matrix_power", lambda x: torch.linalg.matrix_power(x, 3), (3, 3))
 case("products", "chain", lambda x, y, z: torch.linalg.multi_dot([x, y, z]), (2, 3), (3, 4), (4, 2))
 case("products", "cross", lambda x, y: torch.linalg.cross(x, y), (4, 3), (4, 3))
+
+# ---- integers, on numbers of their own: drawn ones would be others for all that come later
+
+signed, odd = fixed((torch.arange(21) * 8 % 19 - 9).reshape(3, 7)), fixed(torch.tensor([[-3, 4, -1, 5, 2, -5, 1]]))
+cases(
+    "integers",
+    {
+        "rounded_down": lambda i, j, x: (i // j, i // 3, -17 // j, i % j, i % -3, 17 % j, x * (1.7 % j)),
+        "rounded_to_zero": lambda i, j, x: (
+            *(torch.div(i, j, rounding_mode="trunc"), torch.div(i, -4, rounding_mode="trunc")),
+            *(torch.fmod(i, j), torch.fmod(i, 4), x * torch.fmod(i, j)),
+        ),
+        "not_rounded": lambda i, j, x: x * torch.div(i, j, rounding_mode=None),
+        "shifts": lambda i, j, x: (
+            i << j.abs(),
+            i >> j.abs(),
+            i >> 2,
+            1 << j.abs(),
+            -99 >> j.abs(),
+            i >> 40,
+            x * (i << 3),
+        ),
+        "bits": lambda i, j, x: x[..., None] * (i[..., None] >> torch.arange(5) & 1),
+        "mm": lambda i, j, x: (i @ i.T) @ i * x,
+        "mv": lambda i, j, x: (i @ j[0], i[0] @ j[0], x),
+        "addmm": lambda i, j, x: torch.addmm(i[:, :3], i, i.T, beta=2, alpha=-3).float() @ x,
+        "baddbmm": lambda i, j, x: (
+            torch.baddbmm(j[..., None], i[..., None], j[:, None, :1].expand(3, 1, 1)) + x[..., None]
+        ),
+        "linear": lambda i, j, x: F.linear(i, j, j[:, 0]) + x,
+    },
+    signed,
+    odd,
+    torch.linspace(-1.3, 2.1, 21).reshape(3, 7),
+)
+tenths = fixed(torch.arange(-31, 32) * 0.1)
+case(
+    "pairs",
+    "floor_divide of tenths",
+    lambda t, x: (t // 0.1, t // x.detach(), x * (t // 0.5)),
+    tenths,
+    torch.tensor(0.1),
+)

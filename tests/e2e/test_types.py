@@ -165,11 +165,16 @@ def test_other_types_are_refused_with_what_to_write(place: str, name: str, tmp_p
         ("i64.short().float() + x", "'short' calculates in int16"),
         ("i64.masked_fill(u > 3, 2**31).float() + x", "uses 2147483648: integers are kept in 32 bits"),
         ("(i64 + torch.tensor([2**40, 1, 2, 3, 4])).float() + x", "holds 1099511627776: integers are kept in 32 bits"),
+        ("((i64 + 46) * 73856093 % 1000).float() + x", "'mul' makes integers outside of -2147483648 to 2147483647"),
+        ("F.conv1d(i64[None], i64[None, :, :1]).float().sum() + x", "'conv1d' of integers cannot be deployed"),
+        ("F.avg_pool1d(i64, 1).float() + x", "'avg_pool1d' of integers cannot be deployed"),
+        ("((i64 * 9) << 28 >> 20).float() + x", "'lshift' makes integers outside of -2147483648 to 2147483647"),
     ],
 )
 def test_what_would_wrap_around_is_refused(forward: str, words: str, tmp_path: Path) -> None:
     source = (
-        "import torch\nfrom torch import nn\n\n\nclass Net(nn.Module):\n    def __init__(self):\n"
+        "import torch\nfrom torch import nn\nfrom torch.nn import functional as F\n\n\n"
+        "class Net(nn.Module):\n    def __init__(self):\n"
         "        super().__init__()\n        self.fc = nn.Linear(5, 4)\n\n    def forward(self, x, u, i8, i64):\n"
         f"        return self.fc({forward})\n"
     )
@@ -178,6 +183,20 @@ def test_what_would_wrap_around_is_refused(forward: str, words: str, tmp_path: P
     inputs = (torch.randn(3, 5), torch.ones(3, 5, dtype=torch.uint8), torch.ones(3, 5, dtype=torch.int8))
     with pytest.raises(DeployError, match=words):
         project(names["Net"](), (*inputs, torch.ones(3, 5, dtype=torch.int64)), torch.randn(3, 4), tmp_path / "out")
+
+
+def test_a_hash_that_keeps_its_lower_bits_is_verified(tmp_path: Path) -> None:
+    class Hashed(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.table = nn.Embedding(64, 4)
+
+        def forward(self, places: torch.Tensor) -> torch.Tensor:
+            x, y = places.unbind(-1)
+            return self.table((x ^ y * 2654435 ^ (x & y) * 805459861) & 63)
+
+    places = torch.randint(10_000, (7, 2), generator=torch.Generator().manual_seed(3))
+    project(Hashed(), places, torch.randn(7, 4), tmp_path / "out").verify().raise_if_failed()
 
 
 def test_an_integer_beyond_32_bits_is_refused(tmp_path: Path) -> None:

@@ -24,12 +24,13 @@ from trainlib_deployer.capture.counting import changing, check_counting
 from trainlib_deployer.capture.eager import FIRST_STEPS, EagerStep, advance, first_steps, plain_values
 from trainlib_deployer.capture.holders import changed_by_loss
 from trainlib_deployer.capture.line_that_sets import line_that_sets
-from trainlib_deployer.capture.refuse import check_deployable, check_optimizer
+from trainlib_deployer.capture.refuse import called, check_deployable, check_optimizer
 from trainlib_deployer.capture.slots import Captured, Slot, tensors_in
 from trainlib_deployer.capture.step import capture, capture_second
 from trainlib_deployer.capture.trace import mkldnn_off
 from trainlib_deployer.capture.user_line import line_of
 from trainlib_deployer.errors import Unsupported
+from trainlib_deployer.torch_types import LEAST, MOST, value_fault
 from trainlib_deployer.user.model import UserModel
 
 TINY = 1e-6  # what float32 may differ by in a step of ordinary size
@@ -40,10 +41,23 @@ Results = Mapping[tuple[str, str], torch.Tensor]
 
 class Dense(fx.Interpreter):  # type: ignore[misc]
     """Runs a graph without mutation on tensors that lie in order: kernels that ask for a common order of their operands
-    got it when the graph was traced, but real operations leave other strides than the traced ones."""
+    got it when the graph was traced, but real operations leave other strides than the traced ones. Integers lose what
+    32 bits do not hold, as in the program: a hash that keeps its lower bits may do without."""
+
+    wrapped: fx.Node | None = None  # the first one that does
+    constant = False  # is one given that does? It is refused as it is lowered
 
     def run_node(self, n: fx.Node) -> Any:
-        return pytree.tree_map(lambda v: v.contiguous() if isinstance(v, torch.Tensor) else v, super().run_node(n))
+        return pytree.tree_map(lambda v: self.kept(v, n) if isinstance(v, torch.Tensor) else v, super().run_node(n))
+
+    def kept(self, value: torch.Tensor, node: fx.Node) -> torch.Tensor:
+        if value.dtype is torch.int64 and value_fault(value) is not None:
+            if node.op != "call_function":
+                self.constant = True
+            elif not self.constant:
+                self.wrapped = self.wrapped or node
+                value = (value - LEAST) % 2**32 + LEAST
+        return value.contiguous()
 
 
 def captured_and_checked(user: UserModel, dtype: str = "fp32") -> tuple[Captured, tuple[EagerStep, ...]]:
@@ -83,6 +97,7 @@ class Fault:
 
     what: str
     number: int
+    wrapped: fx.Node | None  # an integer that 32 bits did not hold
 
     def __str__(self) -> str:
         return f"{self.what} in step {self.number + 1}"
@@ -90,6 +105,13 @@ class Fault:
 
 def explained(user: UserModel, fault: Fault, steps: Sequence[EagerStep]) -> Unsupported:
     """Whose it is: PyTorch's own answers say so, another time from the same state, or in another step."""
+    if fault.wrapped is not None:
+        origin = fault.wrapped.meta.get("origin")
+        return Unsupported(
+            f"{called(fault.wrapped, origin)} makes integers outside of {LEAST} to {MOST}: they are kept in 32 bits",
+            source=origin.source if origin is not None else None,
+            remedy=remedies.LARGE,
+        )
     of_loss = changed_by_loss(user)
     if of_loss is not None:
         return Unsupported(f"a step changes {of_loss.words}, which is not the model's", remedy=of_loss.remedy)
@@ -128,18 +150,21 @@ def disagreement(user: UserModel, captured: Captured, steps: Sequence[EagerStep]
     for number, step in enumerate(steps):
         if not all(bool(torch.isfinite(v).all()) for (kind, _), v in step.results.items() if kind == "loss"):
             return None  # training has left the numbers: what comes now proves nothing
-        fault = first_difference(computed(user, captured, number, step), expected(captured, step))
+        run = Dense(captured.graph)
+        fault = first_difference(computed(user, captured, number, step, run), expected(captured, step))
         if fault is not None and not agrees_in_double(user, captured, number):
-            return Fault(fault, number)
+            return Fault(fault, number, run.wrapped)
     return None
 
 
-def computed(user: UserModel, captured: Captured, number: int, step: EagerStep) -> dict[tuple[str, str], torch.Tensor]:
+def computed(
+    user: UserModel, captured: Captured, number: int, step: EagerStep, run: Dense
+) -> dict[tuple[str, str], torch.Tensor]:
     """What the graph makes of what PyTorch's step begins with."""
     samples = iter(tensors_in(user.samples[number % len(user.samples)]))
     values = [value_of(slot, number, step, samples) for slot in captured.inputs]
     with torch.random.fork_rng(devices=[]), one_thread(), mkldnn_off(), InOrder():
-        found = Dense(captured.graph).run(*values)
+        found = run.run(*values)
     return {(out.kind, out.name): v for out, v in zip(captured.outputs, found, strict=True)}
 
 
@@ -149,7 +174,8 @@ def agrees_in_double(user: UserModel, captured: Captured, number: int) -> bool:
     with new_tensors_in(torch.float64), Precise(torch.float64):
         with borrowed(user.start, torch.float64):
             step = advance(precise, number + 1, update=False)[number]
-        return first_difference(computed(precise, captured, number, step), expected(captured, step)) is None
+        found = computed(precise, captured, number, step, Dense(captured.graph))
+        return first_difference(found, expected(captured, step)) is None
 
 
 def value_of(slot: Slot, number: int, step: EagerStep, samples: Any) -> torch.Tensor:

@@ -39,6 +39,8 @@ IMPOSSIBLE = {
 }
 INDICES = "the positions that max pooling returns stay inside it: only its gradient may use them"
 
+OF_FLOATS = (aten.convolution.default, aten.avg_pool2d.default)  # kernels, where PyTorch has integers, too
+
 
 @dataclass(frozen=True)
 class Fault:
@@ -116,6 +118,8 @@ def problem(node: fx.Node, origin: Origin | None) -> tuple[str, str] | None:
     large = next((v for v in large_numbers(node)), None)
     if large is not None:
         return f"{called(node, origin)} uses {large}: integers are kept in 32 bits, {LEAST} to {MOST}", remedies.LARGE
+    if node.target in OF_FLOATS and values and not values[0].dtype.is_floating_point:
+        return f"{called(node, origin)} of integers cannot be deployed", remedies.INTEGERS
     if node.target is aten.convolution.default and len(values[0].shape) > 4:
         return f"{called(node, origin)} cannot be deployed: convolution has at most two dimensions", remedies.CONV3D
     if node.target is aten.max_pool2d_with_indices_backward.default and not of_pooling(node.args[-1]):

@@ -41,6 +41,7 @@ SHARE = (
 AFTER_SUM = "bound what is summed up (clip_grad_value = 0.1 or clip_grad_norm = 1.0), or leave out --accumulate"
 OURS = "leave out layers until it agrees, and report the one that does not: the mistake is not in your file"
 NARROW = "convert first: .float() or .int()"
+INTEGERS = "convert them before: x.float()"
 LARGE = "use numbers of 32 bits, or floats"
 FLOAT32 = "stay in float32: leave out .double(), .bfloat16() and dtype=; --dtype mixed keeps activations in halves"
 

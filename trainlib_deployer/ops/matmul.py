@@ -113,6 +113,8 @@ def product(b: Builder, left: View, right: View, init: View | None = None, suffi
         return b.reshape(out, out.shape[1:])
     batch, m, k = left.shape
     n = right.shape[2]
+    if b.dtype(left) is not DType.F32:
+        return integer_product(b, left, right, init, suffix)
     if k == 0:  # a sum of no terms
         zero = b.fill((batch, m, n), 0.0, b.dtype(left))
         return zero if init is None else b.map(lambda z, i: z + i, zero, init.expanded((batch, m, n)))
@@ -120,6 +122,16 @@ def product(b: Builder, left: View, right: View, init: View | None = None, suffi
     reads = [left, right] + ([init.expanded((batch, m, n))] if init is not None else [])
     b.op(MatMul(batch, m, n, k, init is not None), reads, [out], suffix)
     return out
+
+
+def integer_product(b: Builder, left: View, right: View, init: View | None, suffix: str) -> View:
+    """Of integers: a loop, as the kernels multiply floats."""
+    batch, m, k = left.shape
+    n = right.shape[2]
+    rows = b.reshape(left, (batch, m, 1, k)).expanded((batch, m, n, k))
+    columns = b.reshape(right.permuted((0, 2, 1)), (batch, 1, n, k)).expanded((batch, m, n, k))
+    out = b.reduce("sum", (3,), rows, columns, body=lambda x, y: x * y, suffix=suffix)
+    return out if init is None else b.map(lambda o, i: o + i, out, init, suffix="sum")
 
 
 @covers(aten.mm.default)
@@ -137,7 +149,9 @@ def addmm(b: Builder, init: View, left: View, right: View, beta: float = 1, alph
     if alpha == 1 and beta == 1:
         return product(b, left, right, init)
     scaled = product(b, left, right)
-    return b.map(lambda p, i: p * float(alpha) + i * float(beta), scaled, init)
+    if b.dtype(scaled) is DType.F32:
+        alpha, beta = float(alpha), float(beta)
+    return b.map(lambda p, i: p * alpha + i * beta, scaled, init)
 
 
 @covers(aten.mv.default)

@@ -10,7 +10,7 @@ import torch
 
 from trainlib_deployer.ops.build import Builder
 from trainlib_deployer.ops.registry import covers
-from trainlib_deployer.program.expr import Expr, Operand, apply, call, select
+from trainlib_deployer.program.expr import Expr, Operand, apply, as_float, call, exact_reciprocal, joined, select
 from trainlib_deployer.program.ir import DType, View
 from trainlib_deployer.torch_types import CALCULATED
 
@@ -127,10 +127,25 @@ def div(x: Expr, y: Operand) -> Operand:
 
 @formula(aten.div.Tensor_mode, aten.div.Scalar_mode)
 def div_mode(x: Expr, y: Operand, rounding_mode: str | None = None) -> Operand:
-    if x.dtype is not DType.F32 and (isinstance(y, int) or (isinstance(y, Expr) and y.dtype is not DType.F32)):
-        return apply("idiv", [x, y])
-    quotient = x / y
-    return quotient if rounding_mode is None else call(rounding_mode, quotient)
+    if rounding_mode is None:
+        return x / y
+    if joined([x, y]) is not DType.F32:
+        return apply("idiv" if rounding_mode == "floor" else "iquot", [x, y])
+    if rounding_mode == "trunc" or (isinstance(y, (int, float)) and exact_reciprocal(y)):
+        return call(rounding_mode, x / y)
+    return whole_quotient(x.float(), as_float(y))
+
+
+def whole_quotient(x: Expr, y: Operand) -> Operand:
+    """The exact quotient rounded down, as PyTorch has it: in float32, 1 / 0.1 is 10, and 0.1 lies in 1 nine times."""
+    rest = call("fmod", x, y)
+    below = apply("and", [rest.op("ne", 0.0), apply("xor", [rest < 0.0, negative(y)])])
+    quotient = call("round", (x - rest) / y - select(below, 1.0, 0.0))
+    return quotient if isinstance(y, (int, float)) else select(y.equals(0.0), x / y, quotient)
+
+
+def negative(y: Operand) -> Operand:
+    return y < 0.0
 
 
 @formula(aten.floor_divide.default)
@@ -138,8 +153,8 @@ def floor_divide(x: Expr, y: Operand) -> Operand:
     return div_mode(x, y, "floor")
 
 
-@formula(aten.remainder.Tensor, aten.remainder.Scalar)
-def remainder(x: Expr, y: Operand) -> Operand:
+@formula(aten.remainder.Tensor, aten.remainder.Scalar, aten.remainder.Scalar_Tensor)
+def remainder(x: Operand, y: Operand) -> Operand:
     return apply("remainder", [x, y])
 
 
@@ -287,36 +302,6 @@ def masked_fill(x: Expr, mask: Expr, value: Operand) -> Operand:
     if isinstance(value, (int, float)) and x.dtype is DType.F32:
         value = float(value)
     return select(mask, value, x)
-
-
-LOGIC = {
-    "and": (aten.logical_and, aten.bitwise_and),
-    "or": (aten.logical_or, aten.bitwise_or),
-    "xor": (aten.logical_xor, aten.bitwise_xor),
-}
-
-
-def of_truths(name: str) -> Formula:
-    return lambda x, y: apply(name, [x.cast(DType.U8), y.cast(DType.U8)])
-
-
-def of_bits(name: str) -> Formula:
-    return lambda x, y: apply(name, [x, y])
-
-
-for _name, (_logical, _bitwise) in LOGIC.items():
-    formula(_logical.default)(of_truths(_name))
-    formula(_bitwise.Tensor, _bitwise.Scalar)(of_bits(_name))
-
-
-@formula(aten.logical_not.default)
-def logical_not(x: Expr) -> Operand:
-    return apply("not", [x.cast(DType.U8)])
-
-
-@formula(aten.bitwise_not.default)
-def bitwise_not(x: Expr) -> Operand:
-    return apply("not", [x]) if x.dtype is DType.U8 else apply("xor", [x, -1])
 
 
 @formula(aten.isnan.default)

@@ -50,12 +50,16 @@ C_FORM: dict[str, str] = {
     "xor": "{0} ^ {1}",
     "not": "!{0}",
     "select": "{0} ? {1} : {2}",
+    "ileft": "(int32_t)((uint32_t){0} << {1})",
+    "iright": "{0} >> {1}",
     "shr": "(int32_t)((uint32_t){0} >> {1})",
     "umul": "(int32_t)((uint32_t){0} * (uint32_t){1})",
     "uadd": "(int32_t)((uint32_t){0} + (uint32_t){1})",
     "unit": "(float)((uint32_t){0} >> 8) * 0x1p-24f",
     "idiv": "tl_floordivi({0}, {1})",
     "imod": "tl_remainderi({0}, {1})",
+    "iquot": "{0} / {1}",  # towards zero, and the rest has the sign of what is divided
+    "irest": "{0} % {1}",
     "abs": "tl_absf({0})",
     "iabs": "tl_absi({0})",
     "sqrt": "tl_sqrtf({0})",
@@ -103,7 +107,7 @@ C_FORM: dict[str, str] = {
 }
 
 _COMPARE = {"lt", "le", "gt", "ge", "eq", "ne", "not"}
-_INTEGER_FORM = {"max": "imax", "min": "imin", "abs": "iabs", "fmod": "imod", "remainder": "imod"}
+_INTEGER_FORM = {"max": "imax", "min": "imin", "abs": "iabs", "fmod": "irest", "remainder": "imod"}
 
 
 @dataclass(frozen=True)
