@@ -34,6 +34,9 @@ typedef struct {
     int p_next, q_next;
 } tl_half_rows;
 
+/* The sum of two pairs or their difference. */
+#define TL_OF_BOTH(plus, a, b) ((plus) ? tl_pair_plus(a, b) : tl_pair_minus(a, b))
+
 /* One of the transformed elements, of the first or the second tile of a pair; the first one comes first. */
 static inline void tl_winograd_lane(tl_pair *to, int second, tl_pair element)
 {

@@ -1,5 +1,6 @@
 /* Products of a row of the transformed 4 x 4, and what they add to the gradient of the weight. */
 #include "tl_winograd_bw_w.h"
+#include "tl_winograd_bw_w_row.h"
 
 void tl_winograd_bw_w_products(const void *of, int at, int first, int count)
 {
@@ -14,15 +15,6 @@ void tl_winograd_bw_w_products(const void *of, int at, int first, int count)
         tl_winograd_chains_resumed(z, step, v, m, count, t->tiles);
 }
 
-/* w += factor * share, or factor * share where the weight begins. */
-static inline __attribute__((always_inline)) void put(float *w, float factor, int begins, const float *share)
-{
-    for (int i = 0; i < 3; ++i)
-        w[i] = __builtin_fmaf(factor, share[i], begins ? 0.0f : w[i]);
-}
-
-/* By rows of the kernel: sums of the first row of products go to the first, of the last to the last, of others to
- * all. */
 void tl_winograd_bw_w_weights(const void *of, int at, int first, int count)
 {
     const tl_winograd_bw_w *t = of;
@@ -30,19 +22,8 @@ void tl_winograd_bw_w_weights(const void *of, int at, int first, int count)
     const int fours = (t->outs + 3) / 4, element = (t->ins + 3) / 4 * fours * 16, w_co = a->w_co, row = t->row;
     const int begins = t->block == 0 && !a->accumulate && row < 2;
     const float *m0 = t->m + (at >> 2) * fours * 16 + first * 4 + (at & 3);
-    const float *m1 = m0 + element, *m2 = m1 + element, *m3 = m2 + element, middle = row == 1 ? 0.5f : -0.5f;
+    const float *m1 = m0 + element, *m2 = m1 + element, *m3 = m2 + element;
     float *w = a->w + (t->group * a->co + t->out + first) * w_co + (t->in + at) * a->w_ci;
-    for (; count > 0; --count, w += w_co, m0 += 4, m1 += 4, m2 += 4, m3 += 4) {
-        const float sum = *m1 + *m2, difference = *m1 - *m2;
-        const float share[3] = {__builtin_fmaf(0.5f, sum, *m0), 0.5f * difference, __builtin_fmaf(0.5f, sum, -*m3)};
-        if (row == 0) {
-            put(w, 1.0f, begins, share);
-        } else if (row == 3) {
-            put(w + 6, -1.0f, 0, share);
-        } else {
-            put(w, 0.5f, 0, share);
-            put(w + 3, middle, begins, share);
-            put(w + 6, 0.5f, begins, share);
-        }
-    }
+    for (; count > 0; --count, w += w_co, m0 += 4, m1 += 4, m2 += 4, m3 += 4)
+        tl_winograd_bw_w_row(w, *m0, *m1, *m2, *m3, row, begins);
 }

@@ -2,8 +2,6 @@
 #define TL_HALVES
 #include "tl_winograd_pairs_bw_w.h"
 
-#define TL_OF_BOTH(plus, a, b) ((plus) ? tl_pair_plus(a, b) : tl_pair_minus(a, b))
-
 /* Two tiles side by side whose rows lie at even places. */
 static inline __attribute__((always_inline)) void two(const tl_half_rows *r, int plus, tl_pair *z, int channel,
                                                       int next, int count)

@@ -2,7 +2,6 @@
 #define TL_HALVES
 #include "tl_winograd_pairs_bw_w.h"
 
-#define TL_OF_BOTH(plus, a, b) ((plus) ? tl_pair_plus(a, b) : tl_pair_minus(a, b))
 #define TL_COLUMNS(i, j) TL_OF_BOTH(plus, tl_pair_of(p[i], p[j]), tl_pair_of(q[i], q[j]))
 
 /* Two tiles side by side; their first and their last column may be outside. */

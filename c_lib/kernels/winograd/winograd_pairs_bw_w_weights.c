@@ -1,31 +1,8 @@
 /* Products of a row of the transformed 4 x 4 of halves, and what they add to the gradient of the weight. */
 #define TL_HALVES
+#include "tl_winograd_bw_w_row.h"
 #include "tl_winograd_pairs_bw_w.h"
 #include "tl_winograd_pairs_sums.h"
-
-/* w += factor * share, or factor * share where the weight begins. */
-static inline __attribute__((always_inline)) void put(float *w, float factor, int begins, const float *share)
-{
-    for (int i = 0; i < 3; ++i)
-        w[i] = __builtin_fmaf(factor, share[i], begins ? 0.0f : w[i]);
-}
-
-/* By rows of the kernel: sums of the first row of products go to the first, of the last to the last, of others to
- * all. */
-static inline __attribute__((always_inline)) void add(float *w, const float *m, int row, int begins)
-{
-    const float sum = m[16] + m[32], difference = m[16] - m[32], middle = row == 1 ? 0.5f : -0.5f;
-    const float share[3] = {__builtin_fmaf(0.5f, sum, m[0]), 0.5f * difference, __builtin_fmaf(0.5f, sum, -m[48])};
-    if (row == 0) {
-        put(w, 1.0f, begins, share);
-    } else if (row == 3) {
-        put(w + 6, -1.0f, 0, share);
-    } else {
-        put(w, 0.5f, 0, share);
-        put(w + 3, middle, begins, share);
-        put(w + 6, 0.5f, begins, share);
-    }
-}
 
 /* Kernels of up to 4 x 4 channels. */
 static __attribute__((noinline)) void weights(const tl_winograd_pairs_bw_w *t, const float *m, int out, int in)
@@ -36,7 +13,7 @@ static __attribute__((noinline)) void weights(const tl_winograd_pairs_bw_w *t, c
     for (int outs = tl_min(4, t->outs - out); outs > 0; --outs, w += a->w_co, m += 4) {
         float *to = w;
         for (const float *from = m, *end = m + ins; from < end; ++from, to += w_ci)
-            add(to, from, row, begins);
+            tl_winograd_bw_w_row(to, from[0], from[16], from[32], from[48], row, begins);
     }
 }
 

@@ -1,0 +1,31 @@
+/* What a row of the transformed 4 x 4 adds to the gradient of a 3 x 3 weight; internal to c_lib/kernels. */
+#ifndef TL_WINOGRAD_BW_W_ROW_H
+#define TL_WINOGRAD_BW_W_ROW_H
+#include "tl_tile.h" /* first: it sets how the whole file is compiled */
+
+/* w += factor * share, or factor * share where the weight begins. */
+static inline __attribute__((always_inline)) void tl_winograd_add(float *w, float factor, int begins,
+                                                                  const float *share)
+{
+    for (int i = 0; i < 3; ++i)
+        w[i] = __builtin_fmaf(factor, share[i], begins ? 0.0f : w[i]);
+}
+
+/* By rows of the kernel: sums of the first row of products go to the first, of the last to the last, of others to
+ * all. */
+static inline __attribute__((always_inline)) void tl_winograd_bw_w_row(float *w, float m0, float m1, float m2, float m3,
+                                                                       int row, int begins)
+{
+    const float sum = m1 + m2, difference = m1 - m2, middle = row == 1 ? 0.5f : -0.5f;
+    const float share[3] = {__builtin_fmaf(0.5f, sum, m0), 0.5f * difference, __builtin_fmaf(0.5f, sum, -m3)};
+    if (row == 0) {
+        tl_winograd_add(w, 1.0f, begins, share);
+    } else if (row == 3) {
+        tl_winograd_add(w + 6, -1.0f, 0, share);
+    } else {
+        tl_winograd_add(w, 0.5f, 0, share);
+        tl_winograd_add(w + 3, middle, begins, share);
+        tl_winograd_add(w + 6, 0.5f, begins, share);
+    }
+}
+#endif
