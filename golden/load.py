@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import importlib.util
 import json
 import random
@@ -20,6 +21,7 @@ from torch.utils import _pytree as pytree
 
 from golden.borrow import unwrapped
 from golden.first_call import first_called
+from golden.lazy import materialize
 from golden.lightning import configured, has_own_step, understood
 from golden.loss_scale import LossScale
 from golden.metrics import functions_of
@@ -46,6 +48,7 @@ def load_task(folder: Path) -> Task:
     if spec.get("first_call"):
         first_called(module, samples[0][0])
     module.load_state_dict({**extra_state(module), **torch.load(folder / "weights.pt", weights_only=True)})
+    materialize(module, lambda: called(module, samples[0][0]))
     for name, p in module.named_parameters():
         p.requires_grad_(name in trainable)
     inference = spec.get("inference", False)
@@ -78,6 +81,12 @@ def load_task(folder: Path) -> Task:
         by_row=spec.get("by_row", True),
         evaluation=spec.get("evaluation"),
     )
+
+
+def called(module: nn.Module, inputs: tuple[Any, ...]) -> None:
+    module.eval()
+    with torch.no_grad():
+        module(*copy.deepcopy(inputs))
 
 
 def extra_state(module: nn.Module) -> dict[str, Any]:

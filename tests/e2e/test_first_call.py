@@ -182,3 +182,31 @@ def test_another_first_call_is_refused_at_its_line(tmp_path: Path) -> None:
         deploy(Table(), torch.randn(6, 3), torch.randn(6, 4), out=tmp_path / "out")
     rendered = found.value.render()
     assert "self.offset = torch.ones(4)" in rendered and "call the model once" in rendered
+
+
+LAZY = """\
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+model = nn.Sequential(nn.LazyConv1d(4, 3), nn.LazyBatchNorm1d(), nn.ReLU(), nn.Flatten(), nn.LazyLinear(3))
+data = [(torch.randn(5, 2, 7), torch.randn(5, 3)) for _ in range(2)]
+"""
+GIVEN = """\
+other = nn.Sequential(nn.Conv1d(2, 4, 3), nn.BatchNorm1d(4), nn.ReLU(), nn.Flatten(), nn.Linear(20, 3))
+model.load_state_dict(other.state_dict())
+"""
+
+
+@pytest.mark.parametrize("given", ["", GIVEN])
+def test_lazy_modules_wait_no_more_when_steps_are_judged(given: str, tmp_path: Path) -> None:
+    """Mixed precision is judged by several runs: a hook that came back with a module's state failed in the third."""
+    (tmp_path / "net.py").write_text(LAZY + given)
+    out = tmp_path / "out"
+    words = ["--model", str(tmp_path / "net.py"), *"--cores 2 --l1 64k --steps 2 --dtype mixed --out".split(), str(out)]
+    found = CliRunner().invoke(cli, [*words, "--run", "host"])
+    assert found.exit_code == 0, found.output
+    module = load.load_task(out / "model").module
+    assert [type(m) for m in module] == [nn.Conv1d, nn.BatchNorm1d, nn.ReLU, nn.Flatten, nn.Linear]
+    assert all(m.training and not m._forward_pre_hooks for m in module)
+    assert module[1].num_batches_tracked == 0

@@ -7,9 +7,8 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.nn.parameter import is_lazy
 
-from golden import lightning
+from golden import lazy, lightning
 from golden.borrow import unwrapped
 from golden.first_call import first_called
 from golden.precision import as_real
@@ -105,13 +104,7 @@ def materialize(module: nn.Module, inputs: tuple[Any, ...]) -> None:
         with torch.no_grad(), user_code("the model fails on example_input"):
             module(*sampling.cloned(inputs))
 
-    lazy = [m for m in module.modules() if any(map(is_lazy, (*m.parameters(recurse=False), *m.buffers(recurse=False))))]
-    modes = [(m, m.training) for m in lazy]
-    if lazy:
-        with Snapshot(module, skip=lazy).undone():
-            call()
-    for m, training in modes:
-        m.training = training
+    lazy.materialize(module, call)
     shape_observers(module, call)
 
 
