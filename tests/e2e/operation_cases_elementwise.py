@@ -279,6 +279,7 @@ cases(
             torch.baddbmm(j[..., None], i[..., None], j[:, None, :1].expand(3, 1, 1)) + x[..., None]
         ),
         "linear": lambda i, j, x: F.linear(i, j, j[:, 0]) + x,
+        "max_pool": lambda i, j, x: (*F.max_pool2d(i[None] - 9, 3, 2, 1, return_indices=True), x),
     },
     signed,
     odd,

@@ -11,6 +11,7 @@ import torch
 from torch.nn import functional as F
 
 from trainlib_deployer.capture.extents import per_dimension
+from trainlib_deployer.torch_types import LEAST
 
 Tensor = torch.Tensor
 NOWHERE = -1
@@ -24,7 +25,8 @@ def pooled_with_indices(x: Tensor, dims: int, places: Sequence[Sequence[Sequence
     table = [[flat_place(point, extents) for point in window] for window in windows]
     inside = [[place for place in row if place != NOWHERE] for row in table]  # the first of equal ones, of these
     read = torch.tensor([row + [NOWHERE] * (widest - len(row)) for row in inside])
-    values = x.flatten(-dims)[..., read.clamp(min=0)].masked_fill(read == NOWHERE, -math.inf)
+    lowest = -math.inf if x.is_floating_point() else LEAST
+    values = x.flatten(-dims)[..., read.clamp(min=0)].masked_fill(read == NOWHERE, lowest)
     largest, which = values.max(-1)
     found = read.expand(values.shape).gather(-1, which.unsqueeze(-1)).squeeze(-1)
     shape = [len(p) for p in places]

@@ -31,7 +31,7 @@ from trainlib_deployer.capture.masks import tidy_masks
 from trainlib_deployer.capture.namer import TAG, Namer, Origin, WithLoss
 from trainlib_deployer.capture.slots import Beginning, Captured, Out, Slot, rebuilt, slots_of
 from trainlib_deployer.capture.tidy import check_written, name_untagged, take_writes, tidy
-from trainlib_deployer.capture.trace import functional, trace
+from trainlib_deployer.capture.trace import functional, log_off, trace
 from trainlib_deployer.capture.user_line import user_line_of_error
 from trainlib_deployer.capture.without_complex import without_complex
 from trainlib_deployer.errors import DeployError, Unsupported
@@ -68,7 +68,7 @@ def captured(user: UserModel, beginning: Beginning, counts: dict[_BatchNorm, int
     trained = [s.name for s in slots if s.trainable]
     step = Step(user, whole, beginning, slots, trained, batch_counts(whole.net) if counts is None else counts)
     try:
-        with user.start.undone(), uncompiled(), warnings.catch_warnings():
+        with user.start.undone(), uncompiled(), log_off(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             graph = trace(step, [s.value for s in slots])
             outputs = step.outputs

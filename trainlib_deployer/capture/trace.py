@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -33,6 +34,17 @@ def mkldnn_off() -> Iterator[None]:
         warnings.simplefilter("ignore")
         with torch.backends.mkldnn.flags(enabled=False):
             yield
+
+
+@contextlib.contextmanager
+def log_off() -> Iterator[None]:
+    """PyTorch prints a traceback where an operation does not take a fake tensor: a refusal says it in its own words."""
+    log = logging.getLogger("torch._subclasses.fake_tensor")
+    before, log.disabled = log.disabled, True
+    try:
+        yield
+    finally:
+        log.disabled = before
 
 
 @contextlib.contextmanager
