@@ -24,7 +24,9 @@ from trainlib_deployer.program.ir import DType, Part, View
 from trainlib_deployer.program.loop import Loop
 
 F32 = DType.F32
-WHOLE = {"not", "and", "or", "xor", "shr", "umul", "uadd", "unit", "idiv", "imod", "iabs", "imax", "imin", "from_half"}
+WHOLE = frozenset(
+    "not and or xor shr umul uadd unit idiv imod iquot irest ileft iright iabs imax imin from_half".split()
+)
 OF_BFLOAT = {"to_bf16", "from_bf16"}  # which the machine does not have
 
 

@@ -19,6 +19,7 @@ from tests.e2e.simulators import needs
 from trainlib_deployer.api import Deployment, deploy
 from trainlib_deployer.emit.addresses import operation_names
 from trainlib_deployer.program.series import Series
+from trainlib_deployer.program.together import Together
 
 HEAD = re.compile(r"\b(?:op|streams)_(\w+?)(?:\(void\)|\[\] = \{)$")
 FIGURES = {"plan.h", "poison.h"}  # where and when things lie
@@ -76,6 +77,14 @@ def joined(made: Deployment, other: Deployment) -> tuple[set[str], set[str]]:
     return {names[at] for at in found}, {name for at in series for name in ops[at].fused}
 
 
+def together(made: Deployment, other: Deployment) -> set[str]:
+    """C names of operations that are other updates together than the other project has."""
+    ops = made.plan.program.ops
+    known = {op.fused for op in other.plan.program.ops}
+    names = operation_names(ops)
+    return {names[at] for at, op in enumerate(ops) if isinstance(op.kind, Together) and op.fused not in known}
+
+
 def called(made: Deployment) -> dict[str, set[str]]:
     """Generated loops, each with the operations that call it."""
     found: dict[str, set[str]] = {}
@@ -119,7 +128,9 @@ def test_other_lines_stay(made: dict[str, Deployment]) -> None:
         joined(made["long"], made["short"]),
     )
     assert len(short | long) < 20 and all(name.startswith((*layers,)) for name in loops_of_short | loops_of_long)
-    names |= short | long
+    updates = together(made["short"], made["long"]), together(made["long"], made["short"])
+    assert all(1 <= len(found) <= 2 for found in updates), "its update joins others, or makes others wait less"
+    names |= short | long | updates[0] | updates[1]
     loops = (made["long"].folder / "loops.c").read_text()
     assert not [f for f, callers in called(made["short"]).items() if f"{f}(" not in loops and callers - names]
     mine = re.compile(f'"(?:gradient )?(?:{"|".join(map(re.escape, sorted(layers)))})[.:]')

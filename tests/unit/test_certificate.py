@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from trainlib_deployer.api import Deployment, deploy
+from trainlib_deployer.check.apart import unmet
 from trainlib_deployer.check.certificate import CertificateError, Emitted, check
 from trainlib_deployer.check.in_place import gone, in_place, same_ways
 from trainlib_deployer.check.streams import missing
@@ -204,6 +205,33 @@ def test_loops_in_a_row_may_read_what_a_later_one_overwrites(emitted: Emitted) -
     assert in_place(replace(operation, calls=((summing, call),)), old, new)
     for calls in ((call, summing), (elsewhere, call), (call, call), (summing,)):
         assert not in_place(replace(operation, calls=(calls,)), old, new), calls
+
+
+def test_calls_that_do_not_meet_are_strangers(emitted: Emitted) -> None:
+    """None touches what another writes; nothing is in place, in tiles, or a kernel that nothing is known of."""
+    at, old, new = shared_by(emitted)
+    operation = emitted.listing.operations[at]
+    ((call,),) = operation.calls
+
+    def at_work(*calls: Call, **more: Any) -> list[str]:
+        operations = (replace(operation, calls=(calls,), meets=False, **more),)
+        return list(unmet(replace(emitted.listing, operations=operations)))
+
+    def on(*names: str) -> Call:
+        known = [Pointer(Home(name, "L1", name)) for name in names]
+        return replace(call, arguments=tuple(zip(("",) * len(known), known, strict=True)))
+
+    assert call.loop is not None and len((*call.loop.writes, *call.loop.reads)) == 2
+    assert at_work(on("a", "b")) == at_work(on("a", "a"), on("b", "c"), on("d", "c")) == []
+    for calls in ((on("a", "b"), on("b", "c")), (on("b", "c"), on("a", "b")), (on("b", "a"), on("b", "c"))):
+        assert at_work(*calls) == ["operation 0: the cores do not meet, but b is written"]
+    tile = replace(call, arguments=(("", Tile(0)), ("", Tile(1))))
+    for unknown in (replace(on("a", "b"), loop=None), tile):
+        (fault,) = at_work(unknown, on("c", "d"))
+        assert "nothing is known" in fault
+    assert "nothing is known" in at_work(on("a", "b"), tiles=Tiles(Home("lanes", "L1", ""), False, ()))[0]
+    assert in_place(operation, old, new) and not in_place(replace(operation, meets=False), old, new)
+    assert f"operation {at}: the cores do not meet" in wrong(changed(emitted, at, calls=((call, call),), meets=False))
 
 
 def test_tiles_in_one_buffer_take_turns() -> None:

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from trainlib_deployer.check.apart import unmet
 from trainlib_deployer.check.copies import wrong_copies
 from trainlib_deployer.check.early import too_early
 from trainlib_deployer.check.in_place import in_place, overlaid
@@ -107,6 +108,7 @@ def check(emitted: Emitted) -> tuple[dict[str, Level], list[str]]:
     wrong += outside(emitted.listing, emitted.sizes)
     wrong += missing(emitted.listing)
     wrong += overlaid(emitted.listing)
+    wrong += unmet(emitted.listing)
     wrong += wrong_copies(emitted.listing, emitted.plan)
     levels = {name: figures(name, stretches, partners) for name in emitted.plan["levels"]}
     for name, level in levels.items():

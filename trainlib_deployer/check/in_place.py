@@ -21,6 +21,8 @@ def in_place(operation: Operation, old: str, new: str) -> bool:
     tiles = {id(calls): calls for calls in operation.calls}.values()
     if not all(c.loop is not None and isinstance(c.loop.kind, Loop) for calls in tiles for c in calls):
         return False
+    if not operation.meets:
+        return False
     if operation.tiles is not None and any(s.home and s.home.name in (old, new) for s in operation.tiles.streams):
         pointed = (p.home.name for calls in tiles for c in calls for p in c.pointers)
         return not {old, new} & {*pointed} and same_ways(operation.tiles, old, new)

@@ -31,6 +31,7 @@ from trainlib_deployer.program.call import Operand
 from trainlib_deployer.program.ir import Kind, Part, View
 from trainlib_deployer.program.loop import Loop
 from trainlib_deployer.program.segments import segments
+from trainlib_deployer.program.together import Together
 
 TOKEN, SCRATCH = "@", "@scratch"  # what a row is handed in place of pointers
 
@@ -40,7 +41,8 @@ def listed(plan: Plan, at: Addresses, library: LoopLibrary) -> Listing:
     operations = []
     for position in range(len(plan.program.ops)):
         starts = tuple(at.operations[g] for g in plan.guests.get(position, ()))
-        operations.append(lister.operation(position, plan.calls[position], plan.tilings.get(position), starts))
+        found = lister.operation(position, plan.calls[position], plan.tilings.get(position), starts)
+        operations.append(replace(found, meets=not isinstance(plan.program.ops[position].kind, Together)))
     functions = tuple(segments(plan.program).values())
     return Listing(dict(places(plan, at)), tuple(operations), functions, tuple(at.home(t) for t in plan.program.shown))
 

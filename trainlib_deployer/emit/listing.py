@@ -125,7 +125,8 @@ class Operation:
     name: str
     tiles: Tiles | None
     starts: tuple[str, ...]  # operations behind this one whose early tiles it starts
-    calls: tuple[tuple[Call, ...], ...]  # of each tile; the cores meet between two of them
+    calls: tuple[tuple[Call, ...], ...]  # of each tile
+    meets: bool = True  # do the cores, between two of them?
 
 
 CARRY, ARRIVAL = "tl_carry", "tl_arrival"  # structs of the calls that start and await a copy

@@ -74,13 +74,13 @@ def body_text(
 
 def statements_text(operation: Operation, starts: Sequence[str], streams: str, tables: Tables) -> list[str]:
     """With the first tiles of others, and where it finds its own streams."""
-    columns = Columns()
+    columns, between = Columns(), ["tl_barrier();"] if operation.meets else []
     kinds = list(dict.fromkeys(shape(calls) for calls in operation.calls))
     if len(kinds) == 1:
-        work = statements(operation.calls, columns)
+        work = statements(operation.calls, columns, between)
     else:
         which = [kinds.index(shape(calls)) for calls in operation.calls]
-        work = list(choice(operation.calls, which, columns))
+        work = list(choice(operation.calls, which, columns, between))
     if operation.tiles is None:
         return [*starts, *work]
     lines = [f"const tl_shape shape = {{{shape_text(operation, operation.tiles)}}};", "tl_tiles t;"]
@@ -92,13 +92,13 @@ def early_text(guest: Tiles, streams: str) -> str:
     return f"EARLY({streams}, {guest.lanes.text}, {mask(guest):#x}, PLAN_CORES);"
 
 
-def choice(tiles: Sequence[Calls], which: list[int], columns: Columns) -> Iterator[str]:
+def choice(tiles: Sequence[Calls], which: list[int], columns: Columns, between: Sequence[str]) -> Iterator[str]:
     """Where tiles call different things, a test between them."""
     yield f"const int kind = {columns.expression(which)};"
     last = max(which)
     for kind in range(last + 1):
         yield "} else {" if kind == last else f"{'} else ' if kind else ''}if (kind == {kind}) {{"
-        yield from (f"    {line}" for line in statements(only(tiles, which, kind), columns))
+        yield from (f"    {line}" for line in statements(only(tiles, which, kind), columns, between))
     yield "}"
 
 
@@ -124,13 +124,13 @@ def blank(a: Argument) -> object:
     return type(a) if isinstance(a, int | Recorded) else a
 
 
-def statements(tiles: Sequence[Calls], columns: Columns) -> list[str]:
-    """The calls of every tile, which differ in numbers alone, in one text."""
+def statements(tiles: Sequence[Calls], columns: Columns, between: Sequence[str]) -> list[str]:
+    """The calls of every tile, which differ in numbers alone, in one text, and what is done between two of them."""
     lines: list[str] = []
     for i, call in enumerate(tiles[0]):
         count = len(call.arguments)
         values = [value([calls[i].arguments[k][1] for calls in tiles], columns) for k in range(count)]
-        lines += ["tl_barrier();"] if i else []
+        lines += between if i else []
         if call.struct:
             lines += [f"const {call.struct} a = {{{fields_text(call, values)}}};", f"{call.function}(&a);"]
         else:

@@ -17,6 +17,7 @@ from trainlib_deployer.plan.tiles import Room, Tiles, Tiling, digest, tiled
 from trainlib_deployer.program.cuts import MOST_TILES, Parts
 from trainlib_deployer.program.ir import Kind, Leading, Op, Part, Program, Splittable, Tensor, View, renamed
 from trainlib_deployer.program.linked import Linked
+from trainlib_deployer.program.together import Together
 
 LOOK_AT = 5  # cuts of an operation that are worked out in full
 TAPERED = 2  # of those, the best ones with a smaller first and last tile, too
@@ -175,7 +176,7 @@ def best_tiling(program: Program, op: Op, room: Room) -> Tiling | None:
 
     Where the scratch of the whole does not fit, there is no way but tiles; nor is there for a chain."""
     streamed = [v for v in (*op.reads, *op.writes) if v.tensor not in room.resident]
-    if not streamed or isinstance(op.kind, Transfer) or goes_on(op, room):
+    if not streamed or isinstance(op.kind, Transfer | Together) or goes_on(op, room):
         return None
     best = prospects(Job.of(program, op, room)).cheapest(room.capacity)
     if best is None:

@@ -18,6 +18,7 @@ from trainlib_deployer.ops.matmul import MatMul
 from trainlib_deployer.plan.fuller import Before
 from trainlib_deployer.plan.joints import Draft, Joint, Results
 from trainlib_deployer.plan.series import put_in_series
+from trainlib_deployer.plan.together import put_together
 from trainlib_deployer.plan.ways import Way
 from trainlib_deployer.program.chain import chain_of, followed
 from trainlib_deployer.program.ir import DType, Leading, Op, Program, Role, Tensor, View, renamed
@@ -27,13 +28,14 @@ TRIES = 6  # to join what fills the outer level no more than it was
 
 
 def chained(program: Program, resident: frozenset[str], left: list[int], machine: Machine, alone: list[Way]) -> Program:
-    """With series and chains wherever they are estimated to take fewer cycles, or hardly more and fewer bytes; `left`
-    is the room in L1 at each operation, `alone` how it runs on its own. The outer level gets no fuller, unless that is
-    not reached after some tries."""
+    """With series and chains wherever they are estimated to take fewer cycles, or hardly more and fewer bytes, and what
+    is left of updates together; `left` is the room in L1 at each operation, `alone` how it runs on its own. The outer
+    level gets no fuller, unless that is not reached after some tries."""
     before, apart = Before(program, resident), frozenset[int]()
     for _ in range(TRIES):
         draft = Draft.of(program, resident, left, machine, alone, apart)
         join(draft)
+        put_together(draft)
         full = before.meetings_that_fill(draft.program, draft.left_over)
         if full <= apart:
             break

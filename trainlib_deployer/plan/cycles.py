@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from trainlib_deployer.formats import DType
 from trainlib_deployer.machine.costs import TileCosts
 from trainlib_deployer.machine.machine import Link, Machine
@@ -12,11 +14,15 @@ from trainlib_deployer.program.ir import Frugal, Kind, Op, Part, Priced, View
 from trainlib_deployer.program.linked import Linked
 from trainlib_deployer.program.loop import Loop
 from trainlib_deployer.program.series import Series
+from trainlib_deployer.program.together import Together
 
 
 def direct_cycles(op: Op, streamed: list[View], machine: Machine) -> float:
     """Reading L2 element by element; packing kernels touch each operand a few times."""
     part = Part(op.kind, op.reads, op.writes)
+    if isinstance(op.kind, Together):
+        ones = (replace(op, kind=p.kind, reads=p.reads, writes=p.writes) for p in op.kind.parts(op.reads, op.writes))
+        return sum(direct_cycles(one, streamed, machine) for one in ones)
     operands = enumerate((*op.reads, *op.writes))
     touched = sum(op.kind.touched(i, v) for i, v in operands if v in streamed)
     waiting = machine.outer.load * (touched + op.kind.macs() / 4) / busy_cores(part, machine.cores)
@@ -42,6 +48,8 @@ def work_cycles(part: Part, machine: Machine) -> float:
         links = [Part(*link) for link in part.kind.links(part.reads, part.writes)]
         between = costs.tile.turn if isinstance(part.kind, Series) else costs.tile.link
         return sum(work_cycles(link, machine) for link in links) + between * (len(links) - 1)
+    if isinstance(part.kind, Together):
+        return sum(work_cycles(one, machine) for one in part.kind.parts(part.reads, part.writes))
     if isinstance(part.kind, Priced):
         at_once = DType.F32.size // part.kind.storage.size
         return max(part.kind.cycles(cores, costs), part.kind.multiplied() / (machine.float_units() * at_once))
@@ -55,7 +63,7 @@ def fetched_once(kind: Kind, c: TileCosts) -> float:
     """For code that is not at hand when an operation begins; later tiles find it."""
     if isinstance(kind, Priced):
         return c.kernel
-    return c.loop if isinstance(kind, Loop) else 0.0
+    return c.loop if isinstance(kind, Loop | Together) else 0.0
 
 
 def busy_cores(part: Part, cores: int) -> float:

@@ -11,6 +11,7 @@ from trainlib_deployer.program.ir import Kind, Op, Part
 from trainlib_deployer.program.linked import Linked
 from trainlib_deployer.program.loop import Loop
 from trainlib_deployer.program.merge import merged
+from trainlib_deployer.program.together import Together
 
 Slots = tuple[int | None, ...]
 
@@ -25,7 +26,9 @@ class Link:
 
 
 def links(op: Op, tiling: Tiling | None, cores: int) -> list[tuple[Link, ...]]:
-    """Of each tile; all cores meet between two of them. What is not tiled is one tile."""
+    """Of each tile; all cores meet between two of them, but of loops together. What is not tiled is one tile."""
+    if tiling is None and isinstance(op.kind, Together):
+        return [tuple(Link(p, (None,) * len((*p.reads, *p.writes)), None) for p in op.kind.parts(op.reads, op.writes))]
     if tiling is None:
         whole = Part(op.kind, op.reads, op.writes)
         return [(Link(whole, (None,) * (len(op.reads) + len(op.writes)), row_of(whole, cores)),)]
