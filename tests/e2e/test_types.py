@@ -168,6 +168,7 @@ def test_other_types_are_refused_with_what_to_write(place: str, name: str, tmp_p
         ("((i64 + 46) * 73856093 % 1000).float() + x", "'mul' makes integers outside of -2147483648 to 2147483647"),
         ("F.conv1d(i64[None], i64[None, :, :1]).float().sum() + x", "'conv1d' of integers cannot be deployed"),
         ("F.avg_pool1d(i64, 1).float() + x", "'avg_pool1d' of integers cannot be deployed"),
+        ("torch.zeros_like(i64).index_add(0, i64[0, :3], i64).float() + x", "add up floats: convert the values with"),
         ("((i64 * 9) << 28 >> 20).float() + x", "'lshift' makes integers outside of -2147483648 to 2147483647"),
     ],
 )

@@ -135,7 +135,11 @@ def put(
         low, high = (put(b, v, index, extent, i, ignore=ignore, replace=True, suffix=suffix) for v, i in halves)
         return b.map(lambda x, y: x.cast(DType.I32) + y.cast(DType.I32), low, high, dtype=DType.I32)
     if b.dtype(g) is not DType.F32:
-        raise Unsupported("integers cannot be added up in places that an index names", source=b.where.source)
+        raise Unsupported(
+            "integers cannot be added up in places that an index names",
+            source=b.where.source,
+            remedy="add up floats: convert the values with .float() before, and the sums with .long() behind",
+        )
     index = whole_numbers(b, index).expanded(g.shape)
     base = [] if init is None or is_zero(b, init) else [b.contiguous(init)]
     out = b.tensor((outer, extent, inner), suffix=suffix)
