@@ -6,8 +6,7 @@ cycles works on such updates the first tile of a larger one comes (plan/early.py
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from trainlib_deployer.plan.joints import Draft
@@ -21,7 +20,7 @@ def put_together(draft: Draft) -> None:
     for begin, end in pairwise((*sorted(draft.borders), len(draft.ops))):
         alone = [at for at in range(begin, end) if is_alone(draft, at)]
         while alone:
-            alone = list(apart_from(draft, *alone))
+            alone = apart_from(draft, *alone)
 
 
 def is_alone(draft: Draft, at: int) -> bool:
@@ -35,37 +34,58 @@ def is_alone(draft: Draft, at: int) -> bool:
     return lasting and not copies and draft.ways[at].tiling is None
 
 
-def apart_from(draft: Draft, at: int, *others: int) -> Iterator[int]:
+def apart_from(draft: Draft, at: int, *others: int) -> list[int]:
     """Operations that could not join the first one, where that is."""
+    first = draft.ops[at]
+    assert first is not None
+    members, left = Members([first]), []
     for other_at in others:
-        first, other = draft.ops[at], draft.ops[other_at]
-        assert first is not None and other is not None
-        if first.phase != other.phase or meddle(first, other) or draft.places.conflict(other, at, other_at):
-            yield other_at
+        other = draft.ops[other_at]
+        assert other is not None
+        if first.phase != other.phase or members.meddle(other) or draft.places.conflict(other, at, other_at):
+            left.append(other_at)
             continue
-        draft.ops[at], draft.ops[other_at] = joined(first, other), None
+        members.add(other)
+        draft.ops[other_at] = None
         draft.places.move(other, other_at, at)
+    if len(members.ops) > 1:
+        draft.ops[at] = members.joined
+    return left
 
 
-def meddle(one: Op, other: Op) -> bool:
-    """Does either touch what the other writes?"""
-    return any(
-        v.tensor == w.tensor for a, b in ((one, other), (other, one)) for w in a.writes for v in (*b.reads, *b.writes)
-    )
+@dataclass
+class Members:
+    """Operations that are to be one, by the tensors that they read and write."""
 
+    ops: list[Op]
+    read: set[str] = field(init=False)
+    written: set[str] = field(init=False)
 
-def joined(first: Op, other: Op) -> Op:
-    loops = first.kind.loops if isinstance(first.kind, Together) else (first.kind,)
-    assert isinstance(other.kind, Loop)
-    functions = dict.fromkeys((*first.function.split(" + "), other.function))
-    same = other.layer == first.layer
-    return replace(
-        first,
-        kind=Together((*(loop for loop in loops if isinstance(loop, Loop)), other.kind)),
-        reads=(*first.reads, *other.reads),
-        writes=(*first.writes, *other.writes),
-        layer=first.layer if same else "",
-        source=first.source if same else None,
-        fused=(*(first.fused or (first.name,)), *(other.fused or (other.name,))),
-        function=" + ".join(functions),
-    )
+    def __post_init__(self) -> None:
+        self.read = {v.tensor for op in self.ops for v in op.reads}
+        self.written = {v.tensor for op in self.ops for v in op.writes}
+
+    def meddle(self, other: Op) -> bool:
+        """Do they touch what the other one writes, or write what it touches?"""
+        reads, writes = {v.tensor for v in other.reads}, {v.tensor for v in other.writes}
+        return bool(writes & self.read or (reads | writes) & self.written)
+
+    def add(self, other: Op) -> None:
+        self.ops.append(other)
+        self.read |= {v.tensor for v in other.reads}
+        self.written |= {v.tensor for v in other.writes}
+
+    @property
+    def joined(self) -> Op:
+        first, ops = self.ops[0], self.ops
+        same = all(op.layer == first.layer for op in ops)
+        return replace(
+            first,
+            kind=Together(tuple(op.kind for op in ops if isinstance(op.kind, Loop))),
+            reads=tuple(v for op in ops for v in op.reads),
+            writes=tuple(v for op in ops for v in op.writes),
+            layer=first.layer if same else "",
+            source=first.source if same else None,
+            fused=tuple(name for op in ops for name in (op.fused or (op.name,))),
+            function=" + ".join(dict.fromkeys(op.function for op in ops)),
+        )
