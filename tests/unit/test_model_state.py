@@ -21,6 +21,8 @@ from trainlib_deployer.errors import DeployError, Unsupported, UsageError
 from trainlib_deployer.user.assemble import Parts, assemble
 from trainlib_deployer.user.model import UserModel
 
+pytestmark = pytest.mark.slow
+
 
 def user_of(model: nn.Module, x: Any, y: Any, **more: Any) -> UserModel:
     given = {"loss": None, "optimizer": None, "data": None, "input_shape": None, "count": 2, "where": "the test"}

@@ -55,6 +55,7 @@ def test_each_has_a_call_that_is_refused() -> None:
     assert set(REFUSED) == set(REMEDIES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", REFUSED)
 def test_it_is_refused_with_its_remedy(name: str, tmp_path: Path) -> None:
     net = Net(REFUSED[name])

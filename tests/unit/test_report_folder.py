@@ -25,6 +25,8 @@ from trainlib_deployer.version import __version__
 
 VERDICT = {"passed": True, "on": "host", "steps": 1, "losses": [2.5], "golden_losses": [2.5], "tensors": []}
 
+pytestmark = pytest.mark.slow
+
 
 def deployed(folder: Path, l1: str = "16k", cores: int = 3) -> Deployment:
     torch.manual_seed(5)

@@ -96,6 +96,7 @@ def biased_task(kind: str) -> Task:
     return Task(module, nn.CrossEntropyLoss(), samples, kind, [({"lr": 0.01}, names(module))])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["SGD", "Adam"])
 def test_a_bias_in_front_of_a_norm_is_named(kind: str) -> None:
     task = biased_task(kind)
