@@ -13,7 +13,7 @@ program never has whole in memory is PyTorch's own, made of what comes before.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -27,6 +27,7 @@ Array = np.ndarray[Any, Any]
 
 NEAR = HALF.granted / 2  # relative: four unit roundoffs of a half
 BEYOND = 0.05  # of all elements: where large terms cancel, roundings of these show
+KEPT = 2**19  # elements of a step whose directions and doubles are kept
 ALIKE = 1e-5  # cosines that floats do not tell apart
 
 
@@ -35,12 +36,20 @@ class Memory:
     """By step, tensors that come and go, each as it was when it was whole."""
 
     steps: Mapping[int, Sequence[Array]] = field(default_factory=dict)
+    known: dict[int, dict[int, Same]] = field(default_factory=dict, compare=False)
 
     def of(self, step: int | None, half: Half = HALF) -> Found:
-        by_size: dict[int, list[Array]] = {}
-        for values in () if step is None else self.steps.get(step, ()):
-            by_size.setdefault(values.size, []).append(values)
-        return Found({size: Same(found) for size, found in by_size.items()}, half.granted / 2)
+        """All runs of the reference look for the same ones: what does not take much is kept from one to the next."""
+        arrays = () if step is None else self.steps.get(step, ())
+        if step is None or step not in self.known:
+            by_size: dict[int, list[Array]] = {}
+            for values in arrays:
+                by_size.setdefault(values.size, []).append(values)
+            found = {size: Same(different(alike)) for size, alike in by_size.items()}
+            if step is None or sum(values.size for values in arrays) > KEPT:
+                return Found(found, half.granted / 2)
+            self.known[step] = found
+        return Found(self.known[step], half.granted / 2)
 
 
 EMPTY = Memory()
@@ -51,6 +60,16 @@ class Same:
     """Tensors of so many elements."""
 
     arrays: Sequence[Array]
+    doubles: dict[int, torch.Tensor] = field(default_factory=dict, compare=False)
+
+    def double(self, at: int) -> torch.Tensor:
+        """In double precision; kept where there are not many elements."""
+        found = self.doubles.get(at)
+        if found is None:
+            found = torch.from_numpy(np.array(self.arrays[at], np.float64)).reshape(-1)
+            if found.numel() * len(self.arrays) <= KEPT:
+                self.doubles[at] = found
+        return found
 
     @cached_property
     def directions(self) -> torch.Tensor:
@@ -59,14 +78,13 @@ class Same:
         rows = torch.where(rows.isfinite().all(1, keepdim=True), rows, 0.0)
         return torch.nn.functional.normalize(rows, dim=1, eps=1e-30)
 
-    def near(self, value: torch.Tensor, within: float = NEAR) -> Iterator[torch.Tensor]:
-        """Those of which one may point the same way."""
+    def near(self, value: torch.Tensor, within: float = NEAR) -> torch.Tensor:
+        """Those of which one may point the same way, one a row."""
         direction = torch.nn.functional.normalize(value.float(), dim=0, eps=1e-30)
         cosines = self.directions @ direction
         best = float(cosines.max())
-        if 1 - best < within**2 + ALIKE:
-            for at in (cosines > best - ALIKE).nonzero().reshape(-1).tolist():
-                yield torch.from_numpy(np.array(self.arrays[at], np.float64)).reshape(-1)
+        alike = (cosines > best - ALIKE).nonzero().reshape(-1).tolist() if 1 - best < within**2 + ALIKE else ()
+        return torch.stack([self.double(at) for at in alike]) if alike else torch.empty((0, value.numel())).double()
 
 
 @dataclass(frozen=True)
@@ -81,16 +99,19 @@ class Found:
         if not isinstance(made, torch.Tensor) or made.layout is not torch.strided or not made.is_floating_point():
             return
         same = self.tensors.get(made.numel())
-        if same is None or repeats(made):
+        if same is None or repeats(made) or made.numel() == 1:  # one number has no direction
             return
         own = made.detach().double().reshape(-1)
         square = float(own @ own)
         if not 0.0 < square < np.inf:
             return
-        sizes = [(float(other @ own) / square, other) for other in same.near(own, self.within)]
-        ways = [other / size for size, other in sizes if size > 0.0]
-        nearest = min(ways, key=lambda way: relative(way, own), default=None)
-        if nearest is not None and relative(nearest, own) <= self.within and self.rounded(nearest, own):
+        others = same.near(own, self.within)
+        sizes = others @ own / square
+        ways = others[sizes > 0.0] / sizes[sizes > 0.0].unsqueeze(1)
+        if not len(ways):
+            return
+        nearest = ways[(ways - own).norm(dim=1).argmin()]
+        if relative(nearest, own) <= self.within and self.rounded(nearest, own):
             made.copy_(nearest.reshape(made.shape))
 
     def rounded(self, value: torch.Tensor, own: torch.Tensor) -> bool:
@@ -98,6 +119,11 @@ class Found:
         may lie next to a corner."""
         allowed = self.within / 2 * own.abs() + self.within / 20 * own.square().mean().sqrt()
         return int(((value - own).abs() > allowed).sum()) <= 1 + BEYOND * own.numel()
+
+
+def different(arrays: Sequence[Array]) -> list[Array]:
+    """Without copies: none of them is nearer than the first."""
+    return list({(a.dtype, a.tobytes()): a for a in reversed(arrays)}.values())[::-1]
 
 
 def repeats(value: torch.Tensor) -> bool:

@@ -200,3 +200,22 @@ def test_witnesses_see_what_comes_and_goes_when_it_is_whole() -> None:
     ]
     assert "    case 3:\n        net_trace(6, arena_l2 + 96, 24);\n        break;\n" in witness_text(found)
     assert not witnesses(plan("fp32"))
+
+
+def test_what_is_looked_for_is_made_ready_once() -> None:
+    """Fault: each run of the reference turned all tensors of a step into directions, each operation some into doubles;
+    networks of many small operations spent most of their verification there."""
+    one, other = (np.random.default_rng(i).standard_normal(35).astype(np.float32) for i in range(2))
+    memory = Memory({0: [one, one.copy(), other, one[:1]], 1: [other]})
+    found = memory.of(0)
+    assert len(found.tensors[35].arrays) == 2
+    made = torch.from_numpy(one * np.float32(1.7 + 1e-4))
+    made[3] *= 1.0001
+    found.follow(made)
+    assert torch.allclose(made / made.norm(), torch.from_numpy(one / np.linalg.norm(one)), rtol=1e-6)
+    again = memory.of(0)
+    assert again.tensors[35] is found.tensors[35] and again.tensors[35].doubles
+    assert memory.of(1).tensors[35] is not found.tensors[35]
+    single = torch.tensor([0.3])
+    found.follow(single)
+    assert single.tolist() == torch.tensor([0.3]).tolist()
