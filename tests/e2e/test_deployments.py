@@ -1,8 +1,11 @@
-"""Projects of the benchmarks that link all examples for all targets: those of a deployment, but for what PyTorch
-computes."""
+"""What is in the folder of a project: the same as in those of the benchmarks, and built again where it is changed."""
 
 from __future__ import annotations
 
+import os
+import re
+import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -29,3 +32,31 @@ def test_one_capture_makes_the_projects_of_deployments(dtype: str, tmp_path: Pat
         for path in (*sources, Path("Makefile"), Path("weights.bin")):
             assert (written / path).read_bytes() == (options.out / path).read_bytes(), path
         assert planned(written) == planned(options.out)
+
+
+@pytest.mark.parametrize(
+    ("target", "goals"),
+    [
+        ("pulp-open", ["build/host/train", "build/lib/net.so", "build/qemu-gcc/train.elf"]),
+        ("cortex-m4f", ["build/host/train", "build/qemu-gcc/train.elf"]),
+    ],
+)
+def test_a_header_that_is_changed_builds_all_objects_again(target: str, goals: list[str], tmp_path: Path) -> None:
+    """Fault: who edited a kernel's header verified the program of before."""
+    folder, compiler = tmp_path / "net", tmp_path / "compiler"
+    deploy(EXAMPLES / "mlp.py", target, folder, "fp32")
+    compiler.write_text('#!/bin/sh\nwhile [ "$1" != -o ]; do shift; done; : > "$2"\n')  # nothing is there as fast
+    compiler.chmod(0o755)
+    instead = ["COMPILER=gcc", *(f"{name}={compiler}" for name in ("CC", "RV_CC", "BOARD_CC"))]
+
+    def compiled(goal: str) -> set[str]:
+        said = subprocess.run(["make", "-C", folder, goal, *instead], check=True, capture_output=True, text=True)
+        return set(re.findall(rf"^{compiler} .* -c -o \S+ (\S+\.c)$", said.stdout, re.M))
+
+    for goal in goals:
+        first = compiled(goal)
+        assert len(first) > 10 and not compiled(goal)
+        for header in ("net.h", "kernels/tl_hal.h"):
+            os.utime(folder / header, times=(later := time.time() + 1, later))
+            assert compiled(goal) == first, f"{goal}: {header}"
+            os.utime(folder / header, times=(0, 0))

@@ -120,14 +120,22 @@ def test_every_planted_mistake_is_caught(project: Deployment) -> None:
             assert not verdict.passed, f"{kind} of {name} scaled by {factor}: not caught"
 
 
-def test_rounding_towards_zero_is_caught(project: Deployment, tmp_path: Path) -> None:
-    folder = tmp_path / "net"
-    shutil.copytree(project.folder, folder, ignore=shutil.ignore_patterns("build"))
-    header = folder / "kernels" / "tl_half.h"
+def test_rounding_towards_zero_is_caught(tmp_path: Path) -> None:
+    """Of eight layers, where what each loses adds up to 2 to 2.7 times what may pass. In two or three it stays within
+    that, or a little above, by chance."""
+    torch.manual_seed(5)
+    layers = [layer for _ in range(7) for layer in (nn.LazyLinear(29), nn.GELU())]
+    net = nn.Sequential(*layers, nn.LazyLinear(5))
+    x, labels = torch.randn(7, 23), torch.randint(5, (7,))
+    net(x)
+    optimizer = torch.optim.AdamW(net.parameters(), lr=0.002)
+    made = deploy(net, x, labels, optimizer=optimizer, dtype="mixed", l1="16k", steps=STEPS, out=tmp_path / "net")
+    made.verify().raise_if_failed()
+    header = made.folder / "kernels" / "tl_half.h"
     text = header.read_text()
     assert " + 0xfffu + (size >> 13 & 1u)" in text
     header.write_text(text.replace(" + 0xfffu + (size >> 13 & 1u)", ""))
-    assert not verify(folder, task=project.task).passed
+    assert not verify(made.folder, task=made.task).passed
 
 
 def test_a_factor_within_the_step_is_caught(project: Deployment, tmp_path: Path) -> None:
