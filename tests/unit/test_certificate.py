@@ -236,7 +236,7 @@ def test_calls_that_do_not_meet_are_strangers(emitted: Emitted) -> None:
 
 def test_tiles_in_one_buffer_take_turns() -> None:
     """Streams 0 and 1 share one. What comes in the first is read before the second one is written, or by the same loop,
-    byte by byte."""
+    byte by byte; so is what is written over in the same stream."""
 
     def loop(reads: int, writes: int, size: DType = DType.F32, step: int = 1) -> Call:
         kind = Loop((35,), 0, (DType.F32,), (), (), (), (0,), (size,))
@@ -245,9 +245,10 @@ def test_tiles_in_one_buffer_take_turns() -> None:
 
     summing = loop(0, 2)
     buffers = ("a", "a", "b")
-    for calls in ((loop(0, 1),), (summing, loop(0, 1)), (loop(0, 1), loop(1, 2)), (loop(2, 1),)):
+    for calls in ((loop(0, 1),), (summing, loop(0, 1)), (loop(0, 1), loop(1, 2)), (loop(2, 1),), (loop(2, 2),)):
         assert list(gone(calls, buffers)) == []
-    for calls in ((loop(0, 1, DType.F16),), (loop(0, 1, step=2),), (loop(0, 1), summing), (loop(2, 1), loop(0, 2))):
+    turned = (loop(0, 1, step=2),), (loop(2, 2, step=2),)
+    for calls in (*turned, (loop(0, 1, DType.F16),), (loop(0, 1), summing), (loop(2, 1), loop(0, 2))):
         (fault,) = gone(calls, buffers)
         assert fault.startswith("stream ")
 

@@ -103,14 +103,13 @@ def overlaid(listing: Listing) -> Iterator[str]:
     """Tiles that are written where others lie that are still read, in words."""
     for at, operation in enumerate(listing.operations):
         buffers = [s.buffer.name for s in operation.tiles.streams] if operation.tiles else []
-        if len({*buffers}) < len(buffers):
-            different = {id(calls): calls for calls in operation.calls}.values()
-            yield from (f"operation {at}: {words}" for calls in different for words in gone(calls, buffers))
+        different = {id(calls): calls for calls in operation.calls}.values()
+        yield from (f"operation {at}: {words}" for calls in different for words in gone(calls, buffers))
 
 
 def gone(calls: Sequence[Call], buffers: Sequence[str]) -> Iterator[str]:
-    """Of streams in the same buffer: one is read for the last time before the other is written, or by the same loop,
-    each element where the same one is written."""
+    """Of a stream, or of several in the same buffer: one is read for the last time before the other is written, or by
+    the same loop, each element where the same one is written."""
     holds: dict[str, int] = {}
     for call in calls:
         found = list(tiles_of(call))

@@ -256,7 +256,7 @@ def tiled(program: Program, tiles: Tiles, room: Room, ahead: bool, keep: bool = 
     for i in (i for i, slot in enumerate(slots) if slot == INSIDE and i >= reads):
         at = slots[tiles.updated[i]] if i in tiles.updated else None
         if at is None:
-            at = overwritten(parts[0].kind, i - reads, slots[reads:], streams, by_operand[reads:])
+            at = overwritten(parts[0], i - reads, slots, streams, by_operand)
         if at is None:
             at = len(streams)
             streams.append(kept_inside(operands[i].tensor, by_operand[i], machine.alignment))
@@ -284,14 +284,15 @@ def made_inside(kind: Kind, reads: int) -> dict[int, int]:
 
 
 def overwritten(
-    kind: Kind, write: int, slots: list[int | None], streams: list[Stream], windows: list[Sequence[Window | None]]
+    part: Part, write: int, slots: list[int | None], streams: list[Stream], windows: list[Sequence[Window | None]]
 ) -> int | None:
     """The stream in whose tiles a result that stays inside may lie until another one is written over it."""
-    assert isinstance(kind, Linked)
-    for other in kind.over(write):
-        slot = slots[other]
-        free = slot is not None and slot != INSIDE and slots.count(slot) == 1 and streams[slot].shares is None
-        if free and same_layout(windows[other], windows[write]):
+    assert isinstance(part.kind, Linked)
+    reads = len(part.reads)
+    for other, its in part.kind.over(write).items():
+        slot = slots[reads + other]
+        free = slot is not None and slot != INSIDE and slots[reads:].count(slot) == 1 and streams[slot].shares is None
+        if free and all(same_layout(windows[reads + other], windows[i]) for i in (reads + write, *its)):
             return slot
     return None
 

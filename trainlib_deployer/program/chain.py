@@ -87,9 +87,9 @@ class Chain(Linked):
     def made_by(self, read: int) -> int | None:
         return None  # what follows the head reads its result as that
 
-    def over(self, write: int) -> tuple[int, ...]:
+    def over(self, write: int) -> dict[int, Sequence[int]]:
         using = [f for f in self.followers if -1 in f.reads]
-        return tuple(~w for w in using[0].writes) if len(using) == 1 and not write else ()
+        return {~w: () for w in using[0].writes} if len(using) == 1 and not write else {}
 
     def links(
         self, reads: Sequence[T], writes: Sequence[T]

@@ -23,5 +23,6 @@ class Linked(Splittable):
         """The result that a link before has put where this operand is read."""
 
     @abstractmethod
-    def over(self, write: int) -> tuple[int, ...]:
-        """Results that are written element by element where this one is read for the last time."""
+    def over(self, write: int) -> dict[int, Sequence[int]]:
+        """Results that are written where this one is read for the last time, element by element if it lies in the same
+        way there as where it was made. By result, the operands that it is read as, unless it is read as it was made."""

@@ -93,9 +93,10 @@ class Series(Cuttable[Range], Linked):
     def made_by(self, read: int) -> int | None:
         return self.made[read]
 
-    def over(self, write: int) -> tuple[int, ...]:
-        last = [s for s in self.stages if any(self.made[i] == write for i in s.reads)][-1:]
-        return tuple(w for s in last if not s.loop.reductions for w in s.writes)
+    def over(self, write: int) -> dict[int, Sequence[int]]:
+        using = [(s, [i for i in s.reads if self.made[i] == write]) for s in self.stages]
+        last = [(s, its) for s, its in using if its][-1:]
+        return {w: its for s, its in last if not s.loop.reductions for w in s.writes}
 
     def in_place_of(self, reads: Views, writes: Views) -> dict[int, int]:
         """Results that may lie where operands were: the one made to the one read, element by element and for the last
