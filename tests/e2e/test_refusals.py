@@ -147,6 +147,18 @@ CASES = {
         layer="",
         remedy="momentum=0.1",
     ),
+    "wide pooling": Case(
+        "wide = h[:, :1].expand(3, 60001)\nreturn F.adaptive_avg_pool1d(wide[None], 50000)  # here",
+        "adaptive pooling from 1x60001 to 1x50000 is too large",
+        layer="",
+        remedy="kernel_size=(1, 1)",
+    ),
+    "greatest divisor": Case("return h * torch.gcd((h > 0).int(), h.int())  # here", "'gcd'", remedy="register_buffer"),
+    "largest integers in places": Case(
+        "return h * h.int().scatter_reduce(0, (h > 0).long(), h.int(), 'amax')  # here",
+        "'scatter_reduce'",
+        remedy="convert them before",
+    ),
     "bessel": Case(
         "return h * torch.special.bessel_j0(h.detach())  # here", "'special_bessel_j0'", remedy="register_buffer"
     ),

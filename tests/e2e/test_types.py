@@ -11,6 +11,7 @@ from torch import nn
 
 from trainlib_deployer.api import Deployment, deploy
 from trainlib_deployer.errors import DeployError, UsageError
+from trainlib_deployer.run.host import Host
 
 torch.set_num_threads(1)
 INTEGERS = (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
@@ -168,7 +169,7 @@ def test_other_types_are_refused_with_what_to_write(place: str, name: str, tmp_p
         ("((i64 + 46) * 73856093 % 1000).float() + x", "'mul' makes integers outside of -2147483648 to 2147483647"),
         ("F.conv1d(i64[None], i64[None, :, :1]).float().sum() + x", "'conv1d' of integers cannot be deployed"),
         ("F.avg_pool1d(i64, 1).float() + x", "'avg_pool1d' of integers cannot be deployed"),
-        ("torch.zeros_like(i64).index_add(0, i64[0, :3], i64).float() + x", "add up floats: convert the values with"),
+        ("torch.zeros(3, 5).bool().index_add(0, i64[0, :3], u > 0) + x", "truths cannot be added up in places"),
         ("((i64 * 9) << 28 >> 20).float() + x", "'lshift' makes integers outside of -2147483648 to 2147483647"),
     ],
 )
@@ -184,6 +185,48 @@ def test_what_would_wrap_around_is_refused(forward: str, words: str, tmp_path: P
     inputs = (torch.randn(3, 5), torch.ones(3, 5, dtype=torch.uint8), torch.ones(3, 5, dtype=torch.int8))
     with pytest.raises(DeployError, match=words):
         project(names["Net"](), (*inputs, torch.ones(3, 5, dtype=torch.int64)), torch.randn(3, 4), tmp_path / "out")
+
+
+class Whole(nn.Module):
+    """Integers that leave 32 bits, as those of PyTorch's int32 do, and are added up in places."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = nn.Linear(5, 4)
+
+    def forward(self, x: torch.Tensor, v: torch.Tensor, at: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        by = at[:, None].int()
+        wrapped = v + v, v - 7 * v.flip(0), v * v, -v, v.abs(), v << by * 20, v >> by * 12
+        folded = v.sum(dtype=torch.int32), v.sum(1, dtype=torch.int32), v.prod(0, dtype=torch.int32)
+        rounded = v // 3, v % 5, torch.div(v, 7, rounding_mode="trunc"), torch.fmod(v, -5)
+        far = (x * 1e12).long().clamp(-9, 9), (x * 3e9).long().clamp(-(2**30), 2**30)
+        places = at[:, None].expand(v.shape)
+        put = (
+            v[:4].index_add(0, at, v, alpha=-2),
+            torch.zeros(4, 7, dtype=torch.int32).index_add(0, at, v),
+            v.index_put((at, at + 1), v[:, 0], accumulate=True),
+            v.scatter_add(0, places, v.flip(1)),
+            v.scatter_reduce(0, places, v, "sum", include_self=False),
+        )
+        return self.fc(x), *wrapped, *folded, *rounded, *far, *put
+
+
+@pytest.mark.parametrize("dtype", ["fp32", "mixed"])
+@pytest.mark.parametrize("rows", [9, 300])
+def test_int32_wraps_around_as_in_pytorch(rows: int, dtype: str, tmp_path: Path) -> None:
+    """Faults: C does not define what integers with a sign do beyond 32 bits, nor floats beyond them as integers; and
+    integers were not added up in places. More than 255 of them are added up in bytes."""
+    g = torch.Generator().manual_seed(5)
+    v = torch.randint(-(2**31), 2**31, (rows, 7), generator=g, dtype=torch.int32)
+    v[0, :3] = torch.tensor([2**31 - 1, -(2**31), -1])
+    given = torch.randn(2, 5, generator=g), v, torch.randint(0, 4, (rows,), generator=g)
+    target = torch.randn(2, 4, generator=g)
+    torch.manual_seed(3)
+    out, settings = tmp_path / "out", {"cores": 3, "l1": "64k", "steps": 1, "dtype": dtype}
+    made = deploy(Whole(), given, target, loss=lambda y, t: (y[0] - t).square().mean(), out=out, **settings)
+    made.verify().raise_if_failed()
+    if dtype == "fp32" and rows < 255:
+        Host("undefined").run(out, 1, 3, tmp_path / "record.bin")
 
 
 def test_a_hash_that_keeps_its_lower_bits_is_verified(tmp_path: Path) -> None:

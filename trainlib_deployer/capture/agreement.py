@@ -56,8 +56,15 @@ class Dense(fx.Interpreter):  # type: ignore[misc]
                 self.constant = True
             elif not self.constant:
                 self.wrapped = self.wrapped or node
-                value = (value - LEAST) % 2**32 + LEAST
+                value = value.clamp(LEAST, MOST) if of_floats(node) else (value - LEAST) % 2**32 + LEAST
         return value.contiguous()
+
+
+def of_floats(node: fx.Node) -> bool:
+    """Whether a node's operand is of floats: those beyond 32 bits become the nearest integer."""
+    given = node.args[0] if node.args else None
+    value = given.meta.get("val") if isinstance(given, fx.Node) else None
+    return isinstance(value, torch.Tensor) and value.is_floating_point()
 
 
 def captured_and_checked(user: UserModel, dtype: str = "fp32") -> tuple[Captured, tuple[EagerStep, ...]]:

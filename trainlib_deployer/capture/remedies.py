@@ -46,6 +46,10 @@ LARGE = "use numbers of 32 bits, or floats"
 FLOAT32 = "stay in float32: leave out .double(), .bfloat16() and dtype=; --dtype mixed keeps activations in halves"
 
 REMEDIES: dict[str, str] = {
+    "gcd": CONSTANT,
+    "lcm": CONSTANT,
+    "scatter_reduce": INTEGERS,
+    "index_reduce": INTEGERS,
     "bincount": COUNTS,
     "histc": COUNTS,
     "histogram": COUNTS,

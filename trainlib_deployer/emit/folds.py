@@ -15,6 +15,7 @@ from math import prod
 from trainlib_deployer.emit.loop_text import Text, instruction, times, value_dtype
 from trainlib_deployer.emit.rows import value, where_there_are
 from trainlib_deployer.emit.xpulp import LOADS, Statement, body_of
+from trainlib_deployer.program.expr import C_WRAPPING
 from trainlib_deployer.program.ir import DType, Shape, View
 from trainlib_deployer.program.loop import BLOCK, LANES, PLAIN, Loop, cheap
 
@@ -30,9 +31,18 @@ START = {
     ("max", DType.U8): "0",
     ("min", DType.U8): "1",
 }
-FOLD = {"sum": "{0} + {1}", "prod": "{0} * {1}"}
-FOLD_FLOAT = {"max": "tl_maxf({0}, {1})", "min": "tl_minf({0}, {1})"}
-FOLD_INTEGER = {"max": "{0} > {1} ? {0} : {1}", "min": "{0} < {1} ? {0} : {1}"}
+FOLD_FLOAT = {
+    "sum": "{0} + {1}",
+    "prod": "{0} * {1}",
+    "max": "tl_maxf({0}, {1})",
+    "min": "tl_minf({0}, {1})",
+}
+FOLD_INTEGER = {
+    "sum": C_WRAPPING["add"],
+    "prod": C_WRAPPING["mul"],
+    "max": "{0} > {1} ? {0} : {1}",
+    "min": "{0} < {1} ? {0} : {1}",
+}
 
 
 @dataclass(frozen=True)
@@ -213,7 +223,7 @@ def group(t: Text, f: Fold, at: str, lanes: int) -> None:
             continue
         table = FOLD_FLOAT if r.dtype is DType.F32 else FOLD_INTEGER
         for name in names:
-            t.add(f"{target} = {FOLD.get(r.op, table.get(r.op, '')).format(target, name(r.value))};")
+            t.add(f"{target} = {table[r.op].format(target, name(r.value))};")
 
 
 def place(f: Fold, i: int, at: str, lane: int) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from trainlib_deployer.emit.names import literal
-from trainlib_deployer.program.expr import C_FORM, Const, Instr
+from trainlib_deployer.program.expr import C_FORM, C_WRAPPING, Const, Instr
 from trainlib_deployer.program.ir import DType
 from trainlib_deployer.program.loop import Loop
 
@@ -71,13 +71,17 @@ def instructions(t: Text, kind: Loop, instrs: tuple[Instr, ...], first: int, wan
 def instruction(kind: Loop, s: Instr, result: int, name: Name) -> str:
     operand_type = s.dtype if s.op not in ("lt", "le", "gt", "ge", "eq", "ne", "not") else operand_dtype(kind, s)
     args = [constant(a.value, operand_type) if isinstance(a, Const) else name(a) for a in s.args]
-    return f"const {s.dtype.c_name} {name(result)} = {form(s).format(*args)};"
+    return f"const {s.dtype.c_name} {name(result)} = {form(kind, s).format(*args)};"
 
 
-def form(s: Instr) -> str:
-    """Floats are chosen without a branch, where a limit is no NaN."""
+def form(kind: Loop, s: Instr) -> str:
+    """Floats are chosen without a branch, where a limit is no NaN; integers are what C defines."""
     if s.dtype is DType.F32 and s.op == "select":
         return "tl_selectf({0}, {1}, {2})"
+    if s.dtype is DType.I32 and s.op in C_WRAPPING:
+        return C_WRAPPING[s.op]
+    if s.dtype is DType.I32 and s.op == "copy" and isinstance(s.args[0], int):
+        return "tl_wholef({0})" if value_dtype(kind, s.args[0]) is DType.F32 else C_FORM["copy"]
     limit = s.args[1] if s.op in LIMITS and s.dtype is DType.F32 else None
     if isinstance(limit, Const) and limit.value == limit.value:
         return LIMITS[s.op]

@@ -25,6 +25,7 @@ from trainlib_deployer.program.loop import Loop
 aten = torch.ops.aten
 
 
+EXACT = 2**24  # floats hold all whole numbers up to here
 Box = tuple[Range, ...]
 
 
@@ -135,16 +136,41 @@ def put(
         low, high = (put(b, v, index, extent, i, ignore=ignore, replace=True, suffix=suffix) for v, i in halves)
         return b.map(lambda x, y: x.cast(DType.I32) + y.cast(DType.I32), low, high, dtype=DType.I32)
     if b.dtype(g) is not DType.F32:
-        raise Unsupported(
-            "integers cannot be added up in places that an index names",
-            source=b.where.source,
-            remedy="add up floats: convert the values with .float() before, and the sums with .long() behind",
-        )
+        return put_whole(b, g, index, extent, init, ignore)
     index = whole_numbers(b, index).expanded(g.shape)
     base = [] if init is None or is_zero(b, init) else [b.contiguous(init)]
     out = b.tensor((outer, extent, inner), suffix=suffix)
     b.op(Put(outer, extent, count, inner, ignore, replace), [g, index, *base], [out], suffix)
     return out
+
+
+def put_whole(b: Builder, g: View, index: View, extent: int, init: View | None, ignore: int | None) -> View:
+    """Sums of integers, by those of their digits: floats hold these exactly, whatever is added up first."""
+    bits = next((n for n in (16, 8) if (g.shape[1] + 1) * (2**n - 1) <= EXACT), None)
+    if b.dtype(g) is not DType.I32 or bits is None:
+        raise Unsupported(
+            "truths cannot be added up in places that an index names"
+            if bits
+            else f"{g.shape[1]} integers cannot be added up in places that an index names",
+            source=b.where.source,
+            remedy="add up floats: convert the values with .float() before, and the sums with .long() behind",
+        )
+    base = None if init is None or is_zero(b, init) else init
+    total: View | None = None
+    for shift in range(0, 32, bits):
+
+        def digit(x: Expr, shift: int = shift) -> Expr:
+            return apply("and", [apply("iright", [x, shift]), 2**bits - 1])
+
+        def onto(x: Expr, *sums: Expr, shift: int = shift) -> Expr:
+            return sum(sums, apply("ileft", [x.cast(DType.I32), shift]))
+
+        parts = [None if v is None else cut(b, digit, v) for v in (g, base)]
+        assert parts[0] is not None
+        found = put(b, parts[0], index, extent, parts[1], ignore=ignore)
+        total = b.map(onto, found, *([] if total is None else [total]), dtype=DType.I32, suffix="whole")
+    assert total is not None
+    return total
 
 
 def cut(b: Builder, part: Callable[[Expr], Expr], x: View) -> View:

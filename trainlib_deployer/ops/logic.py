@@ -9,7 +9,6 @@ from trainlib_deployer.program.expr import Expr, Operand, apply
 from trainlib_deployer.program.ir import DType
 
 aten = torch.ops.aten
-MOST = 31  # C shifts by no more; PyTorch's integers of 32 bits have nothing left of them then, either
 LOGIC = {
     "and": (aten.logical_and, aten.bitwise_and),
     "or": (aten.logical_or, aten.bitwise_or),
@@ -51,4 +50,4 @@ def left_shift(x: Operand, by: Operand) -> Operand:
 )
 @formula(aten.__rshift__.Tensor, aten.__rshift__.Scalar)
 def right_shift(x: Operand, by: Operand) -> Operand:
-    return apply("iright", [x, min(by, MOST) if isinstance(by, int) else apply("min", [by, MOST])])
+    return apply("iright", [x, by])

@@ -194,7 +194,12 @@ def adaptive(b: Builder, x: Shape, y: Shape) -> PoolShape:
     if h % ho == 0 and w % wo == 0:
         return regular(x, y, (h // ho, w // wo), (), (0,))
     if max((h + 1) * (ho + 1), (w + 1) * (wo + 1)) >= INDEX_LIMIT:
-        raise Unsupported(f"adaptive pooling from {h}x{w} to {ho}x{wo} is too large", source=b.where.source)
+        raise Unsupported(
+            f"adaptive pooling from {h}x{w} to {ho}x{wo} is too large",
+            source=b.where.source,
+            remedy=f"pool windows of one size instead, such as kernel_size={max(h // ho, 1), max(w // wo, 1)}, or to "
+            "sizes that divide the image",
+        )
     return PoolShape(*plane_shape(x), ho, wo, (widest(h, ho), widest(w, wo)), adaptive=True)
 
 

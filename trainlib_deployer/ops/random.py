@@ -124,9 +124,9 @@ def words(b: Builder, step: View, shape: Sequence[int], call: int) -> Words:
     def body(key: Expr, *parts: Expr) -> Expr:
         element: Expr | None = None
         for part, stride in zip(parts, steps, strict=True):
-            term = word("umul", part.cast(DType.I32), stride) if stride > 1 else part.cast(DType.I32)
-            element = term if element is None else word("uadd", element, term)
-        start = word("uadd", key, stream)
+            term = word("mul", part.cast(DType.I32), stride) if stride > 1 else part.cast(DType.I32)
+            element = term if element is None else word("add", element, term)
+        start = word("add", key, stream)
         return mix(start if element is None else apply("xor", [element, start]))
 
     return Words(fine, (step_key(b, step), *tables), body)
@@ -157,13 +157,13 @@ def step_key(b: Builder, step: View) -> View:
     if KEY not in b.program.tensors:
         b.program.tensors[b.fresh(KEY, exact=True)] = Tensor(KEY, (), DType.I32, Role.ACTIVATION)
         into = View.whole(b.program.tensors[KEY])
-        b.map(lambda s: mix(word("umul", s, 0x9E3779B9)), step, dtype=DType.I32, shape=(), into=into, suffix="key")
+        b.map(lambda s: mix(word("mul", s, 0x9E3779B9)), step, dtype=DType.I32, shape=(), into=into, suffix="key")
     return View(KEY, (), ())
 
 
 def mix(x: Expr) -> Expr:
-    x = word("umul", apply("xor", [x, word("shr", x, 16)]), 0x7FEB352D)
-    x = word("umul", apply("xor", [x, word("shr", x, 15)]), 0x846CA68B)
+    x = word("mul", apply("xor", [x, word("shr", x, 16)]), 0x7FEB352D)
+    x = word("mul", apply("xor", [x, word("shr", x, 15)]), 0x846CA68B)
     return apply("xor", [x, word("shr", x, 16)])
 
 

@@ -50,16 +50,14 @@ C_FORM: dict[str, str] = {
     "xor": "{0} ^ {1}",
     "not": "!{0}",
     "select": "{0} ? {1} : {2}",
-    "ileft": "(int32_t)((uint32_t){0} << {1})",
-    "iright": "{0} >> {1}",
+    "ileft": "tl_lefti({0}, {1})",
+    "iright": "tl_righti({0}, {1})",
     "shr": "(int32_t)((uint32_t){0} >> {1})",
-    "umul": "(int32_t)((uint32_t){0} * (uint32_t){1})",
-    "uadd": "(int32_t)((uint32_t){0} + (uint32_t){1})",
     "unit": "(float)((uint32_t){0} >> 8) * 0x1p-24f",
     "idiv": "tl_floordivi({0}, {1})",
     "imod": "tl_remainderi({0}, {1})",
-    "iquot": "{0} / {1}",  # towards zero, and the rest has the sign of what is divided
-    "irest": "{0} % {1}",
+    "iquot": "tl_dividei({0}, {1})",
+    "irest": "tl_resti({0}, {1})",
     "abs": "tl_absf({0})",
     "iabs": "tl_absi({0})",
     "sqrt": "tl_sqrtf({0})",
@@ -104,6 +102,14 @@ C_FORM: dict[str, str] = {
     "mantissa": "tl_mantissaf({0})",
     "exponent": "tl_exponentf({0})",
     "nextafter": "tl_nextafterf({0}, {1})",
+}
+
+# Where the dtype is int32, these wrap around.
+C_WRAPPING = {
+    "add": "tl_addi({0}, {1})",
+    "sub": "tl_subi({0}, {1})",
+    "mul": "tl_muli({0}, {1})",
+    "neg": "tl_negi({0})",
 }
 
 _COMPARE = {"lt", "le", "gt", "ge", "eq", "ne", "not"}
