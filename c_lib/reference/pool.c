@@ -143,14 +143,14 @@ static float given(const tl_pool2d *a, axis rows, axis columns, int p, int oy, i
     for (int ox = first; ox < a->wo && start_of(columns, ox) <= ix; ox++) {
         const int kx = tap_of(columns, ox, ix);
         const float g = a->y[p * a->yp.plane + oy * a->yp.row + ox];
-        if (ox > first && (ox - first) % BLOCK == 0)
+        if (ox > first && (ox - first) % BLOCK == 0) /* of averages; what maxima get is added in the order of windows */
             total += sum, sum = 0;
         if (kx < 0)
             continue;
         if (!maxima)
             sum = __builtin_fmaf(g, inverse(a, rows, columns, oy, ox), sum);
         else if (load_tap(a, p * a->tp.plane + oy * a->tp.row + ox) == (unsigned)(ky * a->kw + kx))
-            sum += g;
+            total += g;
     }
     return total + sum;
 }

@@ -10,7 +10,6 @@ typedef tl_half element;
 #define WIDENED(v) tl_from_half(v)
 #define NARROWED(v) tl_to_half(v) /* a half again */
 #define tl_maxpool2d_fw_rows_f32 tl_maxpool2d_fw_rows_f16
-#define tl_maxpool2d_bw_three_f32 tl_maxpool2d_bw_three_f16
 #define tl_maxpool2d_bw_tiled_f32 tl_maxpool2d_bw_tiled_f16
 #else
 typedef float element;

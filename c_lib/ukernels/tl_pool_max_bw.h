@@ -21,21 +21,17 @@ INLINE int tap_of(const axis *s, int i, int start)
     return (i - start) % s->dil ? -1 : (i - start) / s->dil;
 }
 
-/* What one row of outputs (gradients g, winners `taps`) adds to input ix, which lies under tap number ky_taps and the
- * next ones of the windows c. `plain`, a literal: regular windows without holes, so that a neighbour's tap is a stride
- * away. */
+/* A sum, and what one row of outputs (gradients g, winners `taps`) adds to input ix, which lies under tap number
+ * ky_taps and the next ones of the windows c. `plain`, a literal: regular windows without holes, so that a neighbour's
+ * tap is a stride away. */
 INLINE float won_sum(float total, const axis *columns, cover c, int ix, const element *g, const void *taps, int bytes,
                      int ky_taps, int plain)
 {
-    for (int first = c.first; first < c.last; first += TL_KC) {
-        int last = smaller(c.last, first + TL_KC), near = ix - start_of(columns, first);
-        float sum = 0.0f;
-        for (int ox = first; ox < last; ox++, near -= columns->stride) {
-            int kx = plain ? near : tap_of(columns, ix, start_of(columns, ox));
-            if ((plain || kx >= 0) && load_tap(taps, bytes, ox) == ky_taps + kx)
-                sum += WIDENED(g[ox]);
-        }
-        total += sum;
+    int near = ix - start_of(columns, c.first);
+    for (int ox = c.first; ox < c.last; ox++, near -= columns->stride) {
+        int kx = plain ? near : tap_of(columns, ix, start_of(columns, ox));
+        if ((plain || kx >= 0) && load_tap(taps, bytes, ox) == ky_taps + kx)
+            total += WIDENED(g[ox]);
     }
     return total;
 }

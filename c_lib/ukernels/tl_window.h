@@ -1,8 +1,9 @@
 /* How the windows of pooling lie on a plane; internal to c_lib/kernels.
  *
  * Cores share the written elements evenly, cut anywhere in a row. A gradient gathers, for each input element, over the
- * windows that contain it; where windows do not overlap, it runs along them instead. Sums go along a row of the window
- * (or of windows) from zero, in blocks of at most TL_KC; the blocks add up in order. */
+ * windows that contain it; where windows do not overlap, it runs along them instead. Sums of averages go along a row
+ * of the window (or of windows) from zero, in blocks of at most TL_KC; the blocks add up in order. What maxima get is
+ * added up in the order of the windows, as PyTorch does. */
 #ifndef TL_WINDOW_H
 #define TL_WINDOW_H
 #include "tl_block.h"

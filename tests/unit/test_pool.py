@@ -86,6 +86,26 @@ def test_max_pool_over_three_columns(lib: ctypes.CDLL, seed: int) -> None:
     )
 
 
+@pytest.mark.parametrize("seed", range(16))
+def test_gradients_of_maxima_add_up_in_the_order_of_windows(lib: ctypes.CDLL, seed: int) -> None:
+    """To PyTorch's bits, by every row: an input that wins several windows gets what they give one after the other."""
+    rng = random.Random(seed)
+    torch.manual_seed(seed)
+    x = sample(2, 3, rng.randint(5, 11), rng.randint(5, 13)).requires_grad_()
+    kernel, stride = [rng.randint(3, 5), rng.randint(3, 5)], [rng.randint(1, 2), rng.randint(1, 2)]
+    arguments = [kernel, stride, [rng.randint(0, 1), rng.randint(0, 1)], [1, 1], bool(seed & 1)]
+    b, vx, _, vg, vgx = lowered(*MAX, x.detach(), arguments, arguments, strided=seed % 3 == 0)
+    y = F.max_pool2d(x, *arguments)
+    g = torch.randn(y.shape)
+    y.backward(g)
+    memory = Memory(b.program)
+    memory.write(vx, x.detach().numpy())
+    memory.write(vg, g.numpy())
+    for op in b.program.ops:
+        carry_out(lib, op, memory, 3)
+    assert x.grad is not None and np.array_equal(memory.read(vgx), x.grad.numpy())
+
+
 @pytest.mark.parametrize("dilation", [2, 3])
 def test_max_pool_dilated_and_padded(lib: ctypes.CDLL, dilation: int) -> None:
     torch.manual_seed(1)
@@ -270,7 +290,7 @@ def test_tiles_give_the_same_bits(lib: ctypes.CDLL) -> None:
     tap, tap_part = (np.zeros((2, ho, wo), np.uint8) for _ in range(2))
     gx, gx_part = (np.zeros((2, h, w), np.float32) for _ in range(2))
     rows = {"h": 8, "ho": 3, "pad_h": -1, "count_h0": -2, "count_h1": h - 2}  # input rows 2..9, output rows 2..4
-    for op, fw, bw in (("max", "", ""), ("max", "_rows", "_three"), ("avg", "", "")):
+    for op, fw, bw in (("max", "", ""), ("max", "_rows", "_near"), ("avg", "", "")):
         run(lib, f"tl_{op}pool2d_fw{fw}_f32", x=x, y=full, tap=tap, **whole, **pitches)
         cut = {"x": x.ctypes.data + 2 * w * 4, "y": part.ctypes.data + 2 * wo * 4, "tap": tap_part.ctypes.data + 2 * wo}
         run(lib, f"tl_{op}pool2d_fw{fw}_f32", **cut, **(whole | rows), **pitches)
@@ -285,6 +305,14 @@ def test_tiles_give_the_same_bits(lib: ctypes.CDLL) -> None:
         back = {"h": 5, "ho": 3, "pad_h": 1, "count_h0": -4, "count_h1": h - 4}
         run(lib, f"tl_{op}pool2d_bw{bw}_f32", **cut, **(whole | back), **pitches)
         assert np.array_equal(gx[:, 4:9], gx_part[:, 4:9])
+        # ... and columns 4..8 of these by output columns 2..4 only
+        wanted, gx_part[:] = gx_part.copy(), 0
+        wanted[:, :, :4] = 0
+        for name, size in (("x", 4), ("y", 4), ("tap", 1)):
+            cut[name] += size * (2 if name != "x" else 4)
+        back |= {"wd": 5, "wo": 3, "count_w0": -4, "count_w1": w - 4}
+        run(lib, f"tl_{op}pool2d_bw{bw}_f32", **cut, **(whole | back), **pitches)
+        assert np.array_equal(wanted, gx_part)
 
 
 def test_every_row_is_tested(lib: ctypes.CDLL) -> None:

@@ -146,12 +146,16 @@ def shared_cycles(kind: MaxPool | AvgPool, cores: int, costs: Costs) -> float:
     return input_cycles(kind, cores, costs.pool.shared, costs)
 
 
+def scattered_cycles(kind: MaxPool, cores: int, costs: Costs) -> float:
+    """Inputs cleared, and what each window gives to one of them."""
+    s = kind.shape
+    cleared = -(-s.planes * s.h // cores) * s.w * costs.pool.cleared
+    return cleared + -(-s.planes * s.ho // cores) * (costs.pool.row + s.wo * costs.pool.given)
+
+
 def three_cycles(kind: MaxPool, cores: int, costs: Costs) -> float:
-    return input_cycles(kind, cores, costs.pool.three * kind.shape.kernel[0] / kind.shape.stride[0], costs)
-
-
-def three_rounded_cycles(kind: MaxPool, cores: int, costs: Costs) -> float:
-    return three_cycles(kind, cores, costs) + input_cycles(kind, cores, costs.pool.rounded, costs)
+    rows = costs.pool.three * kind.shape.kernel[0] / kind.shape.stride[0]
+    return input_cycles(kind, cores, rows, costs) + input_cycles(kind, cores, costs.pool.rounded, costs)
 
 
 def each_cycles(kind: MaxPool, cores: int, costs: Costs) -> float:
@@ -176,7 +180,7 @@ POOL = (
     maxima("maxpool2d_fw"),
     maxima("adaptive_maxpool2d_fw"),
     maxima("maxpool2d_bw", "_tiled", takes=near_tiled, cycles=shared_cycles),
-    maxima("maxpool2d_bw", "_three", takes=near_three, cycles=three_cycles),
+    maxima("maxpool2d_bw", "_near", takes=near, cycles=scattered_cycles),
     maxima("maxpool2d_bw", "_apart", takes=apart),
     maxima("maxpool2d_bw", "_u8", takes=in_a_byte),
     maxima("maxpool2d_bw", "_u16", takes=in_two_bytes),
@@ -185,7 +189,7 @@ POOL = (
     of_halves("maxpool2d_fw", "_rows", takes=near, cycles=maxima_cycles),
     of_halves("maxpool2d_fw"),
     of_halves("maxpool2d_bw", "_tiled", takes=near_tiled, cycles=shared_cycles),
-    of_halves("maxpool2d_bw", "_three", takes=near_three, scratch=row_of_sums, cycles=three_rounded_cycles),
+    of_halves("maxpool2d_bw", "_three", takes=near_three, scratch=row_of_sums, cycles=three_cycles),
     of_halves("maxpool2d_bw", "_apart", takes=apart),
     of_halves("maxpool2d_bw", cycles=each_cycles),
     of_halves("adaptive_maxpool2d_fw"),
