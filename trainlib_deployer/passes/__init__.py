@@ -15,6 +15,7 @@ from trainlib_deployer.passes.hoist_updates import hoist_updates
 from trainlib_deployer.passes.mixed import mixed
 from trainlib_deployer.passes.order_halves import order_halves
 from trainlib_deployer.passes.place_sums import place_sums
+from trainlib_deployer.passes.pool_first import pool_first
 from trainlib_deployer.passes.prune_loops import prune_loops
 from trainlib_deployer.passes.reorder import reorder
 from trainlib_deployer.passes.see_layouts import see_layouts
@@ -30,6 +31,7 @@ DEFAULT: tuple[Pass, ...] = (
     prune_loops,  # ... and inside of generated loops
     share_constants,  # those of the same contents
     place_sums,  # gradients of slices into one tensor
+    pool_first,  # maxima before a ReLU
     fuse_loops,  # chains of pointwise operations into one loop
     fuse_updates,  # gradients that are products of single numbers into the update that uses them
     split_reductions,  # few results from many elements: all cores take part
