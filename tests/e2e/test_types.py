@@ -207,6 +207,10 @@ class Whole(nn.Module):
             v.index_put((at, at + 1), v[:, 0], accumulate=True),
             v.scatter_add(0, places, v.flip(1)),
             v.scatter_reduce(0, places, v, "sum", include_self=False),
+            v.index_put((torch.tensor([3, 0]),), v[5:7]),
+            v.index_copy(1, torch.tensor([6, 2]), v[:, 3:5]),
+            v.scatter(0, torch.arange(7)[None] % 4, v[4:5]),
+            (v >> 9).cummax(0)[0],
         )
         return self.fc(x), *wrapped, *folded, *rounded, *far, *put
 
@@ -215,7 +219,8 @@ class Whole(nn.Module):
 @pytest.mark.parametrize("rows", [9, 300])
 def test_int32_wraps_around_as_in_pytorch(rows: int, dtype: str, tmp_path: Path) -> None:
     """Faults: C does not define what integers with a sign do beyond 32 bits, nor floats beyond them as integers; and
-    integers were not added up in places. More than 255 of them are added up in bytes."""
+    integers were not added up in places. More than 255 of them are added up in bytes. In mixed precision what they
+    became on their way, in places that an index names, were halves."""
     g = torch.Generator().manual_seed(5)
     v = torch.randint(-(2**31), 2**31, (rows, 7), generator=g, dtype=torch.int32)
     v[0, :3] = torch.tensor([2**31 - 1, -(2**31), -1])

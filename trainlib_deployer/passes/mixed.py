@@ -146,8 +146,8 @@ def chooses(kind: Kind) -> bool:
 
 def positions(program: Program) -> set[str]:
     """What an operation makes on its way to integers, and of that alone. A half holds whole numbers up to 2,048: an
-    image may have more pixels, and of a place between two of them little would be left. A small weight of a pixel is
-    a polynomial of large terms."""
+    image may have more pixels, and of a place between two of them little would be left; integers that are put in
+    places are floats there. A small weight of a pixel is a polynomial of large terms."""
     made = writers(program)
     found: set[str] = set()
     users = [op for op in program.ops if any(program.tensors[v.tensor].dtype is DType.I32 for v in op.writes)]
@@ -155,7 +155,7 @@ def positions(program: Program) -> set[str]:
         op = users.pop()
         for name in {v.tensor for v in op.reads} - found:
             makers = [program.ops[i] for i in made.get(name, [])]
-            if makers and all(isinstance(m.kind, Loop) and is_part(m, op) for m in makers):
+            if makers and all(is_part(m, op) and not is_product(m.kind) for m in makers):
                 found.add(name)
                 users += makers
     for op in program.ops:
