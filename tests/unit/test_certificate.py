@@ -254,6 +254,7 @@ def test_tiles_in_one_buffer_take_turns() -> None:
 
 
 def test_tiles_in_place_are_the_same_bytes_and_each_its_own() -> None:
+    """Or fewer are read: of a kth value, one row of each sorted image."""
     moves = tuple(Move(256 * k, 64, 3, 1, k % 2, True) for k in range(4))
     way, home = Way(1024, 0, moves), [Home(name, "L2", "") for name in ("old", "new")]
     read = Stream(home[0], Home("tile_a_0", "L1", ""), 192, False, False, way)
@@ -265,6 +266,11 @@ def test_tiles_in_place_are_the_same_bytes_and_each_its_own() -> None:
         streams = (replace(read, way=first), replace(written, way=second))
         assert not same_ways(replace(tiles, streams=streams), "old", "new")
     assert not same_ways(replace(tiles, streams=(replace(read, leaves=True), written)), "old", "new")
+    first_row = replace(way, moves=tuple(replace(m, rows=1, row_bytes=60) for m in moves))
+    assert same_ways(replace(tiles, streams=(replace(read, way=first_row), written)), "old", "new")
+    next_one = replace(first_row, moves=(*first_row.moves[1:], first_row.moves[0]))
+    for astray in (next_one, replace(first_row, moves=first_row.moves[:3])):
+        assert not same_ways(replace(tiles, streams=(replace(read, way=astray), written)), "old", "new")
 
 
 @pytest.fixture(scope="module")

@@ -30,13 +30,24 @@ def in_place(operation: Operation, old: str, new: str) -> bool:
 
 
 def same_ways(tiles: Tiles, old: str, new: str) -> bool:
-    """Tile by tile the bytes that are read are those that are written afterwards, and no tile has another's."""
+    """Tile by tile all bytes that are read are among those written afterwards, and no tile has another's."""
     before = [s for s in tiles.streams if s.home and s.home.name == old]
     after = [s for s in tiles.streams if s.home and s.home.name == new]
     if len(after) != 1 or not before or not after[0].leaves or any(s.leaves for s in before):
         return False
     own = windows(after[0].way)
-    return all(windows(s.way) == own for s in before) and disjoint(own)
+    return disjoint(own) and all(covered(windows(s.way), own) for s in before)
+
+
+Tiled = Sequence[Sequence[tuple[int, int]]]  # of each tile: where its rows begin and end, in bytes
+
+
+def covered(tiles: Tiled, others: Tiled) -> bool:
+    """Each row lies in one of the other tile."""
+    return len(tiles) == len(others) and all(
+        tile == other or all(any(low <= begin and end <= high for low, high in other) for begin, end in tile)
+        for tile, other in zip(tiles, others, strict=True)
+    )
 
 
 def windows(way: Way) -> list[tuple[tuple[int, int], ...]]:
