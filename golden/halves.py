@@ -95,7 +95,7 @@ class Halves(Mode):
         of_statistics = alone and any(is_statistic(a) and a.shape == out.shape for a in leaves(args))
         for made in leaves((out,)):
             if isinstance(made, torch.Tensor):
-                if self.is_made(made):
+                if self.is_made(made) and not (node is not None and self.branches.passes_on()):  # backward, no branch
                     self.memory.follow(made)
                 made.statistic = name in REDUCTIONS or of_statistics  # type: ignore[attr-defined]
                 made.in_chain = alone  # type: ignore[attr-defined]

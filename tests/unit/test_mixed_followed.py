@@ -100,6 +100,29 @@ def test_a_factor_between_two_layers_is_no_branch(factor: float) -> None:
     assert wrong == {"0.weight", "0.bias"}
 
 
+@pytest.mark.slow
+def test_a_loop_adds_up_floats_of_which_memory_has_halves() -> None:
+    """Fault: all runs went on with these halves. Of a bias in front of a norm, whose gradient is nothing, each made the
+    same of their roundings, and the program, whose loop has the floats, was held to that."""
+    torch.manual_seed(4)
+    net = nn.Sequential(nn.Linear(6, 5), nn.BatchNorm1d(5), Scaled(), nn.Tanh(), nn.Linear(5, 3))
+    names = [n for n, _ in net.named_parameters()]
+    samples = [((torch.randn(7, 6),), torch.randn(7, 3))]
+    task = Task(net, nn.MSELoss(), samples, "SGD", [({"lr": 0.1}, names)], dtype="mixed")
+    computed, memory = program_of(task, Doubt())
+    bias = 0, "gradient", "0.bias"
+    rounded = float(np.abs(computed[bias]).max())
+    assert rounded > 1e-6
+    computed[0, "parameter", "0.bias"] += np.float32(0.0999) * computed[bias]  # as it moves with the gradient below
+    computed[bias] = computed[bias] * np.float32(1e-3)
+    task = replace(task, memory=memory)
+    assert judged_in_halves(task, computed, 1, {}).verdict.passed
+    for key, factor in ((bias, 1e5), ((0, "gradient", "0.weight"), 1.05), ((0, "gradient", "1.weight"), 0.95)):
+        wrong = {**computed, key: computed[key] * np.float32(factor)}
+        found = judged_in_halves(task, wrong, 1, {}).verdict
+        assert {t.name for t in found.tensors if not t.passed and t.kind == "gradient"} == {key[2]}
+
+
 def followed(value: torch.Tensor, *had: torch.Tensor) -> torch.Tensor:
     made = value.clone()
     Memory({3: [t.numpy() for t in had]}).of(3).follow(made)
