@@ -22,7 +22,15 @@ def large(h: Tensor) -> Tensor:
     return wide @ wide.mT + torch.eye(36)
 
 
+def places(h: Tensor) -> Tensor:
+    return (h > 0).long()
+
+
 REFUSED: dict[str, Callable[[Tensor], Tensor]] = {
+    "gcd": lambda h: h * torch.gcd(h.long(), 6 * places(h)),
+    "lcm": lambda h: h * torch.lcm(h.long(), 6 * places(h)),
+    "scatter_reduce": lambda h: h * h.long().scatter_reduce(0, places(h), h.long(), "amax"),
+    "index_reduce": lambda h: h * h.long().index_reduce(0, places(h)[0], h.long(), "amin"),
     "bincount": lambda h: h * torch.bincount((h > 0).long().flatten()).sum(),
     "histc": lambda h: h * torch.histc(h.detach(), 6),
     "histogram": lambda h: h * torch.histogram(h.detach(), 6)[0],
