@@ -87,7 +87,7 @@ def lowered(
     b.meta = [SimpleNamespace(shape=t.shape) for t in fake] if isinstance(fake, tuple) else fake
     vx = place(b, tuple(x.shape), strided)
     made = RULES[target](b, vx, *forward)
-    vy, indices = made if isinstance(made, tuple) else (made, None)
+    vy, indices = (made, None) if isinstance(made, View) else made
     vg = place(b, vy.shape, strided)
     gx = RULES[back](b, vg, vx, *backward, *([indices] if indices is not None else []))
     return b, vx, vy, vg, gx

@@ -261,7 +261,7 @@ def shortened(op: Op, batch: int, wanted: int) -> Op:
     if not isinstance(op.kind, Loop) or op.kind.reductions or len(op.kind.extents) != 1:
         return op
     shape = (op.kind.extents[0] * wanted // batch,)
-    reads, writes = (tuple(replace(v, shape=shape) for v in views) for views in (op.reads, op.writes))
+    reads, writes = (tuple(v._replace(shape=shape) for v in views) for views in (op.reads, op.writes))
     return replace(op, kind=replace(op.kind, extents=shape), reads=reads, writes=writes)
 
 

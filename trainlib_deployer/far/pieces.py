@@ -193,7 +193,7 @@ def whole(tensor: Tensor) -> Piece:
 def near_view(v: View, copy: Tensor, piece: Piece | None) -> View:
     """The same elements in the copy."""
     if piece is None:
-        return replace(v, tensor=copy.name)
+        return v._replace(tensor=copy.name)
     found = window(v, copy.dtype.size)
     assert found is not None, "a piece is one window"
     return View(copy.name, v.shape, found.dense)

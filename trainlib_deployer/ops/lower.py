@@ -84,7 +84,7 @@ def lower(
 
 
 def flatten(value: Any) -> Any:
-    if isinstance(value, (list, tuple)):
+    if isinstance(value, list | tuple) and not isinstance(value, View):
         for item in value:
             yield from flatten(item)
     elif value is not None:
@@ -254,8 +254,8 @@ def relaid(b: Builder, view: View) -> bool:
     def moved(v: View) -> View:
         if v.tensor != tensor.name:
             return v
-        return replace(
-            v, strides=tuple(swap.get(s, 0) if e > 1 else 1 for s, e in zip(v.strides, v.shape, strict=True))
+        return v._replace(
+            strides=tuple(swap.get(s, 0) if e > 1 else 1 for s, e in zip(v.strides, v.shape, strict=True))
         )
 
     if not all(op.kind.strided for op in mentioning):

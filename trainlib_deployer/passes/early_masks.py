@@ -93,7 +93,7 @@ def with_mask(program: Program, name: str, before: int, at: int, operand: int, s
         name=mask.name,
         kind=kind,
         reads=(whole,),
-        writes=(replace(whole, tensor=mask.name),),
+        writes=(whole._replace(tensor=mask.name),),
         function="sign",
         layer=source.layer,
         source=source.source,
@@ -123,5 +123,5 @@ def with_outcome(op: Op, operand: int, step: int, mask: str) -> Op:
         reductions=tuple(replace(r, value=operand if r.value == outcome else r.value) for r in kind.reductions),
         results=tuple(operand if r == outcome else r for r in kind.results),
     )
-    reads = tuple(replace(v, tensor=mask) if i == operand else v for i, v in enumerate(op.reads))
+    reads = tuple(v._replace(tensor=mask) if i == operand else v for i, v in enumerate(op.reads))
     return pruned(replace(op, kind=changed, reads=reads))

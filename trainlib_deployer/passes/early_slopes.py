@@ -104,7 +104,7 @@ def making(first: Op, second: Op, slope: Slope, tensor: Tensor, kept: Tensor) ->
         body.append(Instr(kept.dtype.conversion.store, (made,), kept.dtype))
         made = kind.at_body + len(body) - 1
     loop = replace(kind, body=tuple(body), results=(*kind.results, made), outputs=(*kind.outputs, kept.dtype))
-    return pruned(replace(first, kind=loop, writes=(*first.writes, replace(view, tensor=kept.name))))
+    return pruned(replace(first, kind=loop, writes=(*first.writes, view._replace(tensor=kept.name))))
 
 
 def reading(op: Op, slope: Slope, kept: Tensor) -> Op:
@@ -114,5 +114,5 @@ def reading(op: Op, slope: Slope, kept: Tensor) -> Op:
     loads = (kind.at_body + i for i in slope.steps if kind.body[i].args == (slope.operand,))
     number = {i: i for i in range(kind.values)}
     number[slope.value] = next(loads) if kept.dtype.conversion else slope.operand
-    reads = tuple(replace(v, tensor=kept.name) if i == slope.operand else v for i, v in enumerate(op.reads))
+    reads = tuple(v._replace(tensor=kept.name) if i == slope.operand else v for i, v in enumerate(op.reads))
     return pruned(replace(op, kind=kind.moved(number), reads=reads))

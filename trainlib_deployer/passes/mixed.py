@@ -306,7 +306,7 @@ class Made:
         made = replace(source, name=self.fresh(f"{source.name}.{what}"), dtype=dtype, role=role)
         if not is_compact(view):
             self.tensors[made.name] = made
-            return replace(view, tensor=made.name)
+            return view._replace(tensor=made.name)
         order = sorted(range(len(view.shape)), key=lambda d: (-view.strides[d], d))
         made = self.tensors[made.name] = replace(made, shape=tuple(view.shape[d] for d in order))
         return View.whole(made).permuted(tuple(order.index(d) for d in range(len(order))))

@@ -89,7 +89,7 @@ def joined(ops: list[Op | None], one: Placed, other: Placed, added: Op, name: st
 
 
 def renamed(view: View, tensor: str) -> View:
-    return replace(view, tensor=tensor)
+    return view._replace(tensor=tensor)
 
 
 def adds(program: Program, op: Op) -> bool:

@@ -89,7 +89,7 @@ def exchange(program: Program, p: Pair, tensors: dict[str, Tensor], ops: list[li
     relu, pool = program.ops[p.relu], program.ops[p.pool]
     y, shape = pool.writes[0], pool.writes[0].shape
     largest = beside(program, y, ".largest", tensors)
-    source = replace(pool.reads[0], tensor=relu.reads[0].tensor)
+    source = pool.reads[0]._replace(tensor=relu.reads[0].tensor)
     ops[p.relu] = []
     ops[p.pool] = [
         replace(pool, reads=(source,), writes=(largest, pool.writes[1])),
@@ -98,11 +98,11 @@ def exchange(program: Program, p: Pair, tensors: dict[str, Tensor], ops: list[li
     if p.back is None or p.mask is None:
         return
     back, mask = program.ops[p.back], program.ops[p.mask]
-    through = beside(program, replace(y, tensor=back.writes[0].tensor), ".through", tensors)
+    through = beside(program, y._replace(tensor=back.writes[0].tensor), ".through", tensors)
     ops[p.mask] = []
     ops[p.back] = [
         replace(mask, kind=of_shape(mask, shape), reads=(back.reads[0], y), writes=(through,)),
-        replace(back, reads=(through, back.reads[1]), writes=(replace(back.writes[0], tensor=mask.writes[0].tensor),)),
+        replace(back, reads=(through, back.reads[1]), writes=(back.writes[0]._replace(tensor=mask.writes[0].tensor),)),
     ]
 
 

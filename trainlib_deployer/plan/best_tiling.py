@@ -93,29 +93,28 @@ class Prospects:
         self.cuttings = cuttings(job.work)
         self.whole = self.cuttings.whole.parts[0]
         self.least = least_bytes(self.program, self.whole, job.room)
-        self.ways = list(self.glances())  # least bytes of each, and a guess of the cycles
+        self.ways = list(self.glances())
         self.known: dict[tuple[int, bool, bool, bool], Tiling | None] = {}
         self.chosen: dict[int, Tiling | None] = {}  # by the capacity
+        self.named: dict[tuple[int, tuple[str, ...]], Tiling] = {}  # by the capacity and the tensors
 
-    def glances(self) -> Iterator[tuple[int, Glance]]:
+    def glances(self) -> Iterator[Glance]:
         """Judged by the first two tiles."""
         for way in self.cuttings.ways:
             first, second = way.parts[:2]
-            guess = glance(self.program, first, second, self.job.room).times(tiles_like(first, self.whole))
-            yield least_bytes(self.program, first, self.job.room), guess
+            yield glance(self.program, first, second, self.job.room).times(tiles_like(first, self.whole))
 
     def candidates(self, capacity: int) -> Iterator[int]:
         """The whole operation (-1), or the cuts that look best, of those that may fit."""
         if self.least <= capacity:
             yield -1
-        fitting = ((i, least, guess) for i, (least, guess) in enumerate(self.ways) if least <= capacity)
-        promising = [(guess.cycles(capacity - least), i) for i, least, guess in fitting]
+        promising = [(way.cycles(capacity), i) for i, way in enumerate(self.ways) if way.least <= capacity]
         yield from (i for _, i in sorted(promising)[:LOOK_AT])
 
     @property
     def fewest(self) -> int:
         """Bytes that some tiles may do with."""
-        return min((self.least, *(least for least, _ in self.ways)))
+        return min((self.least, *(way.least for way in self.ways)))
 
     def cheapest(self, capacity: int) -> Tiling | None:
         """Of all ways that fit."""
@@ -126,6 +125,15 @@ class Prospects:
             all_ways = [t for t, _ in found] + [t for t in thinner if t.nbytes <= capacity]
             self.chosen[capacity] = self.best(sorted(all_ways, key=lambda t: t.cycles))
         return self.chosen[capacity]
+
+    def with_names(self, capacity: int, names: tuple[str, ...]) -> Tiling:
+        """The cheapest one, which there is, of an operation with these tensors; others ask for the same one again."""
+        key = capacity, names
+        if key not in self.named:
+            best = self.cheapest(capacity)
+            assert best is not None
+            self.named[key] = best.named(names)
+        return self.named[key]
 
     def best(self, found: Sequence[Tiling]) -> Tiling | None:
         """Of the most promising first: that one, or what measurements say."""
@@ -178,11 +186,13 @@ def best_tiling(program: Program, op: Op, room: Room) -> Tiling | None:
     streamed = [v for v in (*op.reads, *op.writes) if v.tensor not in room.resident]
     if not streamed or isinstance(op.kind, Transfer | Together) or goes_on(op, room):
         return None
-    best = prospects(Job.of(program, op, room)).cheapest(room.capacity)
+    found = prospects(Job.of(program, op, room))
+    best = found.cheapest(room.capacity)
     if best is None:
         return None
     must = isinstance(op.kind, Linked) or op.kind.scratch(room.cores) > room.capacity
-    return best.named(names_in(op)) if must or best.cycles < direct_cycles(op, streamed, room.machine) else None
+    pays = must or best.cycles < direct_cycles(op, streamed, room.machine)
+    return found.with_names(room.capacity, names_in(op)) if pays else None
 
 
 def goes_on(op: Op, room: Room) -> bool:

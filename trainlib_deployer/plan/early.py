@@ -78,7 +78,7 @@ class Board:
         most = hidden - (costs.early_more if host in self.tilings else costs.early)
         if most <= floor:
             return Offer(host, tuple(streams), {}, hidden, most)
-        need = early_bytes(marked(self.tilings[at], host, streams))
+        need = sum(self.tilings[at].streams[k].first_bytes for k in streams) + self.tilings[at].lanes
         recut: dict[int, Tiling] = {}
         loss = 0.0
         for p in range(host, at):

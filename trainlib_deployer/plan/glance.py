@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from trainlib_deployer.machine.sizes import aligned
@@ -18,25 +19,27 @@ class Glance:
 
     bare: float
     hidden: float
-    second: int
+    second: int  # bytes
+    least: int  # ... of a tile
 
-    def cycles(self, spare: int) -> float:
-        return self.hidden if self.second <= spare else self.bare
+    def cycles(self, capacity: int) -> float:
+        return self.hidden if self.least + self.second <= capacity else self.bare
 
     def times(self, tiles: float) -> Glance:
-        return Glance(self.bare * tiles, self.hidden * tiles, self.second)
+        return Glance(self.bare * tiles, self.hidden * tiles, self.second, self.least)
 
 
 def glance(program: Program, first: Part, second: Part, room: Room) -> Glance:
     """Judged by the operands that change from the first tile to the second."""
     others = (*second.reads, *second.writes)
-    moving = [v for i, v in streamed(program, first, room) if v != others[i]]
+    found = [(i, v, dense_bytes(program, v)) for i, v in streamed(program, first, room)]
     link, alignment = room.machine.link, room.machine.alignment
-    sizes = [dense_bytes(program, v) for v in moving]
+    sizes = [size for i, v, size in found if v != others[i]]
     transfer = sum(size / link.bytes_per_cycle + link.issue for size in sizes)
     work, tile = work_cycles(first, room.machine), room.machine.costs.tile.tile
     buffers = sum(aligned(size, alignment) for size in sizes)
-    return Glance(transfer + work + tile, max(transfer, work) + tile, buffers)
+    least = with_one_buffer(first, [(i, size) for i, _, size in found], room)
+    return Glance(transfer + work + tile, max(transfer, work) + tile, buffers, least)
 
 
 def streamed(program: Program, part: Part, room: Room) -> list[tuple[int, View]]:
@@ -52,10 +55,14 @@ def streamed(program: Program, part: Part, room: Room) -> list[tuple[int, View]]
 
 def least_bytes(program: Program, part: Part, room: Room) -> int:
     """What a tile needs at the least: one buffer for each streamed operand, its lane, and scratch."""
-    source, views = updated((part,)), streamed(program, part, room)
-    alignment = room.machine.alignment
-    lanes = aligned(len(views) * LANE_BYTES, alignment)
-    buffers = sum(aligned(dense_bytes(program, v), alignment) for i, v in views if i not in source)
+    return with_one_buffer(part, [(i, dense_bytes(program, v)) for i, v in streamed(program, part, room)], room)
+
+
+def with_one_buffer(part: Part, sizes: Sequence[tuple[int, int]], room: Room) -> int:
+    """Of operands with a stream their number and bytes."""
+    source, alignment = updated((part,)), room.machine.alignment
+    lanes = aligned(len(sizes) * LANE_BYTES, alignment)
+    buffers = sum(aligned(size, alignment) for i, size in sizes if i not in source)
     return buffers + lanes + part.kind.scratch(room.cores)
 
 

@@ -60,8 +60,8 @@ def smallest(program: Program, op: Op, room: Room) -> int:
     op = leanest_way(op, room.cores)
     known = prospects(Job.of(program, op, room))
     best = room.machine.aligned(op.kind.scratch(room.cores))
-    for least, _, index in sorted((least, guess, i) for i, (least, guess) in enumerate(known.ways)):
-        if least >= best:
+    for index, way in sorted(enumerate(known.ways), key=lambda one: (one[1].least, one[1])):
+        if way.least >= best:
             break
         found = known.tiling(index, False)
         if found is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from trainlib_deployer.kernels.row import Row
 from trainlib_deployer.kernels.table import chosen
@@ -53,7 +53,7 @@ def local(part: Part, slots: Slots, cores: int) -> Link:
     """In L1 the dimensions of a tile may step as one that do not in L2."""
     if isinstance(part.kind, Loop):
         kind, reads, writes = merged(part.kind, part.reads, part.writes, fold=False)
-        return Link(replace(part, kind=kind, reads=reads, writes=writes), slots, None)
+        return Link(Part(kind, reads, writes), slots, None)
     return Link(part, slots, row_of(part, cores))
 
 

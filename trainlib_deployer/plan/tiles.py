@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
 from itertools import pairwise
+from typing import NamedTuple
 
 from trainlib_deployer.machine.machine import Link, Machine
 from trainlib_deployer.machine.sizes import aligned
@@ -25,8 +26,7 @@ INSIDE = -1  # of a result that has no stream of its own yet
 MOST_BUFFERS = 4  # of a stream (tl_part)
 
 
-@dataclass(frozen=True)
-class Move:
+class Move(NamedTuple):
     """What one part takes of one stream."""
 
     window: Window
@@ -70,6 +70,7 @@ class Tiles:
         self.parts = parts
         self.sizes = sizes
         self.windows_of: dict[int, list[Window] | None] = {}
+        self.work_on: dict[Machine, list[float]] = {}
         self.local_to: dict[tuple[bool, ...], tuple[Part, ...]] = {}
 
     @staticmethod
@@ -107,6 +108,13 @@ class Tiles:
     @cached_property
     def updated(self) -> dict[int, int]:
         return updated(self.parts)
+
+    def work(self, machine: Machine) -> list[float]:
+        """Cycles of each part."""
+        if machine not in self.work_on:
+            known = {k: work_cycles(self.parts[k], machine) for k in set(self.first_alike)}
+            self.work_on[machine] = [known[k] for k in self.first_alike]
+        return self.work_on[machine]
 
     @cached_property
     def first_alike(self) -> list[int]:
@@ -267,8 +275,7 @@ def tiled(program: Program, tiles: Tiles, room: Room, ahead: bool, keep: bool = 
         slots[i] = slots[reads + made]
     if len(streams) > machine.link.channels:
         return None
-    different = [p for k, p in enumerate(parts) if tiles.first_alike[k] == k]
-    scratch = max(p.kind.scratch(room.cores) for p in different)
+    scratch = max(parts[k].kind.scratch(room.cores) for k in set(tiles.first_alike))
     spent = cost(tiles, streams, machine, ahead)
     return Tiling(tiles, tuple(streams), tuple(slots), scratch, ahead, spent, machine.alignment)
 
@@ -310,7 +317,7 @@ def joined(streams: list[Stream], made: Stream) -> int:
 def same_bytes(one: Sequence[Window | None], other: Sequence[Window | None]) -> bool:
     """The same windows, in whatever shape they are seen."""
     pairs = zip(one, other, strict=True)
-    return all(a is b or (a and b and replace(a, dense=()) == replace(b, dense=())) for a, b in pairs)
+    return all(a is b or (a and b and a[:-1] == b[:-1]) for a, b in pairs)
 
 
 def updated(parts: tuple[Part, ...]) -> dict[int, int]:
@@ -369,16 +376,13 @@ def localized(part: Part, windows: list[Window | None]) -> Part:
 def cost(tiles: Tiles, streams: list[Stream], machine: Machine, ahead: bool) -> Cost:
     """With two buffers, transfers hide behind the work of the part before, and what is around it; the first and the
     last do not."""
-    parts = tiles.parts
-    came, gone = [0.0] * len(parts), [0.0] * len(parts)
+    work, tile = tiles.work(machine), machine.costs.tile.tile
+    came, gone = [0.0] * len(work), [0.0] * len(work)
     for s in streams:
         for k, m in enumerate(s.moves):
             if m.moves:
                 (gone if s.writes else came)[k] += transfer_cycles(m.window, machine.link)
-    known = {k: work_cycles(parts[k], machine) for k in set(tiles.first_alike)}
-    work = [known[k] for k in tiles.first_alike]
-    tile = machine.costs.tile.tile
-    around = tile * len(parts)
+    around = tile * len(work)
     bare = sum(work) + around
     if ahead:  # beside the work of a tile the next one comes and the one before leaves
         beside = [at_once(i, o, machine.link) for i, o in zip([*came[1:], 0.0], [0.0, *gone[:-1]], strict=True)]

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from trainlib_deployer.program.ir import Shape, View
 
 MOST_ROWS = 32767  # `rows` and `planes` of a tl_part
 
 
-@dataclass(frozen=True)
-class Window:
+class Window(NamedTuple):
     """A rectangular piece of a tensor, in bytes: planes x rows x row_bytes; `dense` are its strides once copied."""
 
     offset: int
@@ -92,7 +91,7 @@ def alike(windows: Sequence[Window | None]) -> list[Window] | None:
 
 def as_planes(w: Window) -> Window:
     """Rows far apart, taken as planes of one row."""
-    return replace(w, rows=1, planes=w.rows, plane_pitch=w.pitch)
+    return w._replace(rows=1, planes=w.rows, plane_pitch=w.pitch)
 
 
 def same_layout(one: Sequence[Window | None], other: Sequence[Window | None]) -> bool:

@@ -78,7 +78,7 @@ class Chain(Linked):
 
     def resized(self, head: Leading, extents: Sequence[Shape], final: bool) -> Chain:
         followers = (
-            replace(f, loop=replace(f.loop, extents=e))
+            replace(f, loop=f.loop.sized(e))
             for f, e in zip(self.followers, extents, strict=True)
             if final or f.anchor >= 0
         )

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from trainlib_deployer.formats import DType as DType  # noqa: PLC0414 - handed on: every tensor has one
 
@@ -110,9 +110,9 @@ def row_major(shape: Shape) -> Shape:
     return tuple(reversed(strides))
 
 
-@dataclass(frozen=True)
-class View:
-    """A strided window on a tensor; strides and offset count elements. Every operand of an operation is one."""
+class View(NamedTuple):
+    """A strided window on a tensor; strides and offset count elements. Every operand of an operation is one. Planning
+    makes and compares hundreds of thousands of them, which tuples do fastest."""
 
     tensor: str
     shape: Shape
@@ -266,8 +266,7 @@ class Priced(Kind):
         return self.macs()
 
 
-@dataclass(frozen=True)
-class Part:
+class Part(NamedTuple):
     """One tile of an operation: an operation of its own on windows of the same tensors."""
 
     kind: Kind

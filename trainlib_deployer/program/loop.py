@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import prod
 
 from trainlib_deployer.formats import CONVERSIONS
@@ -126,8 +127,18 @@ class Loop(Cuttable[tuple[Range, ...]]):
     def tapered(self, cuts: Sequence[tuple[Range, ...]]) -> Sequence[tuple[Range, ...]] | None:
         return tapered_boxes(cuts, 1 if self.folded else GRAIN)
 
+    def sized(self, extents: Shape) -> Loop:
+        """Over so many elements; most tiles are alike, and share one."""
+        if extents not in self.known:
+            self.known[extents] = replace(self, extents=extents)
+        return self.known[extents]
+
+    @cached_property
+    def known(self) -> dict[Shape, Loop]:
+        return {}
+
     def part(self, box: tuple[Range, ...], reads: tuple[View, ...], writes: tuple[View, ...]) -> Part:
-        kind = replace(self, extents=(*(hi - lo for lo, hi in box), *self.folded))
+        kind = self.sized((*(hi - lo for lo, hi in box), *self.folded))
         return Part(kind, tuple(inside(v, box) for v in reads), tuple(inside(v, box) for v in writes))
 
 
@@ -137,9 +148,10 @@ def renumbered(instrs: tuple[Instr, ...], move: Mapping[int, int]) -> tuple[Inst
 
 def inside(view: View, box: tuple[Range, ...]) -> View:
     """The window `box` of the first dimensions."""
-    offset, extents = view.offset, []
-    for (lo, hi), step in zip(box, view.strides, strict=False):
+    tensor, whole, strides, first = view
+    offset, extents = first, []
+    for (lo, hi), step in zip(box, strides, strict=False):
         offset += lo * step
         extents.append(hi - lo if hi > lo else 0)
-    shape = (*extents, *view.shape[len(box) :])
-    return view if offset == view.offset and shape == view.shape else View(view.tensor, shape, view.strides, offset)
+    shape = (*extents, *whole[len(box) :])
+    return view if offset == first and shape == whole else View(tensor, shape, strides, offset)

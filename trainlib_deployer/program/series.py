@@ -71,7 +71,7 @@ class Series(Cuttable[Range], Linked):
 
     def of_lines(self, cut: Range) -> Series:
         if cut not in self.known:
-            resized = (replace(s.loop, extents=(span(cut), *s.loop.extents[1:])) for s in self.stages)
+            resized = (s.loop.sized((span(cut), *s.loop.extents[1:])) for s in self.stages)
             stages = (replace(s, loop=loop) for s, loop in zip(self.stages, resized, strict=True))
             self.known[cut] = replace(self, stages=tuple(stages), first=cut[0])
         return self.known[cut]
