@@ -44,15 +44,16 @@ def alive(sizes: Iterable[tuple[Lifetime, int]], end: int) -> list[int]:
 
 
 def shared_storage(program: Program, lives: dict[str, Lifetime]) -> dict[str, str]:
-    """Tensor to the tensor whose bytes it takes over: pointwise loops that write where a dying operand lay."""
+    """Tensor to the tensor whose bytes it takes over: pointwise loops that write where a dying operand lay. Not
+    one that the same operation writes, too: both results would go to the same bytes."""
     root = {name: name for name in lives}
     last = {name: life.death - 1 for name, life in lives.items()}
     for at, op in enumerate(program.ops):
-        taken: set[str] = set()
+        written, taken = {v.tensor for v in op.writes}, set[str]()
         for target, candidates in overlaid(program, op, lives):
             if target.tensor not in lives or lives[target.tensor].birth != at:
                 continue
-            dying = (d for d in candidates if last[root[d]] == at and lives[d].birth < at)
+            dying = (d for d in candidates if last[root[d]] == at and lives[d].birth < at and d not in written)
             donor = next((d for d in dying if root[d] not in taken), None)
             if donor is not None:
                 root[target.tensor] = root[donor]
