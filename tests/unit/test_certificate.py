@@ -154,7 +154,7 @@ def with_view(call: Call, index: int, change: Callable[[View], View]) -> Call:
     views = [*loop.writes, *loop.reads]
     views[index] = change(views[index])
     count = len(loop.writes)
-    return replace(call, loop=replace(loop, writes=tuple(views[:count]), reads=tuple(views[count:])))
+    return replace(call, loop=loop._replace(writes=tuple(views[:count]), reads=tuple(views[count:])))
 
 
 def test_work_in_place_must_be_elementwise(emitted: Emitted) -> None:
@@ -171,8 +171,8 @@ def test_work_in_place_must_be_elementwise(emitted: Emitted) -> None:
         replace(call, arguments=tuple(further)),
         replace(call, arguments=tuple(twice)),
         replace(call, loop=None),
-        with_view(call, source, lambda v: replace(v, strides=tuple(2 * s for s in v.strides))),
-        with_view(call, source, lambda v: replace(v, strides=(0,) * len(v.strides))),
+        with_view(call, source, lambda v: v._replace(strides=tuple(2 * s for s in v.strides))),
+        with_view(call, source, lambda v: v._replace(strides=(0,) * len(v.strides))),
     ]
     operation = emitted.listing.operations[at]
     assert in_place(operation, old, new)
@@ -187,7 +187,7 @@ def test_a_reduction_in_place_is_refused(emitted: Emitted) -> None:
     ((call,),) = operation.calls
     assert call.loop is not None and isinstance(call.loop.kind, Loop)
     folding = replace(call.loop.kind, reductions=(Reduction("sum", 0, DType.F32),))
-    assert not in_place(replace(operation, calls=((replace(call, loop=replace(call.loop, kind=folding)),),)), old, new)
+    assert not in_place(replace(operation, calls=((replace(call, loop=call.loop._replace(kind=folding)),),)), old, new)
 
 
 def test_loops_in_a_row_may_read_what_a_later_one_overwrites(emitted: Emitted) -> None:
@@ -200,8 +200,8 @@ def test_loops_in_a_row_may_read_what_a_later_one_overwrites(emitted: Emitted) -
     scratch = Pointer(Home("scratch", "L1", ""))
     folding = replace(call.loop.kind, reductions=(Reduction("sum", 0, DType.F32),))
     arguments = tuple(("", scratch) if k < len(call.loop.writes) else a for k, a in enumerate(call.arguments))
-    summing = replace(call, loop=replace(call.loop, kind=folding), arguments=arguments)
-    elsewhere = with_view(summing, reads[0], lambda v: replace(v, offset=0, strides=tuple(2 * s for s in v.strides)))
+    summing = replace(call, loop=call.loop._replace(kind=folding), arguments=arguments)
+    elsewhere = with_view(summing, reads[0], lambda v: v._replace(offset=0, strides=tuple(2 * s for s in v.strides)))
     assert in_place(replace(operation, calls=((summing, call),)), old, new)
     for calls in ((call, summing), (elsewhere, call), (call, call), (summing,)):
         assert not in_place(replace(operation, calls=(calls,)), old, new), calls
