@@ -104,7 +104,7 @@ def drawn(program: Program, op: Op, rng: random.Random) -> Iterator[Case]:
         near = frozenset(n for n in names if rng.random() < 0.1)
         room = Room(near if len(near) < len(names) else frozenset(), 0, resolve(cores=rng.choice(CORES)))
         known = prospects(Job.of(program, op, room))
-        least = min((found for found, _ in known.ways), default=0)
+        least = min((way.least for way in known.ways), default=0)
         if not least:
             return
         capacity = int(least * (2.2 * max(known.least, least) / least) ** rng.random())
@@ -120,7 +120,7 @@ def drawn(program: Program, op: Op, rng: random.Random) -> Iterator[Case]:
 
 
 def any_tiling(known: Prospects, op: Op, capacity: int, rng: random.Random) -> Tiling | None:
-    fitting = [i for i, (least, _) in enumerate(known.ways) if least <= capacity]
+    fitting = [i for i, way in enumerate(known.ways) if way.least <= capacity]
     if rng.random() < 0.6:
         fitting = [i for i in fitting if adds_up(known, i)] or fitting
     if not fitting:
