@@ -88,6 +88,17 @@ static inline tl_tile_way tl_way_of(const tl_panel_out *out, int row, int end, i
     TL_MAC("s7", "s11", "s1") b0 TL_MAC("s8", "s11", "a5") TL_MAC("s9", "s11", "a6") TL_MAC("s10", "s11", "a7") b1
 #define TL_FIRST_OF_ROWS TL_LOAD_STEP("a4", "%[a]", "%[a_m]"), TL_LOAD("s1", "%[b]"), TL_LOAD("a5", "%[b]")
 #define TL_ALL_THREE(a0, b0, b1) a0 b0 b1
+
+/* The same with b as rows, too, as far apart as those of a. */
+#define TL_TERM_OF_BOTH_X(a0, b0, b1)                                                                                  \
+    TL_MAC("t0", "a4", "s1") TL_LOAD_STEP("a6", "%[b]", "%[m]") TL_MAC("t1", "a4", "a5")                               \
+    TL_LOAD_STEP("a7", "%[b]", "%[back]") TL_MAC("t2", "a4", "a6") TL_LOAD_STEP("s11", "%[a]", "%[m]")                 \
+    TL_MAC("t3", "a4", "a7") TL_MAC("t4", "s11", "s1") TL_LOAD_STEP("s0", "%[a]", "%[m]") TL_MAC("t5", "s11", "a5")    \
+    TL_MAC("t6", "s11", "a6") TL_MAC("s2", "s11", "a7") TL_LOAD_STEP("s11", "%[a]", "%[back]")                         \
+    TL_MAC("s3", "s0", "s1") TL_MAC("s4", "s0", "a5") TL_MAC("s5", "s0", "a6") a0 TL_MAC("s6", "s0", "a7")             \
+    TL_MAC("s7", "s11", "s1") b0 TL_MAC("s8", "s11", "a5") TL_MAC("s9", "s11", "a6") TL_MAC("s10", "s11", "a7") b1
+#define TL_FIRST_OF_BOTH                                                                                               \
+    TL_LOAD_STEP("a4", "%[a]", "%[m]"), TL_LOAD_STEP("s1", "%[b]", "%[m]"), TL_LOAD_STEP("a5", "%[b]", "%[m]")
 /* clang-format on */
 
 /* As tl_tile_panel, so many tiles. */
@@ -112,6 +123,18 @@ static inline __attribute__((always_inline)) void tl_xpulp_rows(tl_tile_way *w, 
                               TL_EACH(TL_TERM_OF_ROWS_X, TL_FIRST_OF_ROWS), TL_TERM_OF_ROWS_X("", "", ""))
                      : TL_TILE_MOVES
                      : [a_m] "r"(4 * a_m), [back] "r"(4 - 12 * a_m), [advance] "m"(advance), TL_TILE_WAY
+                     : "s0", TL_USED);
+}
+
+/* B: four rows that are as far apart as those of A. */
+static inline __attribute__((always_inline)) void tl_xpulp_both(tl_tile_way *w, const float *a, const float *b, int m,
+                                                                int count)
+{
+    const int a_next = 16 * m - 4 * w->terms, b_back = 4 * w->terms;
+    __asm__ volatile(TL_TILES(TL_EACH(TL_ALL_THREE, TL_FIRST_OF_BOTH), TL_EACH(TL_TERM_OF_BOTH_X, TL_FIRST_OF_BOTH),
+                              TL_TERM_OF_BOTH_X("", "", ""))
+                     : TL_TILE_MOVES
+                     : [m] "r"(4 * m), [back] "r"(4 - 12 * m), TL_TILE_WAY
                      : "s0", TL_USED);
 }
 #endif
