@@ -43,6 +43,12 @@ void tl_conv2d_fw_depthwise_7_s2_f32(const tl_conv2d *a);
 void tl_conv2d_bw_x_depthwise_5_f32(const tl_conv2d *a);
 void tl_conv2d_bw_x_depthwise_7_f32(const tl_conv2d *a);
 void tl_conv2d_bw_x_depthwise_s2_f32(const tl_conv2d *a);
+void tl_conv2d_fw_depthwise_3x3_f32(const tl_conv2d *a);
+void tl_conv2d_bw_x_depthwise_3x3_f32(const tl_conv2d *a);
+void tl_conv2d_bw_w_depthwise_3x3_f32(const tl_conv2d *a);
+void tl_conv2d_bw_w_depthwise_3x3_s2_f32(const tl_conv2d *a);
+void tl_conv2d_bw_w_depthwise_3x3_split_f32(const tl_conv2d *a);
+void tl_conv2d_bw_w_depthwise_3x3_s2_split_f32(const tl_conv2d *a);
 void tl_conv2d_bw_w_depthwise_5_f32(const tl_conv2d *a);
 void tl_conv2d_bw_w_depthwise_5_s2_f32(const tl_conv2d *a);
 void tl_conv2d_bw_w_depthwise_7_f32(const tl_conv2d *a);
@@ -138,6 +144,18 @@ static void scan(tl_fn forward, tl_fn backward, int gates, int batch, int hidden
     run_as_it_is(backward, &p);
 }
 
+/* Weight gradients of 1 x 1 kernels, read where both operands lie: of several tiles, of several blocks, and added. */
+static void pointwise(void)
+{
+    static const kernels of = {(tl_fn)tl_conv2d_fw_f32, (tl_fn)tl_conv2d_bw_x_f32, (tl_fn)tl_conv2d_bw_w_f32};
+    convolution(&of, 1, 8, 12, 5, 1, 1, 0);
+    convolution(&of, 2, 4, 8, 5, 1, 1, 0);
+    convolution(&of, 1, 4, 4, 9, 1, 1, 0);
+    tl_conv2d p = convolved(2, 4, 4, 6, 1, 1, 0);
+    p.scratch = l1.scratch, p.x = l1.a, p.y = l1.b, p.w = l1.c, p.accumulate = 1;
+    run((tl_fn)tl_conv2d_bw_w_f32, &p);
+}
+
 /* Weight gradients by kernel rows, of whole and of missing channels. */
 static void kernel_rows(void)
 {
@@ -160,6 +178,25 @@ static void squares(void)
     convolution(&of, 1, 3, 19, 9, 3, 2, 1);
     convolution(&of, 1, 1, 64, 3, 3, 2, 1);
     convolution(&of, 1, 1, 83, 3, 3, 2, 1);
+}
+
+/* Of three taps; without, with one and with two columns of padding. */
+static void depthwise_threes(void)
+{
+    const tl_fn whole[] = {(tl_fn)tl_conv2d_bw_w_depthwise_3x3_f32, (tl_fn)tl_conv2d_bw_w_depthwise_3x3_s2_f32};
+    const tl_fn split[] = {(tl_fn)tl_conv2d_bw_w_depthwise_3x3_split_f32,
+                           (tl_fn)tl_conv2d_bw_w_depthwise_3x3_s2_split_f32};
+    const tl_fn forward[] = {(tl_fn)tl_conv2d_fw_depthwise_3x3_f32, (tl_fn)tl_conv2d_fw_f32};
+    const tl_fn input[] = {(tl_fn)tl_conv2d_bw_x_depthwise_3x3_f32, (tl_fn)tl_conv2d_bw_x_f32};
+    for (int size = 2; size <= 14; size += size < 6 ? 1 : 3) {
+        for (int stride = 1; stride <= 2; stride++) {
+            kernels of = {forward[stride - 1], input[stride - 1], whole[stride - 1]};
+            for (int pad = size < 3; pad <= 2; pad++)
+                convolution(&of, 3, 1, 1, size, 3, stride, pad);
+            of.weight = split[stride - 1];
+            convolution(&of, 3, 1, 1, size, 3, stride, 1);
+        }
+    }
 }
 
 /* Of three channels; images and outputs of six, of four, and of fewer at the end of a row. */
@@ -236,8 +273,10 @@ int main(void)
     scan((tl_fn)tl_gru_fw_f32, (tl_fn)tl_gru_bw_f32, 3, 1, 66, 0);
     scan((tl_fn)tl_lstm_fw_f32, (tl_fn)tl_lstm_bw_f32, 4, 2, 19, 0);
     kernel_rows();
+    pointwise();
     squares();
     depthwise();
+    depthwise_threes();
     for (int n = 1; n < 19; n += 4)
         scaled(n), scaled(n + 2), adam(n);
     tl_puts("DONE\n");
