@@ -6,14 +6,6 @@
 #include "tl_tile_xpulp.h"
 
 #ifdef TL_XPULP_TILES
-/* Whether planes are contiguous, without padding, and as far apart in x as in dL/dy; and tiles are whole. */
-static inline int tl_rows_alike(const tl_conv2d *a)
-{
-    const int alike = a->xp.c == a->yp.c && a->h == a->ho && a->wd == a->wo && a->pad_h == 0 && a->pad_w == 0;
-    return a->kh * a->kw == 1 && alike && a->stride_h * a->stride_w == 1 && (a->ho == 1 || a->xp.h == a->wo) &&
-           a->w_ci == 1 && (a->ci & 3) == 0 && (a->co & 3) == 0;
-}
-
 static inline void tl_bw_w_rows(const tl_conv2d *a)
 {
     const int tiles = a->co >> 2, panels = a->ci >> 2, plane = a->ho * a->wo, pitch = a->yp.c;

@@ -102,6 +102,13 @@ def whole_tiles(kind: Conv, _cores: int) -> bool:
     return pointwise(kind, 0) and kind.shape.ci % 4 == 0
 
 
+def plane_by_plane(kind: Conv, _cores: int) -> bool:
+    """Every pixel of x meets the one of dL/dy at its place, in whole tiles."""
+    s = kind.shape
+    alone = (s.stride, s.pad, s.h, s.w) == ((1, 1), (0, 0), s.ho, s.wo)
+    return whole_tiles(kind, 0) and alone and s.co % 4 == 0
+
+
 def three_by_three(kind: Conv, _cores: int, stride: int = 1) -> bool:
     """Whose neighbouring pixels read neighbours, or every other column."""
     s = kind.shape
@@ -150,6 +157,13 @@ def dense_weights(kind: Conv, reads: Sequence[View], _writes: Sequence[View]) ->
 
 def weights_side_by_side(_kind: Conv, reads: Sequence[View], _writes: Sequence[View]) -> bool:
     return channel_step(reads[1]) == 1
+
+
+def planes_alike(kind: Conv, reads: Sequence[View], writes: Sequence[View]) -> bool:
+    """Those of x and dL/dy are contiguous and equally far apart, and so are a channel's weights."""
+    x, y = reads
+    near = x.strides[1] == y.strides[1] and (kind.shape.ho == 1 or x.strides[2] == kind.shape.wo)
+    return near and dense_gradients(kind, reads, writes) and writes[0].strides[1] == 1
 
 
 def dense_gradients(kind: Conv, reads: Sequence[View], _writes: Sequence[View]) -> bool:
@@ -316,6 +330,7 @@ CONV = (
         cycles=split_cycles,
         split="blocks of tiles of channels x taps",
     ),
+    weight_gradient("bw_w_pointwise", takes=plane_by_plane, fits=planes_alike),
     weight_gradient("bw_w", fits=dense_gradients),
     weight_gradient("bw_w_apart"),
 )

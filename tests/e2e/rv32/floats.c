@@ -25,6 +25,7 @@ void tl_matmul_vector_f32(const tl_matmul *a);
 void tl_conv2d_fw_f32(const tl_conv2d *a);
 void tl_conv2d_bw_x_f32(const tl_conv2d *a);
 void tl_conv2d_bw_w_f32(const tl_conv2d *a);
+void tl_conv2d_bw_w_pointwise_f32(const tl_conv2d *a);
 void tl_rnn_fw_f32(const tl_recurrent *a);
 void tl_rnn_bw_f32(const tl_recurrent *a);
 void tl_gru_fw_f32(const tl_recurrent *a);
@@ -147,13 +148,13 @@ static void scan(tl_fn forward, tl_fn backward, int gates, int batch, int hidden
 /* Weight gradients of 1 x 1 kernels, read where both operands lie: of several tiles, of several blocks, and added. */
 static void pointwise(void)
 {
-    static const kernels of = {(tl_fn)tl_conv2d_fw_f32, (tl_fn)tl_conv2d_bw_x_f32, (tl_fn)tl_conv2d_bw_w_f32};
+    static const kernels of = {(tl_fn)tl_conv2d_fw_f32, (tl_fn)tl_conv2d_bw_x_f32, (tl_fn)tl_conv2d_bw_w_pointwise_f32};
     convolution(&of, 1, 8, 12, 5, 1, 1, 0);
     convolution(&of, 2, 4, 8, 5, 1, 1, 0);
     convolution(&of, 1, 4, 4, 9, 1, 1, 0);
     tl_conv2d p = convolved(2, 4, 4, 6, 1, 1, 0);
     p.scratch = l1.scratch, p.x = l1.a, p.y = l1.b, p.w = l1.c, p.accumulate = 1;
-    run((tl_fn)tl_conv2d_bw_w_f32, &p);
+    run((tl_fn)tl_conv2d_bw_w_pointwise_f32, &p);
 }
 
 /* Weight gradients by kernel rows, of whole and of missing channels. */
