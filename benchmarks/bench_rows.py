@@ -15,6 +15,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import accumulate
+from math import prod
 from pathlib import Path
 from typing import TypeVar
 
@@ -22,6 +23,7 @@ from benchmarks.row_cases import CASES, Case
 from trainlib_deployer.emit.library import copy_library
 from trainlib_deployer.kernels.row import Row
 from trainlib_deployer.kernels.table import rows_for
+from trainlib_deployer.ops.pool import MaxPool
 from trainlib_deployer.program.call import Operand
 
 T = TypeVar("T")
@@ -53,6 +55,14 @@ static void timed(int at, tl_fn fn, const void *arg)
     }
     for (int i = 0; tl_core_id() == 0 && i < TL_COUNTERS; i++)
         spent[at][i] = after[i] - before[i];
+}
+
+/* Which taps won; each belongs to its window. */
+static void choose(uint8_t *taps, int n, int of)
+{
+    for (int i = tl_core_id(); i < n; i += tl_num_cores())
+        taps[i] = (uint8_t)(i * 7 %% 13 %% of);
+    tl_barrier();
 }
 
 static void all(void *unused)
@@ -102,7 +112,11 @@ def call(at: int, t: Timed) -> str:
     operands = [Operand(place, view) for place, view in zip(places, t.case.views, strict=False)]
     reads = len(t.case.reads)
     made = t.row.call(t.case.kind, operands[:reads], operands[reads:], places[-1])
-    return made.text().replace(f"{made.function}(&a)", f"timed({at}, (tl_fn){made.function}, &a)")
+    text = made.text().replace(f"{made.function}(&a)", f"timed({at}, (tl_fn){made.function}, &a)")
+    kind = t.case.kind
+    if isinstance(kind, MaxPool) and kind.direction == "bw":
+        text = f"    choose({places[1]}, {prod(t.case.views[1].shape)}, {kind.shape.taps()});\n{text}"
+    return text
 
 
 def write(folder: Path, chosen: list[Timed]) -> None:

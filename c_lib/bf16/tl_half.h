@@ -28,7 +28,7 @@ typedef tl_bf16 tl_half;
 #define tl_maxpool2d_fw_rows_f16 tl_maxpool2d_fw_rows_bf16
 #define tl_maxpool2d_fw_f16 tl_maxpool2d_fw_bf16
 #define tl_maxpool2d_bw_tiled_f16 tl_maxpool2d_bw_tiled_bf16
-#define tl_maxpool2d_bw_three_f16 tl_maxpool2d_bw_three_bf16
+#define tl_maxpool2d_bw_near_f16 tl_maxpool2d_bw_near_bf16
 #define tl_maxpool2d_bw_apart_f16 tl_maxpool2d_bw_apart_bf16
 #define tl_maxpool2d_bw_f16 tl_maxpool2d_bw_bf16
 #define tl_adaptive_maxpool2d_fw_f16 tl_adaptive_maxpool2d_fw_bf16

@@ -16,13 +16,16 @@ if TYPE_CHECKING:
 P = TypeVar("P", bound="MaxPool | AvgPool")
 
 
-def max_fields(kind: MaxPool, reads: list[Operand], writes: list[Operand], scratch: str) -> Fields:
+def max_fields(kind: MaxPool, reads: list[Operand], writes: list[Operand], _scratch: str) -> Fields:
     x, y, tap = (reads[0], *writes) if kind.direction == "fw" else (writes[0], *reads)
     out: list[tuple[str, str | int]] = [(pointer(n, kind.storage), v.pointer) for n, v in (("x", x), ("y", y))]
     out.append(("tap", tap.pointer))
     out += [("tap_bytes", kind.tap.size), *shape_fields(kind.shape)]
-    out += [*pitch("xp", x.view), *pitch("yp", y.view), *pitch("tp", tap.view)]
-    return [*out, ("scratch", scratch)] if kind.scratch(1) else out
+    return [*out, *pitch("xp", x.view), *pitch("yp", y.view), *pitch("tp", tap.view)]
+
+
+def summed_fields(kind: MaxPool, reads: list[Operand], writes: list[Operand], scratch: str) -> Fields:
+    return [*max_fields(kind, reads, writes, scratch), ("scratch", scratch)]
 
 
 def average_fields(kind: AvgPool, reads: list[Operand], writes: list[Operand], _scratch: str) -> Fields:
@@ -75,13 +78,20 @@ def near(kind: MaxPool, _cores: int) -> bool:
     return kind.shape.dilation == (1, 1) and kind.tap is DType.U8
 
 
-def near_three(kind: MaxPool, cores: int) -> bool:
-    return near(kind, cores) and kind.shape.kernel[1] == 3 and kind.shape.stride[1] <= 2
+def near_low(kind: MaxPool, cores: int) -> bool:
+    """Of few rows, which each core has as sums."""
+    return near(kind, cores) and max(kind.shape.kernel[0], kind.shape.stride[0]) <= 5
 
 
-def row_of_sums(kind: MaxPool, cores: int) -> int:
-    """Floats of a row of inputs for each core."""
-    return DType.F32.size * cores * kind.shape.w
+def rows_of_sums(kind: MaxPool, cores: int) -> int:
+    """Floats of what two rows of windows reach for each core, as wide as all their taps."""
+    s = kind.shape
+    reached = (s.wo - 1) * s.stride[1] + s.kernel[1] - s.pad[1]
+    return DType.F32.size * cores * two_rows(s) * (max(s.pad[1], 0) + max(s.w, reached))
+
+
+def two_rows(s: PoolShape) -> int:
+    return s.stride[0] + max(s.kernel[0], s.stride[0])
 
 
 def near_tiled(kind: MaxPool, cores: int) -> bool:
@@ -153,9 +163,11 @@ def scattered_cycles(kind: MaxPool, cores: int, costs: Costs) -> float:
     return cleared + -(-s.planes * s.ho // cores) * (costs.pool.row + s.wo * costs.pool.given)
 
 
-def three_cycles(kind: MaxPool, cores: int, costs: Costs) -> float:
-    rows = costs.pool.three * kind.shape.kernel[0] / kind.shape.stride[0]
-    return input_cycles(kind, cores, rows, costs) + input_cycles(kind, cores, costs.pool.rounded, costs)
+def rounded_cycles(kind: MaxPool, cores: int, costs: Costs) -> float:
+    """What windows give, as sums of which some move on and all are rounded."""
+    s = kind.shape
+    rows = -(-s.planes * s.h // cores)
+    return scattered_cycles(kind, cores, costs) + rows * s.w * costs.pool.rounded
 
 
 def each_cycles(kind: MaxPool, cores: int, costs: Costs) -> float:
@@ -173,7 +185,7 @@ def row(
 
 
 maxima, averages = partial(row, max_fields), partial(row, average_fields)
-of_halves = partial(maxima, storage=DType.F16)
+of_halves, with_sums = partial(maxima, storage=DType.F16), partial(row, summed_fields, storage=DType.F16)
 
 POOL = (
     maxima("maxpool2d_fw", "_rows", takes=near, cycles=maxima_cycles),
@@ -189,7 +201,7 @@ POOL = (
     of_halves("maxpool2d_fw", "_rows", takes=near, cycles=maxima_cycles),
     of_halves("maxpool2d_fw"),
     of_halves("maxpool2d_bw", "_tiled", takes=near_tiled, cycles=shared_cycles),
-    of_halves("maxpool2d_bw", "_three", takes=near_three, scratch=row_of_sums, cycles=three_cycles),
+    with_sums("maxpool2d_bw", "_near", takes=near_low, scratch=rows_of_sums, cycles=rounded_cycles),
     of_halves("maxpool2d_bw", "_apart", takes=apart),
     of_halves("maxpool2d_bw", cycles=each_cycles),
     of_halves("adaptive_maxpool2d_fw"),

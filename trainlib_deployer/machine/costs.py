@@ -207,7 +207,6 @@ class PoolCosts:
     shared: float  # an input under windows side by side
     cleared: float  # an input to which what windows give is added, and for each window
     given: float
-    three: float  # a half under windows of three columns, for each row of them
     gathered: float  # an input under any windows, for each of them
     rounded: float  # an input whose sum becomes a half
     each: float  # an input whose sum is made at once, and for each of the windows over it

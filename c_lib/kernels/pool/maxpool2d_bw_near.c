@@ -1,30 +1,6 @@
 /* Gradient of maxima over windows of neighbouring taps, numbered in a byte: each core takes whole rows of inputs,
  * clears them, and adds what each window gives to the tap that won, in the order of the windows. */
-#include "tl_pool_rows.h"
-
-/* Where taps lie: number t in row t * inverse >> 16 of its window, and the last tap of a row `gap` before the next. */
-typedef struct {
-    int kw, inverse, gap;
-} taps;
-
-INLINE int offset(const taps *w, int tap)
-{
-    return tap + (tap * w->inverse >> 16) * w->gap;
-}
-
-/* `n` windows whose winners are all there, the first tap of the first one at x. */
-APART void scatter(float *x, int stride, const float *g, const uint8_t *tap, int n, const taps *w)
-{
-    for (; n > 1; n -= 2, g += 2, tap += 2) {
-        const int first = offset(w, tap[0]), second = stride + offset(w, tap[1]);
-        const float a = g[0], b = g[1];
-        x[first] += a;
-        x[second] += b;
-        x += 2 * stride;
-    }
-    if (n > 0)
-        x[offset(w, tap[0])] += g[0];
-}
+#include "tl_pool_scatter.h"
 
 /* Windows of a row of outputs of which only rows k0..k1-1 and columns from..to-1 are there, counted from the first tap
  * of the first one. */
