@@ -3,6 +3,7 @@
 #include "shapes.h"
 #include "tl_matmul.h"
 #include "tl_pair.h"
+#include "tl_pool.h"
 #include <string.h>
 
 enum { CORES = 8, STACK = 1216, ELEMENTS = 2600, RESULTS = 2400, SCRATCH = 16384 };
@@ -12,6 +13,7 @@ typedef struct {
     tl_half a[ELEMENTS], b[ELEMENTS];
     float c[RESULTS], init[RESULTS];
     uint32_t scratch[SCRATCH / 4];
+    uint8_t taps[RESULTS];
 } l1_data;
 TL_L1 static l1_data l1;
 volatile int net_position;
@@ -33,6 +35,7 @@ void tl_conv2d_bw_w_pointwise_f16(const tl_conv2d *a);
 void tl_conv2d_fw_depthwise_3x3_f16(const tl_conv2d *a);
 void tl_conv2d_bw_x_depthwise_3x3_f16(const tl_conv2d *a);
 void tl_conv2d_bw_w_depthwise_3x3_f16(const tl_conv2d *a);
+void tl_maxpool2d_bw_near_f16(const tl_pool2d *a);
 
 /* Finite halves, subnormal ones among them. */
 static tl_half next_half(uint32_t *state)
@@ -150,6 +153,19 @@ static void depthwise(int groups, int size, int pad)
     run((tl_fn)tl_conv2d_bw_w_depthwise_3x3_f16, &p);
 }
 
+/* Square planes whose windows were won by any of their taps. */
+static void maxima(int planes, int size, int kernel, int stride, int pad)
+{
+    const int out = (size + 2 * pad - kernel) / stride + 1;
+    tl_pool2d p = {.planes = planes, .h = size, .wd = size, .ho = out, .wo = out, .kh = kernel, .kw = kernel};
+    p.stride_h = p.stride_w = stride, p.pad_h = p.pad_w = pad, p.dil_h = p.dil_w = 1, p.tap_bytes = 1;
+    p.xp = (tl_pool_pitch){size * size, size}, p.yp = p.tp = (tl_pool_pitch){out * out, out};
+    p.x_f16 = (tl_half *)l1.c, p.y_f16 = l1.a, p.tap = l1.taps, p.scratch = (float *)l1.scratch;
+    for (int i = 0; i < planes * out * out; i++)
+        l1.taps[i] = (uint8_t)(i * 5 % 37 % (kernel * kernel));
+    run((tl_fn)tl_maxpool2d_bw_near_f16, &p);
+}
+
 /* All halves become floats, and floats of all sizes halves, every other one of them in the middle between two. A NaN
  * may have other bits. */
 static void conversions(void)
@@ -195,6 +211,10 @@ int main(void)
     convolution(1, 1, 5, 11, 5, 2, 2);
     depthwise(9, 7, 1);
     depthwise(5, 6, 0);
+    maxima(11, 9, 3, 2, 1);
+    maxima(5, 13, 3, 1, 1);
+    maxima(7, 8, 2, 2, 0);
+    maxima(3, 11, 2, 3, 0);
     pointwise(2, 7, 9, 14);
     pointwise(1, 20, 18, 22);
     tl_puts("DONE\n");
