@@ -253,10 +253,10 @@ def square_cycles(kind: Conv, cores: int, costs: Costs) -> float:
     return share * (costs.conv.square + s.co * costs.conv.square_term) + costs.conv.square_copy * copied / cores
 
 
-def weight_cycles(kind: Conv, cores: int, costs: Costs) -> float:
+def weight_cycles(kind: Conv, cores: int, costs: Costs, gather: Gather = near) -> float:
     s = kind.shape
-    team = working(kind.team, cores)
-    return panel_cycles(s.groups, s.co, s.ci * s.kh * s.kw, s.n * s.ho * s.wo, team, costs.weight_gradient, s.blocks)
+    shape = s.groups, s.co, s.ci * s.kh * s.kw, s.n * s.ho * s.wo, working(kind.team, cores)
+    return panel_cycles(*shape, costs.weight_gradient, s.blocks, packing=gather(costs))
 
 
 def split_cycles(kind: Conv, cores: int, costs: Costs) -> float:
@@ -330,7 +330,9 @@ CONV = (
         cycles=split_cycles,
         split="blocks of tiles of channels x taps",
     ),
-    weight_gradient("bw_w_pointwise", takes=plane_by_plane, fits=planes_alike),
+    weight_gradient(
+        "bw_w_pointwise", takes=plane_by_plane, fits=planes_alike, cycles=partial(weight_cycles, gather=in_place)
+    ),
     weight_gradient("bw_w", fits=dense_gradients),
     weight_gradient("bw_w_apart"),
 )
