@@ -1,23 +1,35 @@
 /* Depthwise kernels of halves: rows with zeros around them, columns of outputs down a copy. */
 #include "tl_depthwise_pairs.h"
+#include "tl_xpulp.h"
 
 static int between(int v, int lo, int hi)
 {
     return v < lo ? lo : v > hi ? hi : v;
 }
 
-void tl_copy_halves(const tl_half *image, int pitch, int h, int wd, int top, int left, int rows, int columns,
-                    tl_half *to, int padded)
+/* clang-format off */
+/* `count` halves of each row; a core with PULP's own instructions two at a time, as rows are short and many. */
+static inline __attribute__((always_inline)) void copy_rows(const tl_half *image, int pitch, tl_half *to, int columns,
+                                                            int count, int rows)
 {
-    const int first = between(-left, 0, columns), count = between(wd - left, first, columns) - first;
-    const int begin = between(-top, 0, rows), end = between(h - top, begin, rows);
-    tl_pair *words = (tl_pair *)to;
-    for (int i = rows * columns / 2; i > 0 && !padded; --i, ++words) {
-        *words = 0;
-        TL_ONE_POINTER(words) /* not the SDK's bytewise memset */
-    }
-    image += (top + begin) * pitch + left + first, to += begin * columns + first;
-    for (int more = end - begin; more > 0; --more, image += pitch, to += columns) {
+#ifdef TL_XF16AUXVEC
+    const int over = 2 * (pitch - count), beside = 2 * (columns - count);
+    uint32_t a, b;
+    if (rows > 0 && count > 1)
+        __asm__ volatile(".balign 4\n.option push\n.option norvc\n1:\n" TL_LOOP("%[twos]", "8")
+            TL_LOAD_HALF("%[a]", "%[from]") TL_LOAD_HALF("%[b]", "%[from]")
+            TL_STORE_HALF("%[a]", "%[to]") TL_STORE_HALF("%[b]", "%[to]")
+            "addi %[rows], %[rows], -1\nbeqz %[one], 2f\n" TL_LOAD_HALF("%[a]", "%[from]")
+            "add %[from], %[from], %[over]\n" TL_STORE_HALF("%[a]", "%[to]")
+            "add %[to], %[to], %[beside]\nbnez %[rows], 1b\nj 3f\n"
+            "2:\nadd %[from], %[from], %[over]\nadd %[to], %[to], %[beside]\nbnez %[rows], 1b\n3:\n.option pop\n"
+            : [from] "+r"(image), [to] "+r"(to), [rows] "+r"(rows), [a] "=&r"(a), [b] "=&r"(b)
+            : [twos] "r"(count / 2), [one] "r"(count & 1), [over] "r"(over), [beside] "r"(beside)
+            : "memory");
+    for (; rows > 0 && count == 1; --rows, image += pitch, to += columns)
+        *to = *image;
+#else
+    for (; rows > 0; --rows, image += pitch, to += columns) {
         const tl_half *from = image;
         tl_half *at = to;
         for (int fours = count / 4; fours > 0; --fours, from += 4, at += 4) {
@@ -33,6 +45,22 @@ void tl_copy_halves(const tl_half *image, int pitch, int h, int wd, int top, int
         if (count & 1)
             *at = *from;
     }
+#endif
+}
+/* clang-format on */
+
+void tl_copy_halves(const tl_half *image, int pitch, int h, int wd, int top, int left, int rows, int columns,
+                    tl_half *to, int padded)
+{
+    const int first = between(-left, 0, columns), count = between(wd - left, first, columns) - first;
+    const int begin = between(-top, 0, rows), end = between(h - top, begin, rows);
+    tl_pair *words = (tl_pair *)to;
+    for (int i = rows * columns / 2; i > 0 && !padded; --i, ++words) {
+        *words = 0;
+        TL_ONE_POINTER(words) /* not the SDK's bytewise memset */
+    }
+    image += (top + begin) * pitch + left + first, to += begin * columns + first;
+    copy_rows(image, pitch, to, columns, count, end - begin);
 }
 
 #define MEET(e, o, word, k)                                                                                            \
