@@ -253,25 +253,6 @@ def test_own_optimizer_that_counts_in_python(kind: Any, project: Path) -> None:
     assert {state["step"] for state in made.session.optimizer_state_dict()["state"].values()} == {1}
 
 
-class Centralized(torch.optim.SGD):
-    """It changes gradients where they lie, then does what SGD does."""
-
-    @torch.no_grad()
-    def step(self, closure: Any = None) -> None:  # type: ignore[override]
-        for group in self.param_groups:
-            for p in (p for p in group["params"] if p.grad is not None and p.grad.dim() > 1):
-                p.grad.sub_(p.grad.mean(1, keepdim=True))
-        super().step()
-
-
-def test_own_optimizer_that_writes_to_gradients(project: Path) -> None:
-    """Faults: what plain PyTorch had computed was compared after the optimizer had changed it; the step of the class
-    below had the profiler around it, once there had been such an optimizer."""
-    torch.optim.SGD([torch.zeros(1)])
-    made = deployed(lambda parameters: Centralized([p for p in parameters if p.requires_grad], lr=0.01), project)
-    made.verify().raise_if_failed()
-
-
 class Muon(Lion):
     """A namesake of one that PyTorch has, and that is refused."""
 

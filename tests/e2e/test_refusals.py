@@ -78,8 +78,18 @@ CASES = {
     "constant that the input has gone into": Case(
         "t = torch.ones(3)\nt[1:][0] = h.detach()[0, 0]\nreturn h * t.sum().item()  # here", VALUES
     ),
-    "item": Case("return h * h.max().item()  # here", VALUES, remedy=DECIDE),
+    "item": Case("return h * h.max().item()  # here", VALUES, remedy="leave out .item()"),
+    "item that decides": Case(
+        "if h.max().item() > 0:  # here\n    h = -h\nreturn h", VALUES, layer="", remedy="use torch.where"
+    ),
     "int": Case("return h[:, : int(h.sum())]  # here", VALUES, layer="", remedy=DECIDE),
+    "pointer": Case(
+        "n = int(self.n)  # here\nself.q[n : n + 3] = h.detach()\nself.n.copy_((self.n + 3) % 9)\nreturn h @ self.q.T",
+        VALUES,
+        "self.register_buffer('q', torch.ones(9, 6)); self.register_buffer('n', torch.tensor(0))",
+        layer="",
+        remedy="index by the tensor: x[at + torch.arange(3)]",
+    ),
     "tolist": Case("return h * h.tolist()[0][0]  # here", VALUES, remedy=DECIDE),
     "arange": Case("n = int(x.abs().sum())  # here\nreturn h * torch.arange(n).sum()", VALUES, layer="", remedy=DECIDE),
     "boolean index": Case("return h[h > 0]  # here", "shape depends on the values", remedy="multiply by the mask"),

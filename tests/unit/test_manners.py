@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import time
+import warnings
 from pathlib import Path
 
 import click
@@ -121,6 +122,16 @@ def test_progress_of_what_takes_long(
     lines = capsys.readouterr().err.splitlines()
     words = [line.partition(" s] ")[2] for line in lines]
     assert words == [] if quiet else words[-1] == "third" and set(words[:-1]) == {"second ..."} and len(words) > 2
+
+
+def test_each_warning_once() -> None:
+    """Fault: what a model warns of was said at each of its runs, a dozen times, with two paths."""
+    with warnings.catch_warnings(record=True) as said, spoken.each_warning_once():
+        for text in ("old", "old", "slow"):
+            warnings.resetwarnings()
+            warnings.warn(text, stacklevel=1)
+        warnings.warn("old", stacklevel=1)
+    assert [str(w.message) for w in said] == ["old", "slow"]
 
 
 # ---- pyproject.toml

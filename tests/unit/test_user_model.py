@@ -240,6 +240,14 @@ def test_no_model(tmp_path: Path, text: str, phrases: list[str]) -> None:
             ["model fails on example_input", "return self.fc", "3x4x6x5 float32"],
         ),
         ("example_input = (example_input, example_input)", ["model fails on example_input", "TypeError"]),
+        (
+            "model.forward = lambda x, by: model.fc(x * by)\nexample_input = {'by': torch.ones(1), 'x': example_input}",
+            ["a dict is one argument", 'example_input = (batch["x"], batch["by"])'],
+        ),
+        (
+            "model.forward = lambda **batch: batch['x']\nexample_input = {'x': example_input}",
+            ["a dict is one argument", "forward(self, batch) takes it"],
+        ),
         ("example_target = torch.tensor([0, 7, 2])", ["class index 7", "7 classes, 0 to 6"]),
         ("example_target = torch.tensor([0, -1, 2])", ["class index -1"]),
         ("example_target = torch.tensor([0, 1])", ["loss fails on example_target", "3x7 float32", "target 2 int64"]),

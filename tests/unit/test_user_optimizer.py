@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.user_file import GOOD, mistake, user
+from trainlib_deployer.errors import Unsupported
 
 
 @pytest.mark.parametrize(("model", "holder"), [("", "model"), ("model = torch.nn.Sequential(model)\n", "model[-1]")])
@@ -31,3 +32,17 @@ def test_a_parameter_given_twice(tmp_path: Path) -> None:
     optimizer = "optimizer = torch.optim.SGD([*model.parameters(), model.norm.bias], lr=0.1)\n"
     rendered = mistake(tmp_path, GOOD + optimizer).render()
     assert "'norm.bias' twice" in rendered and "each parameter once" in rendered
+
+
+def test_one_around_another(tmp_path: Path) -> None:
+    """Fault: a line of this package was said to be the user's."""
+    optimizer = (
+        "class Sharp(torch.optim.SGD):\n"
+        "    def __init__(self, params, base, lr):\n"
+        "        super().__init__(params, lr=lr)\n"
+        "optimizer = Sharp(model.parameters(), torch.optim.SGD, lr=0.1)\n"
+    )
+    with pytest.raises(Unsupported) as found:
+        user(tmp_path, GOOD + optimizer)
+    assert found.value.source is not None and found.value.source.text == "class Sharp(torch.optim.SGD):"
+    assert "missing 1 required positional argument" in found.value.message and "docs/scripts.md" in found.value.remedy

@@ -104,13 +104,13 @@ def check_independent(spec: OptimizerSpec, settings: Mapping[str, Any], values: 
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         together = {str(i): v.detach().clone() for i, v in enumerate(values)}
-        for p in together.values():
-            p.grad = torch.randn(p.shape)
+        gradients = [torch.randn(p.shape) for p in together.values()]
+        for p, g in zip(together.values(), gradients, strict=True):
+            p.grad = g.clone()
         step_of(Subject(spec, settings, values[0]).optimizer(together, RATES[0]))
-    for before, p in zip(values, together.values(), strict=True):
+    for before, p, g in zip(values, together.values(), gradients, strict=True):
         alone = before.detach().clone()
-        assert p.grad is not None
-        Subject(spec, settings, before).step(alone, p.grad.clone(), {}, RATES[0])
+        Subject(spec, settings, before).step(alone, g, {}, RATES[0])
         if not near(alone - before, p - before):
             raise refused(spec, "the update of one parameter depends on the others")
 
@@ -247,7 +247,7 @@ def initial_states(
     """Contents from which the traced step does what the first step does: zeros, ones, or the parameter itself."""
     g = torch.randn(subject.value.shape)
     p = subject.value.clone()
-    after = subject.step(p, g, {}, RATES[0])
+    after = subject.step(p, g.clone(), {}, RATES[0])  # which may calculate where the gradient lies
     wanted = [p, *(after[k] for k in labels)]
     given = subject.optimizer({"p": subject.value.clone()}, RATES[0]).state  # what __init__ sets
     set_before: dict[str, Any] = next(iter(given.values()), {})

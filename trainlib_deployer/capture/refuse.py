@@ -101,7 +101,8 @@ def line_of_layer(user: UserModel, layer: str) -> Source | None:
 def problem(node: fx.Node, origin: Origin | None) -> tuple[str, str] | None:
     """What is wrong with a node, and what to do; None for nothing."""
     if node.target is aten._local_scalar_dense.default:
-        return f"{called(node, origin)}: {remedies.ON_VALUES}", remedies.VALUES
+        line = origin.source.text if origin is not None and origin.source is not None else ""
+        return f"{called(node, origin)}: {remedies.ON_VALUES}", remedies.remedy_for_value(line)
     values = [v for v in pytree.tree_leaves(node.meta.get("val")) if isinstance(v, torch.Tensor)]
     if any(not isinstance(extent, int) for v in values for extent in v.shape):
         remedy = remedies.REMEDIES.get(operation_name(node), remedies.SHAPES)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 ON_VALUES = (
     "the computation depends on the values in a tensor (if, while, float(), int(), .item() on a tensor): "
     "the step of a deployed network is the same for every sample"
@@ -13,7 +15,13 @@ ON_SHAPES = (
 CONSTANT = "compute it outside of forward and keep the result with register_buffer"
 RANDOM = "draw the random numbers outside of forward and pass them in as another input"
 VALUES = "use torch.where(condition, a, b), which computes both, or decide outside of forward"
-SHAPES = "use torch.where or multiply by the mask instead of selecting: the shape then stays the same"
+PLACES = (
+    "for a place, leave out int() and index by the tensor: x[at + torch.arange(3)] instead of x[int(at) : int(at) + 3]"
+)
+NUMBER = "leave out .item(): a tensor of one element, x.detach(), takes part as the number that it holds does"
+SHAPES = (
+    "compute all of it, and choose by torch.where(mask, a, b) or multiply by the mask: the shape then stays the same"
+)
 DECOMPOSED = f"{CONSTANT} if it does not depend on the input; else solve by a fixed number of matrix products"
 LARGE_MATRIX = f"matrices of up to 32 rows and columns are taken apart; for larger ones {DECOMPOSED}"
 EIGEN = f"matrices of up to 16 rows or columns are taken apart; for larger ones {DECOMPOSED}"
@@ -91,6 +99,15 @@ def remedy_for(*names: str) -> str:
         if family is not None:
             return family
     return GENERAL
+
+
+def remedy_for_value(line: str) -> str:
+    """By the user's line that takes a number out of a tensor."""
+    if re.match(r"(if|elif|while|assert)\b", line):
+        return VALUES
+    if re.search(r"\bint\(", line):
+        return f"{PLACES}; to choose, {VALUES}"
+    return f"{NUMBER}; to choose, {VALUES}" if re.search(r"\bfloat\(|\.item\(|\.tolist\(", line) else VALUES
 
 
 def remedy_for_exception(text: str) -> str:

@@ -212,7 +212,9 @@ def explained(error: Exception) -> DeployError:
     source = user_line_of_error(error)
     kind = type(error).__name__
     if kind in ("DataDependentOutputException", "GuardOnDataDependentSymNode") or "_local_scalar_dense" in str(error):
-        return Unsupported(remedies.ON_VALUES, source=source, remedy=remedies.VALUES)
+        return Unsupported(
+            remedies.ON_VALUES, source=source, remedy=remedies.remedy_for_value(source.text if source else "")
+        )
     if kind == "DynamicOutputShapeException":
         operation = str(error).removeprefix("aten.").rpartition(".")[0]
         return Unsupported(

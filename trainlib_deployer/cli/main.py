@@ -24,7 +24,7 @@ from trainlib_deployer.cli.explain import explain, explain_layer
 from trainlib_deployer.cli.memory_map import biography
 from trainlib_deployer.cli.output_files import check_output_file, write_file, write_json
 from trainlib_deployer.cli.report_command import report_command
-from trainlib_deployer.cli.spoken import Progress, examples, note, spoken
+from trainlib_deployer.cli.spoken import Progress, each_warning_once, examples, note, spoken
 from trainlib_deployer.cli.sweep_command import sweep_command
 from trainlib_deployer.cli.targets_command import targets_command
 from trainlib_deployer.cli.tune_command import tune_command, words
@@ -65,7 +65,8 @@ class Tool(click.Group):
         warnings.filterwarnings("ignore", message="TF32 acceleration on top of oneDNN")
         try:
             kwargs["default_map"], kwargs["obj"] = configured.options(self, Path.cwd())
-            code = super().main(*args, **kwargs)
+            with each_warning_once():
+                code = super().main(*args, **kwargs)
         except click.ClickException as err:
             fail(usage_message(err), USAGE)
         except DeployError as err:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import threading
 import time
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 import click
@@ -48,6 +50,23 @@ def asked_for(key: str) -> bool:
 def note(line: str) -> None:
     if not asked_for(QUIET):
         print(f"note: {line}", file=sys.stderr)
+
+
+@contextlib.contextmanager
+def each_warning_once() -> Iterator[None]:
+    """The user's code runs many times, in copies, too: Python would tell each time, as of a new place."""
+    plain, told = warnings.showwarning, set()
+
+    def show(message: Any, category: type[Warning], *place: Any, **more: Any) -> None:
+        if (category, str(message)) not in told:
+            told.add((category, str(message)))
+            plain(message, category, *place, **more)
+
+    warnings.showwarning = show
+    try:
+        yield
+    finally:
+        warnings.showwarning = plain
 
 
 class Progress:

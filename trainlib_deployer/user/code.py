@@ -20,13 +20,15 @@ from typing import Any
 import numpy as np
 import torch
 
+import golden
 from golden.load import own_arguments
 from golden.script import compiled
 from trainlib_deployer.errors import DeployError, UsageError
 from trainlib_deployer.program.ir import Source
 
 LIBRARIES = [Path(sysconfig.get_path(kind)) for kind in ("stdlib", "purelib", "platlib")]
-NOT_THE_USERS = tuple(f"{p.resolve()}/" for p in (Path(torch.__file__).parent, Path(__file__).parents[1], *LIBRARIES))
+OURS = (Path(__file__).parents[1], Path(golden.__file__).parent)  # the second is no part of the first in a checkout
+NOT_THE_USERS = tuple(f"{p.resolve()}/" for p in (Path(torch.__file__).parent, *OURS, *LIBRARIES))
 ARGUMENTS = """give them defaults, or add above that line, with what it shall get:
     import sys
     sys.argv += ["--name", "value"]"""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import linecache
 from collections import Counter
 from typing import Any
 
@@ -12,7 +13,8 @@ from torch import nn
 from golden.optimizers import make_optimizer
 from trainlib_deployer.errors import Unsupported, UsageError
 from trainlib_deployer.ops.optim import OPTIMIZERS
-from trainlib_deployer.user.code import a_type, message_of, source_of, user_code
+from trainlib_deployer.program.ir import Source
+from trainlib_deployer.user.code import a_type, is_users, message_of, shown, source_of, user_code
 from trainlib_deployer.user.model import Group, OptimizerSpec, trainable
 from trainlib_deployer.user.module import kept_loss
 
@@ -65,10 +67,20 @@ def check_made_anew(spec: OptimizerSpec, module: nn.Module) -> None:
         raise Unsupported(
             f"the optimizer {spec.kind} cannot be deployed: it cannot be made of parameters and its settings"
             f" ({message_of(err).splitlines()[0]})",
-            source=source_of(err),
+            source=source_of(err) or class_line(spec.own),
             remedy="its __init__ must take parameters first and settings by the names that its groups have, as those"
-            " of torch.optim do; one that is wrapped around another optimizer cannot be",
+            " of torch.optim do; one that is wrapped around another optimizer cannot be: what it does to gradients,"
+            " as SAM, can be done in forward by torch.func.functional_call (docs/scripts.md)",
         ) from err
+
+
+def class_line(kind: type) -> Source | None:
+    """Where the user's file begins a class."""
+    try:
+        file, line = inspect.getsourcefile(kind), inspect.getsourcelines(kind)[1]
+    except (OSError, TypeError):
+        return None
+    return Source(shown(file), line, linecache.getline(file, line).strip()) if file and is_users(file) else None
 
 
 def groups_of(optimizer: torch.optim.Optimizer, module: nn.Module, instance: bool, loss: Any) -> tuple[Group, ...]:

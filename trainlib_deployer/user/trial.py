@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import io
 import re
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,6 +44,19 @@ def quiet() -> Iterator[None]:
         yield
 
 
+def by_name(module: nn.Module, inputs: tuple[Any, ...]) -> str:
+    """What to write where a dict is meant as arguments by name, as in model(**batch)."""
+    if len(inputs) != 1 or not isinstance(inputs[0], Mapping):
+        return ""
+    takes = inspect.signature(module.forward).parameters
+    if all(name in takes for name in inputs[0]):
+        given = ", ".join(f'batch["{name}"]' for name in takes if name in inputs[0])
+        return f"; a dict is one argument, a tuple gives several: example_input = ({given})"
+    if any(p.kind is p.VAR_KEYWORD for p in takes.values()):
+        return "; a dict is one argument: forward(self, batch) takes it, forward(self, **batch) does not"
+    return ""
+
+
 @dataclass(frozen=True)
 class Trial:
     """Runs of the model, each from its start and without a trace."""
@@ -69,7 +83,9 @@ class Trial:
 
     def forward(self, inputs: tuple[Any, ...]) -> Any:
         shapes = ", ".join(describe(x) for x in inputs)
-        with user_code("the model fails on example_input", remedy=f"forward was called with {shapes}"):
+        with user_code(
+            "the model fails on example_input", remedy=f"forward was called with {shapes}{by_name(self.module, inputs)}"
+        ):
             output = self.module(*sampling.cloned(inputs))
         if not leaves(output):
             raise UsageError(f"forward returns {describe(output)}, not a tensor")
