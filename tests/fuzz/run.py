@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 
 from tests.fuzz.modules import FEATURES, MOST_STEPS, Recipe, source
-from tests.fuzz.trial import Outcome, Setting, attempt, setting
+from tests.fuzz.trial import SECONDS, Outcome, Setting, attempt, setting
 from trainlib_deployer.options import DTYPES
 
 REGRESSIONS = Path(__file__).parent / "regressions"
@@ -26,6 +26,7 @@ def main() -> int:
     parser.add_argument("--target", help="a preset instead of random cores and L1")
     parser.add_argument("--sanitize", default="", help="address,undefined or thread")
     parser.add_argument("--dtype", choices=DTYPES, default="fp32")
+    parser.add_argument("--seconds", type=int, default=SECONDS, help="a network's time; on a busy machine more")
     parser.add_argument("--keep", type=Path, help="keep every net.py and project here")
     parser.add_argument("--no-shrink", action="store_true", help="only report failures")
     given = parser.parse_args()
@@ -36,7 +37,7 @@ def main() -> int:
         found: dict[int, Outcome] = {}
         for seed in range(int(first), int(end or int(first) + 1)):
             where = replace(setting(seed, given.target, given.sanitize), dtype=given.dtype)
-            found[seed] = one(Recipe(seed), where, base)
+            found[seed] = one(Recipe(seed), where, base, given.seconds)
             report(seed, where, found[seed])
             if found[seed].bad and not given.no_shrink:
                 keep(seed, where, found[seed], base)
@@ -45,13 +46,13 @@ def main() -> int:
     return summary(found)
 
 
-def one(recipe: Recipe, where: Setting, base: Path) -> Outcome:
+def one(recipe: Recipe, where: Setting, base: Path, seconds: int = SECONDS) -> Outcome:
     folder = base / str(recipe.seed)
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     net = folder / "net.py"
     net.write_text(source(recipe))
-    return attempt(net, where, folder / "project", base / "objects")
+    return attempt(net, where, folder / "project", base / "objects", seconds)
 
 
 def report(seed: int, where: Setting, found: Outcome) -> None:
