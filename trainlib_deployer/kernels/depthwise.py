@@ -167,7 +167,7 @@ def column_cycles(kind: Conv, cores: int, costs: Costs) -> float:
 
 def channel_cycles(kind: Conv, cores: int, costs: Costs) -> float:
     s, c = kind.shape, costs.conv
-    plane = s.n * s.ho * (c.depthwise_row + s.wo * c.depthwise_term)
+    plane = s.n * (c.depthwise_image + s.ho * s.wo * c.depthwise_term)
     share = channels(kind) / cores if uneven(kind, cores) else -(-channels(kind) // cores)
     return c.depthwise + share * plane
 

@@ -100,7 +100,7 @@ class ConvCosts:
     depthwise: float  # to start
     depthwise_column: float  # 3 x 3: a column of outputs
     depthwise_output: float  # ... and each of them
-    depthwise_row: float  # gradient of 3 x 3 weights: a row of one plane
+    depthwise_image: float  # gradient of 3 x 3 weights: a plane of one image
     depthwise_term: float  # ... and each output in it
     depthwise_plane: float  # a copy of a plane
     depthwise_element: float  # ... and each of its elements
