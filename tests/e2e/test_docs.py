@@ -42,6 +42,7 @@ NOT_RUN = {
     "docs/options.md": 1,  # for the start of a shell
     "docs/notebook.md": 2,  # pip install; names of another notebook
     "docs/python.md": 1,  # Lightning
+    "docs/scripts.md": 1,  # a part of a file
 }
 
 
