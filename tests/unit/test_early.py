@@ -111,7 +111,11 @@ class Tight:
         rooms = [Room(self.resident, bytes_ + more, self.target) for bytes_ in self.own]
         found = bring_early(self.program, self.tilings, rooms)
         for at, room in enumerate(rooms):
-            taken = sum(early_bytes(t) for k, t in early(found).items() if t.host <= at < k)
+            taken = sum(
+                early_bytes(t, [i for i, s in enumerate(t.streams) if s.early])
+                for k, t in early(found).items()
+                if t.host <= at < k
+            )
             own = found[at].nbytes if at in found else self.own[at]
             assert own + taken <= room.capacity, f"operation {at}"
         return found

@@ -6,7 +6,7 @@ buffers, and the records of its transfers, then live from the operation on that 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from trainlib_deployer.machine.machine import Link
@@ -78,7 +78,7 @@ class Board:
         most = hidden - (costs.early_more if host in self.tilings else costs.early)
         if most <= floor:
             return Offer(host, tuple(streams), {}, hidden, most)
-        need = sum(self.tilings[at].streams[k].first_bytes for k in streams) + self.tilings[at].lanes
+        need = early_bytes(self.tilings[at], streams)
         recut: dict[int, Tiling] = {}
         loss = 0.0
         for p in range(host, at):
@@ -106,7 +106,7 @@ class Board:
         self.tilings[at] = replace(tiling, cost=cost)
         rest = offer.hidden
         for p in range(offer.host, at):
-            self.taken[p] += early_bytes(tiling)
+            self.taken[p] += early_bytes(tiling, offer.streams)
             self.flights[p] += len(offer.streams)
             used = min(rest, self.idle_at(p))
             self.idle[p] = self.idle_at(p) - used
@@ -166,10 +166,9 @@ def marked(tiling: Tiling, host: int, streams: list[int]) -> Tiling:
     return replace(tiling, streams=chosen, host=host)
 
 
-def early_bytes(tiling: Tiling) -> int:
-    """What the tiles of an operation take before it begins."""
-    early = [s.first_bytes for s in tiling.streams if s.early]
-    return sum(early) + tiling.lanes if early else 0
+def early_bytes(tiling: Tiling, streams: Iterable[int]) -> int:
+    """What the tiles of an operation take before it begins, where these streams come early."""
+    return sum(tiling.streams[k].first_bytes for k in streams) + tiling.lanes
 
 
 def first_cycles(tiling: Tiling, streams: list[int], link: Link) -> float:
