@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from benchmarks.deployments import EXAMPLES
+from benchmarks.deployments import all_examples, example
 from trainlib_deployer.errors import DoesNotFit, ToolMissing, VerificationFailed
 from trainlib_deployer.folder import read_plan
 from trainlib_deployer.run import backend
@@ -24,8 +24,8 @@ from trainlib_deployer.run import backend
 STEPS = "1"
 
 
-def deploy(example: Path, target: str, folder: Path, *more: str) -> int:
-    options = ["--model", str(example), "--target", target, "--steps", STEPS, "--out", str(folder), *more]
+def deploy(path: Path, target: str, folder: Path, *more: str) -> int:
+    options = ["--model", str(path), "--target", target, "--steps", STEPS, "--out", str(folder), *more]
     done = subprocess.run([sys.executable, "-m", "trainlib_deployer", "-q", *options], check=False, capture_output=True)
     if done.returncode not in (0, DoesNotFit.exit_code):
         raise RuntimeError(done.stderr.decode())
@@ -57,13 +57,13 @@ def cells(plan: dict[str, Any]) -> Iterator[str]:
     yield f"{carried['moved']:,}" if carried else "-"
 
 
-def row(example: Path, target: str, l3: str, on: list[str]) -> tuple[str, bool]:
+def row(path: Path, target: str, l3: str, on: list[str]) -> tuple[str, bool]:
     with tempfile.TemporaryDirectory() as work:
-        folder = Path(work) / example.stem
-        if deploy(example, target, folder) and deploy(example, target, folder, "--l3", l3):
-            return f"| {example.stem} | does not fit |", False
+        folder = Path(work) / path.stem
+        if deploy(path, target, folder) and deploy(path, target, folder, "--l3", l3):
+            return f"| {path.stem} | does not fit |", False
         verdicts = [verdict(folder, name) for name in on]
-        words = (example.stem, *cells(read_plan(folder)), *verdicts)
+        words = (path.stem, *cells(read_plan(folder)), *verdicts)
         return f"| {' | '.join(words)} |", set(verdicts) == {"PASS"}
 
 
@@ -72,17 +72,16 @@ def main() -> int:
     parser.add_argument("--target", default="pulp-open")
     parser.add_argument("--l3", default="8M")
     parser.add_argument("--on", default="host,qemu,gvsoc")
-    parser.add_argument("examples", nargs="*")
+    parser.add_argument("examples", nargs="*", type=example)
     given = parser.parse_args()
     on = list(there(given.on.split(",")))
     headings = ("example", "L1", "L2", "L3", "copies", "bytes copied", *on)
     print(f"| {' | '.join(headings)} |\n|{'---|' * len(headings)}", flush=True)
     wrong = 0
-    for example in sorted(EXAMPLES.glob("*.py")):
-        if not given.examples or example.stem in given.examples:
-            line, holds = row(example, given.target, given.l3, on)
-            print(line, flush=True)
-            wrong += not holds
+    for path in given.examples or all_examples():
+        line, holds = row(path, given.target, given.l3, on)
+        print(line, flush=True)
+        wrong += not holds
     return min(wrong, 1)
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import torch
 
-from benchmarks.deployments import EXAMPLES
+from benchmarks.deployments import all_examples, example
 from tests.fuzz.modules import Recipe, source
 from trainlib_deployer import passes
 from trainlib_deployer.advice.beyond import MOST, Reason, reasons
@@ -76,13 +76,13 @@ def lines(program: Program, why: list[Reason]) -> Iterator[str]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", default="")
-    parser.add_argument("examples", nargs="*")
+    parser.add_argument("examples", nargs="*", type=example)
     given = parser.parse_args()
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     found, largest = [], Counter[str]()
     with tempfile.TemporaryDirectory() as work:
-        paths = [p for p in sorted(EXAMPLES.glob("*.py")) if not given.examples or p.stem in given.examples]
+        paths = given.examples or all_examples()
         if given.seeds:
             first, end = map(int, given.seeds.split(":"))
             paths = [Path(work) / f"{seed}.py" for seed in range(first, end)]

@@ -23,7 +23,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from benchmarks.deployments import EXAMPLES, deploy, folder_of
+from benchmarks.deployments import all_examples, deploy, example, folder_of
 from benchmarks.objects import Elf
 from trainlib_deployer.emit.brought import ESTIMATED
 from trainlib_deployer.errors import DoesNotFit
@@ -160,15 +160,16 @@ def main() -> int:
     parser.add_argument("--targets", default=",".join(buildable()))
     parser.add_argument("--dtype", default="fp32")
     parser.add_argument("--keep", type=Path)
-    parser.add_argument("examples", nargs="*")
+    parser.add_argument("examples", nargs="*", type=example)
     given = parser.parse_args()
-    examples = [p for p in sorted(EXAMPLES.glob("*.py")) if not given.examples or p.stem in given.examples]
     print("| target | example | memory | planned | linked | |\n|---|---|---|---|---|---|", flush=True)
     wrong = 0
-    for example, dtype, target in product(examples, given.dtype.split(","), given.targets.split(",")):
+    for path, dtype, target in product(
+        given.examples or all_examples(), given.dtype.split(","), given.targets.split(",")
+    ):
         with tempfile.TemporaryDirectory() as work:
-            folder = folder_of(given.keep or Path(work), target, example, dtype)
-            for line, holds in lines(example, target, folder, dtype):
+            folder = folder_of(given.keep or Path(work), target, path, dtype)
+            for line, holds in lines(path, target, folder, dtype):
                 print(line if holds else f"{line} <- wrong", flush=True)
                 wrong += not holds
     return min(wrong, 1)

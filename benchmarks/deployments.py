@@ -6,6 +6,7 @@ bytes of a deployed one, and is not there to be run.
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import sys
 from dataclasses import dataclass, replace
@@ -29,6 +30,18 @@ from trainlib_deployer.user.model import UserModel
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 ROOM = "16M"  # of the outer memory: as much as a step likes, for the bytes are the question
+
+
+def example(name: str) -> Path:
+    """As a word of a command line: a benchmark of nothing passes."""
+    path = EXAMPLES / f"{name}.py"
+    if not path.exists():
+        raise argparse.ArgumentTypeError(f"there is no example {name!r}")
+    return path
+
+
+def all_examples() -> list[Path]:
+    return sorted(EXAMPLES.glob("*.py"))
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks import bench_linker
-from benchmarks.deployments import EXAMPLES, deploy, folder_of
+from benchmarks.deployments import all_examples, deploy, folder_of
 from benchmarks.measure_code import BUILDS, MEASURED, STEP, Build
 from benchmarks.objects import Elf
 from trainlib_deployer.folder import PLAN, read_plan
@@ -234,7 +234,7 @@ def main() -> None:
     parser.add_argument("builds", nargs="+", choices=BUILDS)
     given = parser.parse_args()
     projects: dict[str, list[Project]] = {name: [] for name in given.builds}
-    for example, dtype in itertools.product(sorted(EXAMPLES.glob("*.py")), ("fp32", "mixed")):
+    for example, dtype in itertools.product(all_examples(), ("fp32", "mixed")):
         with tempfile.TemporaryDirectory() as work:
             for name, found in projects.items():
                 found += built(example, dtype, BUILDS[name], given.keep or Path(work))

@@ -93,7 +93,7 @@ class Conv(Cuttable[Cut], Leading, Frugal, Priced):
         """The same of a part."""
         return replace(self, shape=shape, accumulate=accumulate or self.accumulate)
 
-    def cuts(self) -> Iterator[list[Cut]]:
+    def cuts(self) -> Iterator[Sequence[Cut]]:
         return conv_tiles.cuts(self)
 
     def part(self, cut: Cut, reads: tuple[View, ...], writes: tuple[View, ...]) -> Part:

@@ -1,18 +1,17 @@
 """How convolutions are cut into tiles.
 
-Rows of the output with the rows of the input that they read (a halo where windows overlap), channels, groups,
-samples. A
-weight gradient adds up over rows and samples: its tiles then end where a block of terms ends, so that the order of
+Rows of the output with the rows of the input that they read (a halo where windows overlap), channels, groups, samples.
+A weight gradient adds up over rows and samples: its tiles then end where a block of terms ends, so that the order of
 the sum stays what it is without tiles.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from math import gcd
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from trainlib_deployer.ops.conv_shape import ConvShape
 from trainlib_deployer.program.cuts import MOST_TILES, Range, ranges, sizes, span, there_and_back
@@ -22,8 +21,7 @@ from trainlib_deployer.program.loop import inside
 GRAIN = 4  # channels of a micro-kernel
 
 
-@dataclass(frozen=True)
-class Cut:
+class Cut(NamedTuple):
     """One tile. Channels count within a group; a tile has several groups or several channels, not both."""
 
     samples: Range
@@ -54,7 +52,7 @@ class Convolution(Protocol):
     def tile(self, shape: ConvShape, accumulate: bool = False) -> Kind: ...
 
 
-def cuts(kind: Convolution) -> Iterator[list[Cut]]:
+def cuts(kind: Convolution) -> Iterator[Sequence[Cut]]:
     s = kind.shape
     if kind.direction == "bw_w":
         yield from gradient_cuts(kind)
@@ -79,16 +77,18 @@ def channel_sizes(groups: int, own: int) -> Iterator[tuple[int, int]]:
             yield 1, c
 
 
-def both_orders(s: ConvShape, own: int, size: tuple[int, int, int], rows: list[Range]) -> Iterator[list[Cut]]:
+def both_orders(s: ConvShape, own: int, size: tuple[int, int, int], rows: list[Range]) -> Iterator[Sequence[Cut]]:
     """Weights stay while the image passes, or the image stays while the weights pass."""
     samples, groups, channels = size
     if len(rows) * -(-s.n // samples) * -(-s.groups // groups) * -(-own // channels) > MOST_TILES:
         return
     places = [(n, r) for n in ranges(s.n, samples) for r in rows]
     filters = [(g, c) for g in ranges(s.groups, groups) for c in ranges(own, channels)]
-    yield [Cut(n, g, c, (0, s.ci), r) for (g, c), (n, r) in there_and_back(filters, places)]
+
+    whole = (0, s.ci)
+    yield there_and_back(filters, places).through(lambda pair: Cut(pair[1][0], *pair[0], whole, pair[1][1]))
     if len(filters) > 1 and len(places) > 1:
-        yield [Cut(n, g, c, (0, s.ci), r) for (n, r), (g, c) in there_and_back(places, filters)]
+        yield there_and_back(places, filters).through(lambda pair: Cut(pair[0][0], *pair[1], whole, pair[0][1]))
 
 
 def gradient_cuts(kind: Convolution) -> Iterator[list[Cut]]:

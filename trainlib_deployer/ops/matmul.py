@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -24,8 +24,7 @@ from trainlib_deployer.program.ir import Frugal, Leading, Part, Priced, View
 aten = torch.ops.aten
 
 
-@dataclass(frozen=True)
-class Cut:
+class Cut(NamedTuple):
     """One tile of a product."""
 
     samples: Range

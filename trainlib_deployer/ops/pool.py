@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import prod
+from typing import NamedTuple
 
 import torch
 
@@ -61,8 +62,7 @@ class PoolShape:
         return self.ho * self.wo * self.taps()
 
 
-@dataclass(frozen=True)
-class Cut:
+class Cut(NamedTuple):
     """One tile."""
 
     planes: Range

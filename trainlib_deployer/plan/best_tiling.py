@@ -46,7 +46,7 @@ class Job:
         numbers = {name: str(i) for i, name in enumerate(names_in(op))}
         reads, writes = renamed(op.reads, numbers), renamed(op.writes, numbers)
         known = ((numbers[n], program.tensors[n]) for n in numbers)
-        tensors = tuple(Tensor(number, t.shape, t.dtype, t.role) for number, t in known)
+        tensors = tuple(numbered(number, t.shape, t.dtype, t.role) for number, t in known)
         resident = frozenset(number for name, number in numbers.items() if name in room.resident)
         return Job(Work(op.kind, reads, writes, tensors), Room(resident, 0, room.machine))
 
@@ -175,6 +175,7 @@ def tiles_like(first: Part, whole: Part) -> float:
     return max(whole.kind.macs() / max(first.kind.macs(), 1), total / max(written, 1))
 
 
+numbered = lru_cache(maxsize=REMEMBERED)(Tensor)
 cuttings = lru_cache(maxsize=REMEMBERED)(Cuttings)
 prospects = lru_cache(maxsize=REMEMBERED)(Prospects)
 

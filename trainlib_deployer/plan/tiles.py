@@ -88,9 +88,9 @@ class Tiles:
     def recurring(self, operand: int) -> int:
         """How many windows of it there are, if they are few and one comes back after another; else 0."""
         windows = self.windows(operand) or []
-        turns = sum(a is not b for a, b in pairwise(windows))
-        different = len({id(w) for w in windows})
-        return different if different <= MOST_BUFFERS and turns >= different > 1 else 0
+        different = len(set(map(id, windows)))
+        few = 1 < different <= MOST_BUFFERS
+        return different if few and sum(a is not b for a, b in pairwise(windows)) >= different else 0
 
     def local(self, streamed: tuple[bool, ...]) -> tuple[Part, ...]:
         """With these operands as dense arrays; their offsets come from the stream."""
@@ -118,9 +118,9 @@ class Tiles:
 
     @cached_property
     def first_alike(self) -> list[int]:
-        """For each part the first of its kind and shapes: most are alike."""
+        """For each part the first of its kind and shapes: most are alike, and then share one kind."""
         first: dict[object, int] = {}
-        keys = ((p.kind, tuple(v.shape for v in (*p.reads, *p.writes))) for p in self.parts)
+        keys = ((id(p.kind), tuple(v.shape for v in (*p.reads, *p.writes))) for p in self.parts)
         return [first.setdefault(key, k) for k, key in enumerate(keys)]
 
 

@@ -16,41 +16,56 @@ Views = tuple[View, ...]
 A = TypeVar("A")
 B = TypeVar("B")
 C = TypeVar("C")  # what a family says of one tile
+D = TypeVar("D")
 COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96)  # of tiles along a dimension
 MORE_COUNTS = (5, 10, 14, 20, 28, 40, 56, 80)  # where one dimension is cut alone, there is time to try these as well
 MOST_TILES = 96  # of one operation; finer cuts cost more than they bring
 
 
-class Parts(Sequence[Part]):
-    """The tiles of an operation, each made when it is first asked for."""
+class Made(Sequence[C]):
+    """So many values, each made when first asked for: of most ways to cut an operation two tiles are looked at."""
 
-    def __init__(
-        self, count: int, make: Callable[[int], Part], taper: Callable[[], Parts | None] | None = None
-    ) -> None:
-        self.size, self.make, self.taper = count, make, taper
-        self.made: dict[int, Part] = {}
+    def __init__(self, count: int, make: Callable[[int], C]) -> None:
+        self.size, self.make = count, make
+        self.made: dict[int, C] = {}
 
     def __len__(self) -> int:
         return self.size
 
-    @overload
-    def __getitem__(self, at: int) -> Part: ...
+    def __iter__(self) -> Iterator[C]:
+        return map(self.member, range(self.size))
 
     @overload
-    def __getitem__(self, at: slice) -> Sequence[Part]: ...
+    def __getitem__(self, at: int) -> C: ...
 
-    def __getitem__(self, at: int | slice) -> Part | Sequence[Part]:
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[C]: ...
+
+    def __getitem__(self, at: int | slice) -> C | Sequence[C]:
         places = range(self.size)[at]
-        return self.part(places) if isinstance(places, int) else [self.part(k) for k in places]
+        return self.member(places) if isinstance(places, int) else [self.member(k) for k in places]
+
+    def member(self, at: int) -> C:
+        if at not in self.made:
+            self.made[at] = self.make(at)
+        return self.made[at]
+
+    def through(self, function: Callable[[C], D]) -> Made[D]:
+        return Made(self.size, lambda at: function(self.member(at)))
+
+
+class Parts(Made[Part]):
+    """The tiles of an operation."""
+
+    def __init__(
+        self, count: int, make: Callable[[int], Part], taper: Callable[[], Parts | None] | None = None
+    ) -> None:
+        super().__init__(count, make)
+        self.taper = taper
 
     def tapered(self) -> Parts | None:
         """The same with less in the first and in the last tile, where that is possible."""
         return self.taper() if self.taper is not None else None
-
-    def part(self, at: int) -> Part:
-        if at not in self.made:
-            self.made[at] = self.make(at)
-        return self.made[at]
 
 
 class Cuttable(Splittable, Generic[C]):
@@ -96,12 +111,15 @@ def ranges(extent: int, size: int) -> list[Range]:
     return [(lo, min(lo + size, extent)) for lo in range(0, extent, size)]
 
 
-def there_and_back(outer: Sequence[A], inner: Sequence[B]) -> Iterator[tuple[A, B]]:
+def there_and_back(outer: Sequence[A], inner: Sequence[B]) -> Made[tuple[A, B]]:
     """All pairs, the inner ones forwards and backwards in turns: what the last tile of one outer piece reads of the
     inner ones, the first of the next reads again."""
-    for i, a in enumerate(outer):
-        for b in reversed(inner) if i % 2 else inner:
-            yield a, b
+
+    def pair(at: int) -> tuple[A, B]:
+        i, j = divmod(at, len(inner))
+        return outer[i], inner[-1 - j if i % 2 else j]
+
+    return Made(len(outer) * len(inner), pair)
 
 
 def tapered(pieces: Sequence[Range], grain: int = 1) -> list[Range] | None:
