@@ -79,3 +79,25 @@ def test_single_examples_that_would_run_as_batches_are_single(tmp_path: Path) ->
     text += "loss = lambda output, target: (output - target.unsqueeze(1)).square().mean()\n"
     assert user(tmp_path, text, steps=3).inputs[0].shape == (1, 4, 5)
     assert "1x4x5" in str(mistake(tmp_path, text.replace("Linear(5", "Linear(6")))
+
+
+@pytest.mark.parametrize("loader", [False, True])
+def test_targets_of_two_parts(tmp_path: Path, loader: bool) -> None:
+    """As they are given, tuples; a loader of PyTorch's makes lists of them, where the example may be a tuple."""
+    text = """
+class Two(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Linear(6, 3), nn.Linear(6, 1)
+    def forward(self, x):
+        return self.a(x), self.b(x)
+model = Two()
+def loss(o, t):
+    return nn.functional.cross_entropy(o[0], t[0]) + nn.functional.mse_loss(o[1], t[1])
+data = [(torch.randn(4, 6), (torch.tensor([0, 2, 1, 1]), torch.randn(4, 1))) for _ in range(3)]
+example_input, example_target = data[0]
+"""
+    if loader:
+        text += "data = torch.utils.data.DataLoader([(x[0], (a[0], b[0])) for x, (a, b) in data * 4], batch_size=4)\n"
+    got = user(tmp_path, HEAD + text, steps=2)
+    assert isinstance(got.samples[1][1], list if loader else tuple) and len(got.samples) == 2

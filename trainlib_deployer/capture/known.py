@@ -15,6 +15,8 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from golden.mode import Mode
 from trainlib_deployer.capture.rewrites_packed import FORMS as PACKED
+from trainlib_deployer.capture.selected import by_mask, places
+from trainlib_deployer.capture.selected_functions import call, of_selected
 from trainlib_deployer.errors import DeployError
 
 Tensor = torch.Tensor
@@ -86,6 +88,11 @@ class Known:
 
     def call(self, func: Callable[..., Any], args: Any, kwargs: Any, traced: Callable[..., Any]) -> Any:
         """The result of `traced`, a form of `func` that may be traced, or what is known of it without."""
+        if of_selected(args, kwargs):
+            return call(func, args, kwargs, traced)
+        mask = mask_of(func, args, kwargs)
+        if mask is not None and self.of(mask) is None:
+            return selection(func, mask, *args)
         real = self.all_of((args, kwargs))
         if real is not None and getattr(func, "__name__", "") in READS:
             self.decided |= self.made_of((args, kwargs))
@@ -242,6 +249,25 @@ def put_at_place(x: Tensor, index: Any, value: Any) -> Any:
         value = value.to(x.dtype).expand(x.select(dim, 0).shape).unsqueeze(dim)
     x.copy_(torch.where(chosen, value, x))
     return None
+
+
+def mask_of(func: Callable[..., Any], args: Any, kwargs: Any) -> Tensor | None:
+    """The mask that selects rows, or of which the places are asked for."""
+    if func == Tensor.__getitem__:
+        first, *rest = args[1] if isinstance(args[1], tuple) else args[1:]
+        alone = isinstance(first, Tensor) and first.dtype is torch.bool and not any(map(torch.is_tensor, rest))
+        return first if alone and first.dim() else None
+    if func in (torch.masked_select, Tensor.masked_select):
+        return args[1] if len(args) == 2 and args[0].shape == args[1].shape else None
+    asked = kwargs.get("as_tuple") if func in (torch.nonzero, Tensor.nonzero) else func == torch.where
+    return args[0] if asked and len(args) == 1 and args[0].dim() else None
+
+
+def selection(func: Callable[..., Any], mask: Tensor, *args: Any) -> Any:
+    """What a mask selects whose values are not known."""
+    if func in (torch.nonzero, Tensor.nonzero, torch.where):
+        return places(mask != 0)
+    return by_mask(args[0], mask, args[1][1:] if isinstance(args[1], tuple) else ())
 
 
 def is_place(v: Any) -> bool:

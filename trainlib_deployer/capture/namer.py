@@ -19,6 +19,7 @@ from trainlib_deployer.capture import remedies
 from trainlib_deployer.capture.known import Known
 from trainlib_deployer.capture.rewrites import REWRITES
 from trainlib_deployer.capture.rewrites_sequence import IMPOSSIBLE
+from trainlib_deployer.capture.selected import Selected
 from trainlib_deployer.capture.user_line import user_line
 from trainlib_deployer.errors import Unsupported
 from trainlib_deployer.program.ir import Source
@@ -35,6 +36,11 @@ class Origin:
     function: str
     call: int
     source: Source | None
+
+    @property
+    def words(self) -> str:
+        """`'conv3d' in layer 'stem.0'`."""
+        return f"'{self.function}'" + (f" in layer '{self.layer}'" if self.layer else "")
 
 
 class WithLoss(nn.Module):
@@ -114,7 +120,11 @@ class Namer(TorchFunctionMode):
 
     def claim(self, result: Any, origin: Origin) -> None:
         """Every autograd node that the call created belongs to it."""
-        todo: list[Any] = [t.grad_fn for t in pytree.tree_leaves(result) if isinstance(t, torch.Tensor)]
+        for t in pytree.tree_leaves(result):
+            if isinstance(t, Selected):
+                t.origin = t.origin or origin
+        made = [t.whole if isinstance(t, Selected) else t for t in pytree.tree_leaves(result)]
+        todo: list[Any] = [t.grad_fn for t in made if isinstance(t, torch.Tensor)]
         while todo:
             node = todo.pop()
             if node is None or node in self.made or node.name().endswith("AccumulateGrad"):

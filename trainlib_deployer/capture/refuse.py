@@ -150,10 +150,7 @@ def unsupported(node: fx.Node) -> Unsupported:
 
 
 def called(node: fx.Node, origin: Origin | None) -> str:
-    """`'conv3d' in layer 'stem.0'`."""
-    name = origin.function if origin is not None else operation_name(node)
-    layer = f" in layer '{origin.layer}'" if origin is not None and origin.layer else ""
-    return f"'{name}'{layer}"
+    return origin.words if origin is not None else f"'{operation_name(node)}'"
 
 
 def operation_name(node: fx.Node) -> str:

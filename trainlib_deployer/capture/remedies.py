@@ -18,6 +18,7 @@ VALUES = "use torch.where(condition, a, b), which computes both, or decide outsi
 PLACES = (
     "for a place, leave out int() and index by the tensor: x[at + torch.arange(3)] instead of x[int(at) : int(at) + 3]"
 )
+NONE_AT_ALL = "leave out the condition where a mask selects: out[mask] = layer(x[mask]) does nothing for no rows at all"
 NUMBER = "leave out .item(): a tensor of one element, x.detach(), takes part as the number that it holds does"
 SHAPES = (
     "compute all of it, and choose by torch.where(mask, a, b) or multiply by the mask: the shape then stays the same"
@@ -103,6 +104,8 @@ def remedy_for(*names: str) -> str:
 
 def remedy_for_value(line: str) -> str:
     """By the user's line that takes a number out of a tensor."""
+    if re.match(r"if\b.*\.any\(", line):
+        return f"{NONE_AT_ALL}; to choose, {VALUES}"
     if re.match(r"(if|elif|while|assert)\b", line):
         return VALUES
     if re.search(r"\bint\(", line):

@@ -29,6 +29,7 @@ from trainlib_deployer.capture.eager import EagerStep, after_first_step, first_s
 from trainlib_deployer.capture.known import Known
 from trainlib_deployer.capture.masks import tidy_masks
 from trainlib_deployer.capture.namer import TAG, Namer, Origin, WithLoss
+from trainlib_deployer.capture.selected import Selected
 from trainlib_deployer.capture.slots import Beginning, Captured, Out, Slot, rebuilt, slots_of
 from trainlib_deployer.capture.tidy import check_written, name_untagged, take_writes, tidy
 from trainlib_deployer.capture.trace import functional, log_off, trace
@@ -101,6 +102,9 @@ class Returned:
 
     @classmethod
     def of(cls, name: str, tensor: torch.Tensor) -> Returned:
+        if isinstance(tensor, Selected):
+            words = f"{tensor.origin.words} is what the network returns as '{name}': {remedies.ON_SHAPES}"
+            raise Unsupported(words, source=tensor.origin.source, remedy=remedies.SHAPES)
         return cls(name, tensor, tensor._version, tensor.detach().clone())
 
     def value(self) -> torch.Tensor:

@@ -133,7 +133,12 @@ def sample_of(item: Any, index: int, convert: bool = True) -> Sample:
         if not is_numeric(leaf):
             remedy = "give the dataset a transform to tensors"
             raise UsageError(f"sample {index} of data holds {describe(leaf)}, not a tensor", remedy=remedy)
-    return (tuple(default_convert(inputs)), default_convert(item[1])) if convert else (inputs, item[1])  # type: ignore[no-untyped-call]
+    return (converted(inputs), converted(item[1])) if convert else (inputs, item[1])
+
+
+def converted(value: Any) -> Any:
+    """Arrays as tensors. PyTorch's own makes lists of tuples, which a loss may tell apart."""
+    return pytree.tree_map(default_convert, value)
 
 
 def is_numeric(leaf: Any) -> bool:

@@ -84,8 +84,12 @@ def of_tensors(function: Callable[[torch.Tensor], torch.Tensor], value: Any) -> 
 
 
 def signature(value: Any) -> tuple[Any, ...]:
+    """Shapes and types. A loader makes lists of tuples: these are alike."""
     given, tree = pytree.tree_flatten(value)
-    return (str(tree), *((tuple(t.shape), t.dtype) if isinstance(t, torch.Tensor) else (type(t), t) for t in given))
+    return (
+        str(tree).replace("tuple", "list"),
+        *((tuple(t.shape), t.dtype) if isinstance(t, torch.Tensor) else (type(t), t) for t in given),
+    )
 
 
 # ---- the example
