@@ -89,15 +89,15 @@ class Halves(Mode):
         args = self.branches.taken(name, args, next((t for t in leaves(given) if self.is_made(t)), None))
         if name in BATCH_NORMS:
             self.leave(args[3:5])  # an InstanceNorm counts in copies of its statistics
-        out = func(*(args if self.kept else self.multiplied(name, args)), **(kwargs or {}))
+        out = in_memory(func(*(args if self.kept else self.multiplied(name, args)), **(kwargs or {})))
         if name in CONVOLUTIONS and not self.kept:
             out = self.tiles.instead(name, args, out)
-        of_statistics = alone and any(is_statistic(a) and a.shape == out.shape for a in leaves(args))
+        statistics = {a.shape for a in leaves(args) if is_statistic(a)} if alone else ()
         for made in leaves((out,)):
             if isinstance(made, torch.Tensor):
                 if self.is_made(made) and not (node is not None and self.branches.passes_on()):  # backward, no branch
                     self.memory.follow(made)
-                made.statistic = name in REDUCTIONS or of_statistics  # type: ignore[attr-defined]
+                made.statistic = name in REDUCTIONS or made.shape in statistics  # type: ignore[attr-defined]
                 made.in_chain = alone  # type: ignore[attr-defined]
                 made.in_parts = not alone and name not in WHOLE  # type: ignore[attr-defined]
         if alone and self.chains:
@@ -162,6 +162,12 @@ class Halves(Mode):
 
 def places(tensors: Iterable[Any]) -> dict[int, torch.Tensor]:
     return {address(t): t for t in tensors if isinstance(t, torch.Tensor)}
+
+
+def in_memory(out: Any) -> Any:
+    """The gradient of sgn, all zeros, lies nowhere."""
+    zeros = isinstance(out, torch.Tensor) and out._is_zerotensor()
+    return torch.zeros(out.shape, dtype=out.dtype) if zeros else out
 
 
 def seen_as(out: Any, of: Any) -> Any:
