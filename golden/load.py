@@ -21,6 +21,7 @@ from torch.utils import _pytree as pytree
 
 from golden.borrow import unwrapped
 from golden.first_call import first_called
+from golden.holding import hold
 from golden.lazy import materialize
 from golden.lightning import configured, has_own_step, understood
 from golden.loss_scale import LossScale
@@ -123,6 +124,7 @@ def from_file(path: Path, attribute: str) -> dict[str, Any]:
     optimizer, scheduler = (getattr(file, k, None) for k in ("optimizer", "scheduler"))
     if optimizer is None and callable(getattr(module, "configure_optimizers", None)):
         optimizer, scheduler = configured(module)
+    hold(module, loss, optimizer)
     return {
         "module": module,
         "loss": loss,

@@ -12,7 +12,7 @@ from trainlib_deployer.errors import Unsupported
 
 @pytest.mark.parametrize(("model", "holder"), [("", "model"), ("model = torch.nn.Sequential(model)\n", "model[-1]")])
 def test_parameters_of_a_loss(tmp_path: Path, model: str, holder: str) -> None:
-    """The model may hold them, but nowhere where its forward runs the loss as a layer."""
+    """The model holds them, but nowhere where its forward runs the loss as a layer."""
     loss = (
         "class Weighted(torch.nn.Linear):\n"
         "    def forward(self, y, target):\n"
@@ -20,11 +20,18 @@ def test_parameters_of_a_loss(tmp_path: Path, model: str, holder: str) -> None:
         "loss = Weighted(1, 1)\n"
     )
     optimizer = "optimizer = torch.optim.SGD([*model.parameters(), *loss.parameters()], lr=0.1)\n"
-    rendered = mistake(tmp_path, GOOD + model + loss + optimizer, "").render()
-    assert "2 parameters of the loss" in rendered and f"{holder}.criterion = loss" in rendered
+    found = user(tmp_path, GOOD + model + loss + optimizer)
+    assert found.optimizer.groups[0].names[-1].endswith("criterion.bias")
+    assert any("the model holds" in n and f"{holder}.criterion is set" in n for n in found.notes)
     optimizer = "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
-    advised = user(tmp_path, GOOD + model + loss + f"{holder}.criterion = loss\n" + optimizer).optimizer
-    assert advised.groups[0].names[-1].endswith("criterion.bias")
+    own = user(tmp_path, GOOD + model + loss + f"{holder}.criterion = loss\n" + optimizer)
+    assert own.optimizer.groups[0].names[-1].endswith("criterion.bias")
+    assert not any("the model holds" in n for n in own.notes)
+
+
+def test_parameters_that_are_nobodys(tmp_path: Path) -> None:
+    optimizer = "w = torch.nn.Parameter(torch.ones(3))\noptimizer = torch.optim.SGD([*model.parameters(), w], lr=0.1)\n"
+    assert "1 parameters that are not the model's" in mistake(tmp_path, GOOD + optimizer, "").render()
 
 
 def test_a_parameter_given_twice(tmp_path: Path) -> None:

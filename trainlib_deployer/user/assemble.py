@@ -30,6 +30,7 @@ from trainlib_deployer.user.module import (
     check_trained,
     check_values,
     empty_parameters,
+    held_loss,
     materialize,
     own_optimizer,
     own_step,
@@ -91,12 +92,11 @@ def assemble(parts: Parts) -> UserModel:
 
 
 def checked_model(parts: Parts) -> UserModel:
-    notes: list[str] = []
+    notes = held_loss(parts.module, parts.loss, parts.optimizer)
     module = plain_module(parts.module, notes)
-    if parts.inference is not None and parts.evaluation is None:
-        return forward_only(parts, parts.inference.batch, module, notes)
     if parts.inference is not None:
-        return evaluated_only(parts, parts.inference.batch, module, notes)
+        only = forward_only if parts.evaluation is None else evaluated_only
+        return only(parts, parts.inference.batch, module, notes)
     check_trained(module)
     check_tensors(module)
     known = given_samples(parts, notes)

@@ -25,6 +25,7 @@ from trainlib_deployer.user.assemble import Evaluation, Inference, Parts, assemb
 from trainlib_deployer.user.code import NOT_RUN, a_type, helpers, import_file, importable, seed, user_code
 from trainlib_deployer.user.hidden import hidden_model
 from trainlib_deployer.user.model import UserModel
+from trainlib_deployer.user.module import held_loss
 from trainlib_deployer.user.optimizer_state import with_stored_state
 from trainlib_deployer.user.weights import load_weights
 
@@ -119,6 +120,7 @@ def found_parts(file: ModuleType, path: Path, attribute: str, explicit: bool) ->
         helpers=tuple(helpers(path.parent)),
     )
     notes = notes_on(path, getattr(file, NOT_RUN), loss_name, data_name)
+    notes += held_loss(module, loss, parts.optimizer)  # before weights are loaded, which may have it
     return parts, notes + clipping_note(path, vars(file))
 
 

@@ -11,6 +11,7 @@ from torch import nn
 from golden import lazy, lightning
 from golden.borrow import unwrapped
 from golden.first_call import first_called
+from golden.holding import hold
 from golden.precision import as_real
 from golden.snapshot import Snapshot
 from trainlib_deployer.errors import Unsupported, UsageError
@@ -148,6 +149,16 @@ def own_step(module: nn.Module, sample: Sample, where: str, notes: list[str]) ->
     elif loss.part is None:
         notes.append("output: the input itself, as training_step is more than a loss of self(input)")
     return taken, loss
+
+
+def held_loss(module: nn.Module, loss: Any, optimizer: Any) -> list[str]:
+    """The model holds from now on what the optimizer trains of its loss."""
+    found = hold(unwrapped(module), loss, optimizer)
+    return [
+        f"loss: the model holds '{name}' from now on, as the optimizer trains its parameters; weights that come out"
+        f" have them, too, and load where {last_of(unwrapped(module))}.{name.rpartition('.')[2]} is set"
+        for name in found
+    ]
 
 
 def kept_loss(module: nn.Module) -> str:
