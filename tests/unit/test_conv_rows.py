@@ -127,6 +127,10 @@ CASES = [
     Case(ci=2, co=70, size=(7, 9), pad=(0, 2), stride=(2, 2), more=(1, 0), sparse_w=1),  # every block of all classes
     Case(n=2, ci=5, co=19, size=(5, 17), pad=(-1, 3), stride=(2, 2), more=(0, -1)),
     Case(n=2, ci=7, co=6, size=(11, 13), kernel=(1, 1)),  # blocks of few tiles, in one row or several of a row
+    Case(ci=72, co=68, size=(7, 5), kernel=(1, 1), sparse_w=3),  # planes whose last pixels are a panel of their own
+    Case(groups=3, ci=4, co=8, size=(3, 7), kernel=(1, 1)),
+    Case(n=3, groups=2, ci=8, co=4, size=(2, 6), kernel=(1, 1)),
+    Case(ci=4, co=132, size=(1, 4), kernel=(1, 1)),
     Case(groups=2, ci=2, co=3, size=(2, 150), kernel=(1, 2), sparse_w=1),
     Case(n=2, ci=1, co=9, size=(11, 10), kernel=(9, 8), pad=(4, 1), stride=(2, 1), sparse_w=3),
 ]

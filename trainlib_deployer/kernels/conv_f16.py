@@ -279,10 +279,11 @@ def extents(kind: Conv) -> tuple[int, int, int, int]:
 
 
 def product_panels(kind: Conv, cores: int) -> int:
-    """Whichever way the pixels lie."""
+    """Whichever way the pixels lie. A weight gradient always packs as many rows as fit."""
     s, (_, rows, columns, terms) = kind.shape, extents(kind)
-    panels = -(-columns // 4) * s.n if kind.direction == "bw_w" else s.n * s.ho * -(-s.wo // 4)
-    most = kind.most_rows if kind.most_rows < PACKED_ROWS else TEAM_WORDS
+    weight = kind.direction == "bw_w"
+    panels = -(-columns // 4) * s.n if weight else s.n * s.ho * -(-s.wo // 4)
+    most = kind.most_rows if kind.most_rows < PACKED_ROWS and not weight else TEAM_WORDS
     return packed_panels(kind, -(-rows // 4), panels, terms, working(kind.team, cores), most)
 
 

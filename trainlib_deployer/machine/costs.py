@@ -243,6 +243,7 @@ class Costs:
     panel: PanelCosts  # of matrix products
     forward: PanelCosts  # of convolutions
     input_gradient: PanelCosts
+    plane: PanelCosts  # ... and input gradients: of one tap over dense planes
     weight_gradient: PanelCosts
     kernel_rows: PanelCosts  # weight gradients by kernel rows of three taps
     pairs: PairCosts  # of matrix products

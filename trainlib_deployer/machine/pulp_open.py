@@ -82,6 +82,16 @@ COSTS = Costs(
         edge_term=52.5,
     ),
     PanelCosts(
+        tile=0,
+        tile_block=70.1,
+        tile_term=32.6,
+        visit=287,
+        visit_block=38.9,
+        visit_term=0.11,
+        edge_block=202,
+        edge_term=0,
+    ),
+    PanelCosts(
         tile=124,
         tile_block=20.2,
         tile_term=32.6,

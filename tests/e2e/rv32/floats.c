@@ -26,6 +26,8 @@ void tl_conv2d_fw_f32(const tl_conv2d *a);
 void tl_conv2d_bw_x_f32(const tl_conv2d *a);
 void tl_conv2d_bw_w_f32(const tl_conv2d *a);
 void tl_conv2d_bw_w_pointwise_f32(const tl_conv2d *a);
+void tl_conv2d_fw_plane_f32(const tl_conv2d *a);
+void tl_conv2d_bw_x_plane_f32(const tl_conv2d *a);
 void tl_rnn_fw_f32(const tl_recurrent *a);
 void tl_rnn_bw_f32(const tl_recurrent *a);
 void tl_gru_fw_f32(const tl_recurrent *a);
@@ -157,6 +159,18 @@ static void pointwise(void)
     run((tl_fn)tl_conv2d_bw_w_pointwise_f32, &p);
 }
 
+/* One tap over planes that end with fewer than four pixels or not, in one block and in two, overwritten and added. */
+static void planes(int groups, int ci, int co, int size)
+{
+    tl_conv2d p = convolved(groups, ci, co, size, 1, 1, 0);
+    for (p.accumulate = 0; p.accumulate < 2; p.accumulate++) {
+        p.w = l1.b, p.x = l1.a, p.y = l1.c;
+        run((tl_fn)tl_conv2d_fw_plane_f32, &p);
+        p.x = l1.c, p.y = l1.a;
+        run((tl_fn)tl_conv2d_bw_x_plane_f32, &p);
+    }
+}
+
 /* Weight gradients by kernel rows, of whole and of missing channels. */
 static void kernel_rows(void)
 {
@@ -265,9 +279,7 @@ int main(void)
     convolution(&any, 1, 5, 7, 6, 3, 1, 1);
     convolution(&any, 1, 3, 5, 9, 3, 2, 1);
     convolution(&any, 2, 4, 6, 5, 1, 1, 0);
-    for (int terms = 1; terms < 4; terms++)
-        chains(terms);
-    chains(19);
+    chains(1), chains(2), chains(3), chains(19);
     scan((tl_fn)tl_rnn_fw_f32, (tl_fn)tl_rnn_bw_f32, 1, 2, 17, 0);
     scan((tl_fn)tl_rnn_fw_f32, (tl_fn)tl_rnn_bw_f32, 1, 1, 24, 1);
     scan((tl_fn)tl_gru_fw_f32, (tl_fn)tl_gru_bw_f32, 3, 1, 26, 1);
@@ -275,6 +287,7 @@ int main(void)
     scan((tl_fn)tl_lstm_fw_f32, (tl_fn)tl_lstm_bw_f32, 4, 2, 19, 0);
     kernel_rows();
     pointwise();
+    planes(1, 12, 68, 3), planes(1, 68, 12, 3), planes(2, 4, 8, 6), planes(1, 8, 8, 5);
     squares();
     depthwise();
     depthwise_threes();
