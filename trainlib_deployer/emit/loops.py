@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import prod
 from zlib import crc32
@@ -10,7 +11,7 @@ from trainlib_deployer.emit.adam import adam_of, update_row
 from trainlib_deployer.emit.folds import fold
 from trainlib_deployer.emit.loop_text import Text, closed, instructions, loads, of_record, stores, times
 from trainlib_deployer.emit.rows import Pointer, Row, innermost
-from trainlib_deployer.emit.scaled import add_scaled, scaled_of
+from trainlib_deployer.emit.scaled import add_products, add_scaled, products_of, scaled_of
 from trainlib_deployer.program.ir import Shape, View
 from trainlib_deployer.program.loop import Loop, middle_of_rows
 
@@ -60,8 +61,10 @@ def body_text(kind: Loop, reads: tuple[View, ...], writes: tuple[View, ...]) -> 
         single(t, kind)
     elif flat(kind, reads, writes):
         straight(t, kind, reads, writes)
+    elif scaled := products_of(kind, reads, writes):
+        add_products(t, kind, reads, scaled, lambda: nested(t, kind, reads, writes, innermost))
     else:
-        nested(t, kind, reads, writes)
+        nested(t, kind, reads, writes, along)
     t.close()
     return "\n".join(t.lines)
 
@@ -83,7 +86,13 @@ def straight(t: Text, kind: Loop, reads: tuple[View, ...], writes: tuple[View, .
     along(t, kind, Row("lo", "hi", moving, [Pointer(f"w{i}") for i in range(len(writes))]))
 
 
-def nested(t: Text, kind: Loop, reads: tuple[View, ...], writes: tuple[View, ...]) -> None:
+def nested(
+    t: Text,
+    kind: Loop,
+    reads: tuple[View, ...],
+    writes: tuple[View, ...],
+    each: Callable[[Text, Loop, Row], None],
+) -> None:
     outer, inner = kind.extents[:-1], kind.extents[-1]
     rows = prod(outer)
     t.add("int lo, hi;")
@@ -96,7 +105,7 @@ def nested(t: Text, kind: Loop, reads: tuple[View, ...], writes: tuple[View, ...
     pointers(t, kind, reads, writes, len(outer))
     loads(t, kind, {i: f"p{i}[0]" for i, v in enumerate(reads) if v.strides[-1] == 0})
     moving = {i: Pointer(f"p{i}", v.strides[-1]) for i, v in enumerate(reads) if v.strides[-1]}
-    along(t, kind, Row(begin, end, moving, [Pointer(f"q{i}", v.strides[-1]) for i, v in enumerate(writes)]))
+    each(t, kind, Row(begin, end, moving, [Pointer(f"q{i}", v.strides[-1]) for i, v in enumerate(writes)]))
     if end == "end":
         t.add("lo += end - begin;")
     if rows > 1:

@@ -19,6 +19,8 @@ BLOCK = 32  # elements that a fold adds up in trees: as exact as PyTorch, which 
 PLAIN = 8  # ... one by one
 GRAIN = 32  # elements that a first tile may have a multiple of: of several cores, several at a time
 FEW_ROWS = 64  # up to so many rows a team may share badly
+FIVE = 5  # rows that tl_add_products makes at a time
+COLUMNS = 64  # not fewer than eight for a core
 LONG_ROW = 32  # elements; shorter rows are not cut
 
 
@@ -31,6 +33,11 @@ def cheap(body: Sequence[Instr]) -> bool:
 def middle_of_rows(rows: int, inner: int) -> bool:
     """Few long rows: each core takes as many elements as the others, from the middle of a row on."""
     return rows < FEW_ROWS and inner >= LONG_ROW
+
+
+def many_rows(extents: Shape) -> bool:
+    """That share an operand which is read once for FIVE of them: each core has columns of all."""
+    return len(extents) == 2 and extents[0] >= FIVE and extents[1] >= COLUMNS
 
 
 @dataclass(frozen=True)
