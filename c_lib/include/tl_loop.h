@@ -21,6 +21,8 @@
 /* A hardware loop of so many halfwords; [n] says how often. */
 #define TL_ROW_BEGIN(halfwords) ".balign 4\n.option push\n.option norvc\n" TL_LOOP("%[n]", halfwords)
 #define TL_ROW_END ".option pop\n"
+/* A count that the compiler cannot know: blocks of a sum share the code of one, which a core's buffer holds. */
+#define TL_ONE_BLOCK(left) __asm__("" : "+r"(left));
 #ifdef TL_XF16AUXVEC
 #define TL_ROW_OF_HALVES
 #endif

@@ -7,7 +7,7 @@ error grows with the length of a block and not of the sum.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import prod
@@ -100,6 +100,7 @@ def fold(t: Text, kind: Loop, reads: tuple[View, ...], used: set[int]) -> None:
     outer = min(f.whole(), len(f.extents) - 1)
     for d in range(outer):
         t.open(f"for (int k{d} = 0; k{d} < {f.extents[d]}; k{d}++) {{")
+        t.lines += [where_there_are(f.kind), f"TL_ONE_BLOCK(k{d})", "#else", "#endif"]
     if f.whole() < len(f.extents):
         block(t, f, lambda: nest(t, f, outer))
     else:
@@ -121,15 +122,29 @@ def nest(t: Text, f: Fold, first: int) -> None:
 
 
 def blocks(t: Text, f: Fold) -> None:
-    """The last dimension in blocks; what is left behind the last group of lanes is one of its own."""
+    """The last dimension in blocks; what is left behind the last group of lanes is one of its own. By PULP's own
+    instructions more than two blocks share one's code: compilers would write it again for each."""
     extent, rest = f.extents[-1], f.extents[-1] % f.lanes
-    even = extent - rest
+    even, groups = extent - rest, f.block // f.lanes
+    count = "now" if even % f.block else str(groups)
+    many = even > 2 * f.block or (even > f.block and len(f.extents) > 1)
+    by_hand = whole_groups(f, "0", count) if many else None
+    if by_hand:
+        t.lines.append(where_there_are(f.kind))
+        for line in (*by_hand.pointers, f"int left = {even // f.lanes};", f"for (; left > 0; left -= {groups}) {{"):
+            t.add(line)
+        t.add("    TL_ONE_BLOCK(left)")
+        if even % f.block:
+            t.add(f"    const int now = left < {groups} ? left : {groups};")
+        t.lines.append("#else")
     t.open(f"for (int b = 0; b < {even}; b += {f.block}) {{")
     end = f"b + {f.block}"
     if even % f.block:
         t.add(f"const int end = {end} < {even} ? {end} : {even};")
         end = "end"
-    block(t, f, lambda: row(t, f, "b", end))
+    if by_hand:
+        t.lines.append("#endif")
+    block(t, f, lambda: row(t, f, "b", end, by_hand.lines if by_hand else []))
     t.close()
     if rest:
         t.open("{")
@@ -151,14 +166,15 @@ def block(t: Text, f: Fold, elements: Callable[[], None]) -> None:
         t.add(f"plain{i} += block{i};")
 
 
-def row(t: Text, f: Fold, begin: str, end: int | str) -> None:
-    """Elements of the last dimension; where `end` is no number, there are only whole groups."""
+def row(t: Text, f: Fold, begin: str, end: int | str, going_on: Sequence[str] = ()) -> None:
+    """Elements of the last dimension; where `end` is no number, there are only whole groups. `going_on`: these by
+    PULP's own instructions, from where those before have ended."""
     k = f"k{len(f.extents) - 1}"
     rest = end % f.lanes if isinstance(end, int) else 0
     even = end - rest if isinstance(end, int) else end
     if even or not rest:  # also where there is no element
         step = f"{k} += {f.lanes}" if f.lanes > 1 else f"{k}++"
-        by_hand = whole_groups(f, begin, str(even))
+        by_hand = going_on or whole_row(f, begin, str(even))
         if by_hand:
             t.lines.append(where_there_are(f.kind))
             t.open("{")
@@ -177,28 +193,41 @@ def row(t: Text, f: Fold, begin: str, end: int | str) -> None:
         t.close()
 
 
-def whole_groups(f: Fold, begin: str, end: str) -> list[str]:
-    """The same by PULP's own instructions, if there are such."""
+@dataclass(frozen=True)
+class ByHand:
+    """Groups by PULP's own instructions, and the pointers that these move on."""
+
+    pointers: list[str]
+    lines: list[str]
+
+
+def whole_row(f: Fold, begin: str, end: str) -> list[str]:
+    found = whole_groups(f, begin, f"({end} - {begin}) / {LANES}") if end != "0" else None
+    return [*found.pointers, *found.lines] if found else []
+
+
+def whole_groups(f: Fold, begin: str, count: str) -> ByHand | None:
+    """So many, if there are such instructions."""
     kind, first = f.kind, f.kind.at_body
     strides = {i: s[-1] for i, s in f.strides.items() if s and s[-1]}
     dense = all(s == 1 and kind.inputs[i] in LOADS for i, s in strides.items())
-    if f.lanes < LANES or end == "0" or not dense or len(f.summed) < len(kind.reductions):
-        return []
+    if f.lanes < LANES or not dense or len(f.summed) < len(kind.reductions):
+        return None
     moving, types = kind.depending(strides), partial(value_dtype, kind)
     instrs = [(first + i, s) for i, s in enumerate(kind.body) if first + i in f.used]
     body = body_of([(i, s) for i, s in instrs if i in moving], moving, types)
     if body is None or not {r.value for r in kind.reductions} <= moving:
-        return []
+        return None
     sums = [(r.value, f"block{i}" if f.blocked else f"v{f.base + i}") for i, r in enumerate(kind.reductions)]
     loads = {i: f"a{i}" for i in sorted(strides)}
-    found = Statement(loads, body, (), sums, types).text(f"({end} - {begin}) / {LANES}", LANES)
+    found = Statement(loads, body, (), sums, types).text(count, LANES)
     if found is None:
-        return []
+        return None
     still = [i for i in sorted(f.strides) if i not in strides]
     lines = [f"const {kind.inputs[i].c_name} v{i} = p{i}[{place(f, i, begin, 0)}];" for i in still]
     lines += [instruction(kind, s, i, "v{}".format) for i, s in instrs if i not in moving]
-    lines += [f"const {kind.inputs[i].c_name} *a{i} = p{i} + {place(f, i, begin, 0)};" for i in loads]
-    return [*lines, *found]
+    pointers = [f"const {kind.inputs[i].c_name} *a{i} = p{i} + {place(f, i, begin, 0)};" for i in loads]
+    return ByHand(pointers, [*lines, *found])
 
 
 def group(t: Text, f: Fold, at: str, lanes: int) -> None:
