@@ -166,10 +166,11 @@ def axes(kind: Conv, at: int) -> list[Axis]:
     if kind.direction == "fw":
         return [Axis((s.ho, s.wo)[at], kernel, stride)]
     pad, extent = s.pad[at], (s.h, s.w)[at]
-    met = [[tap for tap in range(kernel) if (r + pad - tap) % stride == 0] for r in range(stride)]
+    taps = [tap * s.dilation[at] for tap in range(kernel)]
+    met = [[tap for tap in taps if (r + pad - tap) % stride == 0] for r in range(stride)]
     return [
-        Axis(-(-(extent - r) // stride), len(taps), 1, (r + pad - max(taps, default=0)) // stride)
-        for r, taps in enumerate(met)
+        Axis(-(-(extent - r) // stride), len(found), 1, (r + pad - max(found, default=0)) // stride)
+        for r, found in enumerate(met)
     ]
 
 
