@@ -241,10 +241,6 @@ def in_place(costs: Costs) -> float:
     return costs.conv.in_place
 
 
-def unpacked(_costs: Costs) -> float:
-    return 0.0
-
-
 def forward_cycles(kind: Conv, cores: int, costs: Costs, gather: Gather = near) -> float:
     s = kind.shape
     team = working(kind.team, cores)
@@ -279,10 +275,16 @@ def square_cycles(kind: Conv, cores: int, costs: Costs) -> float:
     return share * (costs.conv.square + s.co * costs.conv.square_term) + costs.conv.square_copy * copied / cores
 
 
-def weight_cycles(kind: Conv, cores: int, costs: Costs, gather: Gather = near) -> float:
+def weight_cycles(kind: Conv, cores: int, costs: Costs) -> float:
     s = kind.shape
     shape = s.groups, s.co, s.ci * s.kh * s.kw, s.n * s.ho * s.wo, working(kind.team, cores)
-    return panel_cycles(*shape, costs.weight_gradient, s.blocks, packing=gather(costs))
+    return panel_cycles(*shape, costs.weight_gradient, s.blocks)
+
+
+def plane_weight_cycles(kind: Conv, cores: int, costs: Costs) -> float:
+    s = kind.shape
+    shape = s.groups, s.co, s.ci, s.n * s.ho * s.wo, working(kind.team, cores)
+    return panel_cycles(*shape, costs.plane_weight, s.blocks)
 
 
 def split_cycles(kind: Conv, cores: int, costs: Costs) -> float:
@@ -359,9 +361,7 @@ CONV = (
         cycles=split_cycles,
         split="blocks of tiles of channels x taps",
     ),
-    weight_gradient(
-        "bw_w_pointwise", takes=plane_by_plane, fits=planes_alike, cycles=partial(weight_cycles, gather=unpacked)
-    ),
+    weight_gradient("bw_w_pointwise", takes=plane_by_plane, fits=planes_alike, cycles=plane_weight_cycles),
     weight_gradient("bw_w", fits=dense_gradients),
     weight_gradient("bw_w_apart"),
 )

@@ -244,7 +244,8 @@ class Costs:
     forward: PanelCosts  # of convolutions
     input_gradient: PanelCosts
     plane: PanelCosts  # ... and input gradients: of one tap over dense planes
-    weight_gradient: PanelCosts
+    plane_weight: PanelCosts  # ... and weight gradients
+    weight_gradient: PanelCosts  # of others
     kernel_rows: PanelCosts  # weight gradients by kernel rows of three taps
     pairs: PairCosts  # of matrix products
     pixels: PairCosts  # of convolutions

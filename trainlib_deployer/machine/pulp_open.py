@@ -92,6 +92,16 @@ COSTS = Costs(
         edge_term=0,
     ),
     PanelCosts(
+        tile=0,
+        tile_block=96.1,
+        tile_term=32.6,
+        visit=7.53,
+        visit_block=103.7,
+        visit_term=0,
+        edge_block=0,
+        edge_term=0,
+    ),
+    PanelCosts(
         tile=124,
         tile_block=20.2,
         tile_term=32.6,
