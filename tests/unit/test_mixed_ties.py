@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -51,6 +52,33 @@ def test_a_maximum_of_floats_is_one_of_them(name: str, tmp_path: Path) -> None:
         out=tmp_path / "net",
     ).verify()
     run.raise_if_failed()
+
+
+class Scaled(nn.Module):
+    """What a maximum is of is arithmetic on parameters; it is put together with what it does not reach."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight, self.last = nn.Parameter(torch.randn(4, 5)), nn.Linear(5, 3)
+        self.register_buffer("one", torch.ones(()))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        w = self.weight * self.one
+        most = w.scatter_reduce(0, torch.tensor([[3, 1], [2, 3], [1, 0]]), w.narrow(0, 1, 3).narrow(1, 0, 2), "amax")
+        y: torch.Tensor = self.last(x * most)
+        return y
+
+
+@pytest.mark.slow
+@pytest.mark.compiler
+def test_a_maximum_in_parts_is_one_of_them(tmp_path: Path) -> None:
+    """Fault: what it is chosen from was looked for as far as the first float, and that was a half; 0 / 0, in PyTorch's
+    reference, too, so that nothing was compared."""
+    torch.manual_seed(3)
+    data = torch.randn(4, 5), torch.randn(4, 3)
+    run = deploy(Scaled(), *data, loss=nn.MSELoss(), steps=2, dtype="mixed", out=tmp_path / "net").verify()
+    run.raise_if_failed()
+    assert all(np.isfinite(values).all() for values in run.computed.values())
 
 
 class OfOneVector(nn.Module):

@@ -15,6 +15,7 @@ from itertools import pairwise
 from trainlib_deployer.kernels import depthwise_f16
 from trainlib_deployer.kernels.conv import depthwise
 from trainlib_deployer.ops.conv import Conv
+from trainlib_deployer.ops.index import Take
 from trainlib_deployer.ops.matmul import MatMul
 from trainlib_deployer.ops.pool import MaxPool
 from trainlib_deployer.passes.coalesce import coalesced
@@ -122,9 +123,9 @@ def alike(program: Program, halves: set[str]) -> set[str]:
         for step in kind.body
         if step.op in ("eq", "ne")
     }
-    floats = {name for name, t in program.tensors.items() if t.dtype is FLOAT} - halves
-    written, compared = writers(program), {n for pair in pairs for n in pair}
-    while more := {n for n in sources(program, written, compared & floats) if n in halves} | {
+    every = {name for name, t in program.tensors.items() if t.dtype is FLOAT}
+    written, compared, floats = writers(program), {n for pair in pairs for n in pair}, every - halves
+    while more := (sources(program, written, compared & floats) & every) - (compared & floats) | {
         n for pair in pairs if pair & floats for n in pair if n in halves
     }:
         floats |= more
@@ -140,7 +141,7 @@ def sources(program: Program, written: dict[str, list[int]], names: set[str]) ->
 
 def chooses(kind: Kind) -> bool:
     if not isinstance(kind, Loop):
-        return False
+        return isinstance(kind, Take)
     return all(r.op in CHOICES for r in kind.reductions) and all(s.op in CHOICES for s in (*kind.body, *kind.post))
 
 
