@@ -124,6 +124,8 @@ def measured(build: Build, without: Iterable[str] = ()) -> list[str]:
         goal = build.goal or [build.objects.replace("*", stem) for stem in sources if mine(stem, build)]
         subprocess.run(["make", "-s", "-j2", "-C", work, "WARNINGS=", *goal], check=True, stdout=subprocess.DEVNULL)
         wanted = [p for p in sorted(folder.glob(build.objects)) if mine(p.stem, build)]
+        if not wanted:
+            raise RuntimeError(f"nothing was compiled: for {build.target}, source PULP-SDK's configs/{build.target}.sh")
         contents = {text.name: text.content for text in texts()}
         return sorted({line for path in wanted for line in (*sections(path), *source(path, contents))})
 
