@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from torch import nn
 from golden import reference
 from golden.halves import Halves
 from golden.task import Task
+from trainlib_deployer.api import deploy
 
 Tensor = torch.Tensor
 
@@ -52,3 +54,28 @@ def test_both_parts_of_a_statistic_are_statistics() -> None:
     with Halves(torch.float32, [x], chains=False):
         part = torch.frexp(x.sum(0))[0]
     assert part.statistic  # type: ignore[attr-defined]
+
+
+class Aligned(nn.Module):
+    """As networks that take their labels, and return the loss."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(3)
+        self.fc, self.back = nn.Linear(5, 7), nn.Linear(7, 7)
+
+    def forward(self, x: Tensor, labels: Tensor) -> Tensor:
+        found = self.back(torch.tanh(self.fc(x))).log_softmax(-1)
+        times, long = torch.full((3,), 13), torch.full((3,), labels.shape[1])
+        return 2 * nn.functional.ctc_loss(found.transpose(0, 1), labels, times, long, reduction="none")
+
+
+@pytest.mark.slow
+@pytest.mark.compiler
+def test_an_alignment_inside_of_the_network(tmp_path: Path) -> None:
+    """Fault: that there is no path was a number which halves do not have, and gradients were NaN."""
+    torch.manual_seed(5)
+    data = (torch.randn(3, 13, 5), torch.randint(1, 7, (3, 4))), torch.zeros(3)
+    run = deploy(Aligned(), *data, loss=lambda o, t: o.mean(), steps=2, dtype="mixed", out=tmp_path / "net").verify()
+    run.raise_if_failed()
+    assert all(np.isfinite(values).all() for values in run.computed.values())

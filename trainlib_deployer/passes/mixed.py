@@ -98,7 +98,7 @@ def halves_of(program: Program) -> set[str]:
     read, written = readers(program), writers(program)
     late = {v.tensor for op in program.ops if op.phase not in PASSES for v in op.reads}  # gradients, new statistics
     floats = {*program.shown, *of_losses(program), *late, *(t for _, t in program.gradients), *positions(program)}
-    floats |= of_frozen_norms(program)
+    floats |= of_frozen_norms(program) | of_alignments(program)
     few = statistics(program)
     out = set()
     for name, tensor in program.tensors.items():
@@ -175,6 +175,11 @@ def of_frozen_norms(program: Program) -> set[str]:
         if op.function in ("batch_norm", "instance_norm") and all(v.tensor in found for v in op.reads):
             found.update(v.tensor for v in op.writes)
     return found
+
+
+def of_alignments(program: Program) -> set[str]:
+    """What CTC makes, also where forward returns the loss: it has no path as a number below that of any half."""
+    return {v.tensor for op in program.ops if op.function == "ctc_loss" for v in op.writes}
 
 
 def is_part(one: Op, other: Op) -> bool:
