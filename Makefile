@@ -65,7 +65,8 @@ $(SUITES)/ready: constraints-suites.txt setup.cfg pyproject.toml
 	find $(SUITES) -path '*/torchaudio/lib/*.so' -delete
 	touch $@
 
-# More words for the run: make suites ARGS='--only BERT', '--again' for what failed, '--fresh' for everything, '--fresh --part 1/8' for an eighth
+# More words for the run: make suites ARGS='--only BERT', '--again' for what failed, '--fresh' for everything, '--fresh --part 1/8' for an eighth,
+# '--dtype mixed --samples 1' for mixed precision, which is told behind the rest
 suites: $(SUITES)/ready
 	CCACHE_DIR=$(CURDIR)/build/ccache CCACHE_NOHASHDIR=1 PATH="/usr/lib/ccache:$$PATH" OMP_NUM_THREADS=1 \
 		$(SUITES)/bin/python -m tests.suites.run --write docs/coverage.md $(ARGS)

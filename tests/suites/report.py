@@ -24,27 +24,46 @@ golden model, and that the losses, the first gradients and the last parameters a
 copy that was made before the deployment. What *does not apply* has no gradient in PyTorch, or one that is not finite.
 The first column counts modules, operators and networks, the others samples.
 """
+IN_MIXED = """
+## In mixed precision
+
+With `--dtype mixed`, fewer samples of each. What a function of the tables gets and what it gives are activations
+then, not parameters and outputs, which would be floats; what *does not apply* may also be numbers above 32,752, half of
+the largest that halves have.
+"""
 LONGEST = 170
+Entries = list[dict[str, Any]]
 
 
-def coverage(entries: list[dict[str, Any]], totals: Mapping[str, int]) -> str:
+def coverage(entries: Entries, totals: Mapping[str, int], mixed: Entries) -> str:
     """`totals` counts the modules, operators and networks that there are; the rest was not run yet."""
-    lines = [HEAD, "| | run | " + " | ".join(KINDS) + " |", "|---" * (len(KINDS) + 2) + "|"]
-    suites = {suite: [e for e in entries if e["suite"] == suite] for suite in TITLES}
+    lines = [HEAD, *counts_of(entries, totals)]
     for suite, title in TITLES.items():
-        counts = Counter(o["kind"] for e in suites[suite] for o in e["outcomes"])
-        run = f"{len(suites[suite])} of {totals[suite]}"
-        lines.append(f"| {title} | {run} | " + " | ".join(str(counts[k]) for k in KINDS) + " |")
-    for suite, title in TITLES.items():
-        lines += ["", f"## {title}", *section(suites[suite])]
+        lines += ["", f"## {title}", *section([e for e in entries if e["suite"] == suite])]
+    if mixed:
+        there = {suite: n for suite, n in totals.items() if any(e["suite"] == suite for e in mixed)}
+        lines += [IN_MIXED, *counts_of(mixed, there), *faults([o for e in mixed for o in e["outcomes"]])]
     return "\n".join(lines) + "\n"
 
 
-def section(entries: list[dict[str, Any]]) -> Iterator[str]:
+def counts_of(entries: Entries, totals: Mapping[str, int]) -> Iterator[str]:
+    yield from ("| | run | " + " | ".join(KINDS) + " |", "|---" * (len(KINDS) + 2) + "|")
+    for suite, title in ((s, t) for s, t in TITLES.items() if s in totals):
+        mine = [e for e in entries if e["suite"] == suite]
+        counts = Counter(o["kind"] for e in mine for o in e["outcomes"])
+        yield f"| {title} | {len(mine)} of {totals[suite]} | " + " | ".join(str(counts[k]) for k in KINDS) + " |"
+
+
+def section(entries: Entries) -> Iterator[str]:
     outcomes = [o for e in entries for o in e["outcomes"]]
     good = {e["name"] for e in entries if all(o["kind"] in (VERIFIED, NOT_APPLICABLE) for o in e["outcomes"])}
     named = sorted(plain(e["name"]) for e in entries if e["name"] in good and has(e, VERIFIED))
     yield from ("", f"Verified whole ({len(named)}): " + ", ".join(named) + ".")
+    yield from faults(outcomes)
+
+
+def faults(outcomes: Entries) -> Iterator[str]:
+    """What failed and what is refused."""
     for title, kinds in (("Failures", (*FAILURES, UNFIT)), ("Refused", (REFUSED,))):
         rows = [o for o in outcomes if o["kind"] in kinds]
         if rows:

@@ -23,6 +23,7 @@ from tests.suites.trial import CRASHED, FAILURES, SLOW, Outcome, attempt, attemp
 
 ALL = ("modules", "operators", "networks", "emulated")
 GIGABYTES = 12
+RESULTS = {"fp32": "results.jsonl", "mixed": "results-mixed.jsonl"}
 
 
 @dataclass(frozen=True)
@@ -34,28 +35,32 @@ class Item:
     work: Callable[[Path], list[Outcome]]
 
 
-def items(suites: set[str]) -> Iterator[Item]:
+def items(suites: set[str], dtype: str = "fp32", most: int = tables.MOST_SAMPLES) -> Iterator[Item]:
     for suite, table in (("modules", tables.modules), ("operators", tables.operators)):
         if suite in suites:
-            for name, samples in table().items():
-                yield Item(suite, name, lambda folder, n=name, s=samples: attempt_all(n, list(s()), folder))
+            for name, samples in table(most).items():
+                yield Item(suite, name, lambda folder, n=name, s=samples: attempt_all(n, list(s()), folder, dtype))
     if "networks" in suites:
         for name, make in networks.all_networks().items():
-            yield Item("networks", name, lambda folder, n=name, m=make: [attempt(networks.subject(n, m), folder)])
+            yield Item("networks", name, lambda folder, n=name, m=make: [network(n, m, dtype, folder)])
     if "emulated" in suites:
         made = networks.all_networks()
         for name in networks.EMULATED:
-            yield Item("emulated", f"{name}, emulated", lambda folder, n=name, m=made[name]: [emulated(n, m, folder)])
+            ran = lambda folder, n=name, m=made[name]: [network(n, m, dtype, folder, "qemu")]  # noqa: E731
+            yield Item("emulated", f"{name}, emulated", ran)
 
 
-def emulated(name: str, make: networks.Make, folder: Path) -> Outcome:
-    subject = networks.subject(name, make)
-    return replace(attempt(subject, folder, partial(through, on="qemu")), name=f"{name}, emulated")
+def network(name: str, make: networks.Make, dtype: str, folder: Path, on: str = "host") -> Outcome:
+    subject = replace(networks.subject(name, make), dtype=dtype)
+    found = attempt(subject, folder, partial(through, on=on))
+    return found if on == "host" else replace(found, name=f"{name}, emulated")
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.suites.run", description=__doc__)
     parser.add_argument("--suites", default=",".join(ALL), help="which, with commas")
+    parser.add_argument("--dtype", default="fp32", choices=RESULTS, help="the precision to deploy in")
+    parser.add_argument("--samples", type=int, default=tables.MOST_SAMPLES, help="of one module or operator, at most")
     parser.add_argument("--only", default="", help="items whose name contains one of these, also if done already")
     parser.add_argument("--again", action="store_true", help="do again what failed")
     parser.add_argument("--fresh", action="store_true", help="do everything again, whatever is known")
@@ -67,10 +72,10 @@ def main() -> int:
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     given.work.mkdir(parents=True, exist_ok=True)
-    store = given.work / "results.jsonl"
-    todo = list(items(set(given.suites.split(","))))
-    every = {item.name for item in items(set(ALL))}
-    known = {} if not store.exists() else {k: v for k, v in read_known(store).items() if k in every}
+    store = given.work / RESULTS[given.dtype]
+    todo = list(items(set(given.suites.split(",")), given.dtype, given.samples))
+    totals = Counter(item.suite for item in items(set(ALL)))
+    known = read_known(store)
     share, shares = map(int, given.part.split("/"))
     if {"networks", "emulated"} & set(given.suites.split(",")):
         networks.preload()
@@ -86,13 +91,16 @@ def main() -> int:
             out.write(json.dumps(known[item.name]) + "\n")
         say(known[item.name])
     if given.write:
-        given.write.write_text(coverage(list(known.values()), Counter(item.suite for item in items(set(ALL)))))
+        entries = {dtype: list(read_known(given.work / name).values()) for dtype, name in RESULTS.items()}
+        given.write.write_text(coverage(entries["fp32"], totals, entries["mixed"]))
     return int(any(o["kind"] in FAILURES for entry in known.values() for o in entry["outcomes"]))
 
 
 def read_known(store: Path) -> dict[str, Any]:
-    """The last entry of each item."""
-    return {entry["name"]: entry for entry in map(json.loads, store.read_text().splitlines())}
+    """The last entry of each item that there is."""
+    every = {item.name for item in items(set(ALL))}
+    entries = map(json.loads, store.read_text().splitlines()) if store.exists() else ()
+    return {entry["name"]: entry for entry in entries if entry["name"] in every}
 
 
 def done(item: Item, work: Path, seconds: int) -> dict[str, Any]:

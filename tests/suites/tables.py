@@ -36,21 +36,21 @@ class InMode(nn.Module):
         return self.module(*args, **kwargs)
 
 
-def operators() -> dict[str, Callable[[], Iterator[Branch]]]:
+def operators(most: int = MOST_SAMPLES) -> dict[str, Callable[[], Iterator[Branch]]]:
     """Name to the samples of each operator that has a gradient."""
     from torch.testing._internal.common_methods_invocations import op_db  # takes seconds to import
 
     found: dict[str, Callable[[], Iterator[Branch]]] = {}
     for op in op_db:
         if op.supports_autograd and torch.float32 in op.dtypes:
-            found[f"op {op.formatted_name}"] = lambda op=op: operator_samples(op)
+            found[f"op {op.formatted_name}"] = lambda op=op: operator_samples(op, most)
     return found
 
 
-def operator_samples(op: Any) -> Iterator[Branch]:
+def operator_samples(op: Any, most: int) -> Iterator[Branch]:
     torch.manual_seed(zlib.crc32(op.formatted_name.encode()))
     samples = list(op.sample_inputs("cpu", torch.float32, requires_grad=True))
-    for sample in spread(samples, MOST_SAMPLES):
+    for sample in spread(samples, most):
 
         def function(*args: Any, process: Any = sample.output_process_fn_grad, **kwargs: Any) -> Any:
             return process(op.op(*args, **kwargs))
@@ -58,7 +58,7 @@ def operator_samples(op: Any) -> Iterator[Branch]:
         yield Branch(function, ((sample.input, *sample.args), sample.kwargs))
 
 
-def modules() -> dict[str, Callable[[], Iterator[Branch]]]:
+def modules(most: int = MOST_SAMPLES) -> dict[str, Callable[[], Iterator[Branch]]]:
     """Name to the samples of each module, in training and in evaluation where that differs."""
     from torch.testing._internal.common_modules import module_db  # takes seconds to import
 
@@ -68,16 +68,16 @@ def modules() -> dict[str, Callable[[], Iterator[Branch]]]:
         for training in modes:
             word = "" if len(modes) == 1 else " train" if training else " eval"
             found[f"module {info.formatted_name.removeprefix('nn_')}{word}"] = lambda i=info, t=training: (
-                module_samples(i, t)
+                module_samples(i, t, most)
             )
     return found
 
 
-def module_samples(info: Any, training: bool) -> Iterator[Branch]:
+def module_samples(info: Any, training: bool, most: int) -> Iterator[Branch]:
     torch.manual_seed(zlib.crc32(info.formatted_name.encode()))
     options = {"device": "cpu", "dtype": torch.float32, "requires_grad": True, "training": training}
     samples = list(info.module_inputs_func(info, **options))
-    for sample in spread(samples, MOST_SAMPLES):
+    for sample in spread(samples, most):
         made = info.module_cls(*sample.constructor_input.args, **sample.constructor_input.kwargs)
         given = sample.forward_input
         if given is not None:

@@ -33,7 +33,9 @@ STORED = 2.0**-22  # of a parameter's size: what storing it twice in float32 may
 SHAKES = 4  # runs of PyTorch from weights that differ in the last bit, where it matters
 FURTHER = 2.0  # times as far as the furthest of these a program may be: with 4, a factor of 1.05 hides in ContraWR
 ITS_OWN = 4.0  # of what float32 makes of a tensor in eager PyTorch, a program may make so many times as much
-EAGER = 2e-3  # more than float32 makes of two steps; a part of the network that is missing shows far above
+EAGER = {"fp32": 2e-3, "mixed": 3e-2}  # more than rounding makes of two steps; a part that is missing shows far above
+LAST_BIT = {"fp32": 2.0**-23, "mixed": 2.0**-11}
+NOTHING = {"fp32": 1e-3, "mixed": 1e-1}  # of the largest: what is smaller may be rounding alone
 
 
 @dataclass(frozen=True)
@@ -96,6 +98,7 @@ def deployed(subject: Subject, folder: Path) -> Deployment:
         cores=8,
         l1="64k",
         l2="64M",
+        dtype=subject.dtype,
         out=folder,
     )
 
@@ -122,27 +125,28 @@ def against_eager(untouched: torch.nn.Module, subject: Subject, found: Verificat
     for (_, kind, _), value in moved.items():
         largest[kind] = max(largest.get(kind, 0.0), norm(value))
     for key, value in computed.items():
-        scale = max(norm(moved[key]), 1e-3 * largest[key[1]], 1e-6)
+        scale = max(norm(moved[key]), NOTHING[subject.dtype] * largest[key[1]], 1e-6)
         own = ITS_OWN * norm(exact[key] - precise[key]) + STORED * norm(exact[key])
         error = norm(value - exact[key]) - own
         nowhere = not np.isfinite(exact[key]).all() and np.array_equal(np.isnan(value), np.isnan(exact[key]))
-        if not error <= EAGER * scale and not nowhere:
-            runs = (eager(shaken(begin, seed), subject) for seed in range(SHAKES))
+        allowed = EAGER[subject.dtype] * scale
+        if not error <= allowed and not nowhere:
+            runs = (eager(shaken(begin, seed, LAST_BIT[subject.dtype]), subject) for seed in range(SHAKES))
             apart = [norm(exact[key] - again[key]) for again in runs]
-            if error <= EAGER * scale + FURTHER * max(apart):
+            if error <= allowed + FURTHER * max(apart):
                 continue  # PyTorch itself goes as far from there when its weights change in the last bit: a kink
             raise VerificationFailed(
                 f"{key[1]} '{key[2]}' of step {key[0]} is {error / scale:.3g} off from eager PyTorch"
             )
 
 
-def shaken(module: torch.nn.Module, seed: int) -> torch.nn.Module:
+def shaken(module: torch.nn.Module, seed: int, bit: float) -> torch.nn.Module:
     """With weights that differ in the last bit."""
     other, generator = copy.deepcopy(module), torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for p in other.parameters():
             if p.is_floating_point():
-                p.mul_(1 + 2.0**-23 * (2 * torch.rand(p.shape, generator=generator) - 1))
+                p.mul_(1 + bit * (2 * torch.rand(p.shape, generator=generator) - 1))
     return other
 
 
@@ -195,29 +199,29 @@ def copied(t: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     return t.to(dtype, copy=True) if t.is_floating_point() else t.clone()
 
 
-def attempt_all(name: str, branches: list[Branch], folder: Path) -> list[Outcome]:
+def attempt_all(name: str, branches: list[Branch], folder: Path, dtype: str = "fp32") -> list[Outcome]:
     """Each sample is deployed; those that can be are verified in one program, and one by one where that fails."""
     found: dict[str, Outcome] = {}
     good: dict[str, Branch] = {}
     for i, branch in enumerate(branches):
         own = f"{name} {i}"
-        outcome = front(own, branch, folder)
+        outcome = front(own, branch, folder, dtype)
         found[own] = outcome
         if outcome.kind == VERIFIED:
             good[f"s{i}"] = branch
     if good:
-        together = attempt(side_by_side(name, copy.deepcopy(good)), folder)
+        together = attempt(side_by_side(name, copy.deepcopy(good), dtype), folder)
         if together.kind != VERIFIED:
             for key, branch in good.items():
                 own = f"{name} {key[1:]}"
-                found[own] = attempt(side_by_side(own, {key: branch}), folder / key)
+                found[own] = attempt(side_by_side(own, {key: branch}, dtype), folder / key)
     return list(found.values())
 
 
-def front(name: str, branch: Branch, folder: Path) -> Outcome:
+def front(name: str, branch: Branch, folder: Path, dtype: str) -> Outcome:
     """Everything before the compiler."""
     try:
-        subject = side_by_side(name, {"s": copy.deepcopy(branch)})
+        subject = side_by_side(name, {"s": copy.deepcopy(branch)}, dtype)
     except DoesNotApply as err:
         return Outcome(name, NOT_APPLICABLE, str(err))
     except Exception as err:
