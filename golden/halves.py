@@ -21,6 +21,7 @@ from golden.doubt import CERTAIN, Branches
 from golden.layers import Inside
 from golden.memory import EMPTY, Found
 from golden.mode import Mode, address, leaves, mapped
+from golden.rounding import EXACT, written_to
 from golden.tiles import Signature, Tiles
 
 PRODUCTS = frozenset(("mm", "bmm", "addmm", "baddbmm"))  # of their last two operands
@@ -35,6 +36,9 @@ LOSSES = frozenset(
     ).split()
 )
 REDUCTIONS = frozenset("sum mean var std var_mean std_mean amax amin prod logsumexp linalg_vector_norm norm".split())
+NORM = "linalg_vector_norm"
+EXTREMES = frozenset(("amax", "amin", float("inf"), float("-inf")))  # as reductions are told which they are
+TOLD = frozenset(("index_reduce", "index_reduce_", "scatter_reduce", "scatter_reduce_", NORM))
 BATCH_NORMS = ("native_batch_norm", "_native_batch_norm_legit")
 NORMS = {  # the first of their operands; the others are statistics and parameters
     **dict.fromkeys((*BATCH_NORMS, "native_layer_norm", "native_group_norm"), 1),
@@ -68,6 +72,8 @@ class Halves(Mode):
         self.floats: dict[int, torch.Tensor] = {}  # by where they lie, kept so that nothing else comes to lie there
         self.of_losses: dict[int, torch.Tensor] = {}  # floats for whoever calculates with floats alone
         self.given: dict[int, torch.Tensor] = {}  # by the loss function: for loops as well
+        self.had: dict[int, torch.Tensor] = {}  # by the program, as halves: rounded already
+        self.chosen: dict[int, torch.Tensor] = {}  # among others: autograd looks for them there, bit by bit
         self.chained: dict[int, torch.Tensor] = {}  # with `chains`: what autograd keeps comes back without its mark
         self.leave(floats)
 
@@ -79,24 +85,29 @@ class Halves(Mode):
         if func in STEPS:
             with self:
                 return STEPS[func](*args, **(kwargs or {}))
-        name, alone, given = func._schema.name.partition("::")[2], torch.Tag.pointwise in func.tags, args[:1]
+        name, alone, given = func._schema.name.partition("::")[2], torch.Tag.pointwise in func.tags, args
         in_loss = bool(self.network.made) and not self.network
-        if in_loss:
-            self.leave(pytree.tree_leaves(self.network.made))  # outputs
+        self.leave(pytree.tree_leaves(self.network.made) if in_loss else ())  # outputs
+        choice = is_choice(name, args)
         if not in_loss and name not in LOSSES:
             count = NORMS.get(name, len(args))
-            args = (*self.found(func, args[:count], alone), *args[count:])
-        args = self.branches.taken(name, args, next((t for t in leaves(given) if self.is_made(t)), None))
+            args = (*self.found(func, args[:count], alone, choice), *args[count:])
+        args = self.branches.taken(name, args, next((t for t in leaves(given[:1]) if self.is_made(t)), None))
         if name in BATCH_NORMS:
             self.leave(args[3:5])  # an InstanceNorm counts in copies of its statistics
         out = in_memory(func(*(args if self.kept else self.multiplied(name, args)), **(kwargs or {})))
         if name in CONVOLUTIONS and not self.kept:
             out = self.tiles.instead(name, args, out)
+        for changed in places(leaves(written_to(func, args, kwargs or {}))):
+            self.had.pop(changed, None)
+        chosen = choice or (name in EXACT and not self.chosen.keys().isdisjoint(places(leaves(given))))
+        if chosen:
+            among = given[:1] if name == NORM else ()  # autograd looks among their sizes
+            self.chosen |= {p: t for p, t in places(leaves((out, *among))).items() if t.is_floating_point()}
         statistics = {a.shape for a in leaves(args) if is_statistic(a)} if alone else ()
         for made in leaves((out,)):
             if isinstance(made, torch.Tensor):
-                if self.is_made(made) and not (node is not None and self.branches.passes_on()):  # backward, no branch
-                    self.memory.follow(made)
+                self.go_on(made, chosen, backward=node is not None)
                 made.statistic = name in REDUCTIONS or made.shape in statistics  # type: ignore[attr-defined]
                 made.in_chain = alone  # type: ignore[attr-defined]
                 made.in_parts = not alone and name not in WHOLE  # type: ignore[attr-defined]
@@ -107,6 +118,13 @@ class Halves(Mode):
         elif in_loss or name in LOSSES:
             (self.given if in_loss else self.of_losses).update(places(leaves((out,))))
         return out
+
+    def go_on(self, made: torch.Tensor, chosen: bool, backward: bool) -> None:
+        """With what the program had, if that is there. An element that is one of others stays that one."""
+        if not self.is_made(made):
+            return
+        if chosen or (not (backward and self.branches.passes_on()) and self.memory.follow(made) and is_all(made)):
+            self.had |= places((made,))
 
     def leave(self, floats: Iterable[Any]) -> None:
         """What lies where these lie is never a half."""
@@ -120,26 +138,27 @@ class Halves(Mode):
             return (*args[:-2], self.half(args[-2]), self.half(args[-1]))
         return args
 
-    def found(self, func: Any, args: tuple[Any, ...], alone: bool) -> tuple[Any, ...]:
-        """Operands as an operation finds them; what it changes in place is changed before."""
+    def found(self, func: Any, args: tuple[Any, ...], alone: bool, choice: bool) -> tuple[Any, ...]:
+        """Operands as an operation finds them; what it changes in place is changed before. So is what it chooses
+        from, which lies in memory as that: autograd compares it with what was chosen."""
         out = []
         for value, argument in zip(args, func._schema.arguments, strict=False):
-            read = mapped(lambda v: self.read(v, alone), value)
-            if argument.alias_info is None:
+            read = mapped(lambda v: self.read(v, alone, choice), value)
+            if argument.alias_info is None and not choice:
                 out.append(read)
                 continue
             out.append(value)
             for t, r in zip(leaves((value,)), leaves((read,)), strict=True):
                 if r is not t:
-                    t.copy_(r)
+                    write(t, r)
         return tuple(out)
 
-    def read(self, value: Any, alone: bool) -> Any:
+    def read(self, value: Any, alone: bool, choice: bool = False) -> Any:
         """What memory holds of one."""
         if not isinstance(value, torch.Tensor) or value.numel() < 2 or is_statistic(value):
             return value
         in_chain = getattr(value, "in_chain", False) or address(value) in self.chained
-        passed_on = in_chain and ((alone and self.chains) or self.branches.passes_on())
+        passed_on = in_chain and not choice and ((alone and self.chains) or self.branches.passes_on())
         if passed_on or value.layout is not torch.strided:
             return value
         place = address(value)
@@ -152,7 +171,7 @@ class Halves(Mode):
         return isinstance(value, torch.Tensor) and address(value) not in self.floats
 
     def half(self, value: Any) -> Any:
-        if not isinstance(value, torch.Tensor) or value.dtype is not self.dtype:
+        if not isinstance(value, torch.Tensor) or value.dtype is not self.dtype or address(value) in self.had:
             return value
         parts = getattr(value, "in_parts", False)
         return (self.branches.rounded(value, parts) if self.is_made(value) else self.branches.half.rounded(value)).to(
@@ -168,6 +187,25 @@ def in_memory(out: Any) -> Any:
     """The gradient of sgn, all zeros, lies nowhere."""
     zeros = isinstance(out, torch.Tensor) and out._is_zerotensor()
     return torch.zeros(out.shape, dtype=out.dtype) if zeros else out
+
+
+def is_choice(name: str, args: tuple[Any, ...]) -> bool:
+    """Whether it takes the largest or the smallest of what it reads, and autograd looks where these were."""
+    if name in ("max", "min"):  # along a dimension they tell where
+        return len(args) == 1
+    told = {a for a in args if isinstance(a, str | float)}
+    return name in EXTREMES or (name in TOLD and bool(told) and told <= EXTREMES)
+
+
+def is_all(value: torch.Tensor) -> bool:
+    """Of what lies there."""
+    return value.untyped_storage().nbytes() == value.numel() * value.element_size()
+
+
+def write(place: torch.Tensor, value: torch.Tensor) -> None:
+    """Also where elements are repeated in the same place."""
+    once = tuple(slice(1 if step == 0 else None) for step in place.stride())
+    place[once].copy_(value[once])
 
 
 def seen_as(out: Any, of: Any) -> Any:

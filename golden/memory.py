@@ -47,9 +47,9 @@ class Memory:
                 by_size.setdefault(values.size, []).append(values)
             found = {size: Same(different(alike)) for size, alike in by_size.items()}
             if step is None or sum(values.size for values in arrays) > KEPT:
-                return Found(found, half.granted / 2)
+                return Found(found, half)
             self.known[step] = found
-        return Found(self.known[step], half.granted / 2)
+        return Found(self.known[step], half)
 
 
 EMPTY = Memory()
@@ -92,27 +92,37 @@ class Found:
     """Of one step, by the number of elements."""
 
     tensors: Mapping[int, Same] = field(default_factory=dict)
-    within: float = NEAR
+    half: Half = HALF
 
-    def follow(self, made: Any) -> None:
-        """Write into a tensor what the program had, if it is there."""
+    @property
+    def within(self) -> float:
+        return self.half.granted / 2
+
+    def follow(self, made: Any) -> bool:
+        """Write into a tensor what the program had, if it is there. Whether that was the tensor itself, as halves: then
+        it is not rounded again, which in a size that is off by roundings would make other halves of some."""
         if not isinstance(made, torch.Tensor) or made.layout is not torch.strided or not made.is_floating_point():
-            return
+            return False
         same = self.tensors.get(made.numel())
         if same is None or repeats(made) or made.numel() == 1:  # one number has no direction
-            return
+            return False
         own = made.detach().double().reshape(-1)
         square = float(own @ own)
         if not 0.0 < square < np.inf:
-            return
+            return False
         others = same.near(own, self.within)
         sizes = others @ own / square
-        ways = others[sizes > 0.0] / sizes[sizes > 0.0].unsqueeze(1)
-        if not len(ways):
-            return
-        nearest = ways[(ways - own).norm(dim=1).argmin()]
-        if relative(nearest, own) <= self.within and self.rounded(nearest, own):
-            made.copy_(nearest.reshape(made.shape))
+        itself = (sizes - 1.0).abs() <= self.within  # what it is a multiple of is nearer than its own halves
+        for chosen, is_it in ((itself, True), (sizes > 0.0, False)):
+            ways = others[chosen] / sizes[chosen].unsqueeze(1)
+            if not len(ways):
+                continue
+            at = (ways - own).norm(dim=1).argmin()
+            if relative(ways[at], own) <= self.within and self.rounded(ways[at], own):
+                made.copy_(ways[at].reshape(made.shape))
+                had = others[chosen][at]
+                return is_it and torch.equal(self.half.rounded(had).double(), had)
+        return False
 
     def rounded(self, value: torch.Tensor, own: torch.Tensor) -> bool:
         """Whether nearly every element is what two roundings may make of it, beside what sums of many are off by. One

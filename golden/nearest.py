@@ -50,10 +50,13 @@ class Family:
         return {step: [(r, self.next_to(r, step)) for r in self.runs] for step in steps}
 
     def next_to(self, run: Run, step: int) -> Run:
-        """In one step; of most gradients: a mistake in one of them shows in that one alone."""
+        """In one step; of most gradients: a mistake in one of them shows in that one alone. If there are runs that are
+        finite in all places where this one is, one of those: of what is no number nothing is compared."""
         keys = [k for k in self.runs[0] if k[0] == step and k in run and run[k].size == self.runs[0][k].size]
         telling = [k for k in keys if k[1] == "gradient"] or keys
-        return min((r for r in self.runs if r is not run), key=lambda r: apart(run, r, telling))
+        others = [r for r in self.runs if r is not run]
+        finite = [r for r in others if all(finite_where(run[k], r[k]) for k in keys)]
+        return min(finite or others, key=lambda r: apart(run, r, telling))
 
     def beside(self, computed: Run) -> dict[Key, Array]:
         """Step by step, the run next to the program. What has overflown may be infinite or no number."""
@@ -110,6 +113,11 @@ def apart(one: Run, other: Run, keys: Sequence[Key]) -> float:
     """A run that has overflown elsewhere is not near: it has few elements with a distance, or none."""
     found = [relative(one[k], other[k]) if finite_alike(one[k], other[k]) else np.inf for k in keys]
     return float(np.median(found)) if found else 0.0
+
+
+def finite_where(one: Array, other: Array) -> bool:
+    """Whether the other one is finite in all places where this one is."""
+    return bool((np.isfinite(other).reshape(-1) | ~np.isfinite(one).reshape(-1)).all())
 
 
 def finite_alike(one: Array, other: Array) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -104,3 +105,26 @@ def test_what_a_maximum_is_chosen_from_is_what_it_is_compared_with(tmp_path: Pat
     deploy(
         OfOneVector(), *data, loss=nn.MSELoss(), steps=2, dtype="mixed", out=tmp_path / "net"
     ).verify().raise_if_failed()
+
+
+class OfSlopes(nn.Module):
+    """A maximum behind a loop."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.other, self.last = nn.Linear(5, 12), nn.Linear(12, 7), nn.Linear(5, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y: torch.Tensor = self.last(torch.tanh(self.other(torch.relu(self.first(x)))).amax(2))
+        return y
+
+
+@pytest.mark.slow
+@pytest.mark.compiler
+def test_a_project_checks_gradients_behind_a_maximum(tmp_path: Path) -> None:
+    """Fault: those of half of the runs that it is judged by were no numbers, and it compared 6 of 28 tensors."""
+    torch.manual_seed(1)
+    data = torch.randn(4, 5, 5), torch.randn(4, 3)
+    deploy(OfSlopes(), *data, loss=nn.MSELoss(), steps=2, dtype="mixed", out=tmp_path / "net")
+    said = subprocess.run(["make", "-s", "-C", tmp_path / "net", "host"], check=True, capture_output=True, text=True)
+    assert "PASS: 28 of 28 tensors" in said.stdout
