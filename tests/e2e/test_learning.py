@@ -262,7 +262,7 @@ def test_metrics_of_ones_own(project: Path, tmp_path: Path) -> None:
     [
         ("output.argmax(1) == target", 2, "the metric 'odd' returns 5 bool, not a scalar tensor"),
         ("output.mean().item()", 2, "not a scalar tensor"),
-        ("output[target == 0].mean()", 4, 'net.py:26:  metrics = {"odd": lambda output, target'),
+        ("output[target == 0].std()", 4, 'net.py:26:  metrics = {"odd": lambda output, target'),
         ("output.nothing()", 2, "the metric 'odd' fails on example_target"),
     ],
 )

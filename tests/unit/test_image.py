@@ -203,7 +203,7 @@ def test_conversions_of_halves_are_known(compiler: str) -> None:
 @pytest.mark.parametrize("compiler", COMPILERS)
 def test_what_estimates_lack_is_told_apart(compiler: str) -> None:
     known = Measured.by(compiler)
-    assert 0 < known.spare < 2000 and known.constants("main") > 0
+    assert 0 <= known.spare < 2000 and known.constants("main") > 0  # a factor may be all that estimates lack
     assert bool(known.structs) == ("clang" in known.compiler)
 
 
