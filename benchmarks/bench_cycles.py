@@ -16,13 +16,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
+from benchmarks.deployments import EXAMPLES, all_examples
 from trainlib_deployer.folder import read_plan
 from trainlib_deployer.machine.targets import resolve
 from trainlib_deployer.options import Options
 from trainlib_deployer.pipeline import deploy_user_model
 from trainlib_deployer.user.load_model import load
 
-ROOT = Path(__file__).resolve().parents[1]
 LINE = re.compile(r"^ *(\d+) +\d+ .*? (\d+) +\d+\.\d{3}  (.*)$")
 SHARE = 0.01
 
@@ -58,7 +58,7 @@ class Step:
 def measured(name: str, folder: Path) -> Step:
     """Deploys an example and runs one step of it."""
     target = resolve("pulp-open", None, "64k", "2M")
-    deploy_user_model(load(str(ROOT / "examples" / f"{name}.py"), steps=1), Options(target, folder, steps=1))
+    deploy_user_model(load(str(EXAMPLES / f"{name}.py"), steps=1), Options(target, folder, steps=1))
     command = ["make", "-C", str(folder), "clean", "all", "run", "PROFILE=1", "STEPS=1"]
     ran = subprocess.run(command, check=False, capture_output=True, text=True, timeout=1800)
     lines = [found.groups() for found in map(LINE.match, ran.stdout.splitlines()) if found]
@@ -90,7 +90,7 @@ def line(name: str, step: Step) -> str:
 
 
 def main() -> None:
-    names = sys.argv[1:] or sorted(path.stem for path in (ROOT / "examples").glob("*.py"))
+    names = sys.argv[1:] or [path.stem for path in all_examples()]
     print("| network | cycles | multiply-adds | per cycle | forecast | median error | within 30 % | worst |")
     print("|---|---|---|---|---|---|---|---|")
     errors: list[float] = []

@@ -16,7 +16,8 @@ from pathlib import Path
 import torch
 
 from benchmarks import bench_arena, segments
-from benchmarks.networks import ROOT, example, folded_example, mnist_cnn, mobilenet_v2, program
+from benchmarks.deployments import all_examples
+from benchmarks.networks import example, folded_example, mnist_cnn, mobilenet_v2, program
 from trainlib_deployer.machine.targets import TARGETS
 from trainlib_deployer.passes.within_budget import within_budget
 from trainlib_deployer.plan.layout import OUTER, layout
@@ -101,8 +102,7 @@ def planned(name: str, make: Callable[[], UserModel], patience: float = 60.0) ->
 
 
 def rows(large: bool) -> list[Row]:
-    names = sorted(p.stem for p in (ROOT / "examples").glob("*.py"))
-    found = [planned(name, partial(example, name)) for name in names]
+    found = [planned(path.stem, partial(example, path.stem)) for path in all_examples()]
     found.append(planned("MNIST CNN", mnist_cnn))
     found.append(planned("MobileNetV1-0.25, folded", folded_example("mobilenet_v1")))
     found.append(planned("DS-CNN, folded", folded_example("dscnn")))

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
+from benchmarks.deployments import all_examples
 from trainlib_deployer.cli.main import cli
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -69,7 +70,7 @@ def emulated(folder: Path) -> str:
 def main() -> None:
     print("| network | bytes of the state | k from 0 to 10 | cut, loaded | cut at every byte | emulated cluster |")
     print("|---|---|---|---|---|---|")
-    for example in [Path(a) for a in sys.argv[1:]] or sorted((ROOT / "examples").glob("*.py")):
+    for example in [Path(a) for a in sys.argv[1:]] or all_examples():
         with tempfile.TemporaryDirectory() as place:
             said = resumed(example, Path(place, "p"))
             found = re.fullmatch(r"fine: 10 steps, (\d+) bytes, (\d+) cuts\nfine: (\d+) cuts\n", said)

@@ -13,7 +13,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from benchmarks.bench_cycles import ROOT
+from benchmarks.deployments import EXAMPLES, all_examples
 from trainlib_deployer.folder import read_plan
 from trainlib_deployer.machine.targets import resolve
 from trainlib_deployer.options import Options
@@ -30,7 +30,7 @@ TARGET = resolve("pulp-open", None, "64k", "2M")
 
 def line(name: str, folder: Path) -> str:
     tune = Tune(SIMULATED, ROUNDS, table=path_of(TARGET))
-    deploy_user_model(load(str(ROOT / "examples" / f"{name}.py"), steps=1), Options(TARGET, folder, steps=1, tune=tune))
+    deploy_user_model(load(str(EXAMPLES / f"{name}.py"), steps=1), Options(TARGET, folder, steps=1, tune=tune))
     found = read_plan(folder)["tuned"]
     gains = sorted(1 - o["taken"] / o["of_default"] for o in found["operations"] if o["chosen"] != o["default"])
     best = f"{gains[-1]:.1%}" if gains else ""
@@ -49,7 +49,7 @@ def main() -> None:
     if "--check" not in sys.argv[1:]:
         print("| network | estimated | measured | operations cut otherwise | best of them |")
         print("|---|---|---|---|---|")
-        for name in names or sorted(path.stem for path in (ROOT / "examples").glob("*.py")):
+        for name in names or [path.stem for path in all_examples()]:
             with tempfile.TemporaryDirectory() as scratch:
                 print(line(name, Path(scratch, name)), flush=True)
     print(state(Table.at(path_of(TARGET))))

@@ -8,7 +8,7 @@ import json
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -74,8 +74,8 @@ def main() -> int:
     given.work.mkdir(parents=True, exist_ok=True)
     store = given.work / RESULTS[given.dtype]
     todo = list(items(set(given.suites.split(",")), given.dtype, given.samples))
-    totals = Counter(item.suite for item in items(set(ALL)))
-    known = read_known(store)
+    suites = {item.name: item.suite for item in items(set(ALL))}
+    known = read_known(store, suites)
     share, shares = map(int, given.part.split("/"))
     if {"networks", "emulated"} & set(given.suites.split(",")):
         networks.preload()
@@ -91,14 +91,13 @@ def main() -> int:
             out.write(json.dumps(known[item.name]) + "\n")
         say(known[item.name])
     if given.write:
-        entries = {dtype: list(read_known(given.work / name).values()) for dtype, name in RESULTS.items()}
-        given.write.write_text(coverage(entries["fp32"], totals, entries["mixed"]))
+        entries = {dtype: list(read_known(given.work / name, suites).values()) for dtype, name in RESULTS.items()}
+        given.write.write_text(coverage(entries["fp32"], Counter(suites.values()), entries["mixed"]))
     return int(any(o["kind"] in FAILURES for entry in known.values() for o in entry["outcomes"]))
 
 
-def read_known(store: Path) -> dict[str, Any]:
+def read_known(store: Path, every: Collection[str]) -> dict[str, Any]:
     """The last entry of each item that there is."""
-    every = {item.name for item in items(set(ALL))}
     entries = map(json.loads, store.read_text().splitlines()) if store.exists() else ()
     return {entry["name"]: entry for entry in entries if entry["name"] in every}
 

@@ -86,10 +86,14 @@ def refused(what: str) -> Unsupported:
 def by_mask(x: Tensor, mask: Tensor, rest: Sequence[Any] = ()) -> Selected:
     """x[mask, *rest]."""
     chosen = Mask.of(mask)
-    rows = x.reshape(mask.numel(), *x.shape[mask.dim() :])
+    return of_mask(x.reshape(mask.numel(), *x.shape[mask.dim() :]), chosen, rest)
+
+
+def of_mask(rows: Tensor, mask: Mask, rest: Sequence[Any]) -> Selected:
+    """rows[:, *rest], with zeros where nothing is selected."""
     if rest:
         rows = rows[(slice(None), *rest)]
-    found = Selected(rows, chosen)
+    found = Selected(rows, mask)
     return found if rows.dtype is torch.bool else found.with_rows(found.filled(0))
 
 
@@ -111,13 +115,8 @@ def at_rows(x: Tensor, index: Sequence[Any]) -> Selected:
     rest = index[many:]
     if any(isinstance(i, Tensor) for i in rest) or not all(isinstance(i, Selected) for i in index[:many]):
         raise refused("this index")
-    if many == 1 and is_row(chosen[0], x):
-        rows = x[(slice(None), *rest)] if rest else x
-    else:
-        rows = x[tuple(i.whole for i in chosen)]
-        rows = rows[(slice(None), *rest)] if rest else rows
-    found = Selected(rows, mask)
-    return found if rows.dtype is torch.bool else found.with_rows(found.filled(0))
+    every = many == 1 and is_row(chosen[0], x)
+    return of_mask(x if every else x[tuple(i.whole for i in chosen)], mask, rest)
 
 
 def is_row(place: Selected, x: Tensor) -> bool:
@@ -131,7 +130,7 @@ def put(x: Tensor, index: Any, value: Any) -> None:
     if isinstance(value, Selected) and not value.mask.selects_as(mask):
         raise refused("an assignment of rows that another mask selects")
     shape = mask.given.shape
-    if along is None and not isinstance(index, Selected):
+    if not isinstance(index, Selected):
         rows = value.whole if isinstance(value, Selected) else value
         inner = x.dim() - len(shape)
         rows = rows.expand(mask.given.numel(), *x.shape[len(shape) :]).reshape(x.shape)

@@ -3,7 +3,6 @@ A build that records makes it element by element."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from trainlib_deployer.emit.loop_text import Text, closed, constant, instructions
@@ -82,12 +81,7 @@ def matched(kind: Loop, new_w: int, new_m: int, new_v: int) -> Adam:
     return Adam(number(w), number(g), number(m), number(v), rate, keep, first, second, *root.args[1:])
 
 
-def update_row(t: Text, kind: Loop, row: Row, adam: Adam, otherwise: Callable[[Text, Loop, Row], None]) -> None:
-    """The call, and what a build does that records."""
-    if kind.recorded:
-        t.lines.append("#ifdef NET_TRACE")
-        otherwise(t, kind, row)
-        t.lines.append("#else")
+def update_row(t: Text, kind: Loop, row: Row, adam: Adam) -> None:
     fixed = {a for a in adam.factors.values() if isinstance(a, int)}
     instructions(t, kind, kind.body, kind.at_body, closed(kind, fixed))
     begin = "" if row.begin == "0" else f" + {row.begin}"
@@ -99,5 +93,3 @@ def update_row(t: Text, kind: Loop, row: Row, adam: Adam, otherwise: Callable[[T
     t.add(f"const tl_adam a = {{{', '.join(f'.{n} = {text}' for n, text in members.items())}}};")
     count = row.end if row.begin == "0" else f"{row.end} - {row.begin}"
     t.add(f"tl_adam_row(&a, {int(adam.keep is not None)}, {count});")
-    if kind.recorded:
-        t.lines.append("#endif")

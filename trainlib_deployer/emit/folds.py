@@ -100,7 +100,7 @@ def fold(t: Text, kind: Loop, reads: tuple[View, ...], used: set[int]) -> None:
     outer = min(f.whole(), len(f.extents) - 1)
     for d in range(outer):
         t.open(f"for (int k{d} = 0; k{d} < {f.extents[d]}; k{d}++) {{")
-        t.lines += [where_there_are(f.kind), f"TL_ONE_BLOCK(k{d})", "#else", "#endif"]
+        t.lines += [where_there_are(f.kind), f"TL_ONE_BLOCK(k{d})", "#else", "#endif"]  # both sides: image/words.py
     if f.whole() < len(f.extents):
         block(t, f, lambda: nest(t, f, outer))
     else:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -46,6 +47,18 @@ def stores(t: Text, kind: Loop, pointer: str) -> None:
     """One element of each result."""
     for i, r in enumerate(kind.results):
         t.add(of_record(kind, i, f"{pointer}{i}[0] = v{r};"))
+
+
+@contextmanager
+def unless_recording(t: Text, kind: Loop, otherwise: Callable[[], None]) -> Iterator[None]:
+    """A call that keeps nothing of what is on the way; and what a build does that records."""
+    if kind.recorded:
+        t.lines.append("#ifdef NET_TRACE")
+        otherwise()
+        t.lines.append("#else")
+    yield
+    if kind.recorded:
+        t.lines.append("#endif")
 
 
 def of_record(kind: Loop, output: int, statement: str) -> str:

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from math import prod
 from zlib import crc32
 
 from trainlib_deployer.emit.adam import adam_of, update_row
 from trainlib_deployer.emit.folds import fold
-from trainlib_deployer.emit.loop_text import Text, closed, instructions, loads, of_record, stores, times
+from trainlib_deployer.emit.loop_text import (
+    Text,
+    closed,
+    instructions,
+    loads,
+    of_record,
+    stores,
+    times,
+    unless_recording,
+)
 from trainlib_deployer.emit.rows import Pointer, Row, innermost
 from trainlib_deployer.emit.scaled import add_products, add_scaled, products_of, scaled_of
 from trainlib_deployer.program.ir import Shape, View
@@ -62,7 +72,8 @@ def body_text(kind: Loop, reads: tuple[View, ...], writes: tuple[View, ...]) -> 
     elif flat(kind, reads, writes):
         straight(t, kind, reads, writes)
     elif scaled := products_of(kind, reads, writes):
-        add_products(t, kind, reads, scaled, lambda: nested(t, kind, reads, writes, innermost))
+        with unless_recording(t, kind, partial(nested, t, kind, reads, writes, innermost)):
+            add_products(t, kind, reads, scaled)
     else:
         nested(t, kind, reads, writes, along)
     t.close()
@@ -113,13 +124,15 @@ def nested(
 
 
 def along(t: Text, kind: Loop, row: Row) -> None:
-    scaled = scaled_of(kind, row)
-    if scaled:
-        add_scaled(t, kind, row, scaled, innermost)
+    plainly = partial(innermost, t, kind, row)
+    if scaled := scaled_of(kind, row):
+        with unless_recording(t, kind, plainly):
+            add_scaled(t, kind, row, scaled)
     elif adam := adam_of(kind, row):
-        update_row(t, kind, row, adam, innermost)
+        with unless_recording(t, kind, plainly):
+            update_row(t, kind, row, adam)
     else:
-        innermost(t, kind, row)
+        plainly()
 
 
 def shared_rows(t: Text, rows: int, inner: int) -> tuple[str, str]:

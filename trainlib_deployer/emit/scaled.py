@@ -4,7 +4,6 @@ is on the way, and makes it element by element."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from trainlib_deployer.emit.loop_text import Text, closed, instructions, loads
@@ -50,20 +49,13 @@ def scaled_of(kind: Loop, row: Row) -> Scaled | None:
     return None if isinstance(r, Const) else Scaled(s, x, y, r)
 
 
-def add_scaled(t: Text, kind: Loop, row: Row, scaled: Scaled, otherwise: Callable[[Text, Loop, Row], None]) -> None:
-    """The call, and what a build does that records."""
-    if kind.recorded:
-        t.lines.append("#ifdef NET_TRACE")
-        otherwise(t, kind, row)
-        t.lines.append("#else")
+def add_scaled(t: Text, kind: Loop, row: Row, scaled: Scaled) -> None:
     instructions(t, kind, kind.body, kind.at_body, closed(kind, set(scaled.factors)))
     begin = "" if row.begin == "0" else f" + {row.begin}"
     rows = [f"{p.name}{begin}" for p in (row.writes[0], row.reads[scaled.y], row.reads[scaled.x])]
     count = row.end if row.begin == "0" else f"{row.end} - {row.begin}"
     function = "tl_add_scaled" if scaled.r is None else "tl_add_product"
     t.add(f"{function}({', '.join([*rows, *(f'v{f}' for f in scaled.factors), count])});")
-    if kind.recorded:
-        t.lines.append("#endif")
 
 
 def products_of(kind: Loop, reads: tuple[View, ...], writes: tuple[View, ...]) -> Scaled | None:
@@ -80,17 +72,10 @@ def products_of(kind: Loop, reads: tuple[View, ...], writes: tuple[View, ...]) -
     return scaled if alone and lined and reads[scaled.y].strides == writes[0].strides else None
 
 
-def add_products(t: Text, kind: Loop, reads: tuple[View, ...], scaled: Scaled, otherwise: Callable[[], None]) -> None:
-    """The call, and what a build does that records."""
-    if kind.recorded:
-        t.lines.append("#ifdef NET_TRACE")
-        otherwise()
-        t.lines.append("#else")
+def add_products(t: Text, kind: Loop, reads: tuple[View, ...], scaled: Scaled) -> None:
     once = closed(kind, {scaled.s})
     loads(t, kind, {i: f"r{i}[0]" for i in sorted(once) if i < kind.at_body})
     instructions(t, kind, kind.body, kind.at_body, once)
     rows, columns = kind.extents
     operands = f"w0, r{scaled.y}, {reads[scaled.y].strides[0]}, r{scaled.x}, r{scaled.r}, v{scaled.s}"
     t.add(f"tl_add_products({operands}, {rows}, {columns});")
-    if kind.recorded:
-        t.lines.append("#endif")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar, Unpack
 from trainlib_deployer.formats import DType
 from trainlib_deployer.kernels.panels import BLOCK, FLOAT, PANEL, panel_cycles
 from trainlib_deployer.kernels.row import ROW_BLOCKS, Fields, Grain, More, Row, pointer
-from trainlib_deployer.machine.costs import Costs
+from trainlib_deployer.machine.costs import Costs, PanelCosts
 from trainlib_deployer.program.call import Operand, strides
 from trainlib_deployer.program.cuts import working
 from trainlib_deployer.program.ir import View
@@ -40,7 +40,7 @@ def operands(kind: Conv, reads: Sequence[T], writes: Sequence[T]) -> dict[str, T
 
 def as_one_row(s: ConvShape, x: View, y: View) -> ConvShape:
     """The pixels of a dense plane are neighbours, whatever row they are in, where a kernel has one tap."""
-    if s.h > 1 and pixel_by_pixel(s) and x.strides[2] == y.strides[2] == s.w:
+    if s.h > 1 and pixel_by_pixel(s) and dense_rows(s, x, y):
         return replace(s, h=1, w=s.h * s.w, ho=1, wo=s.h * s.w)
     return s
 
@@ -170,8 +170,12 @@ def weights_side_by_side(_kind: Conv, reads: Sequence[View], _writes: Sequence[V
 
 def dense_planes(kind: Conv, reads: Sequence[View], writes: Sequence[View]) -> bool:
     """And weights whose input channels lie side by side."""
-    s = kind.shape
-    return channel_step(reads[1]) == 1 and (s.h == 1 or reads[0].strides[2] == writes[0].strides[2] == s.w)
+    return channel_step(reads[1]) == 1 and dense_rows(kind.shape, reads[0], writes[0])
+
+
+def dense_rows(s: ConvShape, x: View, y: View) -> bool:
+    """One behind the other, in both images."""
+    return s.h == 1 or x.strides[2] == y.strides[2] == s.w
 
 
 def planes_alike(kind: Conv, reads: Sequence[View], writes: Sequence[View]) -> bool:
@@ -275,16 +279,18 @@ def square_cycles(kind: Conv, cores: int, costs: Costs) -> float:
     return share * (costs.conv.square + s.co * costs.conv.square_term) + costs.conv.square_copy * copied / cores
 
 
-def weight_cycles(kind: Conv, cores: int, costs: Costs) -> float:
+def usual(costs: Costs) -> PanelCosts:
+    return costs.weight_gradient
+
+
+def of_planes(costs: Costs) -> PanelCosts:
+    return costs.plane_weight
+
+
+def weight_cycles(kind: Conv, cores: int, costs: Costs, panel: Callable[[Costs], PanelCosts] = usual) -> float:
     s = kind.shape
     shape = s.groups, s.co, s.ci * s.kh * s.kw, s.n * s.ho * s.wo, working(kind.team, cores)
-    return panel_cycles(*shape, costs.weight_gradient, s.blocks)
-
-
-def plane_weight_cycles(kind: Conv, cores: int, costs: Costs) -> float:
-    s = kind.shape
-    shape = s.groups, s.co, s.ci, s.n * s.ho * s.wo, working(kind.team, cores)
-    return panel_cycles(*shape, costs.plane_weight, s.blocks)
+    return panel_cycles(*shape, panel(costs), s.blocks)
 
 
 def split_cycles(kind: Conv, cores: int, costs: Costs) -> float:
@@ -361,7 +367,9 @@ CONV = (
         cycles=split_cycles,
         split="blocks of tiles of channels x taps",
     ),
-    weight_gradient("bw_w_pointwise", takes=plane_by_plane, fits=planes_alike, cycles=plane_weight_cycles),
+    weight_gradient(
+        "bw_w_pointwise", takes=plane_by_plane, fits=planes_alike, cycles=partial(weight_cycles, panel=of_planes)
+    ),
     weight_gradient("bw_w", fits=dense_gradients),
     weight_gradient("bw_w_apart"),
 )

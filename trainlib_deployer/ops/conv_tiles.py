@@ -85,10 +85,13 @@ def both_orders(s: ConvShape, own: int, size: tuple[int, int, int], rows: list[R
     places = [(n, r) for n in ranges(s.n, samples) for r in rows]
     filters = [(g, c) for g in ranges(s.groups, groups) for c in ranges(own, channels)]
 
-    whole = (0, s.ci)
-    yield there_and_back(filters, places).through(lambda pair: Cut(pair[1][0], *pair[0], whole, pair[1][1]))
+    def cut(place: tuple[Range, Range], some: tuple[Range, Range]) -> Cut:
+        (n, r), (g, c) = place, some
+        return Cut(n, g, c, (0, s.ci), r)
+
+    yield there_and_back(filters, places).through(lambda pair: cut(pair[1], pair[0]))
     if len(filters) > 1 and len(places) > 1:
-        yield there_and_back(places, filters).through(lambda pair: Cut(pair[0][0], *pair[1], whole, pair[0][1]))
+        yield there_and_back(places, filters).through(lambda pair: cut(*pair))
 
 
 def gradient_cuts(kind: Convolution) -> Iterator[list[Cut]]:
