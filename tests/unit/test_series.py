@@ -7,7 +7,7 @@ from dataclasses import replace
 from trainlib_deployer.machine.targets import resolve
 from trainlib_deployer.plan.best_tiling import Job, prospects
 from trainlib_deployer.plan.chains import chained
-from trainlib_deployer.plan.glance import least_bytes
+from trainlib_deployer.plan.glance import Look
 from trainlib_deployer.plan.tiles import Room
 from trainlib_deployer.plan.ways import Way
 from trainlib_deployer.program.expr import Instr, Reduction
@@ -143,4 +143,5 @@ def test_what_several_loops_read_is_counted_once() -> None:
     (op,) = found.ops
     room = Room(frozenset(), 1 << 16, resolve(cores=3))
     whole = prospects(Job.of(found, op, room)).tiling(-1, ahead=True)
-    assert whole is not None and least_bytes(found, Part(op.kind, op.reads, op.writes), room) <= whole.nbytes
+    part = Part(op.kind, op.reads, op.writes)
+    assert whole is not None and Look.at(found, part, room).least(part) <= whole.nbytes

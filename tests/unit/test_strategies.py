@@ -64,7 +64,7 @@ def test_the_first_strategy_that_has_a_candidate_is_taken(monkeypatch: pytest.Mo
     taken = []
     for listed in ((nothing, fast, slow), (slow, fast), (both, slow)):
         monkeypatch.setattr(strategies, "STRATEGIES", listed)
-        taken.append(best_layout(net(), chip("24k")).cycles)
+        taken.append(best_layout(net(), chip("21k")).cycles)
     assert taken[0] == taken[2] < taken[1], taken
 
 
@@ -141,11 +141,11 @@ def test_more_residents_are_tried_behind_some_that_bring_nothing() -> None:
 
 
 def test_tiles_leave_some_of_the_inner_level_where_that_takes_about_as_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    task = Task(net(), chip("24k"))
+    task, spare = Task(net(), chip("21k")), 21 * 1024 // 64
     full = thriftiest(of_margin(task, task.machine.leaner(2), 1.0) or [])
-    leaner = replace(full.setting, spare=24 * 1024 // 64).candidate
+    leaner = replace(full.setting, spare=spare).candidate
     assert leaner is not None and leaner.plan.inner.used < full.plan.inner.used and full.setting.spare == 0
-    assert leaner.setting.left == [b - 384 for b in full.setting.left]
+    assert leaner.setting.left == [b - spare for b in full.setting.left]
     longer = leaner.plan.cycles / full.plan.cycles
     assert strategies.LEANER < longer < 1.02 and leaner.plan.moved == full.plan.moved
     assert sparing(full) is full

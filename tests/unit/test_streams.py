@@ -14,7 +14,7 @@ from trainlib_deployer.ops.conv import Conv
 from trainlib_deployer.ops.conv_shape import ConvShape
 from trainlib_deployer.ops.matmul import Cut, MatMul
 from trainlib_deployer.plan.cycles import work_cycles
-from trainlib_deployer.plan.glance import glance, least_bytes
+from trainlib_deployer.plan.glance import Look
 from trainlib_deployer.plan.tiles import Room, Stream, Tiles, Tiling, stream, tiled
 from trainlib_deployer.plan.window import Window, alike
 from trainlib_deployer.program.cuts import (
@@ -126,7 +126,7 @@ def test_one_tile_has_one_buffer_for_both_ways() -> None:
     assert (
         found.nbytes
         == 2 * ROOM.machine.aligned(4 * ROWS * COLUMNS) + found.lanes
-        == least_bytes(program, parts[0], ROOM)
+        == Look.at(program, parts[0], ROOM).least(parts[0])
     )
 
 
@@ -219,10 +219,14 @@ def test_what_comes_for_the_first_tile_and_leaves_from_the_last_is_never_hidden(
     assert found.cost.exposed == pytest.approx(ends + hidden)
 
 
-def test_a_look_at_two_tiles_knows_whether_transfers_can_hide() -> None:
-    program, parts = updates(rows_of("w"), rows_of("g"), written=rows_of("w"), rows=2)
-    seen = glance(program, parts[0], parts[1], ROOM)
-    assert seen.second == 3 * ROOM.machine.aligned(4 * 2 * COLUMNS)
+@pytest.mark.parametrize(("rows", "buffers"), [(2, 3), (-(-ROWS // 2), 2)])
+def test_a_look_at_two_tiles_knows_whether_transfers_can_hide(rows: int, buffers: int) -> None:
+    """Of two tiles alone no third buffer is written over."""
+    program, parts = updates(rows_of("w"), rows_of("g"), written=rows_of("w"), rows=rows)
+    seen = Look.at(program, parts[0], ROOM).glance(parts, work_cycles(parts[0], ROOM.machine), len(parts))
+    full = tiled(program, Tiles.of(program, parts), ROOM, True)
+    assert seen.second == buffers * ROOM.machine.aligned(4 * rows * COLUMNS)
+    assert full is not None and seen.least + seen.second == full.nbytes
     assert seen.cycles(seen.least + seen.second) == seen.hidden
     assert seen.hidden < seen.bare == seen.cycles(seen.least + seen.second - 1)
 

@@ -94,7 +94,7 @@ class Machine:
             raise ValueError(f"{self.name}: a link from each memory to the next, and two memories at the least")
 
     def __hash__(self) -> int:
-        return hash((self.name, self.team, self.idle))  # the rest is seldom another, and takes long
+        return self.team.count  # machines of as many cores are few, and the rest takes long
 
     @property
     def cores(self) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import torch
 
@@ -25,7 +26,7 @@ from trainlib_deployer.ops.conv_shape import ConvShape
 from trainlib_deployer.ops.conv_tiles import GRAIN, Cut
 from trainlib_deployer.ops.registry import covers
 from trainlib_deployer.program.cuts import Cuttable
-from trainlib_deployer.program.ir import Frugal, Leading, Part, Priced, Shape, View
+from trainlib_deployer.program.ir import Frugal, Kind, Leading, Part, Priced, Shape, View
 
 aten = torch.ops.aten
 
@@ -92,6 +93,11 @@ class Conv(Cuttable[Cut], Leading, Frugal, Priced):
     def tile(self, shape: ConvShape, accumulate: bool = False) -> Conv:
         """The same of a part."""
         return replace(self, shape=shape, accumulate=accumulate or self.accumulate)
+
+    @cached_property
+    def known(self) -> dict[tuple[object, ...], Kind]:
+        """Tiles of it."""
+        return {}
 
     def cuts(self) -> Iterator[Sequence[Cut]]:
         return conv_tiles.cuts(self)

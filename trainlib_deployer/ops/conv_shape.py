@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from math import gcd
 
 from trainlib_deployer.kernels.panels import BLOCK
@@ -27,7 +28,7 @@ class ConvShape:
     pad: tuple[int, int]
     dilation: tuple[int, int]
 
-    @property
+    @cached_property
     def rows(self) -> Sliding:
         return Sliding(self.h, self.ho, self.kh, self.stride[0], self.pad[0], self.dilation[0])
 

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import lru_cache
 from math import gcd
 from typing import NamedTuple, Protocol
 
 from trainlib_deployer.ops.conv_shape import ConvShape
-from trainlib_deployer.program.cuts import MOST_TILES, Range, ranges, sizes, span, there_and_back
+from trainlib_deployer.program.cuts import MOST_TILES, Made, Range, ranges, sizes, span, there_and_back
 from trainlib_deployer.program.ir import Kind, Part, View
 from trainlib_deployer.program.loop import inside
 
@@ -47,7 +46,8 @@ class Convolution(Protocol):
     @property
     def block(self) -> int: ...
 
-    def __hash__(self) -> int: ...
+    @property
+    def known(self) -> dict[tuple[object, ...], Kind]: ...
 
     def tile(self, shape: ConvShape, accumulate: bool = False) -> Kind: ...
 
@@ -94,20 +94,29 @@ def both_orders(s: ConvShape, own: int, size: tuple[int, int, int], rows: list[R
         yield there_and_back(places, filters).through(lambda pair: cut(*pair))
 
 
-def gradient_cuts(kind: Convolution) -> Iterator[list[Cut]]:
+def gradient_cuts(kind: Convolution) -> Iterator[Sequence[Cut]]:
     s = kind.shape
     for places in sums(kind):
         for g in sizes(s.groups):
             for co in sizes(s.co, GRAIN) if s.groups == 1 else [s.co]:
                 for ci in sizes(s.ci, GRAIN) if s.groups == 1 else [s.ci]:
-                    if len(places) * -(-s.groups // g) * -(-s.co // co) * -(-s.ci // ci) > MOST_TILES:
-                        continue
-                    yield [
-                        Cut(n, groups, outputs, inputs, rows, first=k == 0)
-                        for groups in ranges(s.groups, g)
-                        for outputs, inputs in there_and_back(ranges(s.co, co), ranges(s.ci, ci))
-                        for k, (n, rows) in enumerate(places)
-                    ]
+                    if len(places) * -(-s.groups // g) * -(-s.co // co) * -(-s.ci // ci) <= MOST_TILES:
+                        filters = there_and_back(ranges(s.co, co), ranges(s.ci, ci))
+                        yield added_up(ranges(s.groups, g), filters, places)
+
+
+def added_up(
+    groups: Sequence[Range], filters: Sequence[tuple[Range, Range]], places: Sequence[tuple[Range, Range]]
+) -> Made[Cut]:
+    """Of each group each of these output and input channels, over all places before the next ones come."""
+
+    def cut(at: int) -> Cut:
+        filter_at, place_at = divmod(at, len(places))
+        group_at, filter_at = divmod(filter_at, len(filters))
+        (n, rows), (outputs, inputs) = places[place_at], filters[filter_at]
+        return Cut(n, groups[group_at], outputs, inputs, rows, first=place_at == 0)
+
+    return Made(len(groups) * len(filters) * len(places), cut)
 
 
 def sums(kind: Convolution) -> Iterator[list[tuple[Range, Range]]]:
@@ -137,13 +146,16 @@ def part(kind: Convolution, cut: Cut, reads: tuple[View, ...], writes: tuple[Vie
     return {"fw": forward, "bw_x": input_gradient, "bw_w": weight_gradient}[kind.direction](kind, cut, reads, writes)
 
 
-@lru_cache(maxsize=1 << 14)
 def kind_of_tile(
     kind: Convolution, n: int, groups: int, ci: int, co: int, h: int, ho: int, pad: int, accumulate: bool = False
 ) -> Kind:
-    """Most tiles of a convolution are alike."""
-    s = kind.shape
-    return kind.tile(replace(s, n=n, groups=groups, ci=ci, co=co, h=h, ho=ho, pad=(pad, s.pad[1])), accumulate)
+    """Most tiles of a convolution are alike, and share one."""
+    key = (n, groups, ci, co, h, ho, pad, accumulate)
+    if key not in kind.known:
+        s = kind.shape
+        shape = replace(s, n=n, groups=groups, ci=ci, co=co, h=h, ho=ho, pad=(pad, s.pad[1]))
+        kind.known[key] = kind.tile(shape, accumulate)
+    return kind.known[key]
 
 
 def image(view: View, cut: Cut, channels: Range, per_group: int, rows: Range) -> View:

@@ -9,17 +9,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from math import inf
 
+from trainlib_deployer.machine.machine import Machine
 from trainlib_deployer.ops.carry import Transfer
-from trainlib_deployer.plan.cycles import direct_cycles
-from trainlib_deployer.plan.glance import Glance, glance, least_bytes
+from trainlib_deployer.plan.cycles import direct_cycles, work_cycles
+from trainlib_deployer.plan.glance import Glance, Look
 from trainlib_deployer.plan.tiles import Room, Tiles, Tiling, digest, tiled
 from trainlib_deployer.program.cuts import MOST_TILES, Parts
 from trainlib_deployer.program.ir import Kind, Leading, Op, Part, Program, Splittable, Tensor, View, renamed
 from trainlib_deployer.program.linked import Linked
 from trainlib_deployer.program.together import Together
 
-LOOK_AT = 5  # cuts of an operation that are worked out in full
+LOOK_AT = 5  # cuts of an operation that are worked out in full ...
+HOPELESS = 4 / 3  # ... but for those that at a first look take so many times the cycles of the best one
 TAPERED = 2  # of those, the best ones with a smaller first and last tile, too
 REMEMBERED = 4096  # operations
 
@@ -56,11 +59,33 @@ def names_in(op: Op) -> tuple[str, ...]:
     return tuple(dict.fromkeys(v.tensor for v in (*op.reads, *op.writes)))
 
 
+class First:
+    """The first tile of some ways to cut an operation, whatever the machine."""
+
+    def __init__(self, part: Part, whole: Part) -> None:
+        self.part, self.whole = part, whole
+        self.work_on: dict[Machine, float] = {}
+
+    @cached_property
+    def alike(self) -> float:
+        """How many tiles like it there are; the last ones may be smaller. Sums are cut by their terms, other work by
+        its results: tiles with halos do more than their share of it."""
+        part, whole = self.part, self.whole
+        written, total = (sum(v.numel for v in p.writes) for p in (part, whole))
+        return max(whole.kind.macs() / max(part.kind.macs(), 1), total / max(written, 1))
+
+    def work(self, machine: Machine) -> float:
+        """Cycles."""
+        if machine not in self.work_on:
+            self.work_on[machine] = work_cycles(self.part, machine)
+        return self.work_on[machine]
+
+
 class Cutting:
     """One way to cut an operation, whatever the machine and wherever its operands live."""
 
-    def __init__(self, parts: Sequence[Part], sizes: tuple[int, ...]) -> None:
-        self.parts, self.sizes = parts, sizes
+    def __init__(self, parts: Sequence[Part], sizes: tuple[int, ...], first: First) -> None:
+        self.parts, self.sizes, self.first = parts, sizes, first
 
     @cached_property
     def tiles(self) -> Tiles:
@@ -72,6 +97,9 @@ class Cutting:
         found = self.parts.tapered() if isinstance(self.parts, Parts) else None
         return Tiles(tuple(found), self.sizes) if found is not None and len(found) <= MOST_TILES else None
 
+    def glance(self, look: Look) -> Glance:
+        return look.glance(self.parts, self.first.work(look.machine), self.first.alike)
+
 
 class Cuttings:
     """All ways to cut an operation."""
@@ -79,9 +107,14 @@ class Cuttings:
     def __init__(self, work: Work) -> None:
         sizes = {t.name: t.dtype.size for t in work.tensors}
         of_operands = tuple(sizes[v.tensor] for v in (*work.reads, *work.writes))
-        self.whole = Tiles((Part(work.kind, work.reads, work.writes),), of_operands)
-        found = work.kind.ways(work.reads, work.writes) if isinstance(work.kind, Splittable) else ()
-        self.ways = [Cutting(parts, of_operands) for parts in found if 1 < len(parts) <= MOST_TILES]
+        whole = Part(work.kind, work.reads, work.writes)
+        self.whole = Tiles((whole,), of_operands)
+        self.ways: list[Cutting] = []
+        firsts: dict[int, First] = {}
+        for parts in work.kind.ways(work.reads, work.writes) if isinstance(work.kind, Splittable) else ():
+            if 1 < len(parts) <= MOST_TILES:
+                first = firsts.setdefault(id(parts[0]), First(parts[0], whole))
+                self.ways.append(Cutting(parts, of_operands, first))
 
 
 class Prospects:
@@ -91,25 +124,30 @@ class Prospects:
         self.program = Program("", {t.name: t for t in job.work.tensors})
         self.job = job
         self.cuttings = cuttings(job.work)
-        self.whole = self.cuttings.whole.parts[0]
-        self.least = least_bytes(self.program, self.whole, job.room)
-        self.ways = list(self.glances())
+        whole = self.cuttings.whole.parts[0]
+        look = Look.at(self.program, whole, job.room)
+        self.least = look.least(whole)
+        self.ways = [way.glance(look) for way in self.cuttings.ways]
         self.known: dict[tuple[int, bool, bool, bool], Tiling | None] = {}
         self.chosen: dict[int, Tiling | None] = {}  # by the capacity
         self.named: dict[tuple[int, tuple[str, ...]], Tiling] = {}  # by the capacity and the tensors
 
-    def glances(self) -> Iterator[Glance]:
-        """Judged by the first two tiles."""
-        for way in self.cuttings.ways:
-            first, second = way.parts[:2]
-            yield glance(self.program, first, second, self.job.room).times(tiles_like(first, self.whole))
-
-    def candidates(self, capacity: int) -> Iterator[int]:
-        """The whole operation (-1), or the cuts that look best, of those that may fit."""
-        if self.least <= capacity:
-            yield -1
+    def candidates(self, capacity: int) -> list[tuple[float, int]]:
+        """The whole operation (-1), and the cuts that look best, of those that may fit, with cycles at a first look."""
+        whole = [(0.0, -1)] if self.least <= capacity else []
         promising = [(way.cycles(capacity), i) for i, way in enumerate(self.ways) if way.least <= capacity]
-        yield from (i for _, i in sorted(promising)[:LOOK_AT])
+        return whole + sorted(promising)[:LOOK_AT]
+
+    def looked_at(self, capacity: int) -> Iterator[tuple[Tiling, int]]:
+        """Of these the ones that fit, as long as the next may be better."""
+        best = inf
+        for cycles, i in self.candidates(capacity):
+            if cycles > HOPELESS * best:
+                return
+            found = self.fitting(i, capacity)
+            if found is not None:
+                best = min(best, found.cycles)
+                yield found, i
 
     @property
     def fewest(self) -> int:
@@ -119,12 +157,21 @@ class Prospects:
     def cheapest(self, capacity: int) -> Tiling | None:
         """Of all ways that fit."""
         if capacity not in self.chosen:
-            found = [(t, i) for i in self.candidates(capacity) if (t := self.fitting(i, capacity)) is not None]
-            found.sort(key=lambda way: way[0].cycles)
-            thinner = [t for _, i in found[:TAPERED] if (t := self.tiling(i, True, tapered=True)) is not None]
-            all_ways = [t for t, _ in found] + [t for t in thinner if t.nbytes <= capacity]
-            self.chosen[capacity] = self.best(sorted(all_ways, key=lambda t: t.cycles))
+            found = sorted(self.looked_at(capacity), key=lambda way: way[0].cycles)
+            thinner = [t for t in self.tapered(found) if t.nbytes <= capacity]
+            self.chosen[capacity] = self.best(sorted([t for t, _ in found] + thinner, key=lambda t: t.cycles))
         return self.chosen[capacity]
+
+    def tapered(self, found: Sequence[tuple[Tiling, int]]) -> Iterator[Tiling]:
+        """The best ones with a smaller first and last tile, where that may be better: it hides half of what is exposed
+        at the most, and is a tile more."""
+        more = self.job.room.machine.costs.tile.tile
+        for way, i in found[:TAPERED]:
+            thinner = None
+            if way.cycles - way.cost.exposed / 2 + more < found[0][0].cycles:
+                thinner = self.tiling(i, True, tapered=True)
+            if thinner is not None:
+                yield thinner
 
     def with_names(self, capacity: int, names: tuple[str, ...]) -> Tiling:
         """The cheapest one, which there is, of an operation with these tensors; others ask for the same one again."""
@@ -151,7 +198,8 @@ class Prospects:
 
     def fitting(self, index: int, capacity: int) -> Tiling | None:
         """With two buffers a stream, and more for what is read again, as far as there is room for them."""
-        found = (self.tiling(index, ahead, keep) for ahead in (True, False) for keep in (True, False))
+        twice = index < 0 or self.ways[index].fits_twice(capacity)
+        found = (self.tiling(index, ahead, keep) for ahead in (True, False)[not twice :] for keep in (True, False))
         return next((t for t in found if t is not None and t.nbytes <= capacity), None)
 
     def tiling(self, index: int, ahead: bool, keep: bool = False, tapered: bool = False) -> Tiling | None:
@@ -168,32 +216,47 @@ class Prospects:
         return self.cuttings.ways[index].thinner if tapered else self.cuttings.ways[index].tiles
 
 
-def tiles_like(first: Part, whole: Part) -> float:
-    """How many tiles like the first one there are; the last ones may be smaller. Sums are cut by their terms, other
-    work by its results: tiles with halos do more than their share of it."""
-    written, total = (sum(v.numel for v in p.writes) for p in (first, whole))
-    return max(whole.kind.macs() / max(first.kind.macs(), 1), total / max(written, 1))
-
-
 numbered = lru_cache(maxsize=REMEMBERED)(Tensor)
 cuttings = lru_cache(maxsize=REMEMBERED)(Cuttings)
 prospects = lru_cache(maxsize=REMEMBERED)(Prospects)
 
 
-def best_tiling(program: Program, op: Op, room: Room) -> Tiling | None:
-    """The cheapest way to run `op` out of L1; None where it better reads L2 directly, or must.
+class Choice:
+    """How an operation may run out of L1 beside what lives there, whatever room that leaves."""
 
-    Where the scratch of the whole does not fit, there is no way but tiles; nor is there for a chain."""
-    streamed = [v for v in (*op.reads, *op.writes) if v.tensor not in room.resident]
-    if not streamed or isinstance(op.kind, Transfer | Together) or goes_on(op, room):
-        return None
-    found = prospects(Job.of(program, op, room))
-    best = found.cheapest(room.capacity)
-    if best is None:
-        return None
-    must = isinstance(op.kind, Linked) or op.kind.scratch(room.cores) > room.capacity
-    pays = must or best.cycles < direct_cycles(op, streamed, room.machine)
-    return found.with_names(room.capacity, names_in(op)) if pays else None
+    def __init__(self, program: Program, op: Op, room: Room, streamed: list[View]) -> None:
+        self.op, self.machine, self.streamed = op, room.machine, streamed
+        self.names = names_in(op)
+        self.prospects = prospects(Job.of(program, op, room))
+
+    @staticmethod
+    def of(program: Program, op: Op, room: Room) -> Choice | None:
+        """None where it has no tiles."""
+        streamed = [v for v in (*op.reads, *op.writes) if v.tensor not in room.resident]
+        if not streamed or isinstance(op.kind, Transfer | Together) or goes_on(op, room):
+            return None
+        return Choice(program, op, room, streamed)
+
+    def within(self, capacity: int) -> Tiling | None:
+        """The cheapest way; None where it better reads L2 directly, or must.
+
+        Where the scratch of the whole does not fit, there is no way but tiles; nor is there for a chain."""
+        best = self.prospects.cheapest(capacity)
+        if best is None:
+            return None
+        must = isinstance(self.op.kind, Linked) or self.op.kind.scratch(self.machine.cores) > capacity
+        return self.prospects.with_names(capacity, self.names) if must or best.cycles < self.direct else None
+
+    @cached_property
+    def direct(self) -> float:
+        """Cycles without tiles."""
+        return direct_cycles(self.op, self.streamed, self.machine)
+
+
+def best_tiling(program: Program, op: Op, room: Room) -> Tiling | None:
+    """The cheapest way to run `op` out of L1, if there is one that pays."""
+    choice = Choice.of(program, op, room)
+    return None if choice is None else choice.within(room.capacity)
 
 
 def goes_on(op: Op, room: Room) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from trainlib_deployer.machine.machine import Link
-from trainlib_deployer.plan.best_tiling import best_tiling
+from trainlib_deployer.plan.best_tiling import Choice
 from trainlib_deployer.plan.cycles import transfer_cycles, untiled_cycles
 from trainlib_deployer.plan.tiles import Room, Stream, Tiling
 from trainlib_deployer.program.ir import Program
@@ -41,6 +41,7 @@ class Board:
     taken: list[int] = field(default_factory=list)  # bytes of later operations' tiles, at each operation
     flights: list[int] = field(default_factory=list)  # and their transfers
     idle: dict[int, float] = field(default_factory=dict)  # cycles of an operation in which nothing moves
+    choices: dict[int, Choice | None] = field(default_factory=dict)  # of those that were cut anew
 
     def __post_init__(self) -> None:
         self.taken = [0] * len(self.program.ops)
@@ -56,6 +57,7 @@ class Board:
     def best_offer(self, at: int) -> Offer | None:
         """Of hosts nearer and farther, as long as there is something that they may bring; None where nothing gains."""
         best: Offer | None = None
+        lost: dict[tuple[int, ...], float] = {}  # to make room for these streams behind a nearer host
         streams = [k for k, s in enumerate(self.tilings[at].streams) if may_come_early(s)]
         written: set[str] = set()
         for host in range(at - 1, max(self.begins[at], at - REACH) - 1, -1):
@@ -63,25 +65,32 @@ class Board:
             streams = [k for k in streams if self.stored(self.tilings[at].streams[k].tensor) not in written]
             for some in subsets(self.tilings[at], streams):
                 floor = best.gain if best is not None else 0.0
-                offer = self.offer(at, host, some, floor)
-                if offer is not None:
-                    best = offer if offer.gain > floor else best
+                offer = self.offer(at, host, some)
+                if offer.gain <= floor:
+                    break
+                if offer.gain - lost.get(offer.streams, 0.0) <= floor:
+                    continue
+                fitting = self.with_room(at, offer)
+                if fitting is not None:
+                    lost[offer.streams] = offer.gain - fitting.gain
+                    best = fitting if fitting.gain > floor else best
                     break
         return best
 
-    def offer(self, at: int, host: int, streams: list[int], floor: float) -> Offer | None:
-        """None where the tiles do not fit, or too many transfers would be under way; rough where it cannot gain more
-        than `floor`."""
+    def offer(self, at: int, host: int, streams: list[int]) -> Offer:
+        """As if there were room for it."""
         coming = first_cycles(self.tilings[at], streams, self.rooms[at].machine.link)
         hidden = min(coming, sum(self.idle_at(p) for p in range(host, at)))
         costs = self.rooms[host].machine.costs.tile
-        most = hidden - (costs.early_more if host in self.tilings else costs.early)
-        if most <= floor:
-            return Offer(host, tuple(streams), {}, hidden, most)
-        need = early_bytes(self.tilings[at], streams)
+        gain = hidden - (costs.early_more if host in self.tilings else costs.early)
+        return Offer(host, tuple(streams), {}, hidden, gain)
+
+    def with_room(self, at: int, offer: Offer) -> Offer | None:
+        """None where the tiles do not fit, or too many transfers would be under way."""
+        need = early_bytes(self.tilings[at], offer.streams)
         recut: dict[int, Tiling] = {}
         loss = 0.0
-        for p in range(host, at):
+        for p in range(offer.host, at):
             host_tiling = self.tilings.get(p)
             if self.used(p) + need > self.rooms[p].capacity:
                 host_tiling = self.smaller(p, need)
@@ -90,10 +99,10 @@ class Board:
                 recut[p] = host_tiling
                 loss += host_tiling.cycles - self.tilings[p].cycles
             if (
-                self.flights[p] + in_flight(host_tiling) + len(streams) > self.rooms[p].machine.link.channels
+                self.flights[p] + in_flight(host_tiling) + len(offer.streams) > self.rooms[p].machine.link.channels
             ):  # a core that starts one more waits for ever
                 return None
-        return Offer(host, tuple(streams), recut, hidden, most - loss)
+        return replace(offer, recut=recut, gain=offer.gain - loss)
 
     def take(self, at: int, offer: Offer) -> None:
         for p, tiling in offer.recut.items():
@@ -114,10 +123,13 @@ class Board:
 
     def smaller(self, p: int, need: int) -> Tiling | None:
         """An operation in tiles, cut anew to leave so many bytes."""
-        if p not in self.tilings:
+        capacity = self.rooms[p].capacity - self.taken[p] - need
+        if p not in self.tilings or capacity <= 0:
             return None
-        room = replace(self.rooms[p], capacity=self.rooms[p].capacity - self.taken[p] - need)
-        return best_tiling(self.program, self.program.ops[p], room) if room.capacity > 0 else None
+        if p not in self.choices:
+            self.choices[p] = Choice.of(self.program, self.program.ops[p], self.rooms[p])
+        choice = self.choices[p]
+        return None if choice is None else choice.within(capacity)
 
     def used(self, p: int) -> int:
         own = self.tilings[p].nbytes if p in self.tilings else self.program.ops[p].kind.scratch(self.rooms[p].cores)
@@ -162,7 +174,7 @@ def subsets(tiling: Tiling, streams: list[int]) -> Iterator[list[int]]:
 
 
 def marked(tiling: Tiling, host: int, streams: list[int]) -> Tiling:
-    chosen = tuple(replace(s, early=k in streams) for k, s in enumerate(tiling.streams))
+    chosen = tuple(s._replace(early=k in streams) for k, s in enumerate(tiling.streams))
     return replace(tiling, streams=chosen, host=host)
 
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
+from trainlib_deployer.machine.machine import Machine
 from trainlib_deployer.machine.sizes import aligned
-from trainlib_deployer.plan.cycles import work_cycles
 from trainlib_deployer.plan.tiles import LANE_BYTES, Room, is_inside, made_inside, updated
 from trainlib_deployer.program.ir import Part, Program, View
 from trainlib_deployer.program.series import Series
 
 
-@dataclass(frozen=True, order=True)
-class Glance:
+class Glance(NamedTuple):
     """Cycles of a tile at a first look: one after the other, or with the next one's transfers behind the work, where
     there is room for second buffers."""
 
@@ -23,51 +23,67 @@ class Glance:
     least: int  # ... of a tile
 
     def cycles(self, capacity: int) -> float:
-        return self.hidden if self.least + self.second <= capacity else self.bare
+        return self.hidden if self.fits_twice(capacity) else self.bare
 
-    def times(self, tiles: float) -> Glance:
-        return Glance(self.bare * tiles, self.hidden * tiles, self.second, self.least)
-
-
-def glance(program: Program, first: Part, second: Part, room: Room) -> Glance:
-    """Judged by the operands that change from the first tile to the second."""
-    others = (*second.reads, *second.writes)
-    found = [(i, v, dense_bytes(program, v)) for i, v in streamed(program, first, room)]
-    link, alignment = room.machine.link, room.machine.alignment
-    sizes = [size for i, v, size in found if v != others[i]]
-    transfer = sum(size / link.bytes_per_cycle + link.issue for size in sizes)
-    work, tile = work_cycles(first, room.machine), room.machine.costs.tile.tile
-    buffers = sum(aligned(size, alignment) for size in sizes)
-    least = with_one_buffer(first, [(i, size) for i, _, size in found], room)
-    return Glance(transfer + work + tile, max(transfer, work) + tile, buffers, least)
+    def fits_twice(self, capacity: int) -> bool:
+        return self.least + self.second <= capacity
 
 
-def streamed(program: Program, part: Part, room: Room) -> list[tuple[int, View]]:
-    """Operands with a stream of their own, by number; the loops of a series share what they read of one tensor."""
-    inner, seen, out = made_inside(part.kind, len(part.reads)), set[str](), []
+class Streamed(NamedTuple):
+    """An operand with a stream of its own: its number, the bytes of an element, and whether it lies in the place of
+    another one."""
+
+    operand: int
+    element: int
+    overlaid: bool
+
+    def nbytes(self, view: View) -> int:
+        size = self.element
+        for extent, step in zip(view.shape, view.strides, strict=True):
+            size *= extent if step else 1
+        return size
+
+
+@dataclass(frozen=True)
+class Look:
+    """How tiles of an operation are looked at: which operands are on their way is the same for all of them."""
+
+    machine: Machine
+    streamed: tuple[Streamed, ...]
+
+    @staticmethod
+    def at(program: Program, whole: Part, room: Room) -> Look:
+        return Look(room.machine, tuple(streams(program, whole, room)))
+
+    def least(self, part: Part) -> int:
+        """What a tile needs at the least: one buffer for each streamed operand, its lane, and scratch."""
+        views, alignment = (*part.reads, *part.writes), self.machine.alignment
+        lanes = aligned(len(self.streamed) * LANE_BYTES, alignment)
+        buffers = sum(aligned(s.nbytes(views[s.operand]), alignment) for s in self.streamed if not s.overlaid)
+        return buffers + lanes + part.kind.scratch(self.machine.cores)
+
+    def glance(self, parts: Sequence[Part], work: float, alike: float) -> Glance:
+        """By the operands that change from the first to the second. `work` are the cycles of the first, and as many as
+        `alike` there are of its size. What is written over goes on its way from a third buffer, if there are three."""
+        first, second = parts[:2]
+        views, others = (*first.reads, *first.writes), (*second.reads, *second.writes)
+        link, alignment, tile = self.machine.link, self.machine.alignment, self.machine.costs.tile.tile
+        moving = [s for s in self.streamed if views[s.operand] != others[s.operand]]
+        sizes = [s.nbytes(views[s.operand]) for s in moving]
+        transfer = sum(size / link.bytes_per_cycle + link.issue for size in sizes)
+        third = len(parts) > 2
+        buffers = sum(aligned(b, alignment) for s, b in zip(moving, sizes, strict=True) if third or not s.overlaid)
+        bare, hidden = transfer + work + tile, max(transfer, work) + tile
+        return Glance(bare * alike, hidden * alike, buffers, self.least(first))
+
+
+def streams(program: Program, part: Part, room: Room) -> Iterator[Streamed]:
+    """Operands that are read alike share one; the loops of a series share what they read of one tensor."""
+    inner, overlaid, series = made_inside(part.kind, len(part.reads)), updated((part,)), isinstance(part.kind, Series)
+    seen = set[object]()
     for i, view in enumerate((*part.reads, *part.writes)):
-        known = isinstance(part.kind, Series) and i < len(part.reads) and view.tensor in seen
+        same = view.tensor if series else view
+        known = i < len(part.reads) and same in seen
         if i not in inner and not known and view.tensor not in room.resident and not is_inside(program, view):
-            out.append((i, view))
-            seen.add(view.tensor)
-    return out
-
-
-def least_bytes(program: Program, part: Part, room: Room) -> int:
-    """What a tile needs at the least: one buffer for each streamed operand, its lane, and scratch."""
-    return with_one_buffer(part, [(i, dense_bytes(program, v)) for i, v in streamed(program, part, room)], room)
-
-
-def with_one_buffer(part: Part, sizes: Sequence[tuple[int, int]], room: Room) -> int:
-    """Of operands with a stream their number and bytes."""
-    source, alignment = updated((part,)), room.machine.alignment
-    lanes = aligned(len(sizes) * LANE_BYTES, alignment)
-    buffers = sum(aligned(size, alignment) for i, size in sizes if i not in source)
-    return buffers + lanes + part.kind.scratch(room.cores)
-
-
-def dense_bytes(program: Program, view: View) -> int:
-    size = program.tensors[view.tensor].dtype.size
-    for extent, step in zip(view.shape, view.strides, strict=True):
-        size *= extent if step else 1
-    return size
+            yield Streamed(i, program.tensors[view.tensor].dtype.size, i in overlaid)
+            seen.add(same)

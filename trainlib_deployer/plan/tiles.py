@@ -34,8 +34,7 @@ class Move(NamedTuple):
     moves: bool
 
 
-@dataclass(frozen=True)
-class Stream:
+class Stream(NamedTuple):
     """An operand on its way: its tensor, its buffer's size, and a move for each part."""
 
     tensor: str
@@ -156,7 +155,7 @@ class Tiling:
 
     def named(self, names: tuple[str, ...]) -> Tiling:
         """Of an operation whose tensors had been numbered; the parts are shared with all that are like it."""
-        streams = tuple(replace(s, tensor=names[int(s.tensor)]) for s in self.streams)
+        streams = tuple(s._replace(tensor=names[int(s.tensor)]) for s in self.streams)
         return replace(self, streams=streams, names=names)
 
     @property

@@ -52,16 +52,24 @@ class Chain(Linked):
         return True
 
     def ways(self, reads: tuple[View, ...], writes: tuple[View, ...]) -> Iterator[Sequence[Part]]:
-        kinds: Kinds = {}
+        """As those of the head; what several of them have is one object."""
+        made, kinds = dict[tuple[int, bool], tuple[Part, Part]](), dict[object, Chain]()
+
+        def tile(tiles: Sequence[Part], at: int) -> Part:
+            """Where a result adds up over tiles, the last of them makes it final."""
+            first, final = tiles[at], at + 1 == len(tiles) or not leading(tiles[at + 1].kind).accumulate
+            key = id(first), final
+            if key not in made:  # beside it the head's, which keeps its identity
+                made[key] = first, self.tile(first, final, reads, writes, kinds)
+            return made[key][1]
+
         for tiles in self.head.ways(reads[: self.inputs], writes[:1]):
-            yield Parts(len(tiles), partial(self.tile, tiles, reads, writes, kinds))
+            yield Parts(len(tiles), partial(tile, tiles))
 
     def tile(
-        self, tiles: Sequence[Part], reads: tuple[View, ...], writes: tuple[View, ...], kinds: Kinds, at: int
+        self, first: Part, final: bool, reads: tuple[View, ...], writes: tuple[View, ...], kinds: dict[object, Chain]
     ) -> Part:
-        """A tile of the head with what follows it. Where a result adds up over tiles, the last of them makes it
-        final."""
-        first, final = tiles[at], at + 1 == len(tiles) or not leading(tiles[at + 1].kind).accumulate
+        """A tile of the head with what follows it, if that is all of it."""
         views = Operands(list(first.reads) + list(reads[self.inputs :]), list(first.writes) + list(writes[1:]))
         whole = Operands(list(reads), list(writes))
         extents = []
@@ -71,9 +79,10 @@ class Chain(Linked):
                 if slot != -1 and slot not in range(self.inputs):  # not the head's
                     views[slot] = inside(whole[slot], box)
             extents.append(tuple(hi - lo for lo, hi in box))
-        key = leading(first.kind), tuple(extents), final
+        head = leading(first.kind)
+        key = id(head), tuple(extents), final
         if key not in kinds:
-            kinds[key] = self.resized(*key)
+            kinds[key] = self.resized(head, extents, final)
         return Part(kinds[key], tuple(views.reads), tuple(views.writes))
 
     def resized(self, head: Leading, extents: Sequence[Shape], final: bool) -> Chain:
@@ -102,9 +111,6 @@ class Chain(Linked):
         for f in self.followers:
             found.append((f.loop, tuple(operands[s] for s in f.reads), tuple(operands[s] for s in f.writes)))
         return found
-
-
-Kinds = dict[tuple[Leading, tuple[Shape, ...], bool], Chain]  # of tiles: their head, the extents of their loops, final
 
 
 @dataclass(frozen=True)

@@ -80,21 +80,25 @@ class Cuttable(Splittable, Generic[C]):
         """The operation of one tile."""
 
     def ways(self, reads: Views, writes: Views) -> Iterator[Sequence[Part]]:
-        for cuts in self.cuts():
-            yield Parts(
-                len(cuts), partial(self.numbered, cuts, reads, writes), partial(self.thinner, cuts, reads, writes)
-            )
+        """Tiles that several of them have are one object."""
+        of_cut: dict[C, Part] = {}
 
-    def thinner(self, cuts: Sequence[C], reads: Views, writes: Views) -> Parts | None:
-        found = self.tapered(cuts)
-        return None if found is None else Parts(len(found), partial(self.numbered, found, reads, writes))
+        def part(cuts: Sequence[C], at: int) -> Part:
+            cut = cuts[at]
+            if cut not in of_cut:
+                of_cut[cut] = self.part(cut, reads, writes)
+            return of_cut[cut]
+
+        def thinner(cuts: Sequence[C]) -> Parts | None:
+            found = self.tapered(cuts)
+            return None if found is None else Parts(len(found), partial(part, found))
+
+        for cuts in self.cuts():
+            yield Parts(len(cuts), partial(part, cuts), partial(thinner, cuts))
 
     def tapered(self, cuts: Sequence[C]) -> Sequence[C] | None:
         """With less in the first and the last one; None where the family has no such cut."""
         return None
-
-    def numbered(self, cuts: Sequence[C], reads: Views, writes: Views, at: int) -> Part:
-        return self.part(cuts[at], reads, writes)
 
 
 def working(team: int, cores: int) -> int:
