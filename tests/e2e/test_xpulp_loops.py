@@ -35,6 +35,13 @@ BODIES = {
         Instr("select", (5, 2, ZERO), F),
     ),
     "square": (Instr("mul", (1, 2), F), Instr("sub", (0, 3), F), Instr("mul", (4, 4), F)),
+    "kept": (
+        Instr("gt", (0, 1), T),
+        Instr("select", (3, ZERO, 2), F),
+        Instr("select", (3, 0, 2), F),
+        Instr("add", (4, 5), F),
+    ),
+    "number": (Instr("lt", (0, 2), T), Instr("select", (3, 2, 1), F), Instr("mul", (4, 0), F)),
     "same": (Instr("eq", (0, 2), T), Instr("select", (3, 1, 0), F), Instr("copy", (4,), F)),
 }
 WIDE = Instr("from_half", (0,), F)
@@ -55,7 +62,14 @@ HALVES = {
     "long": (*WIDENED, Instr("exp", (3,), F), Instr("mul", (4, 5), F), Instr("to_half", (6,), H)),
 }
 OPERANDS = ("a", "c", "b")
-ALONG = {"mask": 2, "larger": 2, "between": 2, "same": 2}  # operands that move, besides the first
+ALONG = {
+    "mask": 2,
+    "larger": 2,
+    "kept": 2,
+    "number": 2,
+    "between": 2,
+    "same": 2,
+}  # operands that move, besides the first
 
 
 def loop(name: str, inner: int) -> Op:

@@ -78,22 +78,20 @@ class Body:
         return made
 
     def select(self, args: Sequence[Ref], made: int) -> None:
-        """By masks, as there is no instruction that chooses. Where what is not above 0 becomes 0, that is the larger of
-        two whole numbers: arithmetic makes no NaN with a sign."""
+        """As whole numbers, with a condition that is 0 or 1: there is no instruction that chooses, but one that adds a
+        product. Where what is not above 0 becomes 0, that is the larger of two: arithmetic makes no NaN with a sign."""
         condition, yes, no = args
         not_above = any(s.made == condition and (s.text, s.args) == (ONE["le"], (no, "zero")) for s in self.steps)
         if yes == "zero" and not_above and self.calculated(no):
             self.add("TL_MAX", (no, "zero"), made)
             return
         if yes == "zero":
-            self.add("and {d}, {0}, {1}", (self.add("addi {d}, {0}, -1", (condition,)), no), made)
-            return
-        mask = self.add("neg {d}, {0}", (condition,))
-        if no == "zero":
-            self.add("and {d}, {0}, {1}", (mask, yes), made)
-            return
-        both = self.add("xor {d}, {0}, {1}", (yes, no))
-        self.add("xor {d}, {0}, {1}", (self.add("and {d}, {0}, {1}", (both, mask)), no), made)
+            self.steps.append(Micro("TL_TAKE_PRODUCT", (condition, no), made, no))
+        elif no == "zero":
+            self.add("mul {d}, {0}, {1}", (condition, yes), made)
+        else:
+            difference = self.add("sub {d}, {0}, {1}", (yes, no))
+            self.steps.append(Micro("TL_ADD_PRODUCT", (condition, difference), made, no))
 
     def calculated(self, value: Ref) -> bool:
         return any(s.made == value and s.text.startswith(ARITHMETIC) for s in self.steps)
@@ -121,17 +119,20 @@ class Body:
             if not parts:
                 continue
             start, by = parts
-            at = lean.steps.index(total)
-            again = any(start in s.reads for s in lean.steps[at + 1 :]) or start in results
-            steps = []
-            if isinstance(start, str) or again:
-                lean.extra -= 1
-                steps.append(Micro("mv {d}, {0}", (start,), lean.extra))
-                start = lean.extra
-            steps.append(Micro("TL_DOT", (wide.args[0], lean.named(by)), total.made, start))
-            lean.steps[at : at + 1] = steps
+            lean.steps[lean.steps.index(total)] = Micro("TL_DOT", (wide.args[0], lean.named(by)), total.made, start)
             lean.steps.remove(wide)
         return lean
+
+    def kept_apart(self, results: set[Ref]) -> Body:
+        """What an instruction adds to is copied where something else reads it later, or it does not move."""
+        apart = replace(self, steps=[])
+        for at, step in enumerate(self.steps):
+            again = any(step.onto in s.reads for s in self.steps[at + 1 :]) or step.onto in results
+            if step.onto is not None and (again or isinstance(step.onto, str)):
+                copy = apart.add("mv {d}, {0}", (step.onto,))
+                step = replace(step, onto=copy)
+            apart.steps.append(step)
+        return apart
 
     def alone(self, text: str, value: int, results: Sequence[Ref]) -> int | None:
         """What a conversion that makes one result and nothing else is of, if that is of use nowhere else."""
@@ -232,9 +233,10 @@ class Statement:
         )
 
     def lines(self, count: str, lanes: int) -> list[str] | None:
-        columns = list[Lane]()
+        kept = {v for v, _ in (*self.stores, *self.rounded, *self.sums, *self.widened)}
+        apart, columns = replace(self, body=self.body.kept_apart({*kept})), list[Lane]()
         for lane in range(lanes):
-            columns.append(Lane(self, lane, columns[-1] if lane % 2 else None))
+            columns.append(Lane(apart, lane, columns[-1] if lane % 2 else None))
         lines = staggered([lane.lines for lane in columns])
         for value, total in self.sums:
             lines += tree([lane.names[value] for lane in columns], f"%[{total}]")
@@ -271,7 +273,7 @@ class Lane:
         for k, step in enumerate(statement.body.steps):
             operands = [self.names[a] if isinstance(a, int) else a for a in step.args]
             for a in dict.fromkeys(step.args):
-                if isinstance(a, int) and last[a] == k and a not in kept:
+                if isinstance(a, int) and last[a] == k and a not in (*kept, step.onto):
                     self.free.append(self.names[a])
             self.names[step.made] = self.taken() if step.onto is None else self.names[step.onto]
             self.lines.append(instruction(step.text, operands, self.names[step.made]))

@@ -159,6 +159,25 @@ reg_t larger(processor_t *p, insn_t insn, reg_t pc)
     return pc + 4;
 }
 
+// p.mac and p.msu: a product of whole numbers is added to rd, or taken from it.
+reg_t add_product(processor_t *p, insn_t insn, reg_t pc, uint32_t sign)
+{
+    auto &x = p->get_state()->XPR;
+    const uint32_t product = (uint32_t)x[insn.rs1()] * (uint32_t)x[insn.rs2()];
+    x.write(insn.rd(), widened((uint32_t)x[insn.rd()] + sign * product));
+    return pc + 4;
+}
+
+reg_t plus_product(processor_t *p, insn_t insn, reg_t pc)
+{
+    return add_product(p, insn, pc, 1);
+}
+
+reg_t less_product(processor_t *p, insn_t insn, reg_t pc)
+{
+    return add_product(p, insn, pc, (uint32_t)-1);
+}
+
 // pv.pack.h: the lower halves of rs1 (above) and rs2.
 reg_t pack(processor_t *p, insn_t insn, reg_t pc)
 {
@@ -234,6 +253,8 @@ struct Pulp : extension_t {
         add(0x96000033, 0xfe00707f, dot);
         add(0x00007053, 0xfe00707f, ::add);
         add(0x04006033, 0xfe00707f, larger);
+        add(0x42000033, 0xfe00707f, plus_product);
+        add(0x42001033, 0xfe00707f, less_product);
         add(0xd0000057, 0xfe00707f, pack);
         add(0xb0002033, 0xfe00707f, pack_rounded);
         add(0x82002033, 0xfe00707f, plus);
