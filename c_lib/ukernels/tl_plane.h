@@ -19,6 +19,17 @@ typedef struct {
     int top, left, rows, columns, turned;
 } tl_copied;
 
+/* Its rows before those of an image of h rows, and up to their end. */
+static inline int tl_copied_begin(const tl_copied *c, int h)
+{
+    return c->turned ? c->top - (h - 1) : -c->top;
+}
+
+static inline int tl_copied_end(const tl_copied *c, int h)
+{
+    return c->turned ? c->top + 1 : h - c->top;
+}
+
 /* padded: the zeros are there, from a copy of the same rows of another plane. */
 void tl_plane_copy(const tl_copied *c, const float *image, int pitch, int h, int wd, float *to, int padded);
 
@@ -56,12 +67,13 @@ static inline int tl_sixes(int count)
     return (count + 5) / 6 * 6;
 }
 
-/* Output rows of a plane, and the first one's window. */
+/* Output rows of a plane, and the first one's window. Kernel rows that meet no image row are left out. */
 typedef struct {
     const float *in, *w;
     float *to;
     float start;
     int rows, count, kernel_rows;
+    int above, image_rows;  /* of the window: rows above the image; and of that, all in all */
     int pitch, down;        /* of `in`: from row to row, and from output row to output row */
     int out_step, out_down; /* of `to` */
 } tl_plane_out;
@@ -71,11 +83,14 @@ TL_PLANE void tl_plane_out_rows_plain(const tl_plane_out *o, int taps, int step)
 {
     const float *in = o->in;
     float *to = o->to;
-    for (int row = o->rows; row > 0; --row, in += o->down, to += o->out_down) {
+    int above = o->above;
+    for (int row = o->rows; row > 0; --row, in += o->down, to += o->out_down, above -= step) {
+        const int first = tl_max(above, 0), rows = tl_min(above + o->image_rows, o->kernel_rows) - first;
+        const float *p = in + first * o->pitch, *w = o->w + first * taps;
         if (tl_sixes(o->count) <= tl_fours(o->count))
-            tl_plane_lanes(in, o->pitch, o->w, o->kernel_rows, o->start, to, o->out_step, o->count, 6, taps, step);
+            tl_plane_lanes(p, o->pitch, w, rows, o->start, to, o->out_step, o->count, 6, taps, step);
         else
-            tl_plane_lanes(in, o->pitch, o->w, o->kernel_rows, o->start, to, o->out_step, o->count, 4, taps, step);
+            tl_plane_lanes(p, o->pitch, w, rows, o->start, to, o->out_step, o->count, 4, taps, step);
     }
 }
 
@@ -84,7 +99,8 @@ TL_PLANE void tl_plane_out_rows_plain(const tl_plane_out *o, int taps, int step)
 TL_PLANE void tl_plane_strips(const tl_plane_out *o, int lanes, int from, int taps, int step)
 {
     tl_plane_strip s = {.in = o->in + from * step, .w = o->w, .start = o->start, .rows = o->rows};
-    s.to = o->to + from * o->out_step, s.kernel_rows = o->kernel_rows, s.pitch = 4 * o->pitch, s.down = 4 * o->down;
+    s.to = o->to + from * o->out_step, s.above = o->above, s.image_rows = o->image_rows;
+    s.kernel_rows = o->kernel_rows, s.pitch = 4 * o->pitch, s.down = 4 * o->down;
     s.out_step = 4 * o->out_step, s.out_down = 4 * o->out_down;
     const int whole = from + lanes <= o->count;
     float own[TL_MOST_LANES], *to = s.to;
@@ -150,6 +166,7 @@ TL_PLANE void tl_plane_fw(const tl_conv2d *a, int taps, int step)
         const tl_copied c = {r.row * step - a->pad_h, -a->pad_w, (r.end - r.row - 1) * step + a->kh, pitch, 0};
         tl_plane_out rows = {.in = own, .w = a->w + o * a->w_co, .start = a->bias ? a->bias[o] : 0.0f};
         rows.to = a->y + n * a->yp.n + o * a->yp.c + r.row * a->yp.h, rows.rows = r.end - r.row, rows.count = a->wo;
+        rows.above = tl_copied_begin(&c, a->h), rows.image_rows = a->h;
         rows.kernel_rows = a->kh, rows.pitch = pitch, rows.down = step * pitch;
         rows.out_step = 1, rows.out_down = a->yp.h;
         tl_plane_copy(&c, a->x + n * a->xp.n + o / a->co * a->xp.c, a->xp.h, a->h, a->wd, own, r.again);
@@ -171,6 +188,7 @@ TL_PLANE void tl_plane_bw_x(const tl_conv2d *a, int taps)
         tl_plane_out rows = {.in = own, .w = a->w + group * a->w_co + (i - group * a->ci) * a->w_ci};
         rows.start = a->bias ? a->bias[i] : 0.0f, rows.rows = r.end - r.row, rows.count = a->wd;
         rows.to = a->x + n * a->xp.n + i * a->xp.c + (r.end - 1) * a->xp.h + a->wd - 1;
+        rows.above = tl_copied_begin(&c, a->ho), rows.image_rows = a->ho;
         rows.kernel_rows = a->kh, rows.pitch = rows.down = pitch, rows.out_step = -1, rows.out_down = -a->xp.h;
         tl_plane_copy(&c, a->y + n * a->yp.n + group * a->yp.c, a->yp.h, a->ho, a->wo, own, r.again);
         tl_plane_out_rows(&rows, taps, 1);

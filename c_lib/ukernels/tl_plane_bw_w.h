@@ -50,15 +50,20 @@ TL_PLANE void tl_plane_meet(const tl_plane_block *b, int taps, int step)
 #endif
 }
 
-/* All blocks of one kernel row, which are added to b->w[0 .. taps); b->in and b->y: of the first image. */
-TL_PLANE void tl_plane_blocks(const tl_conv2d *a, const tl_blocks *blocks, int image, tl_plane_block b, int step,
-                              void (*meet)(const tl_plane_block *))
+/* All blocks of one kernel row, which are added to b->w[0 .. taps), without output rows whose inputs are outside of the
+ * image; b->in and b->y: of the first image. */
+TL_PLANE void tl_plane_blocks(const tl_conv2d *a, const tl_blocks *blocks, int ky, int image, tl_plane_block b,
+                              int step, void (*meet)(const tl_plane_block *))
 {
+    const int above = a->pad_h - ky, below = a->h - 1 + above, half = step - 1; /* shifts round down, of either sign */
+    const int begin = tl_max(0, (above + half) >> half), end = tl_min(a->ho, (below >> half) + 1);
     const float *first = b.in, *dy = b.y;
     for (int n = a->n; n > 0; --n, first += image, dy += a->yp.n) {
-        const float *in = first, *y = dy;
-        for (int left = a->ho; left > 0; left -= b.rows, in += b.rows * b.down, y += b.rows * b.y_down) {
-            b.rows = tl_min(blocks->rows, left);
+        for (int row = begin, border = 0; row < end; row += b.rows) {
+            const float *in = first + row * b.down, *y = dy + row * b.y_down;
+            while (border <= row)
+                border += blocks->rows;
+            b.rows = tl_min(border, end) - row;
             for (int ox = 0; ox < a->wo; ox += TL_KC) {
                 b.in = in + ox * step, b.y = y + ox, b.run = tl_min(TL_KC, a->wo - ox);
                 meet(&b);
@@ -90,7 +95,7 @@ TL_PLANE void tl_plane_bw_w(const tl_conv2d *a, int taps, int step, void (*meet)
         copied = channel;
         for (int t = 0; t < taps && !a->accumulate; ++t)
             first.w[t] = 0.0f;
-        tl_plane_blocks(a, &blocks, image, first, step, meet);
+        tl_plane_blocks(a, &blocks, ky, image, first, step, meet);
         if (++ky == a->kh)
             ky = 0, ++o;
     }

@@ -13,6 +13,7 @@ typedef struct {
     float *to;
     float start;
     int rows, kernel_rows;
+    int above, image_rows; /* of the first one's window: rows above the image; and of that */
     int pitch, down, out_step,
         out_down; /* bytes: to a window's next row; from output row to output row; and of outputs */
 } tl_plane_strip;
@@ -94,17 +95,23 @@ typedef struct {
 
 /* A loop ends with a load, as Spike's extension of the tests wants it: of what lies there, while p goes on to the next
  * row. */
-#define TL_STRIP(lanes, row, halfwords, ...)                                                                           \
+#define TL_STRIP(lanes, taps, step, row, halfwords, ...)                                                               \
     __asm__ volatile(".balign 4\n.option push\n.option norvc\n"                                                        \
-                     "1:\nmv %[p], %[in]\nlw %[k], %[w]\nlw s2, %[kernel_rows]\n" lanes(TL_NONE) "beqz s2, 2f\n"       \
-                     TL_LOOP("s2", halfwords) row TL_LOAD_STEP("s7", "%[p]", "%[pitch]")                               \
+                     "1:\nlw s2, %[above]\nlw s3, %[image_rows]\nlw s4, %[kernel_rows]\naddi s7, s2, -" #step "\n"     \
+                     "sw s7, %[above]\nadd s3, s3, s2\n" TL_MAX("s2", "s2", "zero") TL_MIN("s3", "s3", "s4")           \
+                     "mv %[p], %[in]\n" TL_ADD_PRODUCT("%[p]", "s2", "%[pitch]") "sub s3, s3, s2\n"                    \
+                     "lw %[k], %[w]\nli s4, 4*" #taps "\n" TL_ADD_PRODUCT("%[k]", "s2", "s4")                          \
+                     lanes(TL_NONE) "blez s3, 2f\n"                                                                    \
+                     TL_LOOP("s3", halfwords) row TL_LOAD_STEP("s7", "%[p]", "%[pitch]")                               \
                      "2:\nlw t6, %[start]\nlw s2, %[out_step]\nmv %[k], %[to]\n" lanes(TL_ONTO_START)                  \
                      lanes(TL_TO_STEP)                                                                                 \
                      "lw s2, %[down]\nadd %[in], %[in], s2\nlw s3, %[out_down]\nadd %[to], %[to], s3\n"                \
                      "addi %[rows], %[rows], -1\nbnez %[rows], 1b\n.option pop\n"                                      \
-                     : [in] "+r"(in), [to] "+r"(to), [rows] "+r"(rows), [p] "=&r"(p), [k] "=&r"(k)                     \
+                     : [in] "+r"(in), [to] "+r"(to), [rows] "+r"(rows), [p] "=&r"(p), [k] "=&r"(k),                    \
+                       [above] "+m"(s->above)                                                                          \
                      : [pitch] "r"(s->pitch), [w] "m"(s->w), [start] "m"(s->start), [kernel_rows] "m"(s->kernel_rows), \
-                       [down] "m"(s->down), [out_step] "m"(s->out_step), [out_down] "m"(s->out_down)                   \
+                       [image_rows] "m"(s->image_rows), [down] "m"(s->down), [out_step] "m"(s->out_step),              \
+                       [out_down] "m"(s->out_down)                                                                     \
                      : "memory", __VA_ARGS__)
 #define TL_SIX_USES "t0", "t1", "t2", "t3", "t4", "t5", "t6", "s2", "s3", "s4", "s5", "s6", "s7", "s8"
 #define TL_SIX_S2_USES TL_SIX_USES, "s9", "s10", "s11", "a6", "a7", "ra"
@@ -112,41 +119,40 @@ typedef struct {
 #define TL_FOUR_S2_USES TL_FOUR_USES, "s9", "s10", "s11", "a6"
 /* clang-format on */
 
-/* At least one row. Literals: lanes (six or four), taps, step. */
-static inline __attribute__((always_inline)) void tl_plane_strip_xpulp(const tl_plane_strip *s, int lanes, int taps,
-                                                                       int step)
+/* At least one row; `above` goes on to the row behind them. Literals: lanes (six or four), taps, step. */
+static inline __attribute__((always_inline)) void tl_plane_strip_xpulp(tl_plane_strip *s, int lanes, int taps, int step)
 {
     const float *in = s->in, *p, *k;
     float *to = s->to;
     int rows = s->rows;
     if (lanes == 6 && step == 1 && taps == 2)
-        TL_STRIP(TL_OF_SIX, TL_SIX_OF_2, "44", TL_SIX_USES);
+        TL_STRIP(TL_OF_SIX, 2, 1, TL_SIX_OF_2, "44", TL_SIX_USES);
     else if (lanes == 6 && step == 1 && taps == 3)
-        TL_STRIP(TL_OF_SIX, TL_SIX_OF_3, "60", TL_SIX_USES);
+        TL_STRIP(TL_OF_SIX, 3, 1, TL_SIX_OF_3, "60", TL_SIX_USES);
     else if (lanes == 6 && step == 1 && taps == 4)
-        TL_STRIP(TL_OF_SIX, TL_SIX_OF_4, "76", TL_SIX_USES);
+        TL_STRIP(TL_OF_SIX, 4, 1, TL_SIX_OF_4, "76", TL_SIX_USES);
     else if (lanes == 6 && step == 1 && taps == 5)
-        TL_STRIP(TL_OF_SIX, TL_SIX_OF_5, "92", TL_SIX_USES);
+        TL_STRIP(TL_OF_SIX, 5, 1, TL_SIX_OF_5, "92", TL_SIX_USES);
     else if (lanes == 6 && step == 1)
-        TL_STRIP(TL_OF_SIX, TL_SIX_OF_7, "124", TL_SIX_USES);
+        TL_STRIP(TL_OF_SIX, 7, 1, TL_SIX_OF_7, "124", TL_SIX_USES);
     else if (lanes == 6 && taps == 5)
-        TL_STRIP(TL_OF_SIX, TL_SIX_S2_OF_5, "102", TL_SIX_S2_USES);
+        TL_STRIP(TL_OF_SIX, 5, 2, TL_SIX_S2_OF_5, "102", TL_SIX_S2_USES);
     else if (lanes == 6)
-        TL_STRIP(TL_OF_SIX, TL_SIX_S2_OF_7, "134", TL_SIX_S2_USES);
+        TL_STRIP(TL_OF_SIX, 7, 2, TL_SIX_S2_OF_7, "134", TL_SIX_S2_USES);
     else if (step == 1 && taps == 2)
-        TL_STRIP(TL_OF_FOUR, TL_FOUR_OF_2, "32", TL_FOUR_USES);
+        TL_STRIP(TL_OF_FOUR, 2, 1, TL_FOUR_OF_2, "32", TL_FOUR_USES);
     else if (step == 1 && taps == 3)
-        TL_STRIP(TL_OF_FOUR, TL_FOUR_OF_3, "44", TL_FOUR_USES);
+        TL_STRIP(TL_OF_FOUR, 3, 1, TL_FOUR_OF_3, "44", TL_FOUR_USES);
     else if (step == 1 && taps == 4)
-        TL_STRIP(TL_OF_FOUR, TL_FOUR_OF_4, "56", TL_FOUR_USES);
+        TL_STRIP(TL_OF_FOUR, 4, 1, TL_FOUR_OF_4, "56", TL_FOUR_USES);
     else if (step == 1 && taps == 5)
-        TL_STRIP(TL_OF_FOUR, TL_FOUR_OF_5, "68", TL_FOUR_USES);
+        TL_STRIP(TL_OF_FOUR, 5, 1, TL_FOUR_OF_5, "68", TL_FOUR_USES);
     else if (step == 1)
-        TL_STRIP(TL_OF_FOUR, TL_FOUR_OF_7, "92", TL_FOUR_USES);
+        TL_STRIP(TL_OF_FOUR, 7, 1, TL_FOUR_OF_7, "92", TL_FOUR_USES);
     else if (taps == 5)
-        TL_STRIP(TL_OF_FOUR, TL_FOUR_S2_OF_5, "74", TL_FOUR_S2_USES);
+        TL_STRIP(TL_OF_FOUR, 5, 2, TL_FOUR_S2_OF_5, "74", TL_FOUR_S2_USES);
     else
-        TL_STRIP(TL_OF_FOUR, TL_FOUR_S2_OF_7, "98", TL_FOUR_S2_USES);
+        TL_STRIP(TL_OF_FOUR, 7, 2, TL_FOUR_S2_OF_7, "98", TL_FOUR_S2_USES);
 }
 #endif
 #endif

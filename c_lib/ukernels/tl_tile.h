@@ -40,6 +40,11 @@ void tl_tile_panel(const tl_panel_out *out, const float *a, int a_tile, int a_k,
 /* dst[4*k + j] = src[j*s_j + k*s_k]; the last of `cols` columns stands for those that are missing. */
 void tl_tile_pack(float *dst, const float *src, int s_j, int s_k, int cols, int kc);
 
+static inline int tl_max(int a, int b)
+{
+    return a > b ? a : b;
+}
+
 static inline int tl_min(int a, int b)
 {
     return a < b ? a : b;

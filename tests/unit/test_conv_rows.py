@@ -15,7 +15,7 @@ from tests.unit.kernel_harness import ALL_CORES, Tensor, fitting, pitched, rando
 from trainlib_deployer.formats import DType
 from trainlib_deployer.kernels.conv import CONV
 from trainlib_deployer.kernels.conv_f16 import CONV_F16
-from trainlib_deployer.kernels.depthwise import DEPTHWISE
+from trainlib_deployer.kernels.depthwise import DEPTHWISE, met
 from trainlib_deployer.kernels.table import chosen
 from trainlib_deployer.machine.targets import resolve
 from trainlib_deployer.ops.conv import Conv
@@ -106,6 +106,9 @@ CASES = [
     Case(groups=3, size=(12, 9), kernel=(5, 7), pad=(3, -1), stride=(2, 2), more=(1, 1)),
     Case(n=3, groups=2, size=(7, 11), kernel=(7, 7), pad=(3, 3), wide=1),
     Case(groups=3, size=(14, 13), kernel=(5, 5), pad=(2, 2), stride=(2, 2)),
+    Case(n=2, groups=3, size=(3, 5), kernel=(5, 5), pad=(6, 4)),  # windows of which no row is in the image
+    Case(groups=5, size=(2, 7), kernel=(7, 7), pad=(7, 3)),
+    Case(groups=3, size=(3, 9), kernel=(7, 7), pad=(9, 2), stride=(2, 2)),
     Case(groups=4, size=(9, 10), kernel=(2, 1), pad=(1, 0), stride=(2, 2)),
     Case(groups=3, size=(13, 7), pad=(2, 3), wide=3),
     Case(groups=2, size=(9, 8), pad=(0, 1), more=(2, 1)),
@@ -276,6 +279,13 @@ def test_weights_are_rounded_as_they_are_packed(lib: ctypes.CDLL, case: Case, di
     for cores, row in itertools.product((1, 3), fitting(kind, reads, write, 3)):
         wanted, found = run(lib, row, kind, reads, write, cores), run(lib, row, packing, given, write, cores)
         np.testing.assert_array_equal(found.view(np.int32), wanted.view(np.int32), err_msg=row.symbol)
+
+
+def test_kernel_rows_that_meet_the_image() -> None:
+    for h, ho, kh, stride, pad in itertools.product((1, 6, 7), (1, 5, 6), (1, 5, 7), (1, 2), (-2, 0, 3, 8)):
+        shape = ConvShape(1, 3, 1, 1, h, 5, ho, 5, kh, 5, (stride, stride), (pad, 2), (1, 1))
+        rows = [0 <= y * stride - pad + k < h for y in range(ho) for k in range(kh)]
+        assert met(Conv("fw", shape)) == sum(rows) / len(rows)
 
 
 def test_every_row_is_tested() -> None:

@@ -73,6 +73,15 @@ def by_classes(kind: Conv) -> bool:
     return kind.direction == "bw_x" and kind.shape.stride == (2, 2)
 
 
+def met(kind: Conv) -> float:
+    """The part of the kernel rows of all outputs' windows that are in the image: the others are left out."""
+    s, inside = kind.shape, 0
+    for k in range(s.kh):
+        first, last = -((k - s.pad[0]) // s.stride[0]), (s.h - 1 + s.pad[0] - k) // s.stride[0]
+        inside += max(0, min(s.ho - 1, last) - max(0, first) + 1)
+    return inside / max(1, s.ho * s.kh)
+
+
 def copied(kind: Conv, _cores: int, taps: int, stride: int) -> bool:
     """Kernels of so many taps a row, with one term a tap."""
     s = kind.shape
@@ -178,10 +187,11 @@ def plane_cycles(kind: Conv, cores: int, costs: Costs) -> float:
     if kind.direction == "bw_w":
         share = -(-channels(kind) * s.kh // cores)
         copies = s.n * shared(share, s.kh) * (c.depthwise_plane + c.depthwise_element * plane(kind) / s.n)
-        return c.depthwise + copies + share * (s.n * s.ho * (c.depthwise_line + s.wo * s.kw * c.depthwise_plane_mac))
+        of_row = c.depthwise_line + s.wo * s.kw * c.depthwise_plane_mac
+        return c.depthwise + copies + share * s.n * s.ho * met(kind) * of_row
     planes, height, width = planes_of(kind)
     share = -(-planes * height // cores)
-    work = s.macs() / planes / height * whole_lanes(width) / width * c.depthwise_plane_mac
+    work = s.macs() / planes / height * whole_lanes(width) / width * met(kind) * c.depthwise_plane_mac
     work += c.depthwise_line + by_classes(kind) * (c.depthwise_line + c.depthwise_classes / height)
     return c.depthwise + copy_cycles(kind, share, height, costs) + share * work
 

@@ -45,8 +45,10 @@ static void all_classes(const tl_conv2d *a, const classes *of, const tl_plane_ro
         for (int rx = 0; rx < 2 && first < end; ++rx) {
             const tl_axis *x = &of->x[rx];
             tl_plane_out rows = {.w = taps, .start = start, .rows = end - first, .count = x->count};
-            rows.in = own + (high - (y->in0 + end - 1)) * pitch + right - (x->in0 + x->count - 1);
+            const int top = high - (y->in0 + end - 1);
+            rows.in = own + top * pitch + right - (x->in0 + x->count - 1);
             rows.to = to + (2 * end - 2 + ry) * a->xp.h + 2 * x->count - 2 + rx;
+            rows.above = high - (a->ho - 1) - top, rows.image_rows = a->ho;
             rows.kernel_rows = x->taps > 0 ? y->taps : 0, rows.pitch = rows.down = pitch;
             rows.out_step = -2, rows.out_down = -2 * a->xp.h;
             class_taps(y, x, w, a->kw, taps);

@@ -38,8 +38,8 @@ void tl_plane_copy(const tl_copied *c, const float *image, int pitch, int h, int
     /* columns and rows before the image, and up to its other side */
     const int first = between(c->turned ? c->left - (wd - 1) : -c->left, 0, c->columns);
     const int count = between(c->turned ? c->left + 1 : wd - c->left, first, c->columns) - first;
-    const int begin = between(c->turned ? c->top - (h - 1) : -c->top, 0, c->rows);
-    const int end = between(c->turned ? c->top + 1 : h - c->top, begin, c->rows);
+    const int begin = between(tl_copied_begin(c, h), 0, c->rows);
+    const int end = between(tl_copied_end(c, h), begin, c->rows);
     const float *from = image + (c->top + step * begin) * pitch + c->left + step * first;
     if (!padded)
         clear(to, c->rows * c->columns);

@@ -151,11 +151,18 @@ reg_t add(processor_t *p, insn_t insn, reg_t pc)
     return next_of(p, pc);
 }
 
-// p.max: of two whole numbers.
+// p.max and p.min: of two whole numbers.
 reg_t larger(processor_t *p, insn_t insn, reg_t pc)
 {
     auto &x = p->get_state()->XPR;
     x.write(insn.rd(), widened((uint32_t)std::max((int32_t)x[insn.rs1()], (int32_t)x[insn.rs2()])));
+    return pc + 4;
+}
+
+reg_t smaller(processor_t *p, insn_t insn, reg_t pc)
+{
+    auto &x = p->get_state()->XPR;
+    x.write(insn.rd(), widened((uint32_t)std::min((int32_t)x[insn.rs1()], (int32_t)x[insn.rs2()])));
     return pc + 4;
 }
 
@@ -253,6 +260,7 @@ struct Pulp : extension_t {
         add(0x96000033, 0xfe00707f, dot);
         add(0x00007053, 0xfe00707f, ::add);
         add(0x04006033, 0xfe00707f, larger);
+        add(0x04004033, 0xfe00707f, smaller);
         add(0x42000033, 0xfe00707f, plus_product);
         add(0x42001033, 0xfe00707f, less_product);
         add(0xd0000057, 0xfe00707f, pack);
