@@ -31,6 +31,12 @@ def windows(kind: Conv, stride: int) -> bool:
     return depthwise(kind) and alike and s.pad[1] <= 2
 
 
+def enclosed(kind: Conv) -> bool:
+    """A plane as large as that of its outputs, with one zero on every side: its columns go together."""
+    s = kind.shape
+    return (s.stride, s.pad, (s.ho, s.wo)) == ((1, 1), (1, 1), (s.h, s.w)) and min(s.h, s.w) > 1
+
+
 def three_by_three(kind: Conv, _cores: int, stride: int) -> bool:
     """One term a tap, and of a window at the image's edge at least one row inside."""
     s = kind.shape
@@ -171,7 +177,8 @@ def column_cycles(kind: Conv, cores: int, costs: Costs) -> float:
     forward = kind.direction == "fw"
     planes, width, height = (s.co, s.wo, s.ho) if forward else (s.ci, s.w, s.h)
     share = -(-s.n * s.groups * planes * width // cores)
-    return c.depthwise + share * (c.depthwise_column + height * c.depthwise_output)
+    of_column = c.depthwise_whole if enclosed(kind) else c.depthwise_column
+    return c.depthwise + share * (of_column + height * c.depthwise_output)
 
 
 def channel_cycles(kind: Conv, cores: int, costs: Costs) -> float:

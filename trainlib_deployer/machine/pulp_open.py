@@ -140,6 +140,7 @@ COSTS = Costs(
     ConvCosts(
         depthwise=867,
         depthwise_column=98.7,
+        depthwise_whole=57.0,
         depthwise_output=17.5,
         depthwise_image=450,
         depthwise_term=23.2,

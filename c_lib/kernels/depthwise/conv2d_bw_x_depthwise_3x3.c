@@ -10,16 +10,20 @@ void tl_conv2d_bw_x_depthwise_3x3_f32(const tl_conv2d *a)
     int lo, hi;
     TL_PROMISE(a->co == 1 && a->kh == 3 && a->kw == 3 && a->dil_h == 1 && a->dil_w == 1 && !a->accumulate);
     TL_PROMISE(a->stride_h == 1 && a->stride_w == 1 && s.skip <= 2 && s.rows >= 2 - s.skip);
-    s.pitch = -a->yp.h, s.out_pitch = -a->xp.h, s.left = a->pad_w - 2, s.extent = a->wo;
+    s.pitch = -a->yp.h, s.out_pitch = -a->xp.h, s.left = a->pad_w - 2, s.extent = a->wo, s.whole = is_whole(&s, a->wd);
     tl_split(a->n * ins * a->wd, 1, &lo, &hi);
-    while (lo < hi) {
-        const int plane = lo / a->wd, n = plane / ins, c = plane - n * ins, x = lo - plane * a->wd;
-        const int end = tl_min(a->wd, x + hi - lo), group = c / a->ci;
+    if (lo >= hi)
+        return;
+    const int plane = lo / a->wd;
+    for (int n = plane / ins, c = plane - n * ins, x = lo - plane * a->wd; lo < hi; x = 0) {
+        const int end = tl_min(a->wd, x + hi - lo), group = a->ci == 1 ? c : c / a->ci;
         s.in = a->y + n * a->yp.n + group * a->yp.c + last * a->yp.h;
         s.w = a->w + group * a->w_co + (c - group * a->ci) * a->w_ci;
         s.out = a->x + n * a->xp.n + c * a->xp.c + (a->h - 1) * a->xp.h;
         s.start = a->bias ? a->bias[c] : 0.0f;
-        columns(&s, x, end);
+        some_columns(&s, x, end);
         lo += end - x;
+        if (++c == ins)
+            c = 0, ++n;
     }
 }
