@@ -11,7 +11,7 @@ import pytest
 
 from tests.unit.kernel_harness import ALL_CORES, Tensor, fitting, random, run, transposed
 from trainlib_deployer.formats import DType
-from trainlib_deployer.kernels.matmul import MATMUL, known_layouts
+from trainlib_deployer.kernels.matmul import MATMUL, known_layouts, seen
 from trainlib_deployer.kernels.matmul_f16 import MATMUL_F16
 from trainlib_deployer.kernels.table import chosen, rows_for
 from trainlib_deployer.ops.matmul import MatMul
@@ -129,6 +129,17 @@ def test_tiles_keep_what_is_known_of_layouts(p: Product) -> None:
             assert row is not None and row.scratch(part.kind, 8) <= part.kind.scratch(8)
             several = told.layouts is not None and min(part.kind.m, part.kind.n) > 1 and part.kind.k > 2
             assert not several or rows_for(part.kind, 8) == [row]
+
+
+@pytest.mark.parametrize(("m", "n"), [(8, 64), (3, 70), (70, 5), (37, 37)])
+def test_products_of_halves_are_seen_along_the_rows_of_their_results(m: int, n: int) -> None:
+    """Tiles whose columns lie apart are stored element by element."""
+    straight, turned = (0, 1, 2), (0, 2, 1)
+    for a, b, c in itertools.product((straight, turned), repeat=3):
+        kind, reads, write = operands(Product(1, m, n, 20, a, b, c), True, "plain")
+        halves = replace(kind, storage=DType.F16)
+        p = seen(halves, [t.operand.view for t in reads], [write.operand.view])
+        assert p.c.strides[2] == 1 and p.turned == (c == turned), (a, b, c)
 
 
 def test_known_layouts_leave_out_what_is_not_packed() -> None:

@@ -78,13 +78,16 @@ def seen(kind: MatMul, reads: Sequence[View], writes: Sequence[View]) -> Seen:
 
 
 def exchanged(kind: MatMul, a: View, b: View, c: View) -> bool:
-    """Vectors stand on the right, results of a term or two are contiguous along a row, and of two matrices that on the
-    left is the one that can be read where it lies; few rows stand on the right, as columns are packed once a panel, and
-    those of one tile where there are many columns: down one panel."""
+    """Vectors stand on the right. Results of a term or two are contiguous along a row, and those of halves, too, as
+    their operands are packed either way. Of two matrices of floats that on the left is the one that can be read where
+    it lies; few rows stand on the right, as columns are packed once a panel, and those of one tile where there are many
+    columns: down one panel."""
     if kind.k == 1 or two_terms(kind):
         return step(c, 2) != 1
     if 1 in (kind.m, kind.n):
         return kind.n > 1
+    if kind.storage.is_half:
+        return step(c, 2) != 1 == step(c, 1)
     return exchanged_matrices(kind, layout(a, 2, 1), layout(b, 1, 2))
 
 

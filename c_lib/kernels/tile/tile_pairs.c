@@ -4,13 +4,12 @@
 /* Tiles one below the other: panel after panel of a times the one of b. */
 typedef struct {
     const tl_pair *a, *b;
-    int pairs, skip; /* of a panel; bytes between two panels of a */
-    int tiles;
+    int more, skip;    /* pairs of a panel after the first one; bytes between two panels of a */
     const float *from; /* what they begin with; NULL: zero */
     int same;          /* one number for each row */
-    void *to;          /* floats, or halves */
+    void *to, *end;    /* where they go, and the row behind them */
     int from_m, to_m;  /* bytes from row to row */
-    int halves;
+    int halves;        /* 0: they stay floats; 1: halves; 2: halves at even places */
 } tl_pairs_tiles;
 
 #ifdef TL_XF16AUXVEC
@@ -23,11 +22,12 @@ static void multiply(tl_pairs_tiles *t)
 {
     const char *from = (const char *)t->from;
     char *to = t->to;
-    for (const tl_pair *a = t->a; t->tiles > 0; --t->tiles, a += 4 * t->pairs + t->skip / 4) {
+    const int pairs = t->more + 1;
+    for (const tl_pair *a = t->a; to != t->end; a += 4 * pairs + t->skip / 4) {
         float sums[16];
         for (int i = 0; i < 16; ++i)
             sums[i] = from ? ((const float *)(from + i / 4 * t->from_m))[t->same ? 0 : i % 4] : 0.0f;
-        add_pairs(a, t->b, t->pairs, sums);
+        add_pairs(a, t->b, pairs, sums);
         for (int i = 0; i < 4; ++i, to += t->to_m)
             for (int j = 0; j < 4; ++j)
                 if (t->halves)
@@ -69,16 +69,17 @@ void tl_tile_pairs(const tl_panel_out *out, const tl_pair *a, int panel, const t
     const int alike = init && out->cols == 4 && out->i_n[3] == 3 && out->i_m == 0; /* rows begin with the same four */
     const int biased = init && out->i_m == 1 && out->i_n[3] == 0;                  /* each row by a number */
     float *sums = out->sums;
-    tl_pairs_tiles t = {.a = a, .b = b, .pairs = pairs, .skip = 4 * (panel - 4 * pairs)};
+    tl_pairs_tiles t = {.a = a, .b = b, .more = pairs - 1, .skip = 4 * (panel - 4 * pairs)};
     for (int row = out->row, count; row < out->row_end; row += 4 * count) {
         const int whole = out->dense && out->cols == 4 ? (out->row_end - row) / 4 : 0;
         const int at = row * out->c_m + out->c_n[0], left = out->row_end - row, same = biased && left >= 4;
         count = init && !alike && !same ? 1 : unready ? (same ? left : left + 3) / 4 : whole > 1 ? whole : 1;
-        t.tiles = count, t.to = out->tile, t.to_m = size, t.halves = 0;
+        t.to = out->tile, t.to_m = size, t.halves = 0;
         if (unready)
             t.to = sums;
         else if (whole && out->half)
-            t.to = out->half + at, t.to_m = out->c_m * (int)sizeof(tl_half), t.halves = 1;
+            t.to = out->half + at, t.to_m = out->c_m * (int)sizeof(tl_half),
+            t.halves = (((uintptr_t)t.to | (unsigned)t.to_m) & 3) == 0 ? 2 : 1;
         else if (whole)
             t.to = out->c + at, t.to_m = out->c_m * (int)sizeof(float);
         t.from = NULL, t.from_m = size, t.same = same;
@@ -92,6 +93,7 @@ void tl_tile_pairs(const tl_panel_out *out, const tl_pair *a, int panel, const t
             t.from = sums;
         else if (!out->first)
             t.from = t.to, t.from_m = t.to_m;
+        t.end = (char *)t.to + 4 * count * t.to_m;
         multiply(&t);
         if (t.to_m == size && !unready && !whole)
             end(out, row);
