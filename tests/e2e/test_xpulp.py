@@ -132,10 +132,10 @@ def test_encodings_of_packing(tmp_path: Path) -> None:
 
 
 def test_encodings_of_weight_gradients(tmp_path: Path) -> None:
-    """7 loads, 12 vfdotpex.s.h of four gradients with three inputs."""
+    """7 loads, of which the last one ends the loop, and 12 vfdotpex.s.h of four gradients with three inputs."""
     (body,) = loops(tmp_path, "tile_threes")
-    loads, dots = body[:7], body[7:]
-    assert all(map(is_load, loads)) and all(map(is_dot, dots))
+    loads, dots = [word for word in body if is_load(word)], [word for word in body if is_dot(word)]
+    assert (len(body), len(loads), len(dots)) == (19, 7, 12) and is_load(body[-1])
     assert len({(word >> 15 & 31, word >> 20 & 31) for word in dots}) == len({word >> 7 & 31 for word in dots}) == 12
     assert {r for word in dots for r in (word >> 15 & 31, word >> 20 & 31)} == {word >> 7 & 31 for word in loads}
 
