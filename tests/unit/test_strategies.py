@@ -14,7 +14,8 @@ from trainlib_deployer.machine.targets import resolve
 from trainlib_deployer.ops.matmul import MatMul
 from trainlib_deployer.plan import strategies
 from trainlib_deployer.plan.joints import ALIKE
-from trainlib_deployer.plan.layout import fits
+from trainlib_deployer.plan.layout import fits, tensor_items
+from trainlib_deployer.plan.residents import residents
 from trainlib_deployer.plan.setting import Candidate, Setting, thriftiest
 from trainlib_deployer.plan.strategies import Strategy, Task, best_layout, in_tiles, of_margin, sparing
 from trainlib_deployer.program.ir import DType, Op, Program, Role, Tensor, View
@@ -133,11 +134,46 @@ def test_of_those_that_move_as_much_the_one_that_fills_the_inner_level_least() -
 
 
 def test_more_residents_are_tried_behind_some_that_bring_nothing() -> None:
-    """The last ones may bring something again: so they do in a recurrent layer whose states fit."""
+    """The last ones may bring something again: so they do in a recurrent layer whose states fit. The last results of
+    this net pass by."""
     task = Task(net(), chip("20k"))
     found = of_margin(task, task.machine.leaner(2), 1.0)
-    assert found is not None and len({c.setting.here for c in found}) == len(found) == 2
+    assert found is not None and len({c.setting.here for c in found}) == len(found) == 3
+    assert sum(c.setting.passing for c in found) == 1
     assert found[1].plan.cycles > found[0].plan.cycles and found[1].plan.moved < found[0].plan.moved
+
+
+def one_after_the_other() -> Program:
+    """Products of the one before; the last one is of the first, which is there all the while."""
+    tensors = {
+        "x": Tensor("x", (1, M, K), DType.F32, Role.INPUT),
+        "w": Tensor("w", (1, K, K), DType.F32, Role.PARAMETER),
+    }
+    ops, before = [], "x"
+    for at in range(7):
+        made = Tensor(f"h{at}", (1, M, K), DType.F32, Role.ACTIVATION if at < 6 else Role.OUTPUT)
+        tensors[made.name] = made
+        x, w = View.whole(tensors["h0" if at == 6 else before]), View.whole(tensors["w"])
+        ops.append(Op(f"product {at}", MatMul(1, M, K, K), (x, w), (View.whole(made),), "forward", ""))
+        before = made.name
+    return Program("net", tensors, ops, outputs=(("h6", "h6"),))
+
+
+def test_what_passes_by_may_live_in_the_inner_level() -> None:
+    program = one_after_the_other()
+    items = tensor_items(program)
+    nbytes = 4 * M * K
+    for size, found in ((4 * nbytes + 4, {"h1", "h2", "h3", "h4", "h5"}), (4 * nbytes - 4, set[str]())):
+        machine = chip(str(size))
+        assert not residents(program, items, 32, machine) & program.tensors.keys()
+        assert residents(program, items, 32, machine, passing=True) & {*map("h{}".format, range(6))} == found
+
+
+def test_residents_that_pass_by_are_tried() -> None:
+    task = Task(one_after_the_other(), chip("24k"))
+    found = of_margin(task, task.machine, 1.0)
+    assert found is not None
+    assert any(c.setting.passing for c in found)
 
 
 def test_tiles_leave_some_of_the_inner_level_where_that_takes_about_as_long(monkeypatch: pytest.MonkeyPatch) -> None:

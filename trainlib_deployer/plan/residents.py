@@ -11,13 +11,20 @@ from trainlib_deployer.program.lifetimes import alive
 
 SMALL = (32, 1024, 4096, 16384, 65536)  # bytes of a tensor that may live there: room for tiles, or fewer transfers
 SHARE = 8  # ... as long as those that persist take no more than this part of it together
+PASSING = 4  # operations, one after the other, that a tensor which passes by is there for
+PART = 4  # ... of this part of the inner level, at most
 
 
-def residents(program: Program, items: Sequence[Item], small: int, machine: Machine) -> frozenset[str]:
-    """The small tensors; of those that persist the smallest, up to a share. What is only recorded is no concern of a
-    tile's either."""
+def residents(
+    program: Program, items: Sequence[Item], small: int, machine: Machine, passing: bool = False
+) -> frozenset[str]:
+    """The small tensors, perhaps those that pass by as well; of those that persist the smallest, up to a share. What is
+    only recorded is no concern of a tile's either."""
     free = machine.inner.size - machine.inner.reserved
-    chosen = {t.name for i in items if i.size <= small and not copied(i) for t in i.tensors}
+    near = [i for i in items if not copied(i)]
+    chosen = {t.name for i in near if i.size <= small for t in i.tensors}
+    if passing:
+        chosen |= {t.name for i in near if passes_by(i) and PART * i.size <= machine.inner.size for t in i.tensors}
     chosen |= {t.name for t in program.of_role(Role.RECORDED)}
     there = (t for t in program.tensors.values() if t.role.persistent and t.name not in program.far)
     persistent = [t for t in there if t.nbytes <= small]
@@ -27,6 +34,11 @@ def residents(program: Program, items: Sequence[Item], small: int, machine: Mach
         if taken <= free // SHARE:
             chosen.add(t.name)
     return frozenset(chosen)
+
+
+def passes_by(item: Item) -> bool:
+    """As a gradient does, between the operation that makes it and those that need it."""
+    return item.life.death - item.life.birth <= PASSING
 
 
 def copied(item: Item) -> bool:

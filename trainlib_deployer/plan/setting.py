@@ -36,13 +36,14 @@ class Setting:
     margin: float = 1.0  # of the bytes left: the arena may lose the others to gaps
     chains: bool = False  # do loops of the step follow other operations tile by tile?
     spare: int = 0  # bytes of the inner level that tiles leave
+    passing: bool = False  # do tensors that few operations in a row need live there, too?
 
     @cached_property
     def here(self) -> frozenset[str]:
         """Tensors that live in the inner level."""
         if self.small is None:
             return frozenset(self.program.tensors)
-        return residents(self.program, self.items, self.small, self.machine)
+        return residents(self.program, self.items, self.small, self.machine, self.passing)
 
     @cached_property
     def left(self) -> list[int]:

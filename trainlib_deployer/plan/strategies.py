@@ -122,7 +122,8 @@ def in_tiles(task: Task, machine: Machine) -> Iterator[Candidate]:
 def of_margin(task: Task, machine: Machine, margin: float) -> list[Candidate] | None:
     """Of different residents, those that are near the best one with chains, too; None where none is found with any
     larger margin."""
-    settings = different(task.setting(machine, small, margin) for small in SMALL)
+    some = [task.setting(machine, small, margin) for small in SMALL]
+    settings = different([*some, replace(some[0], passing=True)])
     if all(setting.ways is None for setting in settings):
         return None
     first = promising(settings)
