@@ -23,6 +23,7 @@ from golden.memory import EMPTY, Found
 from golden.mode import Mode, address, leaves, mapped
 from golden.rounding import EXACT, written_to
 from golden.tiles import Signature, Tiles
+from golden.wide import is_bounded, is_sum, is_wide
 
 PRODUCTS = frozenset(("mm", "bmm", "addmm", "baddbmm"))  # of their last two operands
 CONVOLUTIONS = {"convolution": 2, "convolution_backward": 3}  # operands that are multiplied
@@ -89,6 +90,8 @@ class Halves(Mode):
         in_loss = bool(self.network.made) and not self.network
         self.leave(pytree.tree_leaves(self.network.made) if in_loss else ())  # outputs
         choice = is_choice(name, args)
+        wide = node is None and is_wide(name)
+        self.leave(t for t in leaves(args) if (wide or is_sum(name)) and getattr(t, "bounded", False))
         if not in_loss and name not in LOSSES:
             count = NORMS.get(name, len(args))
             args = (*self.found(func, args[:count], alone, choice), *args[count:])
@@ -110,10 +113,11 @@ class Halves(Mode):
                 self.go_on(made, chosen, backward=node is not None)
                 made.statistic = name in REDUCTIONS or made.shape in statistics  # type: ignore[attr-defined]
                 made.in_chain = alone  # type: ignore[attr-defined]
+                made.bounded = is_bounded(name)  # type: ignore[attr-defined]
                 made.in_parts = not alone and name not in WHOLE  # type: ignore[attr-defined]
         if alone and self.chains:
             self.chained |= places(leaves((out,)))
-        if self.kept:
+        if self.kept or wide:
             self.leave(leaves((out,)))
         elif in_loss or name in LOSSES:
             (self.given if in_loss else self.of_losses).update(places(leaves((out,))))

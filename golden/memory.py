@@ -119,10 +119,15 @@ class Found:
                 continue
             at = (ways - own).norm(dim=1).argmin()
             if relative(ways[at], own) <= self.within and self.rounded(ways[at], own):
-                made.copy_(ways[at].reshape(made.shape))
                 had = others[chosen][at]
+                made.copy_((had if self.same(had, own) else ways[at]).reshape(made.shape))
                 return is_it and torch.equal(self.half.rounded(had).double(), had)
         return False
+
+    def same(self, value: torch.Tensor, own: torch.Tensor) -> bool:
+        """Whether nearly all elements are the same halves. No factor has been at work then, and in any other size
+        nothing would be left of 1 - p where p is next to 1."""
+        return int((self.half.rounded(value) != self.half.rounded(own)).sum()) <= BEYOND * own.numel()
 
     def rounded(self, value: torch.Tensor, own: torch.Tensor) -> bool:
         """Whether nearly every element is what two roundings may make of it, beside what sums of many are off by. One

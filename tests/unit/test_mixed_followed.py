@@ -134,7 +134,8 @@ def test_what_points_the_same_way_is_gone_on_with_in_its_own_size(dtype: torch.d
     torch.manual_seed(2)
     value = torch.randn(5, 31, dtype=dtype)
     half, further = value.half(), (value * (1 + NEAR / 2 * torch.randn(5, 31))).float()
-    for factor in (1.0, 1.05, 0.5, 8.0):
+    assert torch.equal(followed(value, torch.randn(5, 31), further, half), half.to(dtype))  # its own halves
+    for factor in (1.001, 1.05, 0.5, 8.0):
         found = followed(value, torch.randn(5, 31), further, half * factor)
         assert not torch.equal(found, value) and torch.allclose(found, value, rtol=2.0**-9)
         assert abs(float((found.double() * value).sum() / value.square().sum()) - 1) < 1e-6

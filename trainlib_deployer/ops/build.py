@@ -58,7 +58,8 @@ class Builder:
         """A new tensor of the step."""
         if role is None:
             role = Role.GRADIENT if self.where.phase == "backward" else Role.ACTIVATION
-        made = Tensor(self.fresh(self.stem(suffix)), tuple(shape), dtype, role, self.where.layer, self.where.source)
+        w = self.where
+        made = Tensor(self.fresh(self.stem(suffix)), tuple(shape), dtype, role, w.layer, w.source, w.function)
         self.program.tensors[made.name] = made
         return View.whole(made)
 

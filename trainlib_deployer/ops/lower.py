@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 from zlib import crc32
@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import fx
 
+from golden.wide import is_bounded, is_sum, is_wide
 from trainlib_deployer import ops
 from trainlib_deployer.capture.refuse import unsupported
 from trainlib_deployer.capture.slots import WRITTEN, Captured, Out, Slot
@@ -140,7 +141,23 @@ def lower_node(b: Builder, node: fx.Node, env: dict[fx.Node, Any]) -> Any:
     args, kwargs = fx.node.map_arg((node.args, node.kwargs), lambda n: env[n])
     if rule is None:
         raise unsupported(node)
+    if b.where.phase == "forward" and is_wide(b.where.function):
+        widen(b, (v for v in args if isinstance(v, View)))
     return rule(b, *args, **kwargs)
+
+
+def widen(b: Builder, views: Iterable[View]) -> None:
+    """What a function with a wide result is of, or a sum that it is of, where that is next to 1."""
+    todo, seen = [v.tensor for v in views], set[str]()
+    while todo:
+        name = todo.pop()
+        tensor = b.program.tensors[name]
+        if is_bounded(tensor.function):
+            b.program.tensors[name] = replace(tensor, wide=True)
+        elif is_sum(tensor.function) and name not in seen:
+            seen.add(name)
+            made = (op for op in map(b.program.ops.__getitem__, b.mentions.of(name)) if op.writes[0].tensor == name)
+            todo += [v.tensor for op in made for v in op.reads]
 
 
 def finish(

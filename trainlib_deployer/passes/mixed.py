@@ -12,6 +12,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
+from golden.wide import is_wide
 from trainlib_deployer.kernels import depthwise_f16
 from trainlib_deployer.kernels.conv import depthwise
 from trainlib_deployer.ops.conv import Conv
@@ -98,7 +99,7 @@ def halves_of(program: Program) -> set[str]:
     read, written = readers(program), writers(program)
     late = {v.tensor for op in program.ops if op.phase not in PASSES for v in op.reads}  # gradients, new statistics
     floats = {*program.shown, *of_losses(program), *late, *(t for _, t in program.gradients), *positions(program)}
-    floats |= of_frozen_norms(program) | of_alignments(program)
+    floats |= of_frozen_norms(program) | of_alignments(program) | of_wide_functions(program)
     few = statistics(program)
     out = set()
     for name, tensor in program.tensors.items():
@@ -180,6 +181,18 @@ def of_frozen_norms(program: Program) -> set[str]:
 def of_alignments(program: Program) -> set[str]:
     """What CTC makes, also where forward returns the loss: it has no path as a number below that of any half."""
     return {v.tensor for op in program.ops if op.function == "ctc_loss" for v in op.writes}
+
+
+def of_wide_functions(program: Program) -> set[str]:
+    """What the forward pass goes on with. A product rounds it anyway, and to the backward pass a factor that is rounded
+    once makes no difference. Also what is next to 1 and one of them is of: the slope of a tanh is 1 - t^2 of the same
+    t."""
+    wide = {n for n, t in program.tensors.items() if t.role is Role.ACTIVATION and is_wide(t.function)}
+    made = writers(program)
+    users = (op for op in program.ops if op.phase == "forward" and not isinstance(op.kind, MatMul | Conv))
+    read = ((op, v.tensor) for op in users for v in op.reads if v.tensor in wide)
+    found = {name for op, name in read if not any(is_part(program.ops[i], op) for i in made[name])}
+    return found | {n for n, t in program.tensors.items() if t.wide}
 
 
 def is_part(one: Op, other: Op) -> bool:
