@@ -49,7 +49,8 @@ class TensorVerdict:
     tolerance: float
     passed: bool
     compared: int = 1  # elements
-    diverged: int = 0  # elements that are finite in float64, but not in PyTorch's own float32
+    skipped: int = 0  # elements that no run of PyTorch says anything of
+    diverged: int = 0  # those of them that are finite in float64, but not in PyTorch's own float32
     hides: float = 0.0  # the largest relative mistake that may pass for rounding; from 1 on, the tensor's own absence
     factor: float = 0.0  # by what part of itself a gradient is larger, in the mean over the steps
     scaled: float = float("inf")  # and what may pass for rounding of that
@@ -91,6 +92,21 @@ class Verdict:
         return (
             f"PyTorch's own float32 run diverges here: first the {first.kind} '{first.name}' in step {first.step}; "
             f"tensors compared in part: {len(found) - lost}, not at all: {lost}"
+        )
+
+    @property
+    def unjudged(self) -> str:
+        """What PyTorch itself has no finite numbers for, whatever the program has; empty if there is nothing."""
+        found = [t for t in self.tensors if t.skipped > t.diverged]
+        if not found:
+            return ""
+        lost = sum(not t.compared for t in found)
+        counts = [f"{lost} of {len(self.tensors)} tensors"] if lost else []
+        counts += [f"parts of {len(found) - lost}"] if lost < len(found) else []
+        first = found[0]
+        return (
+            f"not compared: {' and '.join(counts)}, which are infinite or no number in PyTorch, too: "
+            f"first the {first.kind} '{first.name}' in step {first.step}"
         )
 
     @property
@@ -197,6 +213,7 @@ def compare(
                 tolerance,
                 bool(passed),
                 compared,
+                rest.skipped,
                 rest.diverged,
                 hidden(tolerance, norm, size),
             )

@@ -92,3 +92,20 @@ def test_a_large_tensor_is_summed_up_in_parts() -> None:
     made = sketch.sketch(values, 1e-6, float(np.linalg.norm(values)))
     fixed = np.trunc(values * 2.0**made.exponent).astype(np.int64)
     assert made.sums == tuple((fixed[:, None] * sketch.signs(len(values))).sum(axis=0).tolist())
+
+
+def test_what_pytorch_has_no_numbers_for_is_said_aloud() -> None:
+    """Fault: where program and reference were no numbers alike nothing was compared, and nobody heard of it."""
+    nowhere = np.full_like(EXACT, NAN)
+    got = verdict(nowhere.astype(np.float32), nowhere, exact=nowhere)
+    assert got.passed and got.unjudged == (
+        "not compared: 1 of 2 tensors, which are infinite or no number in PyTorch, too: "
+        "first the gradient 'weight' in step 2"
+    )
+    assert not got.divergence and got.as_json()["tensors"][0]["skipped"] == len(EXACT)
+    holes = np.where(EXACT == 3.0, NAN, EXACT)
+    part = verdict(holes.astype(np.float32), holes, exact=holes)
+    assert part.passed and part.unjudged.startswith("not compared: parts of 1, which are")
+    assert not verdict(with_values(), with_values()).unjudged
+    diverged = verdict(with_values(_2=INF), with_values(_2=INF))
+    assert diverged.divergence and not diverged.unjudged

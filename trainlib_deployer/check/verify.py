@@ -34,6 +34,9 @@ Key = tuple[int, str, str]
 FIRST_ORDER_RUNS = 2
 KINDS = ("loss", "output", "gradient", "parameter", "state", "evaluation")
 HOST = "host"
+OVERFLOWN = dict.fromkeys(
+    ("mixed", "fp16"), "halves end at 65,504: keep a layer in fp32 (--keep fp32=LAYER), or take --loss-scale dynamic"
+)
 HEADINGS = ("tensors", "compared", "failed", "worst rel. error", "tolerance", "where")
 OWN_RUNS = 3  # that a project is judged by where no PyTorch is; in fp32 they seldom differ by a branch
 HALF_RUNS = 8  # at most, of mixed precision: one in a few takes another branch somewhere
@@ -55,6 +58,7 @@ class Verification:
     counts: dict[str, Any]
     disturbed_runs: int = 0  # runs with errors of rounding that were needed to judge
     memory: dict[str, dict[str, int]] = field(default_factory=dict)  # bytes touched and planned, see RunResult
+    dtype: str = "fp32"
 
     @property
     def passed(self) -> bool:
@@ -66,8 +70,15 @@ class Verification:
         tensors = [t for t in self.verdict.tensors if t.compared]
         agree = sum(t.passed for t in tensors)
         missing = f", {len(self.verdict.missing)} missing" if self.verdict.missing else ""
-        word = "PASS" if self.passed else "FAIL"
+        word, lost = "PASS" if self.passed else "FAIL", len(self.verdict.tensors) - len(tensors)
+        missing += f", {lost} not compared" if lost else ""
         return f"{word} on {self.on}: {agree} of {len(tensors)} tensors agree with PyTorch{missing}"
+
+    @property
+    def unjudged(self) -> str:
+        """What PyTorch itself has no numbers for, and in half precision what may help; empty if there is nothing."""
+        words = self.verdict.unjudged
+        return f"{words}; {OVERFLOWN[self.dtype]}" if words and self.dtype in OVERFLOWN else words
 
     def rows(self) -> list[tuple[str, ...]]:
         """One a kind of tensor, as HEADINGS says."""
@@ -101,6 +112,7 @@ class Verification:
             "golden_losses": self.golden_losses,
             **{k: v for k, v in self.verdict.as_json().items() if k != "passed"},
             "divergence": self.verdict.divergence,
+            "unjudged": self.unjudged,
             "cycles_or_instructions": self.counts,
             "memory": self.memory,
             "disturbed_runs": self.disturbed_runs,
@@ -174,7 +186,8 @@ def verified(
     if seen and on != HOST:
         memory = remembered(folder, plan, seen, updates, cores)
     say("running the golden model")
-    judged = judge(replace(task or model_of(folder), memory=memory), computed, count, plan["trace"], say)
+    task = replace(task or model_of(folder), memory=memory)
+    judged = judge(task, computed, count, plan["trace"], say)
     return Verification(
         on,
         updates,
@@ -185,6 +198,7 @@ def verified(
         dict(result.counts),
         judged.runs or len(judged.singles) - 1,
         result.memory,
+        task.dtype,
     )
 
 

@@ -191,8 +191,9 @@ def print_verification(result: Verification) -> None:
     if result.memory:
         marks = (f"{n} {m['touched']:,} of {m['planned']:,}" for n, m in result.memory.items())
         print(f"bytes touched of those planned: {', '.join(marks)}")
-    if result.verdict.divergence:
-        print(result.verdict.divergence)
+    for line in (result.verdict.divergence, result.unjudged):
+        if line:
+            print(line)
     for line in unseen(result.verdict):
         print(line)
     print(result.summary)
