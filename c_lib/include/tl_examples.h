@@ -22,7 +22,8 @@ enum {
     TL_DATA_LABEL,   /* a label is no class */
     TL_DATA_FEW,     /* less than one sample */
     TL_DATA_NAN,     /* the loss is not a number */
-    TL_DATA_RATES    /* the schedule of learning rates ends before the training */
+    TL_DATA_RATES,   /* the schedule of learning rates ends before the training */
+    TL_DATA_ABSENT   /* there is no such file */
 };
 
 /* An input or target. */

@@ -21,7 +21,8 @@ enum {
     TL_STATE_VERSION, /* saved by another version of trainlib-deploy */
     TL_STATE_NETWORK, /* saved by another network: names, shapes, types or what has to be in them differ */
     TL_STATE_DAMAGED, /* cut off or changed */
-    TL_STATE_STORE    /* the store's own functions failed, or what was written does not read back */
+    TL_STATE_STORE,   /* the store's own functions failed, or what was written does not read back */
+    TL_STATE_ABSENT   /* there is no such file */
 };
 
 /* One tensor. */

@@ -94,6 +94,8 @@ const char *tl_data_words(int fault)
         return "the loss is not a number";
     case TL_DATA_RATES:
         return "the schedule of learning rates ends before the training: deploy with --updates N for all of it";
+    case TL_DATA_ABSENT:
+        return "there is no such file, seen from the project's folder";
     default:
         return "reading failed";
     }

@@ -15,7 +15,7 @@ int tl_examples_from_file(tl_examples *from, const tl_sample *sample, const char
     from->read = read_file;
     from->context = (void *)(intptr_t)file;
     if (file < 0)
-        return TL_DATA_NONE;
+        return TL_DATA_ABSENT;
     int fault = tl_examples_open(from, sample);
     if (!fault && !read_file(from, TL_EXAMPLES_HEADER + from->count * sample->bytes, &more, 1))
         fault = TL_DATA_DAMAGED; /* longer than it should be */

@@ -250,8 +250,12 @@ int tl_state_load(const tl_state *state, const tl_store *store)
 
 const char *tl_state_words(int fault)
 {
-    static const char *const words[] = {
-        "fine",    "nothing was saved there", "saved by another version", "saved by another network",
-        "damaged", "the store fails"};
-    return words[fault < 0 || fault > TL_STATE_STORE ? TL_STATE_STORE : fault];
+    static const char *const words[] = {"fine",
+                                        "nothing was saved there",
+                                        "saved by another version",
+                                        "saved by another network",
+                                        "damaged",
+                                        "the store fails",
+                                        "there is no such file, seen from the project's folder"};
+    return words[fault < 0 || fault > TL_STATE_ABSENT ? TL_STATE_STORE : fault];
 }

@@ -59,7 +59,7 @@ int tl_state_from_file(const tl_state *state, const char *name)
     place p = {name, -1};
     const tl_store store = {read_file, erase_file, write_file, PAGE, page, &p};
     if (reopen(&p, 0))
-        return TL_STATE_NONE;
+        return TL_STATE_ABSENT;
     const int fault = tl_state_read(state, &store, 0);
     tl_file_close(p.file);
     return fault == TL_STATE_STORE ? TL_STATE_DAMAGED : fault; /* shorter than it should be */

@@ -62,6 +62,7 @@ metrics = {
     "first": lambda output, target: output[0, 0],
 }
 """
+ROOM = "as CORES: the plan has room for 1 to 8 of them; deploy with --cores for another number"
 LINE = re.compile(r"epoch (\d+): loss ([\d.]+), held out ([\d.]+), accuracy ([\d.]+)")
 
 
@@ -133,6 +134,7 @@ def test_as_pytorch_does_it(variables: str, project: Path) -> None:
         ("DATA=d STEPS=1.5", "STEPS=1.5 is no natural number"),
         ("DATA=d HELD_OUT=h PATIENCE=", "PATIENCE= is no natural number"),
         ("DATA=d SEED=0x1", "SEED=0x1 is no natural number"),
+        *((f"CORES={n}", f"{n} {ROOM}") for n in ("99", "9", "0", "two")),
     ],
 )
 def test_variables_that_make_no_sense(variables: str, words: str, project: Path) -> None:
@@ -216,7 +218,8 @@ def test_what_is_no_data_for_this_network(project: Path) -> None:
     for words, image in images.items():
         (place / "wrong").write_bytes(image)
         assert make(project, "host", "DATA=../wrong") == f"FAULT: {words}\n"
-    assert make(project, "host", "DATA=../absent") == "FAULT: ../absent: no examples are there\n"
+    absent = "FAULT: ../absent: there is no such file, seen from the project's folder\n"
+    assert make(project, "host", "DATA=../absent") == absent
 
 
 def test_a_schedule_of_rates_and_momenta(project: Path, tmp_path: Path) -> None:

@@ -119,3 +119,6 @@ def test_what_is_no_state_of_this_network_is_refused(tmp_path: Path) -> None:
         wrong.write_bytes(content)
         done = make(folder, "host", f"LOAD={wrong}")
         assert done.returncode and f"FAULT: loading {wrong}: {words}\n" in done.stdout, words
+    wrong.unlink()
+    done = make(folder, "host", f"LOAD={wrong}")
+    assert f"FAULT: loading {wrong}: there is no such file, seen from the project's folder\n" in done.stdout
