@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.nn.utils.parametrizations import weight_norm
 
 from golden.memory import Memory
 from golden.wide import is_bounded, is_sum, is_wide
 from tests.unit.small_programs import program_of
 from trainlib_deployer.api import deploy
 from trainlib_deployer.passes.mixed import mixed
-from trainlib_deployer.program.ir import DType, Program
+from trainlib_deployer.program.ir import DType, Program, Role
 
 Operation = Callable[[torch.Tensor], torch.Tensor]
 
@@ -118,3 +119,11 @@ def test_what_its_own_values_round_to_is_gone_on_with_as_it_is() -> None:
     made, cut = p.clone(), torch.from_numpy((p.numpy() * (1 - 2.0**-12)).astype(np.float16))
     Memory({0: [cut.numpy()]}).of(0).follow(made)
     assert not torch.equal(made, cut.double())
+
+
+def test_the_gradient_of_a_length_of_one_element_is_made_of_floats() -> None:
+    """Fault: the sum over one element was a half, and what it is taken from was not: zero was 4e-4 of the gradients."""
+    layers = (nn.Linear(13, 17), nn.Unflatten(1, (17, 1)), weight_norm(nn.Linear(1, 3)), nn.Tanh(), nn.Flatten())
+    small = mixed(program_of(nn.Sequential(*layers, nn.Linear(51, 5)), (11, 13)))
+    made = [t for t in small.tensors.values() if t.function == "weight_norm" and t.role is Role.GRADIENT]
+    assert len(made) > 1 and {t.dtype for t in made} == {DType.F32}

@@ -99,7 +99,8 @@ def halves_of(program: Program) -> set[str]:
     read, written = readers(program), writers(program)
     late = {v.tensor for op in program.ops if op.phase not in PASSES for v in op.reads}  # gradients, new statistics
     floats = {*program.shown, *of_losses(program), *late, *(t for _, t in program.gradients), *positions(program)}
-    floats |= of_frozen_norms(program) | of_alignments(program) | of_wide_functions(program)
+    floats |= of_frozen_norms(program) | of_alignments(program) | of_weight_norms(program)
+    floats |= of_wide_functions(program)
     few = statistics(program)
     out = set()
     for name, tensor in program.tensors.items():
@@ -181,6 +182,13 @@ def of_frozen_norms(program: Program) -> set[str]:
 def of_alignments(program: Program) -> set[str]:
     """What CTC makes, also where forward returns the loss: it has no path as a number below that of any half."""
     return {v.tensor for op in program.ops if op.function == "ctc_loss" for v in op.writes}
+
+
+def of_weight_norms(program: Program) -> set[str]:
+    """What their gradients are made of. The sum over a vector of one element is no sum any more, and less is left of
+    the difference that it is part of than of any half: the gradient of a length of one is zero."""
+    made = program.tensors.values()
+    return {t.name for t in made if t.role is Role.GRADIENT and t.function in ("weight_norm", "weight_norm_interface")}
 
 
 def of_wide_functions(program: Program) -> set[str]:
