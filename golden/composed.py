@@ -20,12 +20,6 @@ def weight_norm(v: Tensor, g: Tensor, dim: int = 0) -> tuple[Tensor, Tensor]:
     return v * (g / norms), norms
 
 
-def weight_norm_backward(dw: Tensor, v: Tensor, g: Tensor, norms: Tensor, dim: int) -> tuple[Tensor, Tensor]:
-    """Of v and of g. Of a vector of one element the first is zero, but for rounding."""
-    along = (dw * v).sum(others(v, dim), keepdim=True) / norms
-    return dw * (g / norms) - v * (along * g / norms / norms), along
-
-
 def others(v: Tensor, dim: int) -> list[int]:
     return [d for d in range(v.dim()) if d != dim]
 
@@ -47,6 +41,5 @@ def centres(count: int, align_corners: bool, like: Tensor) -> Tensor:
 
 STEPS: dict[Any, Callable[..., Any]] = {
     aten._weight_norm_interface.default: weight_norm,
-    aten._weight_norm_interface_backward.default: weight_norm_backward,
     aten.affine_grid_generator.default: affine_grid,
 }

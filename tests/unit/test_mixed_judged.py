@@ -235,9 +235,9 @@ def test_parameters_are_not_shaken() -> None:
 
 @pytest.mark.parametrize("shape", [(5, 1), (5, 3, 2)])
 @pytest.mark.parametrize("dim", [0, 1])
-def test_a_weight_norm_is_taken_apart(shape: tuple[int, ...], dim: int) -> None:
-    """Fault: what PyTorch does in one operation was rounded once, which all runs did alike. A program rounds in
-    between, and of vectors of one element the gradient is nothing else."""
+def test_a_weight_norm_is_taken_apart_forward_alone(shape: tuple[int, ...], dim: int) -> None:
+    """A program makes its gradient of floats. Of vectors of one element that is zero, but for what floats round; fault:
+    with parts as halves it was nothing but their rounding, here and in programs."""
     dim = dim and len(shape) - 1
     v, dw = torch.randn(shape).double(), torch.randn(shape).double()
     g = torch.rand([n if d == dim else 1 for d, n in enumerate(shape)]).double()
@@ -246,12 +246,11 @@ def test_a_weight_norm_is_taken_apart(shape: tuple[int, ...], dim: int) -> None:
     for one, steps in zip((w, norms), STEPS[aten._weight_norm_interface.default](v, g, dim), strict=True):
         assert torch.allclose(one, steps)
     backward = aten._weight_norm_interface_backward
-    for one, steps in zip(backward(dw, v, g, norms, dim), STEPS[backward.default](dw, v, g, norms, dim), strict=True):
-        assert torch.allclose(one, steps)
-    with Halves(torch.float64, [v, g, norms], False):
-        found = backward(dw.half().double(), v, g, norms, dim)[0]
-    off = (found - backward(dw.half().double(), v, g, norms, dim)[0]).abs().max()
-    assert 1e-5 < off / (dw * g / norms).abs().max() < 1e-2
+    exact = backward(dw.half().double(), v, g, norms, dim)[0]
+    for chains in (False, True):
+        with Halves(torch.float64, [v, g, norms], chains):
+            found = backward(dw * 1.0, v, g, norms, dim)[0]
+        assert torch.allclose(found, exact, atol=1e-12)
 
 
 @pytest.mark.parametrize("size", [(2, 1, 3, 5), (1, 2, 1, 4), (2, 1, 3, 2, 5)])
