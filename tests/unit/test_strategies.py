@@ -135,11 +135,11 @@ def test_of_those_that_move_as_much_the_one_that_fills_the_inner_level_least() -
 
 def test_more_residents_are_tried_behind_some_that_bring_nothing() -> None:
     """The last ones may bring something again: so they do in a recurrent layer whose states fit. The last results of
-    this net pass by."""
+    this net pass by, and with them in the inner level the smallest residents take less."""
     task = Task(net(), chip("20k"))
     found = of_margin(task, task.machine.leaner(2), 1.0)
-    assert found is not None and len({c.setting.here for c in found}) == len(found) == 3
-    assert sum(c.setting.passing for c in found) == 1
+    assert found is not None and len({c.setting.here for c in found}) == len(found) == 2
+    assert [c.setting.passing for c in found] == [True, False]
     assert found[1].plan.cycles > found[0].plan.cycles and found[1].plan.moved < found[0].plan.moved
 
 

@@ -144,9 +144,14 @@ def candidates(settings: Iterable[Setting]) -> list[Candidate]:
 
 
 def promising(settings: Sequence[Setting]) -> list[Setting]:
-    """What comes early and what joins may make up for so much."""
-    least = min(setting.estimate for setting in settings)
-    return [setting for setting in settings if setting.estimate <= PROMISING * least]
+    """With what passes by or without it, whichever takes less; what comes early and what joins may make up for so
+    much."""
+    best: dict[int | None, Setting] = {}
+    for setting in settings:
+        rival = best.setdefault(setting.small, setting)
+        best[setting.small] = min(rival, setting, key=lambda s: s.estimate)
+    least = min(setting.estimate for setting in best.values())
+    return [setting for setting in best.values() if setting.estimate <= PROMISING * least]
 
 
 def near(found: Sequence[Candidate]) -> list[Candidate]:
