@@ -20,6 +20,7 @@ from trainlib_deployer.machine.tuned import Tuned
 from trainlib_deployer.ops.conv import Conv
 from trainlib_deployer.plan.best_tiling import best_tiling
 from trainlib_deployer.plan.tiles import Room, Tiling
+from trainlib_deployer.program.ir import DType, Role, Tensor
 from trainlib_deployer.tune import contents, shipped
 from trainlib_deployer.tune.asked import ROUNDS, Tune
 from trainlib_deployer.tune.contents import LOOP, bare, content
@@ -41,6 +42,12 @@ def measured(*took: int) -> tuple[str, list[Tiling], Tuned]:
     assert len({t.way for t in ways}) == len(ways)
     (work,) = {t.measured_as[0] for t in ways if t.measured_as}
     return work, ways, Tuned({work: {t.way: n for t, n in zip(ways, took, strict=True)}})
+
+
+def test_what_was_measured_is_known_whatever_made_a_tensor() -> None:
+    """The name of what is cut says nothing of the user's own operations."""
+    made = Tensor("0", (3, 5), DType.F32, Role.ACTIVATION)
+    assert repr(replace(made, function="pow", wide=True)) == repr(made)
 
 
 def test_ranks_go_from_the_best_estimate_on() -> None:

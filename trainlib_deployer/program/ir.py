@@ -91,8 +91,8 @@ class Tensor:
     role: Role
     layer: str = ""
     source: Source | None = None
-    function: str = ""  # the user's that made it
-    wide: bool = False  # a float, also in mixed precision
+    function: str = field(default="", repr=False)  # the user's that made it
+    wide: bool = field(default=False, repr=False)  # a float, also in mixed precision
 
     @property
     def numel(self) -> int:
