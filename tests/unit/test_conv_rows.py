@@ -136,6 +136,11 @@ CASES = [
     Case(ci=4, co=132, size=(1, 4), kernel=(1, 1)),
     Case(groups=2, ci=2, co=3, size=(2, 150), kernel=(1, 2), sparse_w=1),
     Case(n=2, ci=1, co=9, size=(11, 10), kernel=(9, 8), pad=(4, 1), stride=(2, 1), sparse_w=3),
+    Case(ci=23, co=24, size=(1, 31), kernel=(1, 3), dil=(1, 4)),  # few taps that meet all, some or none of four pixels
+    Case(n=2, ci=7, co=22, size=(3, 13), kernel=(1, 3), pad=(0, 5), dil=(1, 5), wide=3),
+    Case(ci=24, co=5, size=(5, 6), kernel=(3, 1), pad=(4, 0), dil=(4, 1)),
+    Case(groups=2, ci=6, co=3, size=(2, 2), kernel=(1, 2), pad=(0, 4)),  # an image narrower than four pixels
+    Case(ci=17, co=4, size=(4, 1), kernel=(2, 2), pad=(2, 5), dil=(1, 3), wide=1),
 ]
 
 
