@@ -135,12 +135,12 @@ def test_of_those_that_move_as_much_the_one_that_fills_the_inner_level_least() -
 
 def test_more_residents_are_tried_behind_some_that_bring_nothing() -> None:
     """The last ones may bring something again: so they do in a recurrent layer whose states fit. The last results of
-    this net pass by."""
+    this net pass by, and with them in the inner level the smallest residents take less."""
     task = Task(net(), chip("20k"))
     found = of_margin(task, task.machine.leaner(2), 1.0)
-    assert found is not None and len({c.setting.here for c in found}) == len(found) == 3
-    assert sum(c.setting.passing for c in found) == 1
-    assert found[1].plan.cycles > found[0].plan.cycles and found[1].plan.moved < found[0].plan.moved
+    assert found is not None and len({c.setting.here for c in found}) == len(found) == 2
+    assert [c.setting.passing for c in found] == [False, True]
+    assert found[0].plan.cycles > found[1].plan.cycles and found[0].plan.moved < found[1].plan.moved
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ class Estimated:
 
 
 def test_with_what_passes_by_and_without_it_both_are_tried_where_they_are_near() -> None:
-    near, far, other = Estimated(32, 1005.0), Estimated(32, 1011.0), Estimated(1024, 1029.0)
+    near, far, other = Estimated(32, 1002.0), Estimated(32, 1003.0), Estimated(1024, 1029.0)
     best, beyond = Estimated(32, 1000.0), Estimated(1024, 1031.0)
     assert promising([near, best, other]) == [near, best, other]
     assert promising([far, best, beyond]) == [best]

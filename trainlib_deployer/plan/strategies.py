@@ -21,7 +21,8 @@ from trainlib_deployer.program.ir import Program
 
 AMPLE = 4  # times the stacks of all cores: with so much room their depth is no concern
 PROMISING = 1.03  # times as many cycles before tiles come early, and before loops join: there may be fewer behind it
-NEAR = 1.01  # ... before loops join, or with what passes by and without it
+NEAR = 1.01  # ... before loops join
+RIVAL = 1.0025  # ... with what passes by or without it
 SPARED = (256, 64, 32)  # such a part of the inner level may tiles leave ...
 LEANER = 1.002  # ... for at most as many times the cycles
 MARGINS = (1.0, 0.9, 0.75, 0.5)  # of the bytes left: what the arena may lose to gaps
@@ -144,11 +145,11 @@ def candidates(settings: Iterable[Setting]) -> list[Candidate]:
 
 
 def promising(settings: Sequence[Setting]) -> list[Setting]:
-    """What comes early and what joins may make up for so much; for less where settings differ in what passes by alone,
-    which changes neither much."""
+    """What comes early and what joins may make up for so much; for little where settings differ in what passes by
+    alone."""
     least = min(setting.estimate for setting in settings)
     alike = {s.small: min(t.estimate for t in settings if t.small == s.small) for s in settings}
-    return [s for s in settings if s.estimate <= min(PROMISING * least, NEAR * alike[s.small])]
+    return [s for s in settings if s.estimate <= min(PROMISING * least, RIVAL * alike[s.small])]
 
 
 def near(found: Sequence[Candidate]) -> list[Candidate]:
