@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from tests.pages import ROOT, blocks
 BLOCKS = blocks("docs/data.md")
 SHELL, PYTHON, [C] = ([b.text for b in BLOCKS if b.language == language] for language in ("sh", "python", "c"))
 SHOWN = [b.shown for b in BLOCKS if b.shown]
+NUMBER = re.compile(r"\d+\.\d+")
 AROUND = """\
 #include "net.h"
 #include "tl_binary.h"
@@ -65,7 +67,13 @@ def test_back_in_pytorch(digits: Path) -> None:
     assert typed(SHELL[3], digits).endswith(SHOWN[2])
     for block, shown in ((PYTHON[1], SHOWN[1]), (PYTHON[3], SHOWN[3])):
         (digits / "typed.py").write_text(block)
-        assert typed(f"{sys.executable} typed.py", digits) == shown
+        assert like(typed(f"{sys.executable} typed.py", digits), shown)
+
+
+def like(printed: str, shown: str) -> bool:
+    """But for what PyTorch's libraries round otherwise on other processors: 0.1208 where the page has 0.1212."""
+    words, numbers = zip(*((NUMBER.sub("", text), NUMBER.findall(text)) for text in (printed, shown)), strict=True)
+    return words[0] == words[1] and [*map(float, numbers[0])] == pytest.approx([*map(float, numbers[1])], rel=0.01)
 
 
 def test_the_emulated_cluster_learns_the_same(digits: Path) -> None:

@@ -124,12 +124,13 @@ class Board:
     def smaller(self, p: int, need: int) -> Tiling | None:
         """An operation in tiles, cut anew to leave so many bytes."""
         capacity = self.rooms[p].capacity - self.taken[p] - need
-        if p not in self.tilings or capacity <= 0:
-            return None
+        choice = self.choice(p) if capacity > 0 and p in self.tilings else None
+        return None if choice is None else choice.within(capacity)
+
+    def choice(self, p: int) -> Choice | None:
         if p not in self.choices:
             self.choices[p] = Choice.of(self.program, self.program.ops[p], self.rooms[p])
-        choice = self.choices[p]
-        return None if choice is None else choice.within(capacity)
+        return self.choices[p]
 
     def used(self, p: int) -> int:
         own = self.tilings[p].nbytes if p in self.tilings else self.program.ops[p].kind.scratch(self.rooms[p].cores)
