@@ -94,7 +94,7 @@ def test_everything_is_put_back() -> None:
         raise ZeroDivisionError
     after = fingerprint(model), copy.copy(model.holder.__dict__), Holder.shared, list(Holder.shared)
     assert not changes(before[0], after[0])
-    assert before[1:] == after[1:] and Holder.shared == [1]
+    assert before[1:] == after[1:]  # the list that is shared is the same one, with what was in it
     assert draws == [
         model.draws[0].getstate(),
         str(model.draws[1].bit_generator.state),
