@@ -65,7 +65,7 @@ def test_the_first_strategy_that_has_a_candidate_is_taken(monkeypatch: pytest.Mo
     taken = []
     for listed in ((nothing, fast, slow), (slow, fast), (both, slow)):
         monkeypatch.setattr(strategies, "STRATEGIES", listed)
-        taken.append(best_layout(net(), chip("21k")).cycles)
+        taken.append(best_layout(net(), chip("22k")).cycles)
     assert taken[0] == taken[2] < taken[1], taken
 
 
@@ -192,7 +192,7 @@ def test_residents_that_pass_by_are_tried() -> None:
 
 
 def test_tiles_leave_some_of_the_inner_level_where_that_takes_about_as_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    task, spare = Task(net(), chip("21k")), 21 * 1024 // 64
+    task, spare = Task(net(), chip("22k")), 22 * 1024 // 64
     full = thriftiest(of_margin(task, task.machine.leaner(2), 1.0) or [])
     leaner = replace(full.setting, spare=spare).candidate
     assert leaner is not None and leaner.plan.inner.used < full.plan.inner.used and full.setting.spare == 0

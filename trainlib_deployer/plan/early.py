@@ -57,7 +57,6 @@ class Board:
     def best_offer(self, at: int) -> Offer | None:
         """Of hosts nearer and farther, as long as there is something that they may bring; None where nothing gains."""
         best: Offer | None = None
-        lost: dict[tuple[int, ...], float] = {}  # to make room for these streams behind a nearer host
         streams = [k for k, s in enumerate(self.tilings[at].streams) if may_come_early(s)]
         written: set[str] = set()
         for host in range(at - 1, max(self.begins[at], at - REACH) - 1, -1):
@@ -68,11 +67,8 @@ class Board:
                 offer = self.offer(at, host, some)
                 if offer.gain <= floor:
                     break
-                if offer.gain - lost.get(offer.streams, 0.0) <= floor:
-                    continue
                 fitting = self.with_room(at, offer)
                 if fitting is not None:
-                    lost[offer.streams] = offer.gain - fitting.gain
                     best = fitting if fitting.gain > floor else best
                     break
         return best
