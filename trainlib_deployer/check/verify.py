@@ -34,9 +34,7 @@ Key = tuple[int, str, str]
 FIRST_ORDER_RUNS = 2
 KINDS = ("loss", "output", "gradient", "parameter", "state", "evaluation")
 HOST = "host"
-OVERFLOWN = dict.fromkeys(
-    ("mixed", "fp16"), "halves end at 65,504: keep a layer in fp32 (--keep fp32=LAYER), or take --loss-scale dynamic"
-)
+OVERFLOWN = "halves end at 65,504: keep a layer in fp32 (--keep fp32=LAYER), or take --loss-scale dynamic"
 HEADINGS = ("tensors", "compared", "failed", "worst rel. error", "tolerance", "where")
 OWN_RUNS = 3  # that a project is judged by where no PyTorch is; in fp32 they seldom differ by a branch
 HALF_RUNS = 8  # at most, of mixed precision: one in a few takes another branch somewhere
@@ -78,7 +76,7 @@ class Verification:
     def unjudged(self) -> str:
         """What PyTorch itself has no numbers for, and in half precision what may help; empty if there is nothing."""
         words = self.verdict.unjudged
-        return f"{words}; {OVERFLOWN[self.dtype]}" if words and self.dtype in OVERFLOWN else words
+        return f"{words}; {OVERFLOWN}" if words and self.dtype in ("mixed", "fp16") else words
 
     def rows(self) -> list[tuple[str, ...]]:
         """One a kind of tensor, as HEADINGS says."""

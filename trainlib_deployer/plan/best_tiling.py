@@ -166,12 +166,8 @@ class Prospects:
         """The best ones with a smaller first and last tile, where that may be better: it hides half of what is exposed
         at the most, and is a tile more."""
         more = self.job.room.machine.costs.tile.tile
-        for way, i in found[:TAPERED]:
-            thinner = None
-            if way.cycles - way.cost.exposed / 2 + more < found[0][0].cycles:
-                thinner = self.tiling(i, True, tapered=True)
-            if thinner is not None:
-                yield thinner
+        hopeful = (i for t, i in found[:TAPERED] if t.cycles - t.cost.exposed / 2 + more < found[0][0].cycles)
+        yield from (t for i in hopeful if (t := self.tiling(i, True, tapered=True)) is not None)
 
     def with_names(self, capacity: int, names: tuple[str, ...]) -> Tiling:
         """The cheapest one, which there is, of an operation with these tensors; others ask for the same one again."""
