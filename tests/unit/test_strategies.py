@@ -17,7 +17,16 @@ from trainlib_deployer.plan.joints import ALIKE
 from trainlib_deployer.plan.layout import fits, tensor_items
 from trainlib_deployer.plan.residents import residents
 from trainlib_deployer.plan.setting import Candidate, Setting, thriftiest
-from trainlib_deployer.plan.strategies import Strategy, Task, best_layout, in_tiles, of_margin, promising, sparing
+from trainlib_deployer.plan.strategies import (
+    Strategy,
+    Task,
+    best_layout,
+    in_tiles,
+    of_margin,
+    promising,
+    rivals,
+    sparing,
+)
 from trainlib_deployer.program.ir import DType, Op, Program, Role, Tensor, View
 
 M, K, N, TIMES = 13, 37, 29, 5
@@ -128,9 +137,15 @@ def test_of_plans_that_take_about_as_long_the_one_that_moves_less_is_taken() -> 
     assert thriftiest([fast, slow]) == fast
 
 
-def test_of_those_that_move_as_much_the_one_that_fills_the_inner_level_least() -> None:
-    fast, leaner = Figures(1000.0, 80, 60), Figures(1000.5, 80, 59)
-    assert thriftiest([fast, leaner, Figures(1000.0, 81, 10)]) == leaner
+def test_of_those_that_hardly_move_more_the_one_that_fills_the_inner_level_least() -> None:
+    fast, leaner = Figures(1000.0, 8000, 60), Figures(1000.5, 8032, 59)
+    assert thriftiest([fast, leaner, Figures(1000.0, 8033, 10)]) == leaner
+
+
+def test_what_hardly_takes_or_moves_more_may_fill_the_inner_level_less_with_smaller_tiles() -> None:
+    best, near = Figures(1000.0, 8000, 59), Figures(1004.0, 8032, 60)
+    slow, moving = Figures(1004.1, 8000, 60), Figures(1000.0, 8033, 60)
+    assert rivals([near, slow, best, moving]) == [near, best]
 
 
 def test_more_residents_are_tried_behind_some_that_bring_nothing() -> None:
@@ -184,6 +199,23 @@ def test_what_passes_by_may_live_in_the_inner_level() -> None:
         assert residents(program, items, 32, machine, passing=True) & {*map("h{}".format, range(6))} == found
 
 
+def test_parts_of_sums_live_in_the_inner_level() -> None:
+    """However few bytes other tensors of it may have."""
+    for role, nbytes, there in ((Role.SCRATCH, 256, True), (Role.SCRATCH, 260, False), (Role.ACTIVATION, 256, False)):
+        part = Tensor("part", (nbytes // 4,), DType.F32, role)
+        out = Tensor("out", (nbytes // 4,), DType.F32, Role.OUTPUT)
+        x = Tensor("x", (1, nbytes // 4, K), DType.F32, Role.INPUT)
+        w = Tensor("w", (1, K, 1), DType.F32, Role.PARAMETER)
+        kind = MatMul(1, nbytes // 4, 1, K)
+        views = {t.name: View.whole(t) for t in (part, out, x, w)}
+        ops = [
+            Op("sum", kind, (views["x"], views["w"]), (views["part"],), "forward", ""),
+            Op("use", kind, (views["part"], views["w"]), (views["out"],), "forward", ""),
+        ]
+        program = Program("net", {t.name: t for t in (part, out, x, w)}, ops, outputs=(("out", "out"),))
+        assert ("part" in residents(program, tensor_items(program), 32, chip("64k"))) == there
+
+
 def test_residents_that_pass_by_are_tried() -> None:
     task = Task(one_after_the_other(), chip("24k"))
     found = of_margin(task, task.machine, 1.0)
@@ -198,9 +230,9 @@ def test_tiles_leave_some_of_the_inner_level_where_that_takes_about_as_long(monk
     assert leaner is not None and leaner.plan.inner.used < full.plan.inner.used and full.setting.spare == 0
     assert leaner.setting.left == [b - spare for b in full.setting.left]
     longer = leaner.plan.cycles / full.plan.cycles
-    assert strategies.LEANER < longer < 1.02 and leaner.plan.moved == full.plan.moved
+    assert strategies.LEANER[64] < longer < 1.02 and leaner.plan.moved == full.plan.moved
     assert sparing(full) is full
-    monkeypatch.setattr(strategies, "LEANER", longer)
+    monkeypatch.setitem(strategies.LEANER, 64, longer)
     found = sparing(full)
     assert found.plan.inner.used == leaner.plan.inner.used and found.plan.cycles == leaner.plan.cycles
     monkeypatch.setattr(strategies, "ALIKE", 0.99)  # nor may more bytes cross

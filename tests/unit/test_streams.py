@@ -225,10 +225,10 @@ def test_a_look_at_two_tiles_knows_whether_transfers_can_hide(rows: int, buffers
     program, parts = updates(rows_of("w"), rows_of("g"), written=rows_of("w"), rows=rows)
     seen = Look.at(program, parts[0], ROOM).glance(parts, work_cycles(parts[0], ROOM.machine), len(parts))
     full = tiled(program, Tiles.of(program, parts), ROOM, True)
-    assert seen.second == buffers * ROOM.machine.aligned(4 * rows * COLUMNS)
-    assert full is not None and seen.least + seen.second == full.nbytes
-    assert seen.cycles(seen.least + seen.second) == seen.hidden
-    assert seen.hidden < seen.bare == seen.cycles(seen.least + seen.second - 1)
+    assert seen.twice - seen.least == buffers * ROOM.machine.aligned(4 * rows * COLUMNS)
+    assert full is not None and seen.twice == full.nbytes
+    assert seen.cycles(seen.twice) == seen.hidden
+    assert seen.hidden < seen.bare == seen.cycles(seen.twice - 1)
 
 
 def windows(letters: str) -> list[Window]:

@@ -188,13 +188,20 @@ class Prospects:
         return replace(found[at], cost=cost, work=self.digest, estimated=found[0] if at else None)
 
     @cached_property
+    def direct(self) -> float:
+        """Cycles without tiles."""
+        whole, room = self.cuttings.whole.parts[0], self.job.room
+        streamed = [v for v in (*whole.reads, *whole.writes) if v.tensor not in room.resident]
+        return direct_cycles(whole, streamed, room.machine)
+
+    @cached_property
     def digest(self) -> str:
         """Of what is cut, for so many cores of whatever machine."""
         return digest((self.job.work, sorted(self.job.room.resident), self.job.room.cores))
 
     def fitting(self, index: int, capacity: int) -> Tiling | None:
         """With two buffers a stream, and more for what is read again, as far as there is room for them."""
-        twice = index < 0 or self.ways[index].fits_twice(capacity)
+        twice = index < 0 or self.ways[index].twice <= capacity
         found = (self.tiling(index, ahead, keep) for ahead in (True, False)[not twice :] for keep in (True, False))
         return next((t for t in found if t is not None and t.nbytes <= capacity), None)
 
@@ -220,18 +227,18 @@ prospects = lru_cache(maxsize=REMEMBERED)(Prospects)
 class Choice:
     """How an operation may run out of L1 beside what lives there, whatever room that leaves."""
 
-    def __init__(self, program: Program, op: Op, room: Room, streamed: list[View]) -> None:
-        self.op, self.machine, self.streamed = op, room.machine, streamed
+    def __init__(self, program: Program, op: Op, room: Room) -> None:
+        self.kind, self.cores = op.kind, room.cores
         self.names = names_in(op)
         self.prospects = prospects(Job.of(program, op, room))
 
     @staticmethod
     def of(program: Program, op: Op, room: Room) -> Choice | None:
         """None where it has no tiles."""
-        streamed = [v for v in (*op.reads, *op.writes) if v.tensor not in room.resident]
-        if not streamed or isinstance(op.kind, Transfer | Together) or goes_on(op, room):
+        streams = any(v.tensor not in room.resident for v in (*op.reads, *op.writes))
+        if not streams or isinstance(op.kind, Transfer | Together) or goes_on(op, room):
             return None
-        return Choice(program, op, room, streamed)
+        return Choice(program, op, room)
 
     def within(self, capacity: int) -> Tiling | None:
         """The cheapest way; None where it better reads L2 directly, or must.
@@ -240,13 +247,8 @@ class Choice:
         best = self.prospects.cheapest(capacity)
         if best is None:
             return None
-        must = isinstance(self.op.kind, Linked) or self.op.kind.scratch(self.machine.cores) > capacity
-        return self.prospects.with_names(capacity, self.names) if must or best.cycles < self.direct else None
-
-    @cached_property
-    def direct(self) -> float:
-        """Cycles without tiles."""
-        return direct_cycles(self.op, self.streamed, self.machine)
+        must = isinstance(self.kind, Linked) or self.kind.scratch(self.cores) > capacity
+        return self.prospects.with_names(capacity, self.names) if must or best.cycles < self.prospects.direct else None
 
 
 def best_tiling(program: Program, op: Op, room: Room) -> Tiling | None:

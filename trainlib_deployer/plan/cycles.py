@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from trainlib_deployer.formats import DType
 from trainlib_deployer.machine.costs import TileCosts
 from trainlib_deployer.machine.machine import Link, Machine
@@ -17,21 +15,20 @@ from trainlib_deployer.program.series import Series
 from trainlib_deployer.program.together import Together
 
 
-def direct_cycles(op: Op, streamed: list[View], machine: Machine) -> float:
+def direct_cycles(part: Part, streamed: list[View], machine: Machine) -> float:
     """Reading L2 element by element; packing kernels touch each operand a few times."""
-    part = Part(op.kind, op.reads, op.writes)
-    if isinstance(op.kind, Together):
-        ones = (replace(op, kind=p.kind, reads=p.reads, writes=p.writes) for p in op.kind.parts(op.reads, op.writes))
-        return sum(direct_cycles(one, streamed, machine) for one in ones)
-    operands = enumerate((*op.reads, *op.writes))
-    touched = sum(op.kind.touched(i, v) for i, v in operands if v in streamed)
-    waiting = machine.outer.load * (touched + op.kind.macs() / 4) / busy_cores(part, machine.cores)
+    kind, reads, writes = part
+    if isinstance(kind, Together):
+        return sum(direct_cycles(one, streamed, machine) for one in kind.parts(reads, writes))
+    touched = sum(kind.touched(i, v) for i, v in enumerate((*reads, *writes)) if v in streamed)
+    waiting = machine.outer.load * (touched + kind.macs() / 4) / busy_cores(part, machine.cores)
     return waiting + work_cycles(part, machine)
 
 
 def untiled_cycles(op: Op, far: list[View], machine: Machine) -> float:
     """Without tiles; `far` are the operands that live in L2."""
-    return direct_cycles(op, far, machine) if far else work_cycles(Part(op.kind, op.reads, op.writes), machine)
+    part = Part(op.kind, op.reads, op.writes)
+    return direct_cycles(part, far, machine) if far else work_cycles(part, machine)
 
 
 def transfer_cycles(w: Window, link: Link) -> float:

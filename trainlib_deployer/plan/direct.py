@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from trainlib_deployer.ops.carry import Transfer
 from trainlib_deployer.plan.best_tiling import Job, prospects
-from trainlib_deployer.plan.cycles import direct_cycles
 from trainlib_deployer.plan.figures import Direct
 from trainlib_deployer.plan.plan import Plan
 from trainlib_deployer.plan.tiles import Room
@@ -27,7 +26,7 @@ def direct_operations(plan: Plan) -> dict[int, Direct]:
         if far and at not in plan.tilings and not isinstance(op.kind, Transfer):
             names = tuple(dict.fromkeys(v.tensor for v in far))
             known = prospects(Job.of(plan.program, op, Room(there, 0, plan.target)))
-            best, taken = known.cheapest(free[at]), round(direct_cycles(op, far, plan.target))
+            best, taken = known.cheapest(free[at]), round(known.direct)
             tiled = None if best is None else round(best.cycles)
             faster = tiled is not None and tiled >= taken
             why = FASTER if faster else NO_ROOM if known.ways else INDIVISIBLE

@@ -19,14 +19,11 @@ class Glance(NamedTuple):
 
     bare: float
     hidden: float
-    second: int  # bytes
-    least: int  # ... of a tile
+    least: int  # bytes of a tile ...
+    twice: int  # ... and of second buffers
 
     def cycles(self, capacity: int) -> float:
-        return self.hidden if self.fits_twice(capacity) else self.bare
-
-    def fits_twice(self, capacity: int) -> bool:
-        return self.least + self.second <= capacity
+        return self.hidden if self.twice <= capacity else self.bare
 
 
 class Streamed(NamedTuple):
@@ -74,7 +71,8 @@ class Look:
         third = len(parts) > 2
         buffers = sum(aligned(b, alignment) for s, b in zip(moving, sizes, strict=True) if third or not s.overlaid)
         bare, hidden = transfer + work + tile, max(transfer, work) + tile
-        return Glance(bare * alike, hidden * alike, buffers, self.least(first))
+        least = self.least(first)
+        return Glance(bare * alike, hidden * alike, least, least + buffers)
 
 
 def streams(program: Program, part: Part, room: Room) -> Iterator[Streamed]:

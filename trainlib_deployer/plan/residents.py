@@ -9,7 +9,9 @@ from trainlib_deployer.plan.layout import Item, at_home, one_level, persistent_i
 from trainlib_deployer.program.ir import Program, Role
 from trainlib_deployer.program.lifetimes import alive
 
-SMALL = (32, 1024, 4096, 16384, 65536)  # bytes of a tensor that may live there: room for tiles, or fewer transfers
+SMALL = (32, 4096, 16384, 65536)  # bytes of a tensor that may live there: room for tiles, or fewer transfers
+BESIDE = (32, 1024)  # ... where those that pass by do, too
+SUMS = 256  # bytes of a tensor of parts of sums, which always lives there
 SHARE = 8  # ... as long as those that persist take no more than this part of it together
 PASSING = 4  # operations, one after the other, that a tensor which passes by is there for
 PART = 4  # ... of this part of the inner level, at most
@@ -22,7 +24,7 @@ def residents(
     only recorded is no concern of a tile's either."""
     free = machine.inner.size - machine.inner.reserved
     near = [i for i in items if not copied(i)]
-    chosen = {t.name for i in near if i.size <= small for t in i.tensors}
+    chosen = {t.name for i in near if i.size <= (max(small, SUMS) if of_sums(i) else small) for t in i.tensors}
     if passing:
         chosen |= {t.name for i in near if passes_by(i) and PART * i.size <= machine.inner.size for t in i.tensors}
     chosen |= {t.name for t in program.of_role(Role.RECORDED)}
@@ -34,6 +36,10 @@ def residents(
         if taken <= free // SHARE:
             chosen.add(t.name)
     return frozenset(chosen)
+
+
+def of_sums(item: Item) -> bool:
+    return all(t.role is Role.SCRATCH for t in item.tensors)
 
 
 def passes_by(item: Item) -> bool:

@@ -24,6 +24,8 @@ from trainlib_deployer.plan.tiles import Room
 from trainlib_deployer.plan.ways import Way, fastest, may_fit
 from trainlib_deployer.program.ir import Program
 
+HARDLY_MORE = 1.004  # times the cycles, or bytes moved: for that the inner level may be filled less
+
 
 @dataclass(frozen=True)
 class Setting:
@@ -130,11 +132,13 @@ P = TypeVar("P", bound=Planned)
 
 
 def thriftiest(candidates: Sequence[P]) -> P:
-    """Of those that take about the fewest cycles the one that moves the fewest bytes; of several the one that fills the
-    inner level least."""
+    """Of those that take about the fewest cycles, and then move about the fewest bytes, the one that fills the inner
+    level least."""
     least = min(c.plan.cycles for c in candidates)
-    alike = (c for c in candidates if c.plan.cycles <= ALIKE * least)
-    return min(alike, key=lambda c: (c.plan.moved, c.plan.inner.used, c.plan.cycles))
+    alike = [c for c in candidates if c.plan.cycles <= ALIKE * least]
+    moved = min(c.plan.moved for c in alike)
+    thrifty = (c for c in alike if c.plan.moved <= HARDLY_MORE * moved)
+    return min(thrifty, key=lambda c: (c.plan.inner.used, c.plan.moved, c.plan.cycles))
 
 
 def fewest(candidates: Iterable[P]) -> P | None:

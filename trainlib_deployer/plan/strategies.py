@@ -15,16 +15,15 @@ from trainlib_deployer.machine.machine import LEAN_STACK, Machine
 from trainlib_deployer.plan.joints import ALIKE
 from trainlib_deployer.plan.layout import Item, fits, tensor_items, untiled
 from trainlib_deployer.plan.plan import Plan
-from trainlib_deployer.plan.residents import SMALL
-from trainlib_deployer.plan.setting import Candidate, Setting, thriftiest
+from trainlib_deployer.plan.residents import BESIDE, SMALL
+from trainlib_deployer.plan.setting import HARDLY_MORE, Candidate, P, Setting, thriftiest
 from trainlib_deployer.program.ir import Program
 
 AMPLE = 4  # times the stacks of all cores: with so much room their depth is no concern
 PROMISING = 1.03  # times as many cycles before tiles come early, and before loops join: there may be fewer behind it
 NEAR = 1.01  # ... before loops join
 RIVAL = 1.0025  # ... with what passes by or without it
-SPARED = (256, 64, 32)  # such a part of the inner level may tiles leave ...
-LEANER = 1.002  # ... for at most as many times the cycles
+LEANER = {256: 1.002, 64: 1.002, 32: 1.002, 16: 1.004}  # such parts of the inner level for so many times the cycles
 MARGINS = (1.0, 0.9, 0.75, 0.5)  # of the bytes left: what the arena may lose to gaps
 
 
@@ -50,8 +49,8 @@ class Task:
         inner, outer = self.machine.inner, self.machine.outer
         return not inner.size or (not self.program.far and self.direct.outer.used - inner.size > outer.size)
 
-    def setting(self, machine: Machine, small: int | None, margin: float = 1.0) -> Setting:
-        return Setting(self.program, self.items, machine, small, margin)
+    def setting(self, machine: Machine, small: int | None, margin: float = 1.0, passing: bool = False) -> Setting:
+        return Setting(self.program, self.items, machine, small, margin, passing=passing)
 
 
 Strategy = Callable[[Task], Iterator[Candidate]]
@@ -117,14 +116,15 @@ def in_tiles(task: Task, machine: Machine) -> Iterator[Candidate]:
     """With the smallest margin that fits: the best one, with as little of the inner level as takes about as long."""
     found = next((some for margin in MARGINS if (some := of_margin(task, machine, margin)) != []), None)
     if found:
-        yield sparing(thriftiest(found))
+        yield thriftiest([sparing(c) for c in rivals(found)])
 
 
 def of_margin(task: Task, machine: Machine, margin: float) -> list[Candidate] | None:
     """Of different residents, those that are near the best one with chains, too; None where none is found with any
     larger margin."""
     some = [task.setting(machine, small, margin) for small in SMALL]
-    settings = different([*some, replace(some[0], passing=True)])
+    passing = [task.setting(machine, small, margin, passing=True) for small in BESIDE]
+    settings = different([*some, *passing])
     if all(setting.ways is None for setting in settings):
         return None
     first = promising(settings)
@@ -157,15 +157,22 @@ def near(found: Sequence[Candidate]) -> list[Candidate]:
     return [c for c in found if c.plan.cycles <= NEAR * least]
 
 
+def rivals(found: Sequence[P]) -> list[P]:
+    """The best one, and what hardly takes or moves more: with smaller tiles it may fill the inner level less."""
+    best = thriftiest(found).plan
+    cycles, moved = HARDLY_MORE * best.cycles, HARDLY_MORE * best.moved
+    return [c for c in found if c.plan.cycles <= cycles and c.plan.moved <= moved]
+
+
 def sparing(best: Candidate) -> Candidate:
     """With smaller and smaller tiles where they are largest, as long as that takes about as long."""
     leanest = best
-    for part in SPARED:
+    for part, times in LEANER.items():
         spare = best.setting.machine.inner.size // part
         if leanest.plan.inner.headroom >= spare:
             continue
         leaner = replace(best.setting, spare=spare).candidate
-        if leaner is None or leaner.plan.cycles > LEANER * best.plan.cycles:
+        if leaner is None or leaner.plan.cycles > times * best.plan.cycles:
             break
         if leaner.plan.moved > ALIKE * best.plan.moved:
             break

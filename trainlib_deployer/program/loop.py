@@ -155,10 +155,11 @@ def renumbered(instrs: tuple[Instr, ...], move: Mapping[int, int]) -> tuple[Inst
 
 def inside(view: View, box: tuple[Range, ...]) -> View:
     """The window `box` of the first dimensions."""
-    tensor, whole, strides, first = view
-    offset, extents = first, []
-    for (lo, hi), step in zip(box, strides, strict=False):
-        offset += lo * step
-        extents.append(hi - lo if hi > lo else 0)
-    shape = (*extents, *whole[len(box) :])
-    return view if offset == first and shape == whole else View(tensor, shape, strides, offset)
+    tensor, whole, strides, offset = view
+    shape = list(whole)
+    for at, (lo, hi) in enumerate(box):
+        if lo or hi != shape[at]:
+            offset += lo * strides[at]
+            shape[at] = hi - lo if hi > lo else 0
+    extents = tuple(shape)
+    return view if extents == whole else View(tensor, extents, strides, offset)
