@@ -9,8 +9,10 @@ import pytest
 
 from trainlib_deployer.machine.targets import resolve
 from trainlib_deployer.ops.matmul import MatMul
+from trainlib_deployer.plan import joints
 from trainlib_deployer.plan.best_tiling import best_tiling
 from trainlib_deployer.plan.chains import chained
+from trainlib_deployer.plan.joints import UNLIKELY
 from trainlib_deployer.plan.tiles import Room
 from trainlib_deployer.plan.ways import Way
 from trainlib_deployer.program.chain import Chain, place
@@ -55,9 +57,9 @@ def joined(*ops: Op, alone: float = 1e9, **more: object) -> Program:
     return chained_beside([Way(op, None, alone) for op in ops], **more)
 
 
-def chained_beside(ways: list[Way], **more: object) -> Program:
+def chained_beside(ways: list[Way], room: int = 1 << 16, **more: object) -> Program:
     program = replace(Program("net", dict(TENSORS), [w.op for w in ways], loss="loss"), **more)  # type: ignore[arg-type]
-    return chained(program, frozenset(), [1 << 16] * len(ways), MACHINE, ways)
+    return chained(program, frozenset(), [room] * len(ways), MACHINE, ways)
 
 
 def names(program: Program) -> list[str]:
@@ -76,6 +78,14 @@ def test_what_only_the_follower_reads_stays_inside() -> None:
 def test_nothing_is_joined_that_does_not_pay() -> None:
     ops = (product(), loop(["y"], "z"), loop(["z"], "loss"))
     assert joined(*ops, alone=1.0).ops == list(ops)
+
+
+def test_what_takes_too_long_at_a_first_look_is_not_worked_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where there is no room for the whole operation, which is always worked out."""
+    ways = [Way(op, None, 1e6) for op in (product(), loop(["y"], "z"), loop(["z"], "loss"))]
+    for times, room, joins in ((UNLIKELY, 16000, True), (0.0, 16000, False), (0.0, 1 << 16, True)):
+        monkeypatch.setattr(joints, "UNLIKELY", times)
+        assert ("make y chain" in names(chained_beside(ways, room))) == joins, (times, room)
 
 
 @pytest.mark.parametrize(("more", "joins"), [(1.0, True), (1 / 1.009, True), (1 / 1.011, False)])

@@ -138,6 +138,10 @@ class Prospects:
         promising = [(way.cycles(capacity), i) for i, way in enumerate(self.ways) if way.least <= capacity]
         return whole + sorted(promising)[:LOOK_AT]
 
+    def at_first(self, capacity: int) -> float:
+        """Cycles of the best one at a first look; 0 where the whole operation may fit."""
+        return next((cycles for cycles, _ in self.candidates(capacity)), inf)
+
     def looked_at(self, capacity: int) -> Iterator[tuple[Tiling, int]]:
         """Of these the ones that fit, as long as the next may be better."""
         best = inf

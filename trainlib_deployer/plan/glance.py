@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 from trainlib_deployer.machine.machine import Machine
@@ -52,27 +53,35 @@ class Look:
     def at(program: Program, whole: Part, room: Room) -> Look:
         return Look(room.machine, tuple(streams(program, whole, room)))
 
+    @cached_property
+    def lanes(self) -> int:
+        """Bytes of the records of transfers under way."""
+        return aligned(len(self.streamed) * LANE_BYTES, self.machine.alignment)
+
     def least(self, part: Part) -> int:
         """What a tile needs at the least: one buffer for each streamed operand, its lane, and scratch."""
         views, alignment = (*part.reads, *part.writes), self.machine.alignment
-        lanes = aligned(len(self.streamed) * LANE_BYTES, alignment)
         buffers = sum(aligned(s.nbytes(views[s.operand]), alignment) for s in self.streamed if not s.overlaid)
-        return buffers + lanes + part.kind.scratch(self.machine.cores)
+        return buffers + self.lanes + part.kind.scratch(self.machine.cores)
 
     def glance(self, parts: Sequence[Part], work: float, alike: float) -> Glance:
         """By the operands that change from the first to the second. `work` are the cycles of the first, and as many as
         `alike` there are of its size. What is written over goes on its way from a third buffer, if there are three."""
-        first, second = parts[:2]
+        first, second, third = parts[0], parts[1], len(parts) > 2
         views, others = (*first.reads, *first.writes), (*second.reads, *second.writes)
-        link, alignment, tile = self.machine.link, self.machine.alignment, self.machine.costs.tile.tile
-        moving = [s for s in self.streamed if views[s.operand] != others[s.operand]]
-        sizes = [s.nbytes(views[s.operand]) for s in moving]
-        transfer = sum(size / link.bytes_per_cycle + link.issue for size in sizes)
-        third = len(parts) > 2
-        buffers = sum(aligned(b, alignment) for s, b in zip(moving, sizes, strict=True) if third or not s.overlaid)
+        link, alignment = self.machine.link, self.machine.alignment
+        least, again, transfer = self.lanes + first.kind.scratch(self.machine.cores), 0, 0.0
+        for s in self.streamed:
+            view = views[s.operand]
+            size = s.nbytes(view)
+            buffer = aligned(size, alignment)
+            least += 0 if s.overlaid else buffer
+            if view != others[s.operand]:
+                transfer += size / link.bytes_per_cycle + link.issue
+                again += buffer if third or not s.overlaid else 0
+        tile = self.machine.costs.tile.tile
         bare, hidden = transfer + work + tile, max(transfer, work) + tile
-        least = self.least(first)
-        return Glance(bare * alike, hidden * alike, least, least + buffers)
+        return Glance(bare * alike, hidden * alike, least, least + again)
 
 
 def streams(program: Program, part: Part, room: Room) -> Iterator[Streamed]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import inf
 
 from trainlib_deployer.machine.machine import Machine
-from trainlib_deployer.plan.best_tiling import best_tiling
+from trainlib_deployer.plan.best_tiling import Choice
 from trainlib_deployer.plan.tiles import Room, Tiling
 from trainlib_deployer.plan.ways import Way
 from trainlib_deployer.program.ir import Op, Program, Tensor, readers, writers
@@ -13,6 +14,7 @@ from trainlib_deployer.program.places import Places
 from trainlib_deployer.program.segments import segments
 
 ALIKE = 1.01  # times as many cycles, no estimate tells apart
+UNLIKELY = 1.08  # times as many at a first look: what is worked out in full hardly ever pays
 
 
 @dataclass(frozen=True)
@@ -107,13 +109,14 @@ class Draft:
 
     def tried(self, run: Run, other_at: int, joint: Joint | None) -> Run | None:
         """With the operation there in it, if it may be moved and pays."""
-        found = self.attempt(run, other_at, joint)
+        found = self.attempt(run, other_at, joint, UNLIKELY)
         if found is not None and not found.pays:
             self.undo(found)
         return found.run if found is not None and found.pays else None
 
-    def attempt(self, run: Run, other_at: int, joint: Joint | None) -> Attempt | None:
-        """With the operation there in it, if it may be moved, whether or not it pays."""
+    def attempt(self, run: Run, other_at: int, joint: Joint | None, most: float = inf) -> Attempt | None:
+        """With the operation there in it, if it may be moved, whether or not it pays; it is not worked out where at a
+        first look it takes more than `most` times as long."""
         first, other = self.ops[run.at], self.ops[other_at]
         if joint is None or first is None or other is None:
             return None
@@ -121,10 +124,14 @@ class Draft:
         if place is None or place in self.apart:
             return None
         room, alone = min(run.room, self.left[other_at]), self.ways[other_at]
-        found = best_tiling(self.with_only(joint), joint.op, Room(self.resident - {*joint.tensors}, room, self.machine))
+        cycles, moved = run.cycles + alone.cycles, run.moved + alone.moved
+        beside = Room(self.resident - {*joint.tensors}, room, self.machine)
+        choice = Choice.of(self.with_only(joint), joint.op, beside)
+        if choice is None or choice.prospects.at_first(room) > most * cycles:
+            return None
+        found = choice.within(room)
         if found is None:
             return None
-        cycles, moved = run.cycles + alone.cycles, run.moved + alone.moved
         better = pays(found, cycles, moved)
         wider = Run(place, room, *((found.cycles, found.moved) if better else (cycles, moved)))
         before = {name: self.now.tensors[name] for name in joint.tensors if name in self.now.tensors}
