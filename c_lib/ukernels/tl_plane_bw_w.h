@@ -1,5 +1,6 @@
-/* Weight gradients of depthwise convolutions, on a copy of a channel with its padding; internal to c_lib/kernels. An
- * item of work is a kernel row of a channel, whose sums stay in registers. Scratch: a channel of all images a core. */
+/* Weight gradients of depthwise convolutions, on a copy of a plane with its padding; internal to c_lib/kernels. An
+ * item of work is a kernel row of a channel; a core has those of a channel meet one image after the other, and sums of
+ * a block stay in registers. Scratch: a plane a core. */
 #ifndef TL_PLANE_BW_W_H
 #define TL_PLANE_BW_W_H
 #include "tl_outputs.h"
@@ -12,8 +13,9 @@ typedef struct {
     int run, rows, down, y_down;
 } tl_plane_block;
 
+#ifdef TL_XPULP_TILES
 #include "tl_plane_bw_w_xpulp.h"
-
+#else
 /* So many neighbouring outputs. Literals: outputs, taps, step. */
 TL_PLANE void tl_plane_outputs(float *s, const float *in, const float *y, int outputs, int taps, int step)
 {
@@ -28,9 +30,6 @@ TL_PLANE void tl_plane_outputs(float *s, const float *in, const float *y, int ou
 /* One block. Literals: taps, step. */
 TL_PLANE void tl_plane_meet(const tl_plane_block *b, int taps, int step)
 {
-#ifdef TL_XPULP_TILES
-    tl_plane_meet_xpulp(b, taps, step);
-#else
     float s[8] = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
     const float *first = b->in, *dy = b->y;
     for (int rows = b->rows; rows > 0; --rows, first += b->down, dy += b->y_down) {
@@ -47,57 +46,67 @@ TL_PLANE void tl_plane_meet(const tl_plane_block *b, int taps, int step)
     }
     for (int t = 0; t < taps; ++t)
         b->w[t] += s[t];
-#endif
 }
+#endif
 
-/* All blocks of one kernel row, which are added to b->w[0 .. taps), without output rows whose inputs are outside of the
- * image; b->in and b->y: of the first image. */
-TL_PLANE void tl_plane_blocks(const tl_conv2d *a, const tl_blocks *blocks, int ky, int image, tl_plane_block b,
-                              int step, void (*meet)(const tl_plane_block *))
+/* All blocks of one kernel row and image, without output rows whose inputs are outside of it; b->in and b->y: of the
+ * first output. */
+TL_PLANE void tl_plane_blocks(const tl_conv2d *a, int height, int ky, tl_plane_block *b, int taps, int step)
 {
     const int above = a->pad_h - ky, below = a->h - 1 + above, half = step - 1; /* shifts round down, of either sign */
     const int begin = tl_max(0, (above + half) >> half), end = tl_min(a->ho, (below >> half) + 1);
-    const float *first = b.in, *dy = b.y;
-    for (int n = a->n; n > 0; --n, first += image, dy += a->yp.n) {
-        for (int row = begin, border = 0; row < end; row += b.rows) {
-            const float *in = first + row * b.down, *y = dy + row * b.y_down;
-            while (border <= row)
-                border += blocks->rows;
-            b.rows = tl_min(border, end) - row;
-            for (int ox = 0; ox < a->wo; ox += TL_KC) {
-                b.in = in + ox * step, b.y = y + ox, b.run = tl_min(TL_KC, a->wo - ox);
-                meet(&b);
-            }
+    const float *in = b->in + begin * b->down, *y = b->y + begin * b->y_down;
+    int border = height;
+    while (border <= begin)
+        border += height;
+    for (int row = begin; row < end; row += b->rows, border += height) {
+        b->rows = tl_min(border, end) - row;
+        for (int ox = 0; ox < a->wo; ox += TL_KC) {
+            b->in = in + ox * step, b->y = y + ox, b->run = tl_min(TL_KC, a->wo - ox);
+            tl_plane_meet(b, taps, step);
         }
+        in += b->rows * b->down, y += b->rows * b->y_down;
     }
 }
 
-TL_PLANE void tl_plane_bw_w(const tl_conv2d *a, int taps, int step, void (*meet)(const tl_plane_block *))
+/* The kernel rows first .. last - 1 of a channel, by an image. */
+TL_PLANE void tl_plane_kernel_rows(const tl_conv2d *a, int o, int first, int last, const float *plane, int columns,
+                                   int n, int taps, int step)
+{
+    const int height = tl_blocks_of(a).rows;
+    const float *y = a->y + n * a->yp.n + o * a->yp.c;
+    tl_plane_block b = {.w = a->w + o * a->w_co + first * taps, .down = step * columns, .y_down = a->yp.h};
+    plane += first * columns;
+#ifdef TL_XPULP_TILES
+    if (a->wo == 6 && height >= a->ho) {
+        tl_plane_rows_of_six(a, plane, columns, y, b.w, first, last - first, taps, step);
+        return;
+    }
+#endif
+    for (int ky = first; ky < last; ++ky, plane += columns, b.w += taps) {
+        b.in = plane, b.y = y;
+        tl_plane_blocks(a, height, ky, &b, taps, step);
+    }
+}
+
+TL_PLANE void tl_plane_bw_w(const tl_conv2d *a, int taps, int step)
 {
     const tl_copied c = {-a->pad_h, -a->pad_w, (a->ho - 1) * step + a->kh, (a->wo - 1) * step + taps, 0};
-    const tl_blocks blocks = tl_blocks_of(a);
-    const int image = c.rows * c.columns;
-    float *own = (float *)a->scratch + tl_core_id() * a->n * image;
-    int lo, hi, copied = -1;
+    float *own = (float *)a->scratch + tl_core_id() * c.rows * c.columns;
+    int lo, hi, copied = 0;
     TL_PROMISE(a->ci == 1 && a->kw == taps && a->dil_h == 1 && a->dil_w == 1);
     TL_PROMISE(a->stride_h == step && a->stride_w == step);
     tl_split_among(tl_team(a->team), a->groups * a->co * a->kh, 1, &lo, &hi);
-    for (int o = lo / a->kh, ky = lo - o * a->kh; lo < hi; ++lo) {
-        const int channel = a->co == 1 ? o : o / a->co;
-        const tl_plane_block first = {.in = own + ky * c.columns,
-                                      .y = a->y + o * a->yp.c,
-                                      .w = a->w + o * a->w_co + ky * taps,
-                                      .down = step * c.columns,
-                                      .y_down = a->yp.h};
-        for (int n = 0; n < a->n && channel != copied; ++n)
-            tl_plane_copy(&c, a->x + n * a->xp.n + channel * a->xp.c, a->xp.h, a->h, a->wd, own + n * image,
-                          copied >= 0);
-        copied = channel;
-        for (int t = 0; t < taps && !a->accumulate; ++t)
-            first.w[t] = 0.0f;
-        tl_plane_blocks(a, &blocks, ky, image, first, step, meet);
-        if (++ky == a->kh)
-            ky = 0, ++o;
+    while (lo < hi) {
+        const int o = lo / a->kh, first = lo - o * a->kh, last = tl_min(a->kh, first + hi - lo);
+        float *w = a->w + o * a->w_co + first * taps;
+        for (int left = a->accumulate ? 0 : (last - first) * taps; left > 0; --left)
+            *w++ = 0.0f;
+        for (int n = 0; n < a->n; ++n, copied = 1) {
+            tl_plane_copy(&c, a->x + n * a->xp.n + o / a->co * a->xp.c, a->xp.h, a->h, a->wd, own, copied);
+            tl_plane_kernel_rows(a, o, first, last, own, c.columns, n, taps, step);
+        }
+        lo += last - first;
     }
 }
 #endif

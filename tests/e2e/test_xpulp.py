@@ -189,7 +189,7 @@ def test_encodings_of_squares(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("taps", "stride"), [(5, 1), (5, 2), (7, 1), (7, 2)])
 def test_encodings_of_depthwise_rows(tmp_path: Path, taps: int, stride: int) -> None:
     """Of six outputs and of four: a weight a tap, each pixel once, every output by every tap, and on to the next row.
-    Of weight gradients, pairs of outputs: their gradients, each pixel once, and on to the next pair."""
+    Of weight gradients, six outputs and pairs of them: their gradients, each pixel once, and on to the next ones."""
     name = f"{taps}{'_s2' if stride == 2 else ''}"
     bodies = loops(tmp_path, f"conv2d_fw_depthwise_{name}", "depthwise")
     for body in bodies:
@@ -199,7 +199,10 @@ def test_encodings_of_depthwise_rows(tmp_path: Path, taps: int, stride: int) -> 
         assert sum(map(is_load, body)) == taps and is_load_by(body[-1])
         assert len(body) == len(macs) + (outputs - 1) * stride + taps + taps + 1
     assert sorted(sum(map(is_mac, body)) for body in bodies) == [4 * taps, 6 * taps]
-    (pair,) = loops(tmp_path, f"conv2d_bw_w_depthwise_{name}", "depthwise")
-    macs = [word >> 7 & 31 for word in pair if is_mac(word)]
-    assert sorted(macs) == sorted(2 * [*dict.fromkeys(macs)]) and len(macs) == 2 * taps
-    assert len(pair) == len(macs) + taps + stride + 2 + 1
+    bodies = loops(tmp_path, f"conv2d_bw_w_depthwise_{name}", "depthwise")
+    assert sorted(sum(map(is_mac, body)) for body in bodies) == [2 * taps, 6 * taps]
+    for body in bodies:
+        macs = [word >> 7 & 31 for word in body if is_mac(word)]
+        outputs = len(macs) // taps
+        assert sorted(macs) == sorted(outputs * [*dict.fromkeys(macs)])
+        assert len(body) == len(macs) + (outputs - 1) * stride + taps + outputs + 1

@@ -56,9 +56,9 @@ def fours(count: int) -> int:
 
 
 def plane(kind: Conv) -> int:
-    """Elements of a copied plane, or of all images' for a weight gradient: what the outputs read, four at a time."""
+    """Elements of a copied plane: what the outputs read, four at a time but for a weight gradient."""
     rows, columns = plane_extents(kind)
-    return (kind.shape.n if kind.direction == "bw_w" else 1) * rows * columns
+    return rows * columns
 
 
 def plane_extents(kind: Conv) -> tuple[int, int]:
@@ -193,14 +193,20 @@ def plane_cycles(kind: Conv, cores: int, costs: Costs) -> float:
     s, c = kind.shape, costs.conv
     if kind.direction == "bw_w":
         share = -(-channels(kind) * s.kh // cores)
-        copies = s.n * shared(share, s.kh) * (c.depthwise_plane + c.depthwise_element * plane(kind) / s.n)
-        of_row = c.depthwise_line + s.wo * s.kw * c.depthwise_plane_mac
-        return c.depthwise + copies + share * s.n * s.ho * met(kind) * of_row
+        copies = s.n * shared(share, s.kh) * (c.depthwise_plane + c.depthwise_element * plane(kind))
+        of_row = (not in_sixes(kind)) * c.depthwise_kernel_line + s.wo * s.kw * c.depthwise_plane_mac
+        return c.depthwise + copies + share * s.n * (c.depthwise_kernel_row + s.ho * met(kind) * of_row)
     planes, height, width = planes_of(kind)
     share = -(-planes * height // cores)
     work = s.macs() / planes / height * whole_lanes(width) / width * met(kind) * c.depthwise_plane_mac
-    work += c.depthwise_line + by_classes(kind) * (c.depthwise_line + c.depthwise_classes / height)
-    return c.depthwise + copy_cycles(kind, share, height, costs) + share * work
+    work += (1 + by_classes(kind)) * c.depthwise_line
+    classes = by_classes(kind) * shared(share, height) * c.depthwise_classes
+    return c.depthwise + classes + copy_cycles(kind, share, height, costs) + share * work
+
+
+def in_sixes(kind: Conv) -> bool:
+    """Weight gradients of whole images with six outputs a row."""
+    return kind.shape.wo == 6 and kind.shape.ho * kind.shape.wo <= BLOCK
 
 
 def planes_of(kind: Conv) -> tuple[int, int, int]:

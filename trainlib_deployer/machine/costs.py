@@ -107,6 +107,8 @@ class ConvCosts:
     depthwise_element: float  # ... and each of its elements
     depthwise_line: float  # a row of outputs on it
     depthwise_plane_mac: float
+    depthwise_kernel_row: float  # of a weight gradient: by an image
+    depthwise_kernel_line: float  # ... and each row of outputs, but rows of six
     depthwise_classes: float  # more for a plane of an input gradient of stride 2
     depthwise_squares: float  # ... of 3 x 3: a row of squares of 2 x 2 outputs
     depthwise_square: float  # ... and each of them

@@ -1,12 +1,7 @@
 /* Depthwise weight gradient with 5 taps a row. */
 #include "tl_plane_bw_w.h"
 
-static __attribute__((noinline)) void meet(const tl_plane_block *b)
-{
-    tl_plane_meet(b, 5, 1);
-}
-
 void tl_conv2d_bw_w_depthwise_5_f32(const tl_conv2d *a)
 {
-    tl_plane_bw_w(a, 5, 1, meet);
+    tl_plane_bw_w(a, 5, 1);
 }

@@ -1,12 +1,7 @@
 /* Depthwise weight gradient with 5 taps a row and stride 2. */
 #include "tl_plane_bw_w.h"
 
-static __attribute__((noinline)) void meet(const tl_plane_block *b)
-{
-    tl_plane_meet(b, 5, 2);
-}
-
 void tl_conv2d_bw_w_depthwise_5_s2_f32(const tl_conv2d *a)
 {
-    tl_plane_bw_w(a, 5, 2, meet);
+    tl_plane_bw_w(a, 5, 2);
 }

@@ -6,6 +6,35 @@ static int between(int v, int lo, int hi)
     return v < lo ? lo : v > hi ? hi : v;
 }
 
+#ifdef TL_XPULP_TILES
+/* clang-format off */
+/* At least one row of at least one element, read in steps of `by`. Two are on their way, as a loop ends with a load. */
+#define TL_COPY_ROWS(by)                                                                                               \
+    __asm__ volatile(".balign 4\n.option push\n.option norvc\n"                                                        \
+                     "1:\nbeqz %[pairs], 4f\naddi t2, %[pairs], -1\n" TL_LOAD_BY(by, "t0", "%[from]")                  \
+                     TL_LOAD_BY(by, "t1", "%[from]") "beqz t2, 3f\n" TL_LOOP("t2", "8")                                \
+                     TL_STORE_ON("t0", "%[to]") TL_LOAD_BY(by, "t0", "%[from]")                                        \
+                     TL_STORE_ON("t1", "%[to]") TL_LOAD_BY(by, "t1", "%[from]")                                        \
+                     "3:\n" TL_STORE_ON("t0", "%[to]") TL_STORE_ON("t1", "%[to]")                                      \
+                     "4:\nbeqz %[odd], 5f\n" TL_LOAD_BY(by, "t0", "%[from]") TL_STORE_ON("t0", "%[to]")                \
+                     "5:\nadd %[from], %[from], %[down]\nadd %[to], %[to], %[to_down]\naddi %[rows], %[rows], -1\n"    \
+                     "bnez %[rows], 1b\n.option pop\n"                                                                 \
+                     : [from] "+r"(from), [to] "+r"(to), [rows] "+r"(rows)                                             \
+                     : [pairs] "r"(count >> 1), [odd] "r"(count & 1), [down] "r"(4 * (down - step * count)),           \
+                       [to_down] "r"(4 * (to_down - count))                                                            \
+                     : "memory", "t0", "t1", "t2")
+/* clang-format on */
+
+static void copy_rows(const float *from, int step, int down, float *to, int to_down, int rows, int count)
+{
+    if (rows <= 0 || count <= 0)
+        return;
+    if (step < 0)
+        TL_COPY_ROWS("-4");
+    else
+        TL_COPY_ROWS("4");
+}
+#else
 /* Neighbours in one order or the other; step, a literal. */
 static inline __attribute__((always_inline)) void copy(const float *from, int count, int step, float *to)
 {
@@ -21,6 +50,17 @@ static inline __attribute__((always_inline)) void copy(const float *from, int co
     if (count > 0)
         *to = *from;
 }
+
+static void copy_rows(const float *from, int step, int down, float *to, int to_down, int rows, int count)
+{
+    for (; rows > 0; --rows, from += down, to += to_down) {
+        if (step < 0)
+            copy(from, count, -1, to);
+        else
+            copy(from, count, 1, to);
+    }
+}
+#endif
 
 static __attribute__((noinline)) void clear(float *to, int count)
 {
@@ -43,11 +83,5 @@ void tl_plane_copy(const tl_copied *c, const float *image, int pitch, int h, int
     const float *from = image + (c->top + step * begin) * pitch + c->left + step * first;
     if (!padded)
         clear(to, c->rows * c->columns);
-    to += begin * c->columns + first;
-    for (int left = end - begin; left > 0; --left, from += step * pitch, to += c->columns) {
-        if (c->turned)
-            copy(from, count, -1, to);
-        else
-            copy(from, count, 1, to);
-    }
+    copy_rows(from, step, step * pitch, to + begin * c->columns + first, c->columns, end - begin, count);
 }
