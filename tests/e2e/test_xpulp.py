@@ -206,3 +206,14 @@ def test_encodings_of_depthwise_rows(tmp_path: Path, taps: int, stride: int) -> 
         outputs = len(macs) // taps
         assert sorted(macs) == sorted(outputs * [*dict.fromkeys(macs)])
         assert len(body) == len(macs) + (outputs - 1) * stride + taps + outputs + 1
+
+
+def test_encodings_of_weight_gradients_of_three_taps(tmp_path: Path) -> None:
+    """Along a row, nine sums; down rows of five and of six: each element once and the last upper one twice, and taps
+    that meet a column."""
+    bodies = loops(tmp_path, "conv2d_bw_w_depthwise_3x3", "depthwise")
+    assert [len(body) for body in bodies] == [60, 73, 15]
+    for body, columns in zip(bodies, (5, 6), strict=False):
+        macs = [word >> 7 & 31 for word in body if is_mac(word)]
+        assert sorted(map(macs.count, {*macs})) == [columns - 1] * 6 + [columns] * 3
+        assert len(body) == len(macs) + 4 * columns + 1 and is_load_by(body[-1])

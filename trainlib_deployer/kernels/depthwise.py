@@ -183,9 +183,13 @@ def column_cycles(kind: Conv, cores: int, costs: Costs) -> float:
 
 def channel_cycles(kind: Conv, cores: int, costs: Costs) -> float:
     s, c = kind.shape, costs.conv
-    plane = s.n * (c.depthwise_image + s.ho * s.wo * c.depthwise_term)
-    share = channels(kind) / cores if uneven(kind, cores) else -(-channels(kind) // cores)
-    return c.depthwise + share * plane
+    outputs = s.n * s.ho * s.wo
+    if not uneven(kind, cores):
+        plane = s.n * c.depthwise_image + outputs * c.depthwise_term
+        return c.depthwise + -(-channels(kind) // cores) * plane
+    block = c.depthwise_image + outputs / s.blocks * c.depthwise_term
+    sums = -(-3 * TAPS * channels(kind) // cores) * (c.sum + s.blocks * c.sum_block)
+    return c.depthwise + -(-blocks(kind, channels(kind)) // cores) * block + sums
 
 
 def plane_cycles(kind: Conv, cores: int, costs: Costs) -> float:

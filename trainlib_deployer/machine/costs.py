@@ -101,7 +101,7 @@ class ConvCosts:
     depthwise_column: float  # 3 x 3: a column of outputs
     depthwise_whole: float  # ... of a plane with one zero on every side
     depthwise_output: float  # ... and each of them
-    depthwise_image: float  # gradient of 3 x 3 weights: a plane of one image
+    depthwise_image: float  # gradient of 3 x 3 weights: a plane of one image, or a block where these are split
     depthwise_term: float  # ... and each output in it
     depthwise_plane: float  # a copy of a plane
     depthwise_element: float  # ... and each of its elements
