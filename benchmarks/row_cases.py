@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from trainlib_deployer.kernels.winograd import Winograd
+from trainlib_deployer.kernels.winograd_f16 import WHOLE
 from trainlib_deployer.ops.conv import Conv
 from trainlib_deployer.ops.conv_shape import ConvShape
 from trainlib_deployer.ops.matmul import MatMul
@@ -139,11 +140,15 @@ FLOATS: tuple[Case, ...] = (
 )
 
 
+SCRATCH = 30_000  # beside the operands of such a case
+
+
 def of_halves(case: Case) -> Case:
     assert not isinstance(case.kind, AvgPool)
     kind = replace(case.kind, storage=DType.F16)
     if isinstance(kind, Conv) and kind.winograd and kind.direction != "bw_w":
-        kind = replace(kind, result=DType.F16)
+        kind = replace(kind, winograd=WHOLE, result=DType.F16)
+        kind = next(k for k in (kind, *kind.leaner(8)) if k.scratch(8) <= SCRATCH)
     return replace(case, title=f"{case.title}, halves", kind=kind)
 
 

@@ -11,9 +11,9 @@
 #include "tl_gather.h"
 #include "tl_winograd_tiles.h"
 
-/* Words of a pair, 4 elements of four tiles or of four channels; floats of the products of 4 channels x 4 tiles, and of
- * their outputs. */
-enum { TL_WINOGRAD_PAIR = 4 * 4, TL_WINOGRAD_UNIT = 4 * 4 * 4 };
+/* Words of a pair, 4 elements of four tiles or of four channels, or all 16; floats of the products of 4 channels x 4
+ * tiles, and of their outputs. */
+enum { TL_WINOGRAD_PAIR = 4 * 4, TL_WINOGRAD_WHOLE = 4 * TL_WINOGRAD_PAIR, TL_WINOGRAD_UNIT = 4 * 4 * 4 };
 
 /* What is in scratch at a time. Tiles of outputs are numbered row by row, image by image, and go in panels of four;
  * channels of the outputs go in fours; a unit is a panel of four channels. */
@@ -27,6 +27,8 @@ typedef struct {
     int panel, panels;  /* in v */
     int chan, pairs;    /* summed channels in v and u: the first one, and so many pairs */
     int first, last;    /* sums begin with these, or are complete with them */
+    int words;          /* from a pair to the next one */
+    int next_row;       /* words to the next row of the transformed 4 x 4, where all rows are there at once */
     tl_pair *u;         /* [rows / 4][pairs][4 elements of the row][4 channels] */
     tl_pair *v;         /* [panels][pairs][4 elements][4 tiles] */
     float *y;           /* [panels][rows / 4][2 rows of outputs][2 columns][4 channels][4 tiles] */
@@ -45,6 +47,15 @@ void tl_winograd_pairs_products(const void *of, int at, int first, int count);
 void tl_winograd_pairs_add(int row, const float *m, float *y);
 void tl_winograd_pairs_outputs(const tl_winograd_pairs *t, const float *y, int at, int four);
 
-/* All groups and channels. */
+/* Inputs of a row that is told. */
+void tl_winograd_pairs_row(const tl_winograd_pairs *t, int row, int at, int first, int count);
+
+/* Where all rows are in scratch at once, u and v hold 16 elements of a pair, and m those of each core: inputs, products
+ * and what becomes of them, four tiles side by side or not. */
+void tl_winograd_whole_inputs(const void *of, int at, int first, int count);
+void tl_winograd_whole_products(const void *of, int at, int first, int count);
+
+/* All groups and channels; with all rows at once, where the sums are of all channels. */
+void tl_winograd_whole_run(const tl_gather *g, const tl_conv2d *a, int turned);
 void tl_winograd_pairs_run(const tl_gather *g, const tl_conv2d *a, int turned);
 #endif

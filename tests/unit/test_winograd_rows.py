@@ -18,7 +18,7 @@ from tests.unit.test_conv_rows import DIRECTIONS, EPS, MODES, STORAGES, Case, ex
 from trainlib_deployer.formats import DType
 from trainlib_deployer.kernels.table import rows_for
 from trainlib_deployer.kernels.winograd import WINOGRAD, Winograd, extents
-from trainlib_deployer.kernels.winograd_f16 import WINOGRAD_F16
+from trainlib_deployer.kernels.winograd_f16 import WHOLE, WINOGRAD_F16
 from trainlib_deployer.ops.conv import Conv
 from trainlib_deployer.passes.choose_winograd import told
 from trainlib_deployer.program.ir import View
@@ -35,6 +35,7 @@ CASES = [
     Case(ci=4, co=5, size=(9, 10), pad=(-2, 1), more=(1, 3)),
     Case(n=2, ci=2, co=3, size=(1, 1), pad=(1, 1)),
     Case(ci=1, co=1, size=(3, 19), pad=(1, 0)),
+    Case(n=2, ci=6, co=9, size=(7, 12), pad=(1, 1)),
 ]
 MOST = Winograd()
 BOTH = [(storage, d) for storage in (DType.F32, DType.F16) for d in DIRECTIONS]
@@ -48,6 +49,12 @@ RUNS = (  # cores; one core first, because threads that wait for each other are 
     (1, Winograd(4, 12, 64)),
     (1, Winograd(4, 8, 8)),
     (2, Winograd(16, 16, 32)),
+)
+TOGETHER = (  # all rows of the transformed 4 x 4
+    (1, WHOLE),
+    (8, WHOLE),
+    (3, Winograd(12, 16, whole=True)),
+    (2, Winograd(4, 4, whole=True)),
 )
 
 
@@ -63,11 +70,16 @@ def test_winograd(lib: ctypes.CDLL, case: Case, direction: str, storage: DType) 
         near = 4 * EPS * terms_of(kind) if storage is DType.F32 else HALF_STEP
         bound = 0 * size if exact else near * size.amax()
         np.testing.assert_array_less(np.abs(wanted - expected.numpy()), bound.numpy() + 1e-300)
-        for cores, chunk in RUNS if mode == "plain" else RUNS[:2]:
+        runs = RUNS if mode == "plain" else RUNS[:2]
+        for cores, chunk in (*runs, *TOGETHER) if together(kind) else runs:
             lean = replace(kind, winograd=chunk)
             for row in fitting(lean, reads, write, cores):
                 found, what = run(lib, row, lean, reads, write, cores), f"{row.symbol} {cores} {chunk}"
                 np.testing.assert_array_equal(found.view(np.int32), wanted.view(np.int32), err_msg=what)
+
+
+def together(kind: Conv) -> bool:
+    return kind.storage is DType.F16 and kind.direction != "bw_w"
 
 
 def test_panels_are_shared_out_where_cores_would_wait() -> None:
@@ -93,8 +105,9 @@ def test_halves_are_rounded_once(lib: ctypes.CDLL, case: Case, direction: str) -
         kind, given = replace(direct, winograd=MOST, rounds=True), [reads[0], floats[1], *reads[2:]]
         (row,) = fitting(kind, given, write, 1)
         wanted = run(lib, row, kind, given, write, 1, f"reference_winograd_{direction}_f16")
-        for cores, chunk in RUNS[2:5]:
+        for cores, chunk in (*RUNS[2:5], *TOGETHER[1:]):
             lean, half = replace(kind, winograd=chunk), write.stored_as(DType.F16)
+            (row,) = fitting(lean, given, write, cores)
             found = run(lib, row, lean, given, write, cores)
             np.testing.assert_array_equal(found.view(np.int32), wanted.view(np.int32), err_msg=f"{cores} {chunk}")
             found = run(lib, row, replace(lean, result=DType.F16), given, half, cores)
@@ -196,7 +209,8 @@ def test_leaner_needs_less_and_less() -> None:
     """Down to 1.3 kB, whatever the shape; of halves, each core has products of its own."""
     for case in CASES:
         for storage, direction in BOTH:
-            kind = replace(operands(case, direction, True, "plain", storage)[0], winograd=MOST)
+            direct = operands(case, direction, True, "plain", storage)[0]
+            kind = replace(direct, winograd=WHOLE if together(direct) else MOST)
             sizes = [kind.scratch(8), *(k.scratch(8) for k in kind.leaner(8))]
             assert sizes == sorted(set(sizes), reverse=True)
             assert sizes[-1] <= (1792 if storage is DType.F32 else 3200)
@@ -204,4 +218,4 @@ def test_leaner_needs_less_and_less() -> None:
 
 def test_every_row_is_tested() -> None:
     assert {r.operation for r in WINOGRAD} == {f"conv2d_{d}" for d in DIRECTIONS}
-    assert [(r.storage, r.operation[7:]) for r in WINOGRAD_F16] == BOTH[3:]
+    assert [(r.storage, r.operation[7:]) for r in WINOGRAD_F16] == [*BOTH[3:5], *BOTH[3:]]

@@ -39,6 +39,7 @@ class Winograd:
     rows: int = 64  # channels of the outputs
     tiles: int = 32
     chans: int = 1 << 16  # channels of the sums: all of them, a multiple of 64, or a part of 64
+    whole: bool = False  # of halves: all rows of the transformed 4 x 4 together
 
 
 def up(extent: int) -> int:

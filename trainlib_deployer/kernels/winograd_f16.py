@@ -19,7 +19,6 @@ from trainlib_deployer.kernels.winograd import (
     extents,
     fields,
     scattered,
-    takes,
     tileable,
     up,
 )
@@ -31,9 +30,16 @@ if TYPE_CHECKING:
 ARITHMETIC = "Winograd's F(2x2, 3x3), one chain of sums of two products, those of neighbouring channels"
 GRADIENTS = f"Winograd's F(3x3, 2x2), chains of {PAIRS_BLOCK} tiles, of sums of two products, added up"
 PAIR = 4 * 4  # words: elements of a row of the transformed 4 x 4, of four tiles or channels
+ROWS = 4
+FEW = 16  # tiles: four panels
 UNIT = 4 * 4 * 4  # floats: its products for 4 channels x 4 tiles, and their outputs
 MOST = Winograd(tiles=128)
+WHOLE = replace(MOST, whole=True)
 DIRECT = 1.0  # instructions a multiply-add of the definition
+
+
+def most(kind: Conv) -> Winograd:
+    return MOST if kind.direction == "bw_w" else WHOLE
 
 
 def pairs(chans: int) -> int:
@@ -43,17 +49,30 @@ def pairs(chans: int) -> int:
 def leaner(kind: Conv, cores: int) -> Iterator[Conv]:
     """Less and less scratch: every transform is then done more often. Sums that go on are put aside."""
     assert kind.winograd is not None
-    rows, tiles, chans = extents(kind)
-    least, gradient = scratch(kind, cores), kind.direction == "bw_w"
-    for chunk in gradient_chunks(at_a_time(kind)) if gradient else chunks(up(rows), up(tiles), chans):
-        slim = replace(kind, winograd=chunk)
-        if (size := scratch(slim, cores)) < least:
+    most, (rows, tiles, chans) = at_a_time(kind), extents(kind)
+    if kind.direction == "bw_w":
+        found = [*gradient_chunks(most)]
+    else:
+        found = [*(whole_chunks(most) if kind.winograd.whole else ()), *chunks(up(rows), up(tiles), chans)]
+    least = kind.scratch(cores)
+    for slim in sorted((replace(kind, winograd=c) for c in found), key=lambda k: -k.scratch(cores)):
+        if (size := slim.scratch(cores)) < least:
             least = size
             yield slim
 
 
+def whole_chunks(most: Winograd) -> Iterator[Winograd]:
+    """All rows of the transformed 4 x 4 together; with fewer channels of the outputs inputs are transformed again."""
+    for rows in (most.rows, up(most.rows // 2)):
+        slim = replace(most, rows=rows, whole=True)
+        yield slim
+        while slim.tiles > FEW:
+            yield (slim := replace(slim, tiles=up(slim.tiles // 2)))
+
+
 def chunks(rows: int, tiles: int, chans: int) -> Iterator[Winograd]:
     slim = Winograd(min(MOST.rows, rows), min(MOST.tiles, tiles))
+    yield slim
     while slim.tiles > 8 or slim.rows > 8:
         wide = slim.tiles >= slim.rows
         slim = replace(slim, tiles=up(slim.tiles // 2)) if wide else replace(slim, rows=up(slim.rows // 2))
@@ -86,6 +105,35 @@ def scratch(kind: Conv, cores: int) -> int:
     fours, panels = chunk.rows // 4, chunk.tiles // 4
     products = cores if chunk.chans >= chans else fours * panels
     return FLOAT * (PAIR * (fours + panels) * pairs(chunk.chans) + UNIT * (fours * panels + products))
+
+
+def whole_scratch(kind: Conv, cores: int) -> int:
+    """Transformed weights and inputs, and products of each core."""
+    chunk, (_, _, chans) = at_a_time(kind), extents(kind)
+    return FLOAT * ROWS * (PAIR * (chunk.rows // 4 + chunk.tiles // 4) * pairs(chans) + UNIT * cores)
+
+
+def takes_rows(kind: Conv, _cores: int) -> bool:
+    return kind.winograd is not None and not kind.winograd.whole
+
+
+def takes_whole(kind: Conv, _cores: int) -> bool:
+    return kind.winograd is not None and kind.winograd.whole
+
+
+def whole_cycles(kind: Conv, cores: int, costs: Costs) -> float:
+    """Weights are transformed for each turn of channels of the outputs, and so are inputs."""
+    c, chunk, (rows, tiles, chans), groups = costs.winograd_whole, at_a_time(kind), extents(kind), kind.shape.groups
+    turns, panels, fours = -(-rows // chunk.rows), -(-tiles // 4), -(-min(rows, chunk.rows) // 4)
+    at_once = chunk.tiles // 4
+    steps = -(-panels // at_once)
+    weights = -(-4 * fours * pairs(chans) // cores) * c.weight
+    full, left = divmod(panels, at_once)
+    inputs = (full * -(-at_once * pairs(chans) // cores) + -(-left * pairs(chans) // cores)) * c.input
+    units = full * -(-at_once * fours // cores) + -(-left * fours // cores)
+    products = units * (c.tile + c.term * pairs(chans) + c.output)
+    around = steps * c.step
+    return c.start + groups * turns * (weights + inputs * scattered(kind, c.apart) + products + around)
 
 
 def cycles(kind: Conv, cores: int, costs: Costs) -> float:
@@ -135,7 +183,7 @@ row = partial(
     struct="tl_conv2d",
     header="tl_conv.h",
     fields=fields,
-    takes=takes,
+    takes=takes_rows,
     scratch=scratch,
     cycles=cycles,
     arithmetic=ARITHMETIC,
@@ -144,7 +192,11 @@ row = partial(
     storage=DType.F16,
 )
 
+whole = partial(row, takes=takes_whole, scratch=whole_scratch, cycles=whole_cycles)
+
 WINOGRAD_F16 = (
+    whole("conv2d_fw", "tl_conv2d_fw_winograd_whole_f16", "winograd/conv2d_fw_winograd_whole_f16.c"),
+    whole("conv2d_bw_x", "tl_conv2d_bw_x_winograd_whole_f16", "winograd/conv2d_bw_x_winograd_whole_f16.c"),
     row("conv2d_fw", "tl_conv2d_fw_winograd_f16", "winograd/conv2d_fw_winograd_f16.c"),
     row("conv2d_bw_x", "tl_conv2d_bw_x_winograd_f16", "winograd/conv2d_bw_x_winograd_f16.c"),
     row(

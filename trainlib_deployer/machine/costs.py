@@ -158,7 +158,7 @@ class WinogradPanelCosts:
 
 @dataclass(frozen=True)
 class WinogradPairCosts:
-    """The same of halves, by pairs of channels."""
+    """The same of halves, by pairs of channels: a row of the transformed 4 x 4 at a time, or all of it."""
 
     start: float
     step: float
@@ -261,6 +261,7 @@ class Costs:
     winograd: WinogradCosts
     winograd_panels: WinogradPanelCosts
     winograd_pairs: WinogradPairCosts
+    winograd_whole: WinogradPairCosts
     loop: LoopCosts
     scan: ScanCosts  # forward
     scan_back: ScanCosts

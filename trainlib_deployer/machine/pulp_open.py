@@ -198,6 +198,16 @@ COSTS = Costs(
         tile=1200,
         term=550,
     ),
+    WinogradPairCosts(
+        start=4500,
+        step=1200,
+        weight=480,
+        input=510,
+        output=1000,
+        apart=2.5,
+        tile=900,
+        term=530,
+    ),
     LoopCosts(
         start=321,
         row=4.76,

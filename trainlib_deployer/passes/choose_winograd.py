@@ -32,7 +32,7 @@ def chosen(op: Op, exact: set[str]) -> Op:
         return op
     if op.kind.direction == "bw_w" and op.writes[0].tensor in exact:
         return op
-    most = winograd_f16.MOST if op.kind.storage is DType.F16 else Winograd()
+    most = winograd_f16.most(op.kind) if op.kind.storage is DType.F16 else Winograd()
     return replace(op, kind=replace(op.kind, winograd=most))
 
 

@@ -19,7 +19,11 @@ static void run_row(tl_winograd_pairs *t, int chans)
 
 void tl_winograd_pairs_run(const tl_gather *g, const tl_conv2d *a, int turned)
 {
-    tl_winograd_pairs t = {.g = g, .turned = turned, .high = (g->y.count + 1) / 2, .wide = (g->x.count + 1) / 2};
+    tl_winograd_pairs t = {.g = g,
+                           .turned = turned,
+                           .words = TL_WINOGRAD_PAIR,
+                           .high = (g->y.count + 1) / 2,
+                           .wide = (g->x.count + 1) / 2};
     const int every = (g->n * t.high * t.wide + 3) / 4, panels = tl_min(a->tiles / 4, every);
     const int rows = tl_min(a->packed_rows, (g->rows + 3) / 4 * 4), chans = tl_min(a->chans, g->chans);
     const int pairs = (chans + 1) / 2;

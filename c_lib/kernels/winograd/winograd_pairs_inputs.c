@@ -47,11 +47,11 @@ static __attribute__((noinline)) void four_minus(const two_rows *r, tl_pair *v, 
 
 /* One tile, whose columns are inside from `from` to `to`, of each of so many pairs; the last one may have no
  * partner. */
-static __attribute__((noinline)) void one(const two_rows *r, int plus, int from, int to, int lone, tl_pair *v,
-                                          int count)
+static __attribute__((noinline)) void one(const two_rows *r, int plus, int from, int to, int lone, int words,
+                                          tl_pair *v, int count)
 {
     const tl_half *p = r->p, *q = r->q;
-    for (; count > 0; --count, v += TL_WINOGRAD_PAIR, p += 2 * r->p_next, q += 2 * r->q_next) {
+    for (; count > 0; --count, v += words, p += 2 * r->p_next, q += 2 * r->q_next) {
         const int alone = lone && count == 1;
         const tl_half *p1 = alone ? p : p + r->p_next, *q1 = alone ? q : q + r->q_next;
         const tl_pair mask = alone ? 0xffff : 0xffffffff;
@@ -63,10 +63,10 @@ static __attribute__((noinline)) void one(const two_rows *r, int plus, int from,
 }
 
 /* Those of the tile whose first input is `in`, in row y. */
-static void rows_of(const tl_winograd_pairs *t, const tl_half *in, int y, two_rows *r)
+static void rows_of(const tl_winograd_pairs *t, int row, const tl_half *in, int y, two_rows *r)
 {
     const tl_gather *g = t->g;
-    const int first = y + (0x1210 >> 4 * t->row & 3), second = y + (0x3122 >> 4 * t->row & 3);
+    const int first = y + (0x1210 >> 4 * row & 3), second = y + (0x3122 >> 4 * row & 3);
     r->p = r->q = t->zeros, r->p_next = r->q_next = 0;
     if ((unsigned)first < (unsigned)g->y.extent)
         r->p = in + first * g->in_p.h, r->p_next = g->in_p.c;
@@ -74,24 +74,28 @@ static void rows_of(const tl_winograd_pairs *t, const tl_half *in, int y, two_ro
         r->q = in + second * g->in_p.h, r->q_next = g->in_p.c;
 }
 
-void tl_winograd_pairs_inputs(const void *of, int at, int first, int count)
+void tl_winograd_pairs_row(const tl_winograd_pairs *t, int row, int at, int first, int count)
 {
-    const tl_winograd_pairs *t = of;
     const tl_gather *g = t->g;
-    const int chan = t->chan + 2 * first, lone = chan + 2 * count > g->chans, plus = t->row == 1;
+    const int chan = t->chan + 2 * first, lone = chan + 2 * count > g->chans, plus = row == 1;
     const tl_half *in = g->in + (t->group * g->chans + chan) * g->in_p.c;
-    tl_pair *v = t->v + (at * t->pairs + first) * TL_WINOGRAD_PAIR;
+    tl_pair *v = t->v + (at * t->pairs + first) * t->words + row * t->next_row;
     tl_tile_at tile = tl_tile_of(4 * (t->panel + at), t->high, t->wide);
     for (int j = 0; j < 4; ++j, ++v) {
         TL_ONE_POINTER(j) /* not four copies */
         const int x = g->x.in0 + 2 * tile.x, y = tile.n < g->n ? g->y.in0 + 2 * tile.y : -4;
         two_rows rows = {.left = x >= 0, .right = x + 9 < g->x.extent};
-        rows_of(t, in + tile.n * g->in_p.n + x, y, &rows);
+        rows_of(t, row, in + tile.n * g->in_p.n + x, y, &rows);
         if (j == 0 && !lone && tile.x + 4 <= t->wide && x >= -1 && x + 9 <= g->x.extent) {
             plus ? four_plus(&rows, v, count) : four_minus(&rows, v, count);
             return;
         }
-        one(&rows, plus, -x, g->x.extent - x, lone, v, count);
+        one(&rows, plus, -x, g->x.extent - x, lone, t->words, v, count);
         tl_next_tile(&tile, t->high, t->wide);
     }
+}
+
+void tl_winograd_pairs_inputs(const void *of, int at, int first, int count)
+{
+    tl_winograd_pairs_row(of, ((const tl_winograd_pairs *)of)->row, at, first, count);
 }

@@ -6,7 +6,7 @@
 #include "tl_pool.h"
 #include <string.h>
 
-enum { CORES = 8, STACK = 1216, ELEMENTS = 2600, RESULTS = 2400, SCRATCH = 16384 };
+enum { CORES = 8, STACK = 1216, ELEMENTS = 2600, RESULTS = 2400, SCRATCH = 20480 };
 
 typedef struct {
     uint8_t stacks[CORES * STACK] __attribute__((aligned(16)));
@@ -25,7 +25,9 @@ void tl_conv2d_fw_planes_f16(const tl_conv2d *a);
 void tl_conv2d_bw_x_f16(const tl_conv2d *a);
 void tl_conv2d_bw_x_planes_f16(const tl_conv2d *a);
 void tl_conv2d_fw_winograd_f16(const tl_conv2d *a);
+void tl_conv2d_fw_winograd_whole_f16(const tl_conv2d *a);
 void tl_conv2d_bw_x_winograd_f16(const tl_conv2d *a);
+void tl_conv2d_bw_x_winograd_whole_f16(const tl_conv2d *a);
 void tl_conv2d_bw_w_winograd_f16(const tl_conv2d *a);
 void tl_conv2d_bw_w_f16(const tl_conv2d *a);
 void tl_conv2d_bw_w_3_f16(const tl_conv2d *a);
@@ -77,10 +79,11 @@ static void product(tl_fn kernel, int batch, int m, int n, int k, int across, in
 }
 
 /* By Winograd's algorithm, with all channels that are summed at a time and with some. */
-static void in_tiles(tl_fn kernel, tl_conv2d p, int rows, int chans)
+static void in_tiles(tl_fn kernel, tl_fn whole, tl_conv2d p, int rows, int chans)
 {
     p.packed_rows = (rows + 3) / 4 * 4, p.chans = chans, p.tiles = 8;
     run(kernel, &p);
+    run(whole, &p);
     p.packed_rows = 4, p.chans = 2, p.tiles = 4;
     run(kernel, &p);
 }
@@ -99,15 +102,15 @@ static void convolution(int groups, int ci, int co, int size, int kernel, int st
     if (kernel == 3)
         run((tl_fn)tl_conv2d_fw_planes_f16, &halves);
     if (kernel == 3 && stride == 1) {
-        in_tiles((tl_fn)tl_conv2d_fw_winograd_f16, p, co, ci);
-        in_tiles((tl_fn)tl_conv2d_fw_winograd_f16, halves, co, ci);
+        in_tiles((tl_fn)tl_conv2d_fw_winograd_f16, (tl_fn)tl_conv2d_fw_winograd_whole_f16, p, co, ci);
+        in_tiles((tl_fn)tl_conv2d_fw_winograd_f16, (tl_fn)tl_conv2d_fw_winograd_whole_f16, halves, co, ci);
     }
     p.y_f16 = l1.a, p.x = l1.c, p.bias = NULL;
     run((tl_fn)tl_conv2d_bw_x_f16, &p);
     if (kernel == 3)
         run((tl_fn)tl_conv2d_bw_x_planes_f16, &p);
     if (kernel == 3 && stride == 1)
-        in_tiles((tl_fn)tl_conv2d_bw_x_winograd_f16, p, ci, co);
+        in_tiles((tl_fn)tl_conv2d_bw_x_winograd_f16, (tl_fn)tl_conv2d_bw_x_winograd_whole_f16, p, ci, co);
     p.x_f16 = l1.b, p.w = l1.c, p.accumulate = 1;
     run((tl_fn)tl_conv2d_bw_w_f16, &p);
     if (kernel == 3 && p.wo % 2 == 0)
@@ -208,6 +211,7 @@ int main(void)
     convolution(1, 3, 5, 8, 3, 2, 1);
     convolution(2, 4, 6, 5, 1, 1, 0);
     convolution(1, 18, 8, 8, 3, 1, 1);
+    convolution(1, 4, 5, 12, 3, 1, 1);
     convolution(1, 1, 5, 11, 5, 2, 2);
     depthwise(9, 7, 1);
     depthwise(5, 6, 0);
