@@ -31,7 +31,7 @@ ARITHMETIC = "Winograd's F(2x2, 3x3), one chain of sums of two products, those o
 GRADIENTS = f"Winograd's F(3x3, 2x2), chains of {PAIRS_BLOCK} tiles, of sums of two products, added up"
 PAIR = 4 * 4  # words: elements of a row of the transformed 4 x 4, of four tiles or channels
 ROWS = 4
-FEW = 16  # tiles: four panels
+FEWER = (64, 32, 16)  # tiles: whole panels for eight cores, or halves of them
 UNIT = 4 * 4 * 4  # floats: its products for 4 channels x 4 tiles, and their outputs
 MOST = Winograd(tiles=128)
 WHOLE = replace(MOST, whole=True)
@@ -64,10 +64,8 @@ def leaner(kind: Conv, cores: int) -> Iterator[Conv]:
 def whole_chunks(most: Winograd) -> Iterator[Winograd]:
     """All rows of the transformed 4 x 4 together; with fewer channels of the outputs inputs are transformed again."""
     for rows in (most.rows, up(most.rows // 2)):
-        slim = replace(most, rows=rows, whole=True)
-        yield slim
-        while slim.tiles > FEW:
-            yield (slim := replace(slim, tiles=up(slim.tiles // 2)))
+        for tiles in (most.tiles, *(t for t in FEWER if t < most.tiles)):
+            yield replace(most, rows=rows, tiles=tiles, whole=True)
 
 
 def chunks(rows: int, tiles: int, chans: int) -> Iterator[Winograd]:
