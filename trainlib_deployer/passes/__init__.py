@@ -38,7 +38,7 @@ DEFAULT: tuple[Pass, ...] = (
     hoist_updates,  # a parameter's update right behind its gradient
     coalesce,  # neighbouring dimensions that step as one
     reorder,  # the backward pass in the order that needs the least memory
-    early_masks,  # signs instead of activations where that lowers the peak
+    early_masks,  # signs or copies instead of activations where that lowers the peak
     choose_winograd,  # convolutions with fewer multiplications
     see_layouts,  # what kernels of products have to pack
 )

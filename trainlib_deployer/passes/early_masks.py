@@ -1,7 +1,8 @@
 """Keep the sign of an activation instead of the activation, where the backward asks for nothing else.
 
 The gradient of a ReLU reads its result only to compare it with a constant. At the fullest moment of the step the
-outcome, a byte an element, takes a quarter of the memory. Done only where that lowers the peak; the bits stay the same.
+outcome, a byte an element, takes a quarter of the memory. Where a copy of the activation lies in another tensor, that
+is read instead. Done only where that lowers the peak; the bits stay the same.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from dataclasses import replace
 from itertools import islice
 
 from trainlib_deployer.passes.prune_loops import pruned
+from trainlib_deployer.passes.read_copies import read_from_copy
 from trainlib_deployer.passes.reorder import Scale, attempts, reorder
 from trainlib_deployer.program.expr import Const, Instr
 from trainlib_deployer.program.ir import DType, Op, Program, Role, Tensor, View, readers, writers
@@ -44,7 +46,12 @@ def variants(program: Program, position: int, live: tuple[str, ...]) -> Iterator
     results = {*program.shown, *(t for _, t in program.gradients)}
     for name in sorted(live, key=lambda n: (-program.tensors[n].nbytes, n)):
         uses = sorted({*read.get(name, []), *written.get(name, [])})
-        if len(uses) < 2 or name in results or not uses[-2] < position < uses[-1]:
+        if len(uses) < 2 or name in results:
+            continue
+        elsewhere = read_from_copy(program, name, written[name], read.get(name, []))
+        if elsewhere is not None:
+            yield elsewhere
+        if not uses[-2] < position < uses[-1]:
             continue
         found = compared(program.ops[uses[-1]], name)
         if found is not None and program.tensors[name].dtype.calculated is DType.F32:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import prod
 
+from trainlib_deployer.passes.outer_products import as_loop
 from trainlib_deployer.program.ir import Op, Program, Shape, View
 from trainlib_deployer.program.loop import Loop, renumbered
 from trainlib_deployer.program.places import Places
@@ -40,7 +41,7 @@ def fuse_loops(program: Program) -> Program:
                 if producer is None or producer is consumer or readers_of[0] != at:
                     continue
                 keep = len(readers_of) > 1 or name in wanted
-                joint = fused(producer, consumer, keep, program.tensors[name].numel)
+                joint = fused(producer if keep else as_loop(producer), consumer, keep, program.tensors[name].numel)
                 if (
                     joint is None
                     or places.disturb(producer, made[0], at)

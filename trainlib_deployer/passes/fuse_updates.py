@@ -12,8 +12,8 @@ from dataclasses import replace
 
 from trainlib_deployer.ops.matmul import MatMul
 from trainlib_deployer.passes.fuse_loops import fused
-from trainlib_deployer.program.expr import Const, Instr
-from trainlib_deployer.program.ir import DType, Op, Program, Role, View
+from trainlib_deployer.passes.outer_products import as_loop
+from trainlib_deployer.program.ir import Op, Program, Role
 from trainlib_deployer.program.loop import Loop
 from trainlib_deployer.program.places import Places
 
@@ -42,8 +42,8 @@ def fuse_updates(program: Program) -> Program:
 
 def joined(producer: Op, update: Op, numel: int) -> Op | None:
     """One loop that keeps the gradient for the record alone."""
-    product = outer_product(producer)
-    if product is None or update.phase != "update":
+    product = as_loop(producer)
+    if not isinstance(product.kind, Loop) or product.kind.reductions or update.phase != "update":
         return None
     joint = fused(replace(product, phase=update.phase), update, True, numel)
     if joint is None:
@@ -63,26 +63,3 @@ def one_sample(program: Program, batch: int) -> Program:
         return replace(op, kind=replace(op.kind, k=1), reads=(a.sliced(2, 0, 1), b.sliced(1, 0, 1), *init))
 
     return fuse_updates(program.with_ops([one_term(op) for op in program.ops]))
-
-
-def outer_product(op: Op) -> Op | None:
-    """A matrix product of one term a sum, as a loop that writes its result in order."""
-    if isinstance(op.kind, Loop):
-        return None if op.kind.reductions else op
-    if not isinstance(op.kind, MatMul) or op.kind.k != 1 or op.kind.init or op.kind.accumulate:
-        return None
-    a, b = op.reads
-    shape = (op.kind.batch, op.kind.m, op.kind.n)
-    views = (spread(a, shape), spread(b, shape), op.writes[0])
-    order = (0, 2, 1) if not op.writes[0].contiguous else (0, 1, 2)
-    left, right, out = (v.permuted(order) for v in views)
-    # As the kernel does: the sum begins with zero, which drops the sign of a zero.
-    body = (Instr("fma", (0, 1, Const(0.0)), DType.F32),)
-    kind = Loop(out.shape, 0, (DType.F32, DType.F32), body, (), (), (2,), (DType.F32,), terms=1)
-    return replace(op, kind=kind, reads=(left, right), writes=(out,))
-
-
-def spread(view: View, shape: tuple[int, ...]) -> View:
-    """An operand with one term, at every element of the product."""
-    strides = tuple(0 if e == 1 else s for e, s in zip(view.shape, view.strides, strict=True))
-    return View(view.tensor, shape, strides, view.offset)
