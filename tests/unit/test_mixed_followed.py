@@ -226,6 +226,19 @@ def test_witnesses_see_what_comes_and_goes_when_it_is_whole() -> None:
     assert not witnesses(plan("fp32"))
 
 
+def test_witnesses_see_what_an_update_reads_if_the_forward_pass_went_on_with_it() -> None:
+    """Fault: the norms of a weight norm's two vectors were read by the update, which makes the lengths' gradient.
+    The reference went on with two other numbers that point the same way but for two roundings, and called a gradient
+    that is zero too small."""
+    given = plan()
+    for op in (given["ops"][2], given["ops"][4]):
+        op["reads"].append("norms")
+    given["ops"][0]["writes"].append("norms")
+    given["tensors"]["norms"] = {"dtype": "F32", "role": "activation", "bytes": 8, "shape": [2]}
+    given["buffers"].append({"name": "norms", "level": "L1", "offset": 160, "aliases": []})
+    assert [(w.tensor, w.after) for w in witnesses(given)] == [("x", 1), ("x.grad", 3), ("norms", 0)]
+
+
 def test_what_is_looked_for_is_made_ready_once() -> None:
     """Fault: each run of the reference turned all tensors of a step into directions, each operation some into doubles;
     networks of many small operations spent most of their verification there."""

@@ -35,7 +35,7 @@ class Witness:
 
 def witnesses(plan: dict[str, Any]) -> list[Witness]:
     """Of mixed precision: what forward and backward make and use up. Gradients of parameters and what they are made of
-    by the last operation are judged, and so are outputs and the loss."""
+    by the last operation are judged, and so are outputs and the loss; not what the forward pass has gone on with."""
     if plan["dtype"] == "fp32":
         return []
     made: dict[str, list[int]] = {}
@@ -43,6 +43,7 @@ def witnesses(plan: dict[str, Any]) -> list[Witness]:
         for name in op["writes"]:
             made.setdefault(name, []).append(op["index"])
     used_up = {name for op in plan["ops"] if op["phase"] not in PASSES for name in op["reads"]}
+    used_up -= {name for op in plan["ops"] if op["phase"] == "forward" for name in op["reads"]}
     first = len(plan["trace"])
     out: list[Witness] = []
     for buffer in plan["buffers"]:
