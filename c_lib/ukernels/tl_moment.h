@@ -10,14 +10,19 @@
 #include "tl_math.h"
 #include "tl_pointer.h"
 #include "tl_recurrent.h"
+#include "tl_stored.h"
 
 #define INLINE static inline __attribute__((always_inline))
 #define APART static __attribute__((noinline, unused)) /* called once per gate: one copy of the code is enough */
 
 /* What the units of one sample see at one moment. */
 typedef struct {
-    const float *gates, *h_before, *c_before, *y, *later; /* later: gradients of the gates of the step after, or NULL */
-    float *h, *c, *saved, *dgates, *dhidden, *dh, *dc;
+    const element *gates;
+    element *saved, *dgates, *dhidden;
+    const float *h_before, *c_before, *later; /* later: gradients of the gates of the step after, or NULL */
+    float *h, *c, *dh, *dc;
+    float *now;           /* what is `later` in the next step, of rows for halves */
+    int before, after, y; /* where hs and cs have the states, and y its first element */
 } moment;
 
 INLINE int smaller(int a, int b)
@@ -182,13 +187,11 @@ INLINE moment moment_of(const tl_recurrent *a, int t, int b, int gates, int save
 {
     const int n = a->hidden, row = t * a->batch + b, shift = missing && !a->reverse ? a->batch : 0;
     const int before = row - shift + (a->reverse ? a->batch : 0), after = row - shift + (a->reverse ? 0 : a->batch);
-    moment m = {.gates = a->gates + row * gates * n, .h_before = a->hs + before * n, .h = a->hs + after * n};
-    if (a->cs) {
-        m.c_before = a->cs + before * n;
-        m.c = a->cs + after * n;
-    }
-    if (a->saved)
-        m.saved = a->saved + row * saved * n;
+    moment m = {.before = before * n, .after = after * n};
+    if (a->READ(gates))
+        m.gates = a->READ(gates) + row * gates * n;
+    if (a->READ(saved))
+        m.saved = a->READ(saved) + row * saved * n;
     return m;
 }
 #endif

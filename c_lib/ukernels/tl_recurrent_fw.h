@@ -27,10 +27,24 @@ INLINE void put_onto(float *sum, const float *x, int count)
         sum[i] = x[i] + sum[i];
 }
 
+/* sum[i] = x[i] + sum[i], of what the input says to a gate */
+INLINE void put_input(float *sum, const element *x, int count)
+{
+    for (int i = 0; i < count; i++)
+        sum[i] = WIDENED(x[i]) + sum[i];
+}
+
 INLINE void put_down(float *to, const float *from, int count)
 {
     for (int i = 0; i < count; i++)
         to[i] = from[i];
+}
+
+/* For the backward pass. */
+INLINE void save(element *to, const float *from, int count)
+{
+    for (int i = 0; i < count; i++)
+        to[i] = NARROWED(from[i]);
 }
 
 /* sum[TL_UNITS g + i] = w h of gate g and unit j + i; gates: 3 or 4, a literal, as is a count of TL_UNITS. */
@@ -58,9 +72,82 @@ INLINE void gate_sums(const tl_recurrent *a, const float *h, int j, int count, i
     }
 }
 
+#ifdef TL_HALVES
+/* Scratch has the states of h before and after a step, which exchange their places, and that of c. */
+INLINE moment forward_moment(const tl_recurrent *a, int s, int b, int gates, int saved)
+{
+    const int size = a->batch * a->hidden, at = b * a->hidden;
+    float *even = a->scratch + at, *odd = even + size;
+    moment m = moment_of(a, a->reverse ? a->steps - 1 - s : s, b, gates, saved, a->resume);
+    m.h_before = s & 1 ? odd : even;
+    m.h = s & 1 ? even : odd;
+    m.c_before = m.c = odd + size;
+    return m;
+}
+
+/* `count` states of h as they lie in memory, from element `at` on. */
+INLINE void put_states(const tl_recurrent *a, int at, const float *h, int count)
+{
+    if (a->hs_f16)
+        save(a->hs_f16 + at, h, count);
+    else
+        put_down(a->hs + at, h, count);
+}
+
+INLINE void keep_states(const tl_recurrent *a, const moment *m, int j, const float *h, int count)
+{
+    put_states(a, m->after + j, h, count);
+}
+
+INLINE void keep_cells(const tl_recurrent *a, const moment *m, int j, const float *c, int count)
+{
+    save(a->cs_f16 + m->after + j, c, count);
+}
+
+/* The initial states of this core's units. */
+INLINE void begin(const tl_recurrent *a, int lo, int hi)
+{
+    const int size = a->batch * a->hidden, first = a->reverse ? a->steps * size : 0;
+    const float *h0 = a->resume ? a->carry : a->h0, *c0 = a->resume ? a->carry + size : a->c0;
+    put_down(a->scratch + lo, h0 + lo, hi - lo);
+    if (!a->resume)
+        put_states(a, first + lo, h0 + lo, hi - lo);
+    if (!a->cs_f16)
+        return;
+    put_down(a->scratch + 2 * size + lo, c0 + lo, hi - lo);
+    if (!a->resume)
+        save(a->cs_f16 + first + lo, c0 + lo, hi - lo);
+}
+
+/* What the next tile starts from. */
+INLINE void hand_over(const tl_recurrent *a, int lo, int hi)
+{
+    const int size = a->batch * a->hidden;
+    put_down(a->carry + lo, a->scratch + (a->steps & 1) * size + lo, hi - lo);
+    if (a->cs_f16)
+        put_down(a->carry + size + lo, a->scratch + 2 * size + lo, hi - lo);
+}
+#else
+/* They are where they stay. */
+INLINE void keep_states(const tl_recurrent *a, const moment *m, int j, const float *h, int count)
+{
+    (void)a, (void)m, (void)j, (void)h, (void)count;
+}
+
+INLINE void keep_cells(const tl_recurrent *a, const moment *m, int j, const float *c, int count)
+{
+    keep_states(a, m, j, c, count);
+}
+
 INLINE moment forward_moment(const tl_recurrent *a, int s, int b, int gates, int saved)
 {
     moment m = moment_of(a, a->reverse ? a->steps - 1 - s : s, b, gates, saved, a->resume);
+    m.h_before = a->hs + m.before;
+    m.h = a->hs + m.after;
+    if (a->cs) {
+        m.c_before = a->cs + m.before;
+        m.c = a->cs + m.after;
+    }
     if (a->resume && s == 0) {
         m.h_before = a->carry + b * a->hidden;
         m.c_before = m.h_before + a->batch * a->hidden;
@@ -72,7 +159,7 @@ INLINE moment forward_moment(const tl_recurrent *a, int s, int b, int gates, int
 INLINE void begin(const tl_recurrent *a, int lo, int hi)
 {
     const int first = a->reverse ? a->steps * a->batch * a->hidden : 0;
-    for (int u = lo; u < hi; u++) {
+    for (int u = lo; u < hi && !a->resume; u++) {
         a->hs[first + u] = a->h0[u];
         if (a->cs)
             a->cs[first + u] = a->c0[u];
@@ -90,14 +177,14 @@ INLINE void hand_over(const tl_recurrent *a, int lo, int hi)
             a->carry[size + u] = a->cs[last + u];
     }
 }
+#endif
 
 INLINE void forward(const tl_recurrent *a, int gates, int saved, units step)
 {
     const int n = a->hidden;
     int lo, hi;
     tl_split(a->batch * n, 1, &lo, &hi);
-    if (!a->resume)
-        begin(a, lo, hi);
+    begin(a, lo, hi);
     for (int s = 0; s < a->steps; s++) {
         tl_barrier();
         for (int u = lo; u < hi;) {

@@ -16,11 +16,13 @@ from tests.unit import test_depthwise_halves as depthwise
 from tests.unit import test_matmul_rows as matmul
 from tests.unit.kernel_harness import C_LIB, Array, Tensor, as_bfloats, built, fitting, run
 from tests.unit.pool_cases import MAX, TESTED, Memory, aten, carry_out, drawn, lowered, sample, three_columns
+from tests.unit.test_recurrent_rows import CELLS, held_in_halves
 from trainlib_deployer.emit.library import Library
 from trainlib_deployer.formats import DType
 from trainlib_deployer.kernels.bf16 import BF16, HALVES
 from trainlib_deployer.kernels.depthwise_f16 import DEPTHWISE_F16
 from trainlib_deployer.kernels.pool import POOL
+from trainlib_deployer.kernels.recurrent import RECURRENT
 from trainlib_deployer.ops.conv import Conv
 from trainlib_deployer.ops.matmul import MatMul
 
@@ -30,9 +32,9 @@ TEAMS = ((1, 0), (3, 0), (8, 0), (8, 3))
 
 @pytest.fixture(scope="module")
 def bf16_lib(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
-    """These rows, pools of floats, and references."""
+    """These rows, pools and scans of floats, and references."""
     folder = tmp_path_factory.mktemp("bf16")
-    rows = [C_LIB / "kernels" / r.source for r in (*HALVES, *POOL)]
+    rows = [C_LIB / "kernels" / r.source for r in (*HALVES, *POOL, *RECURRENT)]
     names = ("halves_conv", "halves_depthwise", "halves_matmul", "pool")
     sources = [*Library.at(C_LIB).needed(rows, []), *(C_LIB / "reference" / f"{n}.c" for n in names)]
     return built(folder, sources, ["-include", str(C_LIB / "bf16/tl_half.h")])
@@ -163,6 +165,13 @@ def test_maxima(bf16_lib: ctypes.CDLL, seed: int, windows: str) -> None:
 
 
 @pytest.mark.compiler
+@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("direction", ["fw", "bw"])
+def test_scan(bf16_lib: ctypes.CDLL, direction: str, cell: str) -> None:
+    assert held_in_halves(bf16_lib, DType.BF16, direction, cell) <= {r.symbol for r in BF16}
+
+
+@pytest.mark.compiler
 def test_every_row_is_tested(bf16_lib: ctypes.CDLL) -> None:
     """By cases, of those that this process has not had."""
     kinds = [
@@ -179,4 +188,5 @@ def test_every_row_is_tested(bf16_lib: ctypes.CDLL) -> None:
         if not pools <= TESTED:
             test_maxima(bf16_lib, seed, windows)
     assert pools <= TESTED
-    assert seen | pools | twos == {r.symbol for r in BF16}
+    scans = {held_in_halves(bf16_lib, DType.BF16, d, c).pop() for d in ("fw", "bw") for c in CELLS}
+    assert seen | pools | twos | scans == {r.symbol for r in BF16}

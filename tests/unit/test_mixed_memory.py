@@ -9,6 +9,7 @@ from torch import nn
 from tests.unit.small_programs import program_of
 from tests.unit.test_within_budget import peak
 from trainlib_deployer import passes
+from trainlib_deployer.ops.recurrent import Scan
 from trainlib_deployer.passes.mixed import mixed
 from trainlib_deployer.passes.order_halves import order_halves, ordered
 from trainlib_deployer.program.ir import DType
@@ -49,3 +50,41 @@ def test_maxima_of_floats_that_are_kept_are_taken_of_floats() -> None:
     net = nn.Sequential(nn.Conv2d(3, 5, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(5, 7, 3))
     small = mixed(program_of(net, (2, 3, 13, 11)), keep=("0", "1", "2"))
     assert {op.kind.storage for op in small.ops if op.function == "max_pool2d"} == {DType.F32}
+
+
+@pytest.mark.parametrize("layer", [nn.RNN, nn.LSTM, nn.GRU])
+def test_scans_read_and_write_halves(layer: type[nn.RNNBase]) -> None:
+    """Fault: gates, states and their gradients lay as floats beside the halves that they were made of. A float stays
+    what one tile hands to the next."""
+
+    class Last(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer, self.head = layer(5, 7), nn.Linear(7, 3)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.head(self.layer(x)[0][-1])
+
+    small = mixed(program_of(Last(), (11, 1, 5)))
+    scans = [(op, op.kind) for op in small.ops if isinstance(op.kind, Scan)]
+    assert [kind.storage for _, kind in scans] == [DType.F16, DType.F16]
+    for op, kind in scans:
+        types = {n: small.tensors[v.tensor].dtype for n, v in zip(kind.writes, op.writes, strict=True)}
+        assert {n for n, d in types.items() if d is DType.F16} == set(types) - {"carry", "dh", "dc"}
+        assert all(
+            small.tensors[v.tensor].numel < 2 * 4 * 7 or v.tensor.startswith("layer.weight") or n in kind.halves
+            for n, v in zip(kind.reads, op.reads, strict=True)
+        )
+
+
+def test_scans_of_layers_that_are_kept_read_and_write_floats() -> None:
+    class Mean(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.GRU(5, 7)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.layer(x)[0].mean(0)
+
+    small = mixed(program_of(Mean(), (11, 2, 5)), keep=("layer",))
+    assert {op.kind.storage for op in small.ops if isinstance(op.kind, Scan)} == {DType.F32}

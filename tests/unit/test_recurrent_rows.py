@@ -9,11 +9,24 @@ from itertools import product
 import numpy as np
 import pytest
 
-from tests.unit.kernel_harness import ALL_CORES, Tensor, fitting, pitched, run_all, transposed
+from tests.unit.kernel_harness import (
+    ALL_CORES,
+    Array,
+    Tensor,
+    as_bfloats,
+    execute,
+    fitting,
+    pitched,
+    run_all,
+    transposed,
+)
 from tests.unit.kernel_harness import random as drawn
 from trainlib_deployer.capture.recurrent import GATES
+from trainlib_deployer.formats import DType
 from trainlib_deployer.kernels.recurrent import RECURRENT
-from trainlib_deployer.ops.recurrent import Scan
+from trainlib_deployer.ops.recurrent import EITHER, MOMENTS, Scan
+from trainlib_deployer.program.call import Operand
+from trainlib_deployer.program.ir import View
 
 CELLS = ("rnn_tanh", "rnn_relu", "lstm", "gru")
 LAYERS = ((5, 1, 3), (3, 2, 71), (1, 3, 8), (4, 2, 13))  # steps, samples, units
@@ -34,7 +47,7 @@ def scan(direction: str, cell: str, layer: tuple[int, int, int], seed: int) -> t
     if direction == "fw":
         reads = {"gates": dense(seed + 6, *gated), **begun, **w}
         reads |= {"bias": dense(seed + 7, 3 * hidden)} if cell == "gru" and "bias" in optional else {}
-        carry = {"carry": dense(seed + 8, 2, batch, hidden)} if cell == "lstm" and "carry" in optional else {}
+        carry = {"carry": dense(seed + 8, 2, batch, hidden)} if "carry" in optional else {}
         writes = {**state, **(kept if "saved" in optional else {}), **carry}
     else:
         y = transposed(drawn((steps, batch, hidden), seed, False), (1, 0, 2), 1)
@@ -59,6 +72,83 @@ def test_scan(lib: ctypes.CDLL, direction: str, cell: str) -> None:
                 np.testing.assert_array_equal(one, other, err_msg=f"{kind} by {cores} cores")
 
 
+def rounded(values: Array, half: DType) -> Array:
+    """As they lie in memory."""
+    return as_bfloats(values) if half is DType.BF16 else values.astype(np.float16)
+
+
+def widened(values: Array, half: DType) -> Array:
+    return (values.astype(np.uint32) << 16).view(np.float32) if half is DType.BF16 else values.astype(np.float32)
+
+
+def in_halves(kind: Scan, operands: list[Tensor], half: DType, seed: int) -> tuple[Scan, list[Tensor], list[Tensor]]:
+    """The kind; what floats have of the same values; halves. Each second case has states or dL/dy as floats."""
+    names = (*kind.reads, *kind.writes)
+    floats = {name for at, name in enumerate(sorted(EITHER)) if seed >> at & 1}
+    small = kind.of_halves(half, (MOMENTS | EITHER) - floats)
+    stored = [
+        Tensor(rounded(t.values, half), t.strides) if n in small.halves else t
+        for n, t in zip(names, operands, strict=True)
+    ]
+    given = [
+        Tensor(widened(t.values, half), t.strides) if n in small.halves else t
+        for n, t in zip(names, stored, strict=True)
+    ]
+    return small, given, stored
+
+
+def held_in_halves(lib: ctypes.CDLL, half: DType, direction: str, cell: str) -> set[str]:
+    """Bit by bit what floats of the same values have, rounded once; in tiles of time as well. The rows that did it."""
+    seen = set[str]()
+    for layer, seed in product(LAYERS, range(4)):
+        kind, reads, writes = scan(direction, cell, layer, seed)
+        small, given, stored = in_halves(kind, [*reads, *writes], half, seed)
+        count = len(reads)
+        wanted = run_all(lib, fitting(kind, given[:count], given[count], 1)[0], kind, given[:count], given[count:], 1)
+        kinds = zip(kind.writes, wanted, strict=True)
+        wanted = [rounded(values, half) if name in small.halves else values for name, values in kinds]
+        for row, cores in product(fitting(small, stored[:count], stored[count], 1), ALL_CORES):
+            seen.add(row.symbol)
+            found = run_all(lib, row, small, stored[:count], stored[count:], cores)
+            for one, other in zip(found, wanted, strict=True):
+                np.testing.assert_array_equal(one, other, err_msg=f"{small} by {cores} cores")
+            if cores == 3 and layer[0] > 1 and ("carry" in kind.writes or direction == "bw") and kind.initial:
+                in_tiles(lib, small, stored[:count], stored[count:], wanted, cores)
+    return seen
+
+
+def in_tiles(
+    lib: ctypes.CDLL, kind: Scan, reads: list[Tensor], writes: list[Tensor], wanted: list[Array], cores: int
+) -> None:
+    """Of two steps, or what is left."""
+    out = [t.fresh() for t in writes]
+    whole = [View("", t.values.shape, t.strides) for t in (*reads, *out)]
+    for cut in next(cuts for cuts in kind.cuts() if cuts[0][1] - cuts[0][0] <= 2):
+        part = kind.part(cut, tuple(whole[: len(reads)]), tuple(whole[len(reads) :]))
+        views = (*part.reads, *part.writes)
+        starts = [int(t.operand.pointer) for t in (*reads, *out)]
+        sizes = [t.values.itemsize for t in (*reads, *out)]
+        operands = [Operand(str(p + v.offset * s), v) for p, s, v in zip(starts, sizes, views, strict=True)]
+        row = fitting(part.kind, reads, out[0], 1)[0]
+        scratch = np.zeros(row.scratch(part.kind, cores) // 4, np.float32)
+        place = str(int(scratch.ctypes.data))
+        execute(lib, row, row.call(part.kind, operands[: len(reads)], operands[len(reads) :], place), cores)
+    for one, other in zip(out, wanted, strict=True):
+        np.testing.assert_array_equal(one.view, other, err_msg=f"{kind} in tiles by {cores} cores")
+
+
+@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("direction", ["fw", "bw"])
+def test_scan_of_halves(lib: ctypes.CDLL, direction: str, cell: str) -> None:
+    assert held_in_halves(lib, DType.F16, direction, cell)
+
+
+def test_halves_are_read_where_all_moments_are() -> None:
+    kind = scan("bw", "gru", LAYERS[0], 0)[0]
+    assert kind.of_halves(DType.F16, {"saved", "dgates", "hs"}).storage is DType.F32
+    assert kind.of_halves(DType.F16, {"saved", "dgates", "dhidden", "w"}).halves == ("saved", "dgates", "dhidden")
+
+
 def test_every_row_is_tested() -> None:
     kinds = {scan(d, cell, LAYERS[0], 0)[0].name for d in ("fw", "bw") for cell in CELLS}
-    assert {r.symbol for r in RECURRENT if r.operation in kinds} == {r.symbol for r in RECURRENT}
+    assert {r.operation for r in RECURRENT} == kinds

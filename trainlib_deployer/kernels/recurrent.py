@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from trainlib_deployer.kernels.row import Fields, Row
+from trainlib_deployer.formats import DType
+from trainlib_deployer.kernels.row import Fields, Row, pointer
 from trainlib_deployer.machine.costs import Costs
 from trainlib_deployer.program.call import Operand, strides
 
@@ -12,15 +14,19 @@ if TYPE_CHECKING:
     from trainlib_deployer.ops.recurrent import Scan
 
 
-def fields(kind: Scan, reads: list[Operand], writes: list[Operand], _scratch: str) -> Fields:
+def fields(kind: Scan, reads: list[Operand], writes: list[Operand], scratch: str) -> Fields:
     """`reads` and `writes` of the kind name its operands as the struct does."""
     operands = dict(zip((*kind.reads, *kind.writes), (*reads, *writes), strict=True))
-    out: list[tuple[str, str | int]] = [(name, operand.pointer) for name, operand in operands.items()]
+    types = dict.fromkeys(kind.halves, kind.storage)
+    out: list[tuple[str, str | int]] = [
+        (pointer(name, types.get(name, DType.F32)), operand.pointer) for name, operand in operands.items()
+    ]
     if "y" in operands:
         out += strides("y", "tbh", operands["y"].view)
     out += [("steps", kind.steps), ("batch", kind.batch), ("hidden", kind.hidden)]
     out += [("reverse", int(kind.reverse)), ("relu", int(kind.cell == "rnn_relu"))]
-    return [*out, ("initial", int(kind.initial or kind.more)), ("resume", int(kind.resume))]
+    out += [("initial", int(kind.initial or kind.more)), ("resume", int(kind.resume))]
+    return [*out, ("scratch", scratch)] if kind.storage.is_half else out
 
 
 def cycles(kind: Scan, cores: int, costs: Costs) -> float:
@@ -31,9 +37,23 @@ def cycles(kind: Scan, cores: int, costs: Costs) -> float:
     return kind.steps * (c.step + -(-kind.batch * kind.hidden // cores) * unit)
 
 
+def states(kind: Scan, _cores: int) -> int:
+    """Of rows for halves: what goes on from step to step, before and after one. Forward that is h, and c in one place;
+    backward the gradients of the gates."""
+    of_sample = 2 * kind.gates if kind.direction == "bw" else 3 if kind.cell == "lstm" else 2
+    return DType.F32.size * of_sample * kind.batch * kind.hidden
+
+
 def row(name: str) -> Row[Scan]:
     symbol, source = f"tl_{name}_f32", f"recurrent/{name}.c"
     return Row(name, symbol, source, "tl_recurrent", "tl_recurrent.h", fields, cycles=cycles, split="units of a step")
 
 
-RECURRENT = tuple(row(f"{cell}_{direction}") for cell in ("rnn", "lstm", "gru") for direction in ("fw", "bw"))
+def of_halves(row: Row[Scan]) -> Row[Scan]:
+    symbol, source = f"tl_{row.operation}_f16", f"recurrent/{row.operation}_f16.c"
+    return replace(row, symbol=symbol, source=source, scratch=states, storage=DType.F16)
+
+
+FLOATS = tuple(row(f"{cell}_{direction}") for cell in ("rnn", "lstm", "gru") for direction in ("fw", "bw"))
+RECURRENT_F16 = tuple(of_halves(row) for row in FLOATS)
+RECURRENT = (*FLOATS, *RECURRENT_F16)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 
 import torch
 
 from trainlib_deployer.capture.recurrent import GATES, SAVED
+from trainlib_deployer.formats import DType
 from trainlib_deployer.kernels import table
 from trainlib_deployer.machine.costs import Costs
 from trainlib_deployer.ops.build import Builder
@@ -18,6 +19,8 @@ from trainlib_deployer.program.ir import Part, Priced, View
 
 Fields = list[tuple[str, str | int]]
 TIMED = {"gates", "saved", "y", "dgates", "dhidden"}  # operands with a row for each step
+MOMENTS = {"gates", "saved", "dgates", "dhidden", "cs"}  # of a kernel for halves these are some
+EITHER = {"y", "hs"}  # ... and these may be
 
 # LSTMs with projections are unrolled by PyTorch, which cuts the gates apart with this
 covers(torch.ops.aten.unsafe_split.Tensor)(split)
@@ -41,6 +44,8 @@ class Scan(Cuttable[Range], Priced):
     initial: bool = False  # bw: dL/dh0 is wanted
     resume: bool = False  # a tile behind another one
     more: bool = False  # another tile follows
+    storage: DType = DType.F32  # of what there is for each moment
+    halves: tuple[str, ...] = ()  # operands that are, where these are some
 
     @property
     def name(self) -> str:
@@ -52,6 +57,16 @@ class Scan(Cuttable[Range], Priced):
 
     def cycles(self, cores: int, costs: Costs) -> float:
         return table.cycles(self, cores, costs)
+
+    def scratch(self, cores: int) -> int:
+        return table.scratch(self, cores)
+
+    def of_halves(self, half: DType, those: Collection[str]) -> Scan:
+        """By a kernel for halves, if what there is for each moment is among those that lie as such."""
+        operands = (*self.reads, *self.writes)
+        if not those or any(name in MOMENTS and name not in those for name in operands):
+            return self
+        return replace(self, storage=half, halves=tuple(n for n in operands if n in those and n in MOMENTS | EITHER))
 
     def macs(self) -> int:
         steps = self.steps if self.direction == "fw" else self.steps - 1 + (self.initial or self.more)

@@ -19,6 +19,7 @@ from trainlib_deployer.ops.conv import Conv
 from trainlib_deployer.ops.index import Take
 from trainlib_deployer.ops.matmul import MatMul
 from trainlib_deployer.ops.pool import MaxPool
+from trainlib_deployer.ops.recurrent import Scan
 from trainlib_deployer.passes.coalesce import coalesced
 from trainlib_deployer.passes.half_saved import HALF, converting, rounding
 from trainlib_deployer.passes.prune_loops import pruned
@@ -98,9 +99,10 @@ def halves_of(program: Program) -> set[str]:
     """Tensors whose elements are halves, wherever they lie."""
     read, written = readers(program), writers(program)
     late = {v.tensor for op in program.ops if op.phase not in PASSES for v in op.reads}  # gradients, new statistics
+    late -= of_scans(program)
     floats = {*program.shown, *of_losses(program), *late, *(t for _, t in program.gradients), *positions(program)}
     floats |= of_frozen_norms(program) | of_alignments(program) | of_weight_norms(program)
-    floats |= of_wide_functions(program)
+    floats |= of_wide_functions(program) | of_scans(program, "carry")
     few = statistics(program)
     out = set()
     for name, tensor in program.tensors.items():
@@ -189,6 +191,13 @@ def of_weight_norms(program: Program) -> set[str]:
     the difference that it is part of than of any half: the gradient of a length of one is zero."""
     made = program.tensors.values()
     return {t.name for t in made if t.role is Role.GRADIENT and t.function in ("weight_norm", "weight_norm_interface")}
+
+
+def of_scans(program: Program, name: str = "hs") -> set[str]:
+    """An operand that they write: states, also where an update makes a gradient of the last one; or what one tile hands
+    to the next."""
+    scans = ((op.kind.writes, op.writes) for op in program.ops if isinstance(op.kind, Scan))
+    return {v.tensor for names, views in scans for n, v in zip(names, views, strict=True) if n == name}
 
 
 def of_wide_functions(program: Program) -> set[str]:
@@ -285,16 +294,22 @@ class Made:
         if isinstance(kind, MaxPool) and all(self.is_half(v.tensor) for v in (op.reads[0], op.writes[0])):
             self.ops.append(replace(op, kind=replace(kind, storage=self.half)))
             return
-        packed = set[int]()
+        packed, stored = set[int](), set[View]()
         if multiplied and isinstance(kind, MatMul | Conv) and gains(kind):
             packed = {at for at in packable(kind) if self.tensors[op.reads[at].tensor].dtype is FLOAT}
-            stored = all(self.is_half(v.tensor) for v in op.writes) and stored_as_halves(op) == op.writes
-            kind = of_halves(kind, packed, self.half, self.half if stored else FLOAT)
+            whole = all(self.is_half(v.tensor) for v in op.writes) and stored_as_halves(op) == op.writes
+            kind = of_halves(kind, packed, self.half, self.half if whole else FLOAT)
+            stored = set(op.writes if whole else ())
+        elif isinstance(kind, Scan):
+            operands = dict(zip((*kind.reads, *kind.writes), (*op.reads, *op.writes), strict=True))
+            kind = kind.of_halves(self.half, {n for n, v in operands.items() if self.is_half(v.tensor)})
+            packed = {at for at, name in enumerate(kind.reads) if name in kind.halves}
+            stored = {operands[name] for name in kind.writes if name in kind.halves}
         reads = tuple(
             v if at in packed else self.operand(v, op, at < multiplied, kind.storage) for at, v in enumerate(op.reads)
         )
-        late = () if isinstance(kind, MatMul | Conv) and kind.result is self.half else op.writes
-        halves = {v: self.beside(v, "sum", FLOAT) for v in late if self.is_half(v.tensor)}
+        late = (v for v in op.writes if v not in stored and self.is_half(v.tensor))
+        halves = {v: self.beside(v, "sum", FLOAT) for v in late}
         self.ops.append(replace(op, kind=kind, reads=reads, writes=tuple(halves.get(v, v) for v in op.writes)))
         self.ops += [converted(op, made, half, FLOAT, self.half) for half, made in halves.items()]
 

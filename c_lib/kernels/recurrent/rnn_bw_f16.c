@@ -1,0 +1,3 @@
+/* Elman networks, backward, of halves. */
+#define TL_HALVES
+#include "tl_rnn_bw.inc"

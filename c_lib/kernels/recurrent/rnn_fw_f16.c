@@ -1,0 +1,3 @@
+/* Elman networks, forward, of halves. */
+#define TL_HALVES
+#include "tl_rnn_fw.inc"
