@@ -6,6 +6,7 @@
 #ifndef TL_CONV_BW_W_3_H
 #define TL_CONV_BW_W_3_H
 #include "tl_conv_bw_w.h" /* first: it sets how the whole file is compiled */
+#include "tl_copy_rows.h"
 #include "tl_terms.h"
 #include "tl_threes_floats_xpulp.h"
 
@@ -19,33 +20,30 @@ typedef struct {
     int begin;            /* the first block, which overwrites w */
 } tl_met;
 
-/* Columns column .. column + count - 1 of a row, which has `extent`. */
-static inline void tl_row_copy(const float *row, int extent, int column, int count, float *dst)
-{
-    const float *const end = dst + count;
-    for (; column < 0 && dst < end; ++column)
-        *dst++ = 0.0f;
-    int inside = tl_min(extent - column, (int)(end - dst));
-    for (row += column; inside >= 4; inside -= 4, row += 4, dst += 4) {
-        const float a = row[0], b = row[1], c = row[2], d = row[3];
-        dst[0] = a, dst[1] = b, dst[2] = c, dst[3] = d;
-    }
-    for (; inside > 0; --inside)
-        *dst++ = *row++;
-    while (dst < end)
-        *dst++ = 0.0f;
-}
-
 /* What a block that begins at `from` meets in the input channel x, for every kernel row. */
 static inline void tl_met_copy(const tl_conv2d *a, const tl_met *v, const float *x, tl_output from, float *dst)
 {
     const int top = from.oy * a->stride_h - a->pad_h, column = from.ox * a->stride_w - a->pad_w;
-    const int rows = (v->rows - 1) * a->stride_h + (a->kh - 1) * a->dil_h + 1;
-    x += from.n * a->xp.n;
-    for (int row = top; row < top + rows; ++row, dst += v->pitch) {
-        const int inside = (unsigned)row < (unsigned)a->h;
-        tl_row_copy(inside ? x + row * a->xp.h : x, inside ? a->wd : 0, column, v->pitch, dst);
+    const int rows = (v->rows - 1) * a->stride_h + (a->kh - 1) * a->dil_h + 1, pitch = v->pitch;
+    const int first = tl_min(tl_max(0, -top), rows), end = tl_max(first, tl_min(rows, a->h - top));
+    const int left = tl_min(tl_max(0, -column), pitch), right = tl_max(left, tl_min(pitch, a->wd - column));
+    float *to = dst + first * pitch, *behind = dst + end * pitch;
+    for (; dst < to; ++dst) {
+        *dst = 0.0f;
+        TL_ONE_POINTER(dst) /* not the SDK's bytewise memset */
     }
+    for (; dst < behind; dst += pitch) {
+        for (int i = 0; i < left; ++i)
+            dst[i] = 0.0f;
+        for (int i = right; i < pitch; ++i)
+            dst[i] = 0.0f;
+    }
+    for (behind += (rows - end) * pitch; dst < behind; ++dst) {
+        *dst = 0.0f;
+        TL_ONE_POINTER(dst)
+    }
+    x += from.n * a->xp.n + (top + first) * a->xp.h + column + left;
+    tl_copy_rows(x, 1, a->xp.h, to + left, pitch, end - first, right - left);
 }
 
 /* clang-format off */

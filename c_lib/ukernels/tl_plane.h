@@ -17,6 +17,9 @@ enum { TL_MOST_TAPS = 64 };
  * leftwards. */
 typedef struct {
     int top, left, rows, columns, turned;
+    int from, down, inside,
+        count; /* of an image: the first element that is in it, to the next row, rows, and columns */
+    float *to; /* where that goes */
 } tl_copied;
 
 /* Its rows before those of an image of h rows, and up to their end. */
@@ -30,8 +33,10 @@ static inline int tl_copied_end(const tl_copied *c, int h)
     return c->turned ? c->top + 1 : h - c->top;
 }
 
-/* padded: the zeros are there, from a copy of the same rows of another plane. */
-void tl_plane_copy(const tl_copied *c, const float *image, int pitch, int h, int wd, float *to, int padded);
+/* Finds out what is inside of images of h rows, and clears the copy at `to`. */
+void tl_plane_clear(tl_copied *c, int pitch, int h, int wd, float *to);
+/* The zeros stay there, for the same rows of another plane. */
+void tl_plane_copy(const tl_copied *c, const float *image);
 
 enum { TL_MOST_LANES = 6 };
 
@@ -161,15 +166,18 @@ TL_PLANE void tl_plane_fw(const tl_conv2d *a, int taps, int step)
     tl_plane_rows r = tl_plane_share(a->team, a->n * outs, a->ho);
     TL_PROMISE(a->ci == 1 && a->kw == taps && a->dil_h == 1 && a->dil_w == 1 && !a->accumulate);
     TL_PROMISE(a->stride_h == step && a->stride_w == step);
+    tl_copied c = {.left = -a->pad_w, .columns = pitch};
     while (tl_plane_next(&r, a->ho)) {
         const int n = r.plane / outs, o = r.plane - n * outs;
-        const tl_copied c = {r.row * step - a->pad_h, -a->pad_w, (r.end - r.row - 1) * step + a->kh, pitch, 0};
+        c.top = r.row * step - a->pad_h, c.rows = (r.end - r.row - 1) * step + a->kh;
+        if (!r.again)
+            tl_plane_clear(&c, a->xp.h, a->h, a->wd, own);
         tl_plane_out rows = {.in = own, .w = a->w + o * a->w_co, .start = a->bias ? a->bias[o] : 0.0f};
         rows.to = a->y + n * a->yp.n + o * a->yp.c + r.row * a->yp.h, rows.rows = r.end - r.row, rows.count = a->wo;
         rows.above = tl_copied_begin(&c, a->h), rows.image_rows = a->h;
         rows.kernel_rows = a->kh, rows.pitch = pitch, rows.down = step * pitch;
         rows.out_step = 1, rows.out_down = a->yp.h;
-        tl_plane_copy(&c, a->x + n * a->xp.n + o / a->co * a->xp.c, a->xp.h, a->h, a->wd, own, r.again);
+        tl_plane_copy(&c, a->x + n * a->xp.n + o / a->co * a->xp.c);
         tl_plane_out_rows(&rows, taps, step);
     }
 }
@@ -182,15 +190,18 @@ TL_PLANE void tl_plane_bw_x(const tl_conv2d *a, int taps)
     tl_plane_rows r = tl_plane_share(a->team, a->n * ins, a->h);
     TL_PROMISE(a->co == 1 && a->kw == taps && a->dil_h == 1 && a->dil_w == 1 && !a->accumulate);
     TL_PROMISE(a->stride_h == 1 && a->stride_w == 1);
+    tl_copied c = {.left = a->wd - 1 + a->pad_w, .columns = pitch, .turned = 1};
     while (tl_plane_next(&r, a->h)) {
         const int n = r.plane / ins, i = r.plane - n * ins, group = i / a->ci;
-        const tl_copied c = {r.end - 1 + a->pad_h, a->wd - 1 + a->pad_w, r.end - r.row - 1 + a->kh, pitch, 1};
+        c.top = r.end - 1 + a->pad_h, c.rows = r.end - r.row - 1 + a->kh;
+        if (!r.again)
+            tl_plane_clear(&c, a->yp.h, a->ho, a->wo, own);
         tl_plane_out rows = {.in = own, .w = a->w + group * a->w_co + (i - group * a->ci) * a->w_ci};
         rows.start = a->bias ? a->bias[i] : 0.0f, rows.rows = r.end - r.row, rows.count = a->wd;
         rows.to = a->x + n * a->xp.n + i * a->xp.c + (r.end - 1) * a->xp.h + a->wd - 1;
         rows.above = tl_copied_begin(&c, a->ho), rows.image_rows = a->ho;
         rows.kernel_rows = a->kh, rows.pitch = rows.down = pitch, rows.out_step = -1, rows.out_down = -a->xp.h;
-        tl_plane_copy(&c, a->y + n * a->yp.n + group * a->yp.c, a->yp.h, a->ho, a->wo, own, r.again);
+        tl_plane_copy(&c, a->y + n * a->yp.n + group * a->yp.c);
         tl_plane_out_rows(&rows, taps, 1);
     }
 }

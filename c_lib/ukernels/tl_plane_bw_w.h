@@ -91,20 +91,23 @@ TL_PLANE void tl_plane_kernel_rows(const tl_conv2d *a, int o, int first, int las
 
 TL_PLANE void tl_plane_bw_w(const tl_conv2d *a, int taps, int step)
 {
-    const tl_copied c = {-a->pad_h, -a->pad_w, (a->ho - 1) * step + a->kh, (a->wo - 1) * step + taps, 0};
-    float *own = (float *)a->scratch + tl_core_id() * c.rows * c.columns;
-    int lo, hi, copied = 0;
+    const int columns = (a->wo - 1) * step + taps;
+    tl_copied c = {.top = -a->pad_h, .left = -a->pad_w, .rows = (a->ho - 1) * step + a->kh, .columns = columns};
+    float *own = (float *)a->scratch + tl_core_id() * c.rows * columns;
+    int lo, hi;
     TL_PROMISE(a->ci == 1 && a->kw == taps && a->dil_h == 1 && a->dil_w == 1);
     TL_PROMISE(a->stride_h == step && a->stride_w == step);
     tl_split_among(tl_team(a->team), a->groups * a->co * a->kh, 1, &lo, &hi);
+    if (lo < hi)
+        tl_plane_clear(&c, a->xp.h, a->h, a->wd, own);
     while (lo < hi) {
         const int o = lo / a->kh, first = lo - o * a->kh, last = tl_min(a->kh, first + hi - lo);
         float *w = a->w + o * a->w_co + first * taps;
         for (int left = a->accumulate ? 0 : (last - first) * taps; left > 0; --left)
             *w++ = 0.0f;
-        for (int n = 0; n < a->n; ++n, copied = 1) {
-            tl_plane_copy(&c, a->x + n * a->xp.n + o / a->co * a->xp.c, a->xp.h, a->h, a->wd, own, copied);
-            tl_plane_kernel_rows(a, o, first, last, own, c.columns, n, taps, step);
+        for (int n = 0; n < a->n; ++n) {
+            tl_plane_copy(&c, a->x + n * a->xp.n + o / a->co * a->xp.c);
+            tl_plane_kernel_rows(a, o, first, last, own, columns, n, taps, step);
         }
         lo += last - first;
     }

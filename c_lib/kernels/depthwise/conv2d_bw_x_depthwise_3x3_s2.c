@@ -57,12 +57,15 @@ void tl_conv2d_bw_x_depthwise_3x3_s2_f32(const tl_conv2d *a)
     tl_plane_rows r = tl_plane_share(a->team, a->n * ins, rows);
     TL_PROMISE(a->co == 1 && a->kh == 3 && a->kw == 3 && a->dil_h == 1 && a->dil_w == 1 && !a->accumulate);
     TL_PROMISE(a->stride_h == 2 && a->stride_w == 2);
+    tl_copied c = {.left = left, .columns = columns};
     while (tl_plane_next(&r, rows)) {
         const int n = r.plane / ins, i = r.plane - n * ins, group = i / a->ci;
-        const tl_copied c = {top + r.row, left, r.end - r.row + 1, columns, 0};
         const float *w = a->w + group * a->w_co + (i - group * a->ci) * a->w_ci, *in = own;
         float *to = a->x + n * a->xp.n + i * a->xp.c;
-        tl_plane_copy(&c, a->y + n * a->yp.n + group * a->yp.c, a->yp.h, a->ho, a->wo, own, r.again);
+        c.top = top + r.row, c.rows = r.end - r.row + 1;
+        if (!r.again)
+            tl_plane_clear(&c, a->yp.h, a->ho, a->wo, own);
+        tl_plane_copy(&c, a->y + n * a->yp.n + group * a->yp.c);
         for (int at = 2 * c.top + 1 - a->pad_h, left_rows = r.end - r.row; left_rows > 0; --left_rows, at += 2) {
             row_of_squares(in, columns, w, a->bias ? a->bias[i] : 0.0f, at < 0 ? outside : to + at * a->xp.h,
                            at + 1 < a->h ? to + (at + 1) * a->xp.h : outside, 2 * left + 1 - a->pad_w, a->wd);

@@ -25,44 +25,55 @@ static __attribute__((noinline)) void class_rows(const tl_plane_out *rows, int t
     }
 }
 
-/* The taps of a class, row by row. */
-static __attribute__((noinline)) void class_taps(const tl_axis *y, const tl_axis *x, const float *w, int kw, float *to)
+/* The taps of all classes, one after the other and each row by row. */
+static __attribute__((noinline)) void class_taps(const classes *of, const float *w, int kw, float *to)
 {
-    w += y->tap0 * kw + x->tap0;
-    for (int row = y->taps; row > 0; --row, w += 2 * kw)
-        for (int tap = 0; tap < x->taps; ++tap)
-            *to++ = w[2 * tap];
+    for (int class = 0; class < 4; ++class) {
+        const tl_axis *y = &of->y[class >> 1], *x = &of->x[class & 1];
+        const float *from = w + y->tap0 * kw + x->tap0;
+        TL_ONE_POINTER(class) /* not four copies of this loop */
+        for (int row = y->taps; row > 0; --row, from += 2 * kw)
+            for (int tap = 0; tap < x->taps; ++tap)
+                *to++ = from[2 * tap];
+    }
 }
 
 /* Outputs of rows r.row .. r.end - 1 of one plane; `own` begins with dL/dy at row high and column right. */
-static void all_classes(const tl_conv2d *a, const classes *of, const tl_plane_rows *r, const float *w, float start,
+static void all_classes(const tl_conv2d *a, const classes *of, const tl_plane_rows *r, const float *taps, float start,
                         float *to, const float *own, int pitch, int high, int right)
 {
-    float taps[TL_MOST_TAPS / 2]; /* of kernels with one column, half are in a class */
     for (int ry = 0; ry < 2; ++ry) {
         const int first = (r->row - ry + 1) / 2, end = (r->end - ry + 1) / 2;
         const tl_axis *y = &of->y[ry];
-        for (int rx = 0; rx < 2 && first < end; ++rx) {
+        for (int rx = 0; rx < 2; ++rx) {
             const tl_axis *x = &of->x[rx];
             tl_plane_out rows = {.w = taps, .start = start, .rows = end - first, .count = x->count};
             const int top = high - (y->in0 + end - 1);
+            taps += y->taps * x->taps;
+            if (first >= end)
+                continue;
             rows.in = own + top * pitch + right - (x->in0 + x->count - 1);
             rows.to = to + (2 * end - 2 + ry) * a->xp.h + 2 * x->count - 2 + rx;
             rows.above = high - (a->ho - 1) - top, rows.image_rows = a->ho;
             rows.kernel_rows = x->taps > 0 ? y->taps : 0, rows.pitch = rows.down = pitch;
             rows.out_step = -2, rows.out_down = -2 * a->xp.h;
-            class_taps(y, x, w, a->kw, taps);
             class_rows(&rows, x->taps);
         }
     }
 }
 
+/* Images of a channel, whose taps they share, follow each other. */
 void tl_conv2d_bw_x_depthwise_s2_f32(const tl_conv2d *a)
 {
     const int ins = a->groups * a->ci, high = (a->h - 1 + a->pad_h) >> 1, right = (a->wd - 1 + a->pad_w) >> 1;
-    const tl_copied c = {high, right, high + ((a->kh - 1 - a->pad_h) >> 1) + 1,
-                         right + ((a->kw - 1 - a->pad_w) >> 1) + 4, 1};
+    tl_copied c = {.top = high,
+                   .left = right,
+                   .rows = high + ((a->kh - 1 - a->pad_h) >> 1) + 1,
+                   .columns = right + ((a->kw - 1 - a->pad_w) >> 1) + 4,
+                   .turned = 1};
     float *own = (float *)a->scratch + tl_core_id() * c.rows * c.columns;
+    float taps[TL_MOST_TAPS];
+    int channel = -1;
     classes of;
     tl_plane_rows r = tl_plane_share(a->team, a->n * ins, a->h);
     TL_PROMISE(a->co == 1 && a->kw <= 8 && a->kh * a->kw <= TL_MOST_TAPS && a->dil_h == 1 && a->dil_w == 1);
@@ -72,10 +83,15 @@ void tl_conv2d_bw_x_depthwise_s2_f32(const tl_conv2d *a)
         of.y[i] = tl_axis_bw(i, a->h, a->ho, a->kh, 2, a->pad_h, 1);
         of.x[i] = tl_axis_bw(i, a->wd, a->wo, a->kw, 2, a->pad_w, 1);
     }
+    if (r.lo < r.hi)
+        tl_plane_clear(&c, a->yp.h, a->ho, a->wo, own);
     while (tl_plane_next(&r, a->h)) {
-        const int n = r.plane / ins, i = r.plane - n * ins, group = i / a->ci;
-        tl_plane_copy(&c, a->y + n * a->yp.n + group * a->yp.c, a->yp.h, a->ho, a->wo, own, r.again);
-        all_classes(a, &of, &r, a->w + group * a->w_co + (i - group * a->ci) * a->w_ci, a->bias ? a->bias[i] : 0.0f,
-                    a->x + n * a->xp.n + i * a->xp.c, own, c.columns, high, right);
+        const int i = r.plane / a->n, n = r.plane - i * a->n, group = i / a->ci;
+        tl_plane_copy(&c, a->y + n * a->yp.n + group * a->yp.c);
+        if (i != channel)
+            class_taps(&of, a->w + group * a->w_co + (i - group * a->ci) * a->w_ci, a->kw, taps);
+        channel = i;
+        all_classes(a, &of, &r, taps, a->bias ? a->bias[i] : 0.0f, a->x + n * a->xp.n + i * a->xp.c, own, c.columns,
+                    high, right);
     }
 }

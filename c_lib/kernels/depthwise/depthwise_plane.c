@@ -1,66 +1,11 @@
 /* A plane with its padding. */
+#include "tl_copy_rows.h"
 #include "tl_plane.h"
 
 static int between(int v, int lo, int hi)
 {
     return v < lo ? lo : v > hi ? hi : v;
 }
-
-#ifdef TL_XPULP_TILES
-/* clang-format off */
-/* At least one row of at least one element, read in steps of `by`. Two are on their way, as a loop ends with a load. */
-#define TL_COPY_ROWS(by)                                                                                               \
-    __asm__ volatile(".balign 4\n.option push\n.option norvc\n"                                                        \
-                     "1:\nbeqz %[pairs], 4f\naddi t2, %[pairs], -1\n" TL_LOAD_BY(by, "t0", "%[from]")                  \
-                     TL_LOAD_BY(by, "t1", "%[from]") "beqz t2, 3f\n" TL_LOOP("t2", "8")                                \
-                     TL_STORE_ON("t0", "%[to]") TL_LOAD_BY(by, "t0", "%[from]")                                        \
-                     TL_STORE_ON("t1", "%[to]") TL_LOAD_BY(by, "t1", "%[from]")                                        \
-                     "3:\n" TL_STORE_ON("t0", "%[to]") TL_STORE_ON("t1", "%[to]")                                      \
-                     "4:\nbeqz %[odd], 5f\n" TL_LOAD_BY(by, "t0", "%[from]") TL_STORE_ON("t0", "%[to]")                \
-                     "5:\nadd %[from], %[from], %[down]\nadd %[to], %[to], %[to_down]\naddi %[rows], %[rows], -1\n"    \
-                     "bnez %[rows], 1b\n.option pop\n"                                                                 \
-                     : [from] "+r"(from), [to] "+r"(to), [rows] "+r"(rows)                                             \
-                     : [pairs] "r"(count >> 1), [odd] "r"(count & 1), [down] "r"(4 * (down - step * count)),           \
-                       [to_down] "r"(4 * (to_down - count))                                                            \
-                     : "memory", "t0", "t1", "t2")
-/* clang-format on */
-
-static void copy_rows(const float *from, int step, int down, float *to, int to_down, int rows, int count)
-{
-    if (rows <= 0 || count <= 0)
-        return;
-    if (step < 0)
-        TL_COPY_ROWS("-4");
-    else
-        TL_COPY_ROWS("4");
-}
-#else
-/* Neighbours in one order or the other; step, a literal. */
-static inline __attribute__((always_inline)) void copy(const float *from, int count, int step, float *to)
-{
-    for (; count >= 4; count -= 4, from += 4 * step, to += 4) {
-        const float second = from[step], third = from[2 * step], fourth = from[3 * step];
-        to[0] = from[0], to[1] = second, to[2] = third, to[3] = fourth;
-    }
-    if (count >= 2) {
-        const float second = from[step];
-        to[0] = from[0], to[1] = second;
-        from += 2 * step, to += 2, count -= 2;
-    }
-    if (count > 0)
-        *to = *from;
-}
-
-static void copy_rows(const float *from, int step, int down, float *to, int to_down, int rows, int count)
-{
-    for (; rows > 0; --rows, from += down, to += to_down) {
-        if (step < 0)
-            copy(from, count, -1, to);
-        else
-            copy(from, count, 1, to);
-    }
-}
-#endif
 
 static __attribute__((noinline)) void clear(float *to, int count)
 {
@@ -72,16 +17,20 @@ static __attribute__((noinline)) void clear(float *to, int count)
     }
 }
 
-void tl_plane_copy(const tl_copied *c, const float *image, int pitch, int h, int wd, float *to, int padded)
+void tl_plane_clear(tl_copied *c, int pitch, int h, int wd, float *to)
 {
     const int step = c->turned ? -1 : 1;
     /* columns and rows before the image, and up to its other side */
     const int first = between(c->turned ? c->left - (wd - 1) : -c->left, 0, c->columns);
-    const int count = between(c->turned ? c->left + 1 : wd - c->left, first, c->columns) - first;
     const int begin = between(tl_copied_begin(c, h), 0, c->rows);
-    const int end = between(tl_copied_end(c, h), begin, c->rows);
-    const float *from = image + (c->top + step * begin) * pitch + c->left + step * first;
-    if (!padded)
-        clear(to, c->rows * c->columns);
-    copy_rows(from, step, step * pitch, to + begin * c->columns + first, c->columns, end - begin, count);
+    c->count = between(c->turned ? c->left + 1 : wd - c->left, first, c->columns) - first;
+    c->inside = between(tl_copied_end(c, h), begin, c->rows) - begin;
+    c->from = (c->top + step * begin) * pitch + c->left + step * first;
+    c->down = step * pitch, c->to = to + begin * c->columns + first;
+    clear(to, c->rows * c->columns);
+}
+
+void tl_plane_copy(const tl_copied *c, const float *image)
+{
+    tl_copy_rows(image + c->from, c->turned ? -1 : 1, c->down, c->to, c->columns, c->inside, c->count);
 }
