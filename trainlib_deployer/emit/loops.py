@@ -41,8 +41,9 @@ class LoopLibrary:
         return name
 
     def source(self) -> list[tuple[str, str]]:
-        """Names and texts: a further loop moves none of the others."""
-        return sorted(self.found.items())
+        """Names and texts in the order of the step, so that what follows each other lies together: a further loop moves
+        none of the others."""
+        return list(self.found.items())
 
 
 def summary(kind: Loop) -> str:
