@@ -140,7 +140,7 @@ FLOATS: tuple[Case, ...] = (
 )
 
 
-SCRATCH = 30_000  # beside the operands of such a case
+SCRATCH = 25_000  # beside the operands of such a case
 
 
 def of_halves(case: Case) -> Case:

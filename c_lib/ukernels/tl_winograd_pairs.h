@@ -50,8 +50,9 @@ void tl_winograd_pairs_outputs(const tl_winograd_pairs *t, const float *y, int a
 /* Inputs of a row that is told. */
 void tl_winograd_pairs_row(const tl_winograd_pairs *t, int row, int at, int first, int count);
 
-/* Where all rows are in scratch at once, u and v hold 16 elements of a pair, and m those of each core: inputs, products
- * and what becomes of them, four tiles side by side or not. */
+/* Where all rows are in scratch at once, u and v hold 16 elements of a pair, and m those of each core: weights, inputs,
+ * products and what becomes of them, four tiles side by side or not. */
+void tl_winograd_whole_weights(const void *of, int at, int first, int count);
 void tl_winograd_whole_inputs(const void *of, int at, int first, int count);
 void tl_winograd_whole_products(const void *of, int at, int first, int count);
 

@@ -191,7 +191,7 @@ COSTS = Costs(
     WinogradPairCosts(
         start=4500,
         step=600,
-        weight=480,
+        weight=325,
         input=750,
         output=2700,
         apart=2.0,
@@ -201,7 +201,7 @@ COSTS = Costs(
     WinogradPairCosts(
         start=4500,
         step=1200,
-        weight=480,
+        weight=325,
         input=510,
         output=1000,
         apart=2.5,

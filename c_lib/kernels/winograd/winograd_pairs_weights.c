@@ -9,7 +9,6 @@ typedef struct {
     int chan;   /* bytes from one summed channel's kernel to the next one's */
     int front;  /* where the first element of a row goes */
     int lone;   /* 1: the last one has no partner */
-    int words;  /* from a pair to the next one */
     float sign; /* of the middle row, where all three are added up */
 } kernels;
 
@@ -26,10 +25,10 @@ static inline __attribute__((always_inline)) void transform(const kernels *k, in
                                                             int count)
 {
     const char *w = k->w;
-    const int chan = k->chan, words = k->words;
+    const int chan = k->chan;
     const float sign = k->sign;
     tl_pair *front = u + k->front, *back = u + 12 - k->front;
-    for (; count > 0; --count, w += 2 * chan, u += words) {
+    for (; count > 0; --count, w += 2 * chan, u += TL_WINOGRAD_PAIR) {
         float a[3], b[3] = {0.0f, 0.0f, 0.0f};
         row_of(w, floats, all, sign, a);
         if (count > 1 || !k->lone)
@@ -37,7 +36,7 @@ static inline __attribute__((always_inline)) void transform(const kernels *k, in
         const float sum_a = a[0] + a[2], sum_b = b[0] + b[2];
         *front = tl_pair_rounded(a[0], b[0]), *back = tl_pair_rounded(a[2], b[2]);
         u[4] = tl_pair_rounded(sum_a + a[1], sum_b + b[1]), u[8] = tl_pair_rounded(sum_a - a[1], sum_b - b[1]);
-        front += words, back += words;
+        front += TL_WINOGRAD_PAIR, back += TL_WINOGRAD_PAIR;
     }
 }
 
@@ -57,11 +56,9 @@ void tl_winograd_pairs_weights(const void *of, int at, int first, int count)
     const tl_gather *g = t->g;
     const int chan = t->chan + 2 * first, middle = t->row == 1 || t->row == 2;
     const int from = t->group * g->w_group + (t->channel + tl_min(at, t->rows - 1)) * g->w_row + chan * g->w_chan;
-    const int row = t->row * t->next_row;
-    tl_pair *u = t->u + ((at >> 2) * t->pairs + first) * t->words + (at & 3) + row;
+    tl_pair *u = t->u + ((at >> 2) * t->pairs + first) * TL_WINOGRAD_PAIR + (at & 3);
     const int outer = middle || (t->row == 3) == t->turned ? 0 : 6; /* the kernel's last row */
-    kernels k = {.front = t->turned ? 12 : 0, .lone = chan + 2 * count > g->chans, .words = t->words};
-    k.sign = t->row == 1 ? 1.0f : -1.0f;
+    kernels k = {.front = t->turned ? 12 : 0, .lone = chan + 2 * count > g->chans, .sign = t->row == 1 ? 1.0f : -1.0f};
     if (g->w_f32) {
         k.w = (const char *)(g->w_f32 + from + outer), k.chan = g->w_chan * (int)sizeof(float);
         middle ? all_of_floats(&k, u, count) : outer_of_floats(&k, u, count);

@@ -16,8 +16,7 @@ void tl_winograd_whole_run(const tl_gather *g, const tl_conv2d *a, int turned)
         for (t.channel = 0; t.channel < g->rows; t.channel += rows) {
             t.rows = tl_min(rows, g->rows - t.channel);
             const int fours = (t.rows + 3) / 4;
-            for (t.row = 0; t.row < 4; ++t.row)
-                tl_winograd_share(&t, 4 * fours, pairs, tl_winograd_pairs_weights);
+            tl_winograd_share(&t, 4 * fours, pairs, tl_winograd_whole_weights);
             for (t.panel = 0; t.panel < every; t.panel += panels) {
                 t.panels = tl_min(panels, every - t.panel);
                 tl_winograd_share(&t, t.panels, pairs, tl_winograd_whole_inputs);
