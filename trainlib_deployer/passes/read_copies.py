@@ -95,4 +95,5 @@ def reading(op: Op, name: str, copy: View) -> Op | None:
     reads, writes = reshaped(views, parallel + folded), reshaped(op.writes, parallel)
     if reads is None or writes is None:
         return None
-    return replace(op, kind=kind.sized(parallel + folded), reads=reads, writes=writes)
+    changed = replace(kind, extents=parallel + folded, reduced=len(folded))
+    return replace(op, kind=changed, reads=reads, writes=writes)
