@@ -8,13 +8,15 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from torch import nn
 
+from tests.unit.small_programs import program_of
 from trainlib_deployer.machine.machine import Machine
-from trainlib_deployer.machine.targets import resolve
+from trainlib_deployer.machine.targets import TARGETS, resolve
 from trainlib_deployer.ops.matmul import MatMul
 from trainlib_deployer.plan import strategies
 from trainlib_deployer.plan.joints import ALIKE
-from trainlib_deployer.plan.layout import fits, tensor_items
+from trainlib_deployer.plan.layout import OUTER, fits, tensor_items, untiled
 from trainlib_deployer.plan.residents import residents
 from trainlib_deployer.plan.setting import Candidate, Setting, thriftiest
 from trainlib_deployer.plan.strategies import (
@@ -237,3 +239,20 @@ def test_tiles_leave_some_of_the_inner_level_where_that_takes_about_as_long(monk
     assert found.plan.inner.used == leaner.plan.inner.used and found.plan.cycles == leaner.plan.cycles
     monkeypatch.setattr(strategies, "ALIKE", 0.99)  # nor may more bytes cross
     assert sparing(full) is full
+
+
+def test_one_memory_takes_kernels_with_less_scratch_where_that_is_short() -> None:
+    """As far as there is some; with a byte less than the least the step does not fit."""
+    module = nn.Sequential(nn.Conv2d(16, 16, 3, padding=1), nn.ReLU(), nn.Conv2d(16, 16, 3, padding=1))
+    program, chip = program_of(module, (2, 16, 13, 17)), TARGETS["generic"]
+    ample = untiled(program, chip.with_memory(OUTER, 1 << 30))
+    assert ample.program is program
+    slim = untiled(program, chip.with_memory(OUTER, ample.outer.used - 1))
+    assert fits(slim) and slim.outer.used < ample.outer.used
+    least = untiled(program, chip.with_memory(OUTER, 1)).outer.used
+    assert least <= slim.outer.used
+    assert fits(untiled(program, chip.with_memory(OUTER, least)))
+    assert not fits(untiled(program, chip.with_memory(OUTER, least - 1)))
+    pairs = list(zip(slim.program.ops, program.ops, strict=True))
+    assert any(a.kind.scratch(1) < b.kind.scratch(1) for a, b in pairs)
+    assert any(a.kind == b.kind and b.kind.scratch(1) for a, b in pairs)  # where it is not short, nothing changes

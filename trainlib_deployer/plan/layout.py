@@ -11,8 +11,9 @@ from trainlib_deployer.machine.sizes import aligned
 from trainlib_deployer.ops.carry import JOB_BYTES, ORDER_BYTES, ORDERS, ORDERS_AT_HAND, Carry
 from trainlib_deployer.plan.plan import Buffer, LevelPlan, Plan
 from trainlib_deployer.plan.tiles import Tiling
+from trainlib_deployer.plan.ways import slim_way
 from trainlib_deployer.program.ir import Program, Tensor
-from trainlib_deployer.program.lifetimes import Lifetime, lifetimes, shared_storage
+from trainlib_deployer.program.lifetimes import Lifetime, alive, lifetimes, shared_storage
 
 STACKS, UNDER_WAY = "core stacks", "copies under way"
 AT_HAND = "orders at hand"
@@ -31,9 +32,22 @@ class Item:
 
 
 def untiled(program: Program, target: Machine) -> Plan:
-    """Everything in L1 if it fits there or there is nothing else; else all tensors in L2."""
+    """Everything in L1 if it fits there or there is nothing else; else all tensors in L2. A machine of one memory takes
+    kernels with less scratch where that is short."""
     whole = None if program.far else layout(program, target, INNER)
-    return whole if whole and (fits(whole) or not target.outer.size) else layout(program, target, OUTER)
+    if whole and (fits(whole) or not target.outer.size):
+        return whole
+    found = layout(program, target, OUTER)
+    return found if fits(found) or target.inner.size else layout(slimmed(found), target, OUTER)
+
+
+def slimmed(plan: Plan) -> Program:
+    """Each operation with the most scratch that there is room for beside the tensors, or else with the least."""
+    level, machine, program = plan.outer, plan.target, plan.program
+    others = (b for b in plan.buffers if b.role != "scratch")
+    taken = alive(((Lifetime(max(b.birth, 0), b.death), machine.aligned(b.size)) for b in others), len(program.ops))
+    free = level.size - level.reserved
+    return program.with_ops([slim_way(op, machine.cores, free - t) for op, t in zip(program.ops, taken, strict=True)])
 
 
 def fits(candidate: Plan) -> bool:

@@ -76,5 +76,10 @@ def leaner(kind: Kind, cores: int) -> Iterator[Kind]:
 
 def leanest_way(op: Op, cores: int) -> Op:
     """With as little scratch as it can do with."""
-    *_, last = op.kind, *leaner(op.kind, cores)
-    return replace(op, kind=last)
+    return slim_way(op, cores, 0)
+
+
+def slim_way(op: Op, cores: int, room: int) -> Op:
+    """With the most scratch for which there is room, or as little as it can do with."""
+    kinds = [op.kind, *leaner(op.kind, cores)]
+    return replace(op, kind=next((k for k in kinds if k.scratch(cores) <= room), kinds[-1]))
