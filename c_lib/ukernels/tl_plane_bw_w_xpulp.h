@@ -39,52 +39,46 @@
 
 /* Six outputs, in s6 .. s11. */
 #define TL_MEETS(sum, output, pixel) TL_MAC("t" #sum, "s" #output, "s" #pixel)
+#define TL_MEET_FIRST                                                                                                  \
+    TL_LOAD("s6", "%[k]") TL_PIXEL("s3", 0) TL_LOAD("s7", "%[k]") TL_PIXEL("s4", 1) TL_MEETS(0, 6, 3)                  \
+    TL_PIXEL("s5", 2) TL_MEETS(1, 6, 4) TL_MEETS(0, 7, 4) TL_PIXEL("s3", 3) TL_LOAD("s8", "%[k]") TL_MEETS(2, 6, 5)    \
+    TL_MEETS(1, 7, 5) TL_PIXEL("s4", 4) TL_MEETS(0, 8, 5) TL_LOAD("s9", "%[k]") TL_MEETS(3, 6, 3) TL_MEETS(2, 7, 3)    \
+    TL_PIXEL("s5", 5) TL_MEETS(1, 8, 3) TL_MEETS(0, 9, 3) TL_LOAD("s10", "%[k]") TL_MEETS(4, 6, 4) TL_MEETS(3, 7, 4)   \
+    TL_PIXEL("s3", 6) TL_MEETS(2, 8, 4) TL_MEETS(1, 9, 4) TL_LOAD_STEP("s11", "%[k]", "%[y_by]") TL_MEETS(0, 10, 4)
 #define TL_MEET_OF_5                                                                                                   \
-    TL_LOAD("s6", "%[k]") TL_PIXEL("s3", 0) TL_LOAD("s7", "%[k]") TL_PIXEL("s4", 1) TL_MEETS(0, 6, 3)                  \
-    TL_PIXEL("s5", 2) TL_MEETS(1, 6, 4) TL_MEETS(0, 7, 4) TL_PIXEL("s3", 3) TL_LOAD("s8", "%[k]") TL_MEETS(2, 6, 5)    \
-    TL_MEETS(1, 7, 5) TL_PIXEL("s4", 4) TL_MEETS(0, 8, 5) TL_LOAD("s9", "%[k]") TL_MEETS(3, 6, 3) TL_MEETS(2, 7, 3)    \
-    TL_PIXEL("s5", 5) TL_MEETS(1, 8, 3) TL_MEETS(0, 9, 3) TL_LOAD("s10", "%[k]") TL_MEETS(4, 6, 4) TL_MEETS(3, 7, 4)   \
-    TL_PIXEL("s3", 6) TL_MEETS(2, 8, 4) TL_MEETS(1, 9, 4) TL_LOAD_STEP("s11", "%[k]", "%[y_by]") TL_MEETS(0, 10, 4)    \
-    TL_MEETS(4, 7, 5) TL_MEETS(3, 8, 5) TL_PIXEL("s4", 7) TL_MEETS(2, 9, 5) TL_MEETS(1, 10, 5) TL_MEETS(0, 11, 5)      \
-    TL_MEETS(4, 8, 3) TL_MEETS(3, 9, 3) TL_PIXEL("s5", 8) TL_MEETS(2, 10, 3) TL_MEETS(1, 11, 3) TL_MEETS(4, 9, 4)      \
-    TL_MEETS(3, 10, 4) TL_PIXEL("s3", 9) TL_MEETS(2, 11, 4) TL_MEETS(4, 10, 5) TL_MEETS(3, 11, 5) TL_MEETS(4, 11, 3)   \
-    TL_LOAD_STEP("s3", "%[p]", "%[by]")
+    TL_MEET_FIRST TL_MEETS(4, 7, 5) TL_MEETS(3, 8, 5) TL_PIXEL("s4", 7) TL_MEETS(2, 9, 5) TL_MEETS(1, 10, 5)           \
+    TL_MEETS(0, 11, 5) TL_MEETS(4, 8, 3) TL_MEETS(3, 9, 3) TL_PIXEL("s5", 8) TL_MEETS(2, 10, 3) TL_MEETS(1, 11, 3)     \
+    TL_MEETS(4, 9, 4) TL_MEETS(3, 10, 4) TL_PIXEL("s3", 9) TL_MEETS(2, 11, 4) TL_MEETS(4, 10, 5) TL_MEETS(3, 11, 5)    \
+    TL_MEETS(4, 11, 3) TL_LOAD_STEP("s3", "%[p]", "%[by]")
 #define TL_MEET_OF_7                                                                                                   \
+    TL_MEET_FIRST TL_MEETS(5, 6, 5) TL_MEETS(4, 7, 5) TL_PIXEL("s4", 7) TL_MEETS(3, 8, 5) TL_MEETS(2, 9, 5)            \
+    TL_MEETS(1, 10, 5) TL_MEETS(0, 11, 5) TL_MEETS(6, 6, 3) TL_MEETS(5, 7, 3) TL_PIXEL("s5", 8) TL_MEETS(4, 8, 3)      \
+    TL_MEETS(3, 9, 3) TL_MEETS(2, 10, 3) TL_MEETS(1, 11, 3) TL_MEETS(6, 7, 4) TL_MEETS(5, 8, 4) TL_PIXEL("s3", 9)      \
+    TL_MEETS(4, 9, 4) TL_MEETS(3, 10, 4) TL_MEETS(2, 11, 4) TL_MEETS(6, 8, 5) TL_MEETS(5, 9, 5) TL_PIXEL("s4", 10)     \
+    TL_MEETS(4, 10, 5) TL_MEETS(3, 11, 5) TL_MEETS(6, 9, 3) TL_MEETS(5, 10, 3) TL_PIXEL("s5", 11) TL_MEETS(4, 11, 3)   \
+    TL_MEETS(6, 10, 4) TL_MEETS(5, 11, 4) TL_MEETS(6, 11, 5) TL_LOAD_STEP("s3", "%[p]", "%[by]")
+#define TL_MEET_S2_FIRST                                                                                               \
     TL_LOAD("s6", "%[k]") TL_PIXEL("s3", 0) TL_LOAD("s7", "%[k]") TL_PIXEL("s4", 1) TL_MEETS(0, 6, 3)                  \
-    TL_PIXEL("s5", 2) TL_MEETS(1, 6, 4) TL_MEETS(0, 7, 4) TL_PIXEL("s3", 3) TL_LOAD("s8", "%[k]") TL_MEETS(2, 6, 5)    \
-    TL_MEETS(1, 7, 5) TL_PIXEL("s4", 4) TL_MEETS(0, 8, 5) TL_LOAD("s9", "%[k]") TL_MEETS(3, 6, 3) TL_MEETS(2, 7, 3)    \
-    TL_PIXEL("s5", 5) TL_MEETS(1, 8, 3) TL_MEETS(0, 9, 3) TL_LOAD("s10", "%[k]") TL_MEETS(4, 6, 4) TL_MEETS(3, 7, 4)   \
-    TL_PIXEL("s3", 6) TL_MEETS(2, 8, 4) TL_MEETS(1, 9, 4) TL_LOAD_STEP("s11", "%[k]", "%[y_by]") TL_MEETS(0, 10, 4)    \
-    TL_MEETS(5, 6, 5) TL_MEETS(4, 7, 5) TL_PIXEL("s4", 7) TL_MEETS(3, 8, 5) TL_MEETS(2, 9, 5) TL_MEETS(1, 10, 5)       \
-    TL_MEETS(0, 11, 5) TL_MEETS(6, 6, 3) TL_MEETS(5, 7, 3) TL_PIXEL("s5", 8) TL_MEETS(4, 8, 3) TL_MEETS(3, 9, 3)       \
-    TL_MEETS(2, 10, 3) TL_MEETS(1, 11, 3) TL_MEETS(6, 7, 4) TL_MEETS(5, 8, 4) TL_PIXEL("s3", 9) TL_MEETS(4, 9, 4)      \
-    TL_MEETS(3, 10, 4) TL_MEETS(2, 11, 4) TL_MEETS(6, 8, 5) TL_MEETS(5, 9, 5) TL_PIXEL("s4", 10) TL_MEETS(4, 10, 5)    \
-    TL_MEETS(3, 11, 5) TL_MEETS(6, 9, 3) TL_MEETS(5, 10, 3) TL_PIXEL("s5", 11) TL_MEETS(4, 11, 3) TL_MEETS(6, 10, 4)   \
-    TL_MEETS(5, 11, 4) TL_MEETS(6, 11, 5) TL_LOAD_STEP("s3", "%[p]", "%[by]")
+    TL_PIXEL("s5", 2) TL_MEETS(1, 6, 4) TL_PIXEL("s3", 3) TL_MEETS(2, 6, 5) TL_MEETS(0, 7, 5) TL_PIXEL("s4", 4)        \
+    TL_MEETS(3, 6, 3) TL_MEETS(1, 7, 3) TL_PIXEL("s5", 5) TL_LOAD("s8", "%[k]") TL_MEETS(4, 6, 4) TL_MEETS(2, 7, 4)    \
+    TL_PIXEL("s3", 6) TL_MEETS(0, 8, 4)
 #define TL_MEET_S2_OF_5                                                                                                \
-    TL_LOAD("s6", "%[k]") TL_PIXEL("s3", 0) TL_LOAD("s7", "%[k]") TL_PIXEL("s4", 1) TL_MEETS(0, 6, 3)                  \
-    TL_PIXEL("s5", 2) TL_MEETS(1, 6, 4) TL_PIXEL("s3", 3) TL_MEETS(2, 6, 5) TL_MEETS(0, 7, 5) TL_PIXEL("s4", 4)        \
-    TL_MEETS(3, 6, 3) TL_MEETS(1, 7, 3) TL_PIXEL("s5", 5) TL_LOAD("s8", "%[k]") TL_MEETS(4, 6, 4) TL_MEETS(2, 7, 4)    \
-    TL_PIXEL("s3", 6) TL_MEETS(0, 8, 4) TL_MEETS(3, 7, 5) TL_MEETS(1, 8, 5) TL_PIXEL("s4", 7) TL_LOAD("s9", "%[k]")    \
-    TL_MEETS(4, 7, 3) TL_MEETS(2, 8, 3) TL_PIXEL("s5", 8) TL_MEETS(0, 9, 3) TL_MEETS(3, 8, 4) TL_MEETS(1, 9, 4)        \
-    TL_PIXEL("s3", 9) TL_LOAD("s10", "%[k]") TL_MEETS(4, 8, 5) TL_MEETS(2, 9, 5) TL_PIXEL("s4", 10) TL_MEETS(0, 10, 5) \
-    TL_MEETS(3, 9, 3) TL_MEETS(1, 10, 3) TL_PIXEL("s5", 11) TL_LOAD_STEP("s11", "%[k]", "%[y_by]") TL_MEETS(4, 9, 4)   \
-    TL_MEETS(2, 10, 4) TL_PIXEL("s3", 12) TL_MEETS(0, 11, 4) TL_MEETS(3, 10, 5) TL_MEETS(1, 11, 5) TL_PIXEL("s4", 13)  \
-    TL_MEETS(4, 10, 3) TL_MEETS(2, 11, 3) TL_PIXEL("s5", 14) TL_MEETS(3, 11, 4) TL_MEETS(4, 11, 5)                     \
-    TL_LOAD_STEP("s3", "%[p]", "%[by]")
+    TL_MEET_S2_FIRST TL_MEETS(3, 7, 5) TL_MEETS(1, 8, 5) TL_PIXEL("s4", 7) TL_LOAD("s9", "%[k]") TL_MEETS(4, 7, 3)     \
+    TL_MEETS(2, 8, 3) TL_PIXEL("s5", 8) TL_MEETS(0, 9, 3) TL_MEETS(3, 8, 4) TL_MEETS(1, 9, 4) TL_PIXEL("s3", 9)        \
+    TL_LOAD("s10", "%[k]") TL_MEETS(4, 8, 5) TL_MEETS(2, 9, 5) TL_PIXEL("s4", 10) TL_MEETS(0, 10, 5) TL_MEETS(3, 9, 3) \
+    TL_MEETS(1, 10, 3) TL_PIXEL("s5", 11) TL_LOAD_STEP("s11", "%[k]", "%[y_by]") TL_MEETS(4, 9, 4) TL_MEETS(2, 10, 4)  \
+    TL_PIXEL("s3", 12) TL_MEETS(0, 11, 4) TL_MEETS(3, 10, 5) TL_MEETS(1, 11, 5) TL_PIXEL("s4", 13) TL_MEETS(4, 10, 3)  \
+    TL_MEETS(2, 11, 3) TL_PIXEL("s5", 14) TL_MEETS(3, 11, 4) TL_MEETS(4, 11, 5) TL_LOAD_STEP("s3", "%[p]", "%[by]")
 #define TL_MEET_S2_OF_7                                                                                                \
-    TL_LOAD("s6", "%[k]") TL_PIXEL("s3", 0) TL_LOAD("s7", "%[k]") TL_PIXEL("s4", 1) TL_MEETS(0, 6, 3)                  \
-    TL_PIXEL("s5", 2) TL_MEETS(1, 6, 4) TL_PIXEL("s3", 3) TL_MEETS(2, 6, 5) TL_MEETS(0, 7, 5) TL_PIXEL("s4", 4)        \
-    TL_MEETS(3, 6, 3) TL_MEETS(1, 7, 3) TL_PIXEL("s5", 5) TL_LOAD("s8", "%[k]") TL_MEETS(4, 6, 4) TL_MEETS(2, 7, 4)    \
-    TL_PIXEL("s3", 6) TL_MEETS(0, 8, 4) TL_MEETS(5, 6, 5) TL_MEETS(3, 7, 5) TL_PIXEL("s4", 7) TL_MEETS(1, 8, 5)        \
-    TL_LOAD("s9", "%[k]") TL_MEETS(6, 6, 3) TL_MEETS(4, 7, 3) TL_PIXEL("s5", 8) TL_MEETS(2, 8, 3) TL_MEETS(0, 9, 3)    \
-    TL_MEETS(5, 7, 4) TL_MEETS(3, 8, 4) TL_PIXEL("s3", 9) TL_MEETS(1, 9, 4) TL_LOAD("s10", "%[k]") TL_MEETS(6, 7, 5)   \
-    TL_MEETS(4, 8, 5) TL_PIXEL("s4", 10) TL_MEETS(2, 9, 5) TL_MEETS(0, 10, 5) TL_MEETS(5, 8, 3) TL_MEETS(3, 9, 3)      \
-    TL_PIXEL("s5", 11) TL_MEETS(1, 10, 3) TL_LOAD_STEP("s11", "%[k]", "%[y_by]") TL_MEETS(6, 8, 4) TL_MEETS(4, 9, 4)   \
-    TL_PIXEL("s3", 12) TL_MEETS(2, 10, 4) TL_MEETS(0, 11, 4) TL_MEETS(5, 9, 5) TL_MEETS(3, 10, 5) TL_PIXEL("s4", 13)   \
-    TL_MEETS(1, 11, 5) TL_MEETS(6, 9, 3) TL_MEETS(4, 10, 3) TL_PIXEL("s5", 14) TL_MEETS(2, 11, 3) TL_MEETS(5, 10, 4)   \
-    TL_MEETS(3, 11, 4) TL_PIXEL("s3", 15) TL_MEETS(6, 10, 5) TL_MEETS(4, 11, 5) TL_PIXEL("s4", 16) TL_MEETS(5, 11, 3)  \
-    TL_MEETS(6, 11, 4) TL_LOAD_STEP("s3", "%[p]", "%[by]")
+    TL_MEET_S2_FIRST TL_MEETS(5, 6, 5) TL_MEETS(3, 7, 5) TL_PIXEL("s4", 7) TL_MEETS(1, 8, 5) TL_LOAD("s9", "%[k]")     \
+    TL_MEETS(6, 6, 3) TL_MEETS(4, 7, 3) TL_PIXEL("s5", 8) TL_MEETS(2, 8, 3) TL_MEETS(0, 9, 3) TL_MEETS(5, 7, 4)        \
+    TL_MEETS(3, 8, 4) TL_PIXEL("s3", 9) TL_MEETS(1, 9, 4) TL_LOAD("s10", "%[k]") TL_MEETS(6, 7, 5) TL_MEETS(4, 8, 5)   \
+    TL_PIXEL("s4", 10) TL_MEETS(2, 9, 5) TL_MEETS(0, 10, 5) TL_MEETS(5, 8, 3) TL_MEETS(3, 9, 3) TL_PIXEL("s5", 11)     \
+    TL_MEETS(1, 10, 3) TL_LOAD_STEP("s11", "%[k]", "%[y_by]") TL_MEETS(6, 8, 4) TL_MEETS(4, 9, 4) TL_PIXEL("s3", 12)   \
+    TL_MEETS(2, 10, 4) TL_MEETS(0, 11, 4) TL_MEETS(5, 9, 5) TL_MEETS(3, 10, 5) TL_PIXEL("s4", 13) TL_MEETS(1, 11, 5)   \
+    TL_MEETS(6, 9, 3) TL_MEETS(4, 10, 3) TL_PIXEL("s5", 14) TL_MEETS(2, 11, 3) TL_MEETS(5, 10, 4) TL_MEETS(3, 11, 4)   \
+    TL_PIXEL("s3", 15) TL_MEETS(6, 10, 5) TL_MEETS(4, 11, 5) TL_PIXEL("s4", 16) TL_MEETS(5, 11, 3) TL_MEETS(6, 11, 4)  \
+    TL_LOAD_STEP("s3", "%[p]", "%[by]")
 
 #define TL_OF_5(what) what("t0", "0") what("t1", "4") what("t2", "8") what("t3", "12") what("t4", "16")
 #define TL_OF_7(what) TL_OF_5(what) what("t5", "20") what("t6", "24")
@@ -97,7 +91,7 @@
                      "1:\nbeqz %[pairs], 2f\n" TL_LOOP("%[pairs]", halfwords) pair TL_LOAD_BY(bytes, "s1", "%[p]")     \
                      "2:\nbnez %[odd], 4f\n3:\nadd %[p], %[p], %[down]\nadd %[k], %[k], %[y_down]\n"                   \
                      "addi %[rows], %[rows], -1\nbnez %[rows], 1b\nj 5f\n4:\n" one "j 3b\n"                            \
-                     "5:\n" each(TL_ONTO_WEIGHT) ".option pop\n"                                        \
+                     "5:\n" each(TL_ONTO_WEIGHT) ".option pop\n"                                                       \
                      : [p] "+r"(p), [k] "+r"(k), [rows] "+r"(rows)                                                     \
                      : [pairs] "r"(b->run >> 1), [odd] "r"(b->run & 1),                                                \
                        [down] "r"(4 * (b->down - step * (b->run & ~1))),                                               \
@@ -111,7 +105,7 @@
                      "1:\nlw s3, %[last]\nlw s4, %[outputs]\nadd s3, s3, %[above]\naddi s5, %[above], " half "\n"      \
                      "srai s3, s3, " half "\nsrai s5, s5, " half "\naddi s3, s3, 1\n" TL_MAX("s5", "s5", "zero")       \
                      TL_MIN("s3", "s3", "s4") "lw s4, %[y_down]\nmv %[p], %[in]\nmv %[k], %[y]\nsub s3, s3, s5\n"      \
-                     TL_ADD_PRODUCT("%[p]", "s5", "%[by]") TL_ADD_PRODUCT("%[k]", "s5", "s4")            \
+                     TL_ADD_PRODUCT("%[p]", "s5", "%[by]") TL_ADD_PRODUCT("%[k]", "s5", "s4")                          \
                      each(TL_FROM_NOTHING) "blez s3, 2f\n" TL_LOOP("s3", halfwords) six each(TL_ONTO_WEIGHT)           \
                      "2:\nlw s3, %[columns]\n"                                                                         \
                      "addi %[above], %[above], -1\naddi %[rows], %[rows], -1\naddi %[w], %[w], 4*" taps "\n"           \

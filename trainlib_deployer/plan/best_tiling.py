@@ -140,7 +140,9 @@ class Prospects:
 
     def at_first(self, capacity: int) -> float:
         """Cycles of the best one at a first look; 0 where the whole operation may fit."""
-        return next((cycles for cycles, _ in self.candidates(capacity)), inf)
+        if self.least <= capacity:
+            return 0.0
+        return min((way.cycles(capacity) for way in self.ways if way.least <= capacity), default=inf)
 
     def looked_at(self, capacity: int) -> Iterator[tuple[Tiling, int]]:
         """Of these the ones that fit, as long as the next may be better."""

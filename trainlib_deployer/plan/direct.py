@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from trainlib_deployer.ops.carry import Transfer
 from trainlib_deployer.plan.best_tiling import Job, prospects
 from trainlib_deployer.plan.figures import Direct
+from trainlib_deployer.plan.layout import free_bytes
 from trainlib_deployer.plan.plan import Plan
 from trainlib_deployer.plan.tiles import Room
-from trainlib_deployer.program.lifetimes import Lifetime, alive
 
 INDIVISIBLE, NO_ROOM, FASTER = "indivisible", "no room", "faster"
 
@@ -18,7 +16,7 @@ def direct_operations(plan: Plan) -> dict[int, Direct]:
     """By position. On a machine without an inner level there is nothing to explain."""
     if not plan.target.inner.size:
         return {}
-    free = list(free_bytes(plan))
+    free = list(free_bytes(plan, plan.inner, 1))
     there = frozenset(name for name, b in plan.home.items() if b.level == plan.inner.name)
     found = {}
     for at, op in enumerate(plan.program.ops):
@@ -32,10 +30,3 @@ def direct_operations(plan: Plan) -> dict[int, Direct]:
             why = FASTER if faster else NO_ROOM if known.ways else INDIVISIBLE
             found[at] = Direct(why, names, free[at], known.fewest, taken, tiled)
     return found
-
-
-def free_bytes(plan: Plan) -> Iterator[int]:
-    """Of the inner level at each operation, its own scratch not counted."""
-    near = (b for b in plan.buffers if b.level == plan.inner.name and b.role != "scratch")
-    used = alive(((Lifetime(max(b.birth, 0), b.death), b.size) for b in near), len(plan.program.ops))
-    yield from (plan.inner.size - plan.inner.reserved - taken for taken in used)

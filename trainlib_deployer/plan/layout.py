@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from trainlib_deployer.arena.arena import Interval, Placement, Problem, place
@@ -43,11 +43,16 @@ def untiled(program: Program, target: Machine) -> Plan:
 
 def slimmed(plan: Plan) -> Program:
     """Each operation with the most scratch that there is room for beside the tensors, or else with the least."""
-    level, machine, program = plan.outer, plan.target, plan.program
-    others = (b for b in plan.buffers if b.role != "scratch")
-    taken = alive(((Lifetime(max(b.birth, 0), b.death), machine.aligned(b.size)) for b in others), len(program.ops))
-    free = level.size - level.reserved
-    return program.with_ops([slim_way(op, machine.cores, free - t) for op, t in zip(program.ops, taken, strict=True)])
+    ops, cores = plan.program.ops, plan.target.cores
+    rooms = free_bytes(plan, plan.outer, plan.target.alignment)
+    return plan.program.with_ops([slim_way(op, cores, room) for op, room in zip(ops, rooms, strict=True)])
+
+
+def free_bytes(plan: Plan, level: LevelPlan, alignment: int) -> Iterator[int]:
+    """Of a level at each operation, its own scratch not counted; what lies there is rounded up so."""
+    there = (b for b in plan.buffers if b.level == level.name and b.role != "scratch")
+    lives = ((Lifetime(max(b.birth, 0), b.death), aligned(b.size, alignment)) for b in there)
+    yield from (level.size - level.reserved - taken for taken in alive(lives, len(plan.program.ops)))
 
 
 def fits(candidate: Plan) -> bool:
