@@ -19,6 +19,7 @@ import numpy as np
 import torch
 
 from golden.half import HALF, Half
+from golden.mode import among_ourselves
 
 CORNERS: dict[str, Callable[..., tuple[Any, ...]]] = {
     **dict.fromkeys("relu relu_ leaky_relu leaky_relu_ _prelu_kernel abs".split(), lambda *_: (0.0,)),
@@ -108,7 +109,8 @@ class Branches:
         if not self.doubt.shaken:
             return False
         self.passed += 1
-        return bool(chance(torch.tensor([float(self.passed)]), self.doubt.seed) > 0)
+        with among_ourselves():
+            return bool(chance(torch.tensor([float(self.passed)]), self.doubt.seed) > 0)
 
     def rounded(self, value: torch.Tensor, twice: bool = False) -> torch.Tensor:
         """To halves. What one is already stays, and an element that is read twice is rounded alike. `twice`: it may

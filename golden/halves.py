@@ -20,7 +20,7 @@ from golden.composed import STEPS
 from golden.doubt import CERTAIN, Branches
 from golden.layers import Inside
 from golden.memory import EMPTY, Found
-from golden.mode import Mode, address, leaves, mapped
+from golden.mode import Mode, address, among_ourselves, leaves, mapped
 from golden.rounding import EXACT, written_to
 from golden.tiles import Signature, Tiles
 from golden.wide import is_bounded, is_sum, is_wide
@@ -177,10 +177,10 @@ class Halves(Mode):
     def half(self, value: Any) -> Any:
         if not isinstance(value, torch.Tensor) or value.dtype is not self.dtype or address(value) in self.had:
             return value
-        parts = getattr(value, "in_parts", False)
-        return (self.branches.rounded(value, parts) if self.is_made(value) else self.branches.half.rounded(value)).to(
-            self.dtype
-        )
+        parts, made = getattr(value, "in_parts", False), self.is_made(value)
+        with among_ourselves():
+            kept = self.branches.rounded(value, parts) if made else self.branches.half.rounded(value)
+            return kept.to(self.dtype)
 
 
 def places(tensors: Iterable[Any]) -> dict[int, torch.Tensor]:

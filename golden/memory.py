@@ -22,6 +22,7 @@ import numpy as np
 import torch
 
 from golden.half import HALF, Half
+from golden.mode import among_ourselves
 
 Array = np.ndarray[Any, Any]
 
@@ -106,6 +107,10 @@ class Found:
         same = self.tensors.get(made.numel())
         if same is None or repeats(made) or made.numel() == 1:  # one number has no direction
             return False
+        with among_ourselves():
+            return self.follow_one_of(same, made)
+
+    def follow_one_of(self, same: Same, made: torch.Tensor) -> bool:
         own = made.detach().double().reshape(-1)
         square = float(own @ own)
         if not 0.0 < square < np.inf:

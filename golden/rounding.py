@@ -30,7 +30,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import max_pool2d
 
 from golden.experts import grouped_mm
-from golden.mode import Mode, leaves, mapped
+from golden.mode import Mode, among_ourselves, leaves, mapped
 
 Array = np.ndarray[Any, Any]
 Key = tuple[int, str, str]  # step, kind, name
@@ -188,10 +188,11 @@ class Rounding(Mode):
 
     def noisy(self, v: torch.Tensor, many: int) -> torch.Tensor:
         """As far off as a sum of so many terms may be. Of a complex number each part is, by its absolute value."""
-        if v.is_complex():
-            parts, scale = torch.view_as_real(v.resolve_conj()), v.abs().unsqueeze(-1)
-            return torch.view_as_complex(self.noisy_by(parts.contiguous(), scale.expand_as(parts), many))
-        return self.noisy_by(v, v, many)
+        with among_ourselves():
+            if v.is_complex():
+                parts, scale = torch.view_as_real(v.resolve_conj()), v.abs().unsqueeze(-1)
+                return torch.view_as_complex(self.noisy_by(parts.contiguous(), scale.expand_as(parts), many))
+            return self.noisy_by(v, v, many)
 
     def noisy_by(self, v: torch.Tensor, scale: torch.Tensor, many: int) -> torch.Tensor:
         found = torch.addcmul(v, scale, self.draw(v.shape), value=self.size * math.sqrt(max(many, self.fewest)))
