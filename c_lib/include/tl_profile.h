@@ -17,11 +17,17 @@ typedef struct {
 /* Core 0, before the first operation of a run. */
 void tl_profile_begin(void);
 
-/* Core 0, within an operation. */
-void tl_profile_waited(uint32_t cycles);
+/* In L1, and without a function to call: what takes cycles to count is among what is counted. Core 0, between tiles,
+ * where all wait for it: how long that took for transfers. The cycles when an operation began. */
+extern uint32_t tl_profile_waits, tl_profile_since;
 
-/* Core 0, when all cores have finished an operation: what was counted since the last call. */
-void tl_profile_end(tl_cost *cost);
+/* Core 0, when all cores have finished an operation, in that cycle: what was counted since the last call. */
+void tl_profile_end(tl_cost *cost, uint32_t cycles);
+
+static inline void tl_profile_from_here(void)
+{
+    tl_profile_since = tl_cycles();
+}
 
 /* Controller: one line an operation, and the sum. */
 void tl_profile_print(const tl_operation *operations, const tl_cost *costs, int count);

@@ -7,27 +7,23 @@ enum { WIDTH = 14 };
 
 static const char *const counter_names[TL_COUNTERS] = TL_COUNTER_NAMES;
 static tl_cost last;
-TL_L1 static uint32_t waited; /* core 0 counts it between tiles, where all wait for it: in L2 that took thirty cycles */
+TL_L1 uint32_t tl_profile_waits, tl_profile_since;
 
 void tl_profile_begin(void)
 {
     last.moved = tl_dma_bytes();
-    waited = 0;
+    tl_profile_waits = 0;
     tl_counters(last.counts);
 }
 
-void tl_profile_waited(uint32_t cycles)
-{
-    waited += cycles;
-}
-
-void tl_profile_end(tl_cost *cost)
+void tl_profile_end(tl_cost *cost, uint32_t cycles)
 {
     tl_cost now;
     tl_counters(now.counts);
-    for (int i = 0; i < TL_COUNTERS; i++)
+    for (int i = 1; i < TL_COUNTERS; i++)
         cost->counts[i] = now.counts[i] - last.counts[i];
-    cost->waited = waited;
+    cost->counts[0] = cycles - tl_profile_since;
+    cost->waited = tl_profile_waits;
     now.moved = tl_dma_bytes();
     cost->moved = now.moved - last.moved;
     tl_profile_begin(); /* not the cost of counting */
