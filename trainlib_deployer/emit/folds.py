@@ -1,23 +1,23 @@
 """The reduced dimensions of a generated loop. Sums go through blocks, in an order that follows from the shape alone.
 
-A block has up to 32 elements. Short bodies add up four elements as a tree, and the tree to the block: two chains of
-dependent additions in place of one a term. The blocks' sums are added with the rounding error carried along, so the
+A block has about 32 elements. Short bodies take four at a time: products are added by one operation to a sum for each
+of the four, others as a tree to the block. The blocks' sums are added with the rounding error carried along, so the
 error grows with the length of a block and not of the sum.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import prod
 
-from trainlib_deployer.emit.loop_text import Text, instruction, times, value_dtype
+from trainlib_deployer.emit.loop_text import Name, Text, constant, instruction, times, value_dtype
 from trainlib_deployer.emit.rows import value, where_there_are
 from trainlib_deployer.emit.xpulp import LOADS, Statement, body_of
-from trainlib_deployer.program.expr import C_WRAPPING
+from trainlib_deployer.program.expr import C_WRAPPING, Const, Instr
 from trainlib_deployer.program.ir import DType, Shape, View
-from trainlib_deployer.program.loop import BLOCK, LANES, PLAIN, Loop, cheap
+from trainlib_deployer.program.loop import LANES, Loop, blocks_of, cheap
 
 START = {
     ("sum", DType.F32): "0.0f",
@@ -73,17 +73,46 @@ class Fold:
         return LANES if cheap(body) else 1
 
     @property
-    def block(self) -> int:
-        return BLOCK if self.lanes > 1 else PLAIN
+    def product(self) -> int | None:
+        """The sum of products which are of use for nothing else: a chain of multiply-adds for each lane."""
+        return next((i for i in self.summed if self.lanes > 1 and self.multiplied(self.kind.reductions[i].value)), None)
+
+    def multiplied(self, value: int) -> bool:
+        kind = self.kind
+        step = kind.body[value - kind.at_body] if value >= kind.at_body else None
+        readers = [a for s in kind.body for a in s.args] + [r.value for r in kind.reductions]
+        return step is not None and step.op == "mul" and readers.count(value) == 1
+
+    @property
+    def groups(self) -> int:
+        """Of lanes in a block of the last dimension."""
+        groups = self.extents[-1] // self.lanes
+        return -(-groups // max(blocks_of(groups), 1))
+
+    @property
+    def compensated(self) -> bool:
+        """More than two blocks."""
+        whole, groups = self.whole(), self.extents[-1] // self.lanes
+        rows = prod(self.extents[: min(whole, len(self.extents) - 1)])
+        return rows * (blocks_of(groups) if whole == len(self.extents) else 1) > 2
 
     @property
     def blocked(self) -> bool:
         """More than one block."""
-        return bool(self.summed) and prod(self.extents) > self.block
+        return bool(self.summed) and self.whole() > 0
 
     def whole(self) -> int:
         """The first dimension from which on all elements are one block; if there is none, the number of dimensions."""
-        return next((d for d in range(len(self.extents)) if prod(self.extents[d:]) <= self.block), len(self.extents))
+        fits = (d for d in range(len(self.extents)) if blocks_of(-(-prod(self.extents[d:]) // self.lanes)) <= 1)
+        return next(fits, len(self.extents))
+
+    def total(self, i: int) -> str:
+        """What is added up: the sum of a block, or the whole."""
+        return f"block{i}" if self.blocked else f"v{self.base + i}"
+
+    def chains(self, i: int) -> list[str]:
+        """The sums of the lanes."""
+        return [f"lane{k}" for k in range(self.lanes)] if i == self.product else []
 
 
 def fold(t: Text, kind: Loop, reads: tuple[View, ...], used: set[int]) -> None:
@@ -91,24 +120,31 @@ def fold(t: Text, kind: Loop, reads: tuple[View, ...], used: set[int]) -> None:
     rank = len(kind.parallel)
     f = Fold(kind, frozenset(used), {i: v.strides[rank:] for i, v in enumerate(reads) if i in used})
     for i, r in enumerate(kind.reductions):
-        t.add(f"{r.dtype.c_name} v{f.base + i} = {START[(r.op, r.dtype)]};")
+        if f.blocked or i != f.product:
+            t.add(f"{r.dtype.c_name} v{f.base + i} = {START[(r.op, r.dtype)]};")
     if not f.blocked:
+        started(t, f, ())
         nest(t, f, 0)
+        ended(t, f)
         return
-    for i in f.summed:
-        t.add(f"float plain{i} = 0.0f, lost{i} = 0.0f;")
+    if f.compensated:
+        for i in f.summed:
+            t.add(f"float plain{i} = 0.0f, lost{i} = 0.0f;")
     outer = min(f.whole(), len(f.extents) - 1)
     for d in range(outer):
         t.open(f"for (int k{d} = 0; k{d} < {f.extents[d]}; k{d}++) {{")
         t.lines += [where_there_are(f.kind), f"TL_ONE_BLOCK(k{d})", "#else", "#endif"]  # both sides: image/words.py
     if f.whole() < len(f.extents):
-        block(t, f, lambda: nest(t, f, outer))
+        started(t, f, f.summed)
+        nest(t, f, outer)
+        added(t, f)
     else:
         blocks(t, f)
     for _ in range(outer):
         t.close()
-    for i in f.summed:
-        t.add(f"v{f.base + i} = lost{i} == lost{i} ? v{f.base + i} : plain{i};")
+    if f.compensated:
+        for i in f.summed:
+            t.add(f"v{f.base + i} = lost{i} == lost{i} ? v{f.base + i} : plain{i};")
 
 
 def nest(t: Text, f: Fold, first: int) -> None:
@@ -122,44 +158,65 @@ def nest(t: Text, f: Fold, first: int) -> None:
 
 
 def blocks(t: Text, f: Fold) -> None:
-    """The last dimension in blocks; what is left behind the last group of lanes is one of its own. By PULP's own
-    instructions more than two blocks share one's code: compilers would write it again for each."""
+    """The last dimension in blocks, the first of which begins with what is left behind the last group of lanes. By
+    PULP's own instructions more than two blocks share one's code: compilers would write it again for each."""
     extent, rest = f.extents[-1], f.extents[-1] % f.lanes
-    even, groups = extent - rest, f.block // f.lanes
-    count = "now" if even % f.block else str(groups)
-    many = even > 2 * f.block or (even > f.block and len(f.extents) > 1)
+    even, groups = extent - rest, f.groups
+    block = groups * f.lanes
+    count = "now" if even % block else str(groups)
+    many = even > 2 * block or (even > block and len(f.extents) > 1)
     by_hand = whole_groups(f, "0", count) if many else None
+    started(t, f, f.summed)
+    if rest:
+        t.open("{")
+        group(t, f, str(even), rest)
+        t.close()
     if by_hand:
         t.lines.append(where_there_are(f.kind))
         for line in (*by_hand.pointers, f"int left = {even // f.lanes};", f"for (; left > 0; left -= {groups}) {{"):
             t.add(line)
         t.add("    TL_ONE_BLOCK(left)")
-        if even % f.block:
+        if even % block:
             t.add(f"    const int now = left < {groups} ? left : {groups};")
         t.lines.append("#else")
-    t.open(f"for (int b = 0; b < {even}; b += {f.block}) {{")
-    end = f"b + {f.block}"
-    if even % f.block:
+    t.open(f"for (int b = 0; b < {even}; b += {block}) {{")
+    end = f"b + {block}"
+    if even % block:
         t.add(f"const int end = {end} < {even} ? {end} : {even};")
         end = "end"
     if by_hand:
         t.lines.append("#endif")
-    block(t, f, lambda: row(t, f, "b", end, by_hand.lines if by_hand else []))
-    t.close()
-    if rest:
-        t.open("{")
-        block(t, f, lambda: group(t, f, str(even), rest))
-        t.close()
-
-
-def block(t: Text, f: Fold, elements: Callable[[], None]) -> None:
-    """Sums of their own for some elements, then added to the totals, whose rounding errors are carried in `lost`;
-    `plain` serves where infinities make that NaN."""
+    row(t, f, "b", end, by_hand.lines if by_hand else [])
+    added(t, f)
     for i in f.summed:
-        t.add(f"float block{i} = 0.0f;")
-    elements()
+        t.add(" = ".join((*f.chains(i), *([] if f.chains(i) else [f.total(i)]), "0.0f;")))
+    t.close()
+
+
+def started(t: Text, f: Fold, totals: Sequence[int]) -> None:
+    """Nothing is added up yet: in the blocks of these sums, and in the lanes of products."""
+    for i in totals:
+        if i != f.product:
+            t.add(f"float {f.total(i)} = 0.0f;")
+    if f.product is not None:
+        t.add(f"float {', '.join(f'{lane} = 0.0f' for lane in f.chains(f.product))};")
+
+
+def ended(t: Text, f: Fold) -> None:
+    """The lanes of products as one."""
+    if f.product is not None:
+        t.add(f"const float {f.total(f.product)} = {tree(f.chains(f.product))};")
+
+
+def added(t: Text, f: Fold) -> None:
+    """A block to the totals, whose rounding errors are carried in `lost`; `plain` serves where infinities make that
+    NaN. The sum of two blocks is rounded once."""
+    ended(t, f)
     for i in f.summed:
         total = f"v{f.base + i}"
+        if not f.compensated:
+            t.add(f"{total} += block{i};")
+            continue
         t.add(f"const float term{i} = block{i} - lost{i}, next{i} = {total} + term{i};")
         t.add(f"lost{i} = next{i} - {total} - term{i};")
         t.add(f"{total} = next{i};")
@@ -218,9 +275,10 @@ def whole_groups(f: Fold, begin: str, count: str) -> ByHand | None:
     body = body_of([(i, s) for i, s in instrs if i in moving], moving, types)
     if body is None or not {r.value for r in kind.reductions} <= moving:
         return None
-    sums = [(r.value, f"block{i}" if f.blocked else f"v{f.base + i}") for i, r in enumerate(kind.reductions)]
+    sums = [(r.value, f.total(i)) for i, r in enumerate(kind.reductions) if i != f.product]
+    products = [] if f.product is None else [(kind.reductions[f.product].value, f.chains(f.product))]
     loads = {i: f"a{i}" for i in sorted(strides)}
-    found = Statement(loads, body, (), sums, types).text(count, LANES)
+    found = Statement(loads, body, (), sums, types, products=products).text(count, LANES)
     if found is None:
         return None
     still = [i for i in sorted(f.strides) if i not in strides]
@@ -239,20 +297,33 @@ def group(t: Text, f: Fold, at: str, lanes: int) -> None:
     for i in f.strides:
         if i not in moving:
             t.add(f"const {kind.inputs[i].c_name} v{i} = p{i}[{place(f, i, at, 0)}];")
+    multiplied = None if f.product is None else kind.reductions[f.product].value
     work = []
     for lane, name in enumerate(names):
         found = [f"const {kind.inputs[i].c_name} {name(i)} = p{i}[{place(f, i, at, lane)}];" for i in sorted(moving)]
-        steps = [instruction(kind, s, first + i, name) for i, s in enumerate(kind.body) if first + i in f.used]
+        steps = [
+            one_more(s, f"lane{lane}", name) if first + i == multiplied else instruction(kind, s, first + i, name)
+            for i, s in enumerate(kind.body)
+            if first + i in f.used
+        ]
         work.append(found + steps)
     t.add_staggered(work)
     for i, r in enumerate(kind.reductions):
-        target = f"block{i}" if f.blocked and i in f.summed else f"v{f.base + i}"
+        target = f.total(i) if i in f.summed else f"v{f.base + i}"
+        if i == f.product:
+            continue
         if i in f.summed:
             t.add(f"{target} += {tree([name(r.value) for name in names])};")
             continue
         table = FOLD_FLOAT if r.dtype is DType.F32 else FOLD_INTEGER
         for name in names:
             t.add(f"{target} = {table[r.op].format(target, name(r.value))};")
+
+
+def one_more(s: Instr, lane: str, name: Name) -> str:
+    """A product, added to the sum of its lane."""
+    factors = [constant(a.value, s.dtype) if isinstance(a, Const) else name(a) for a in s.args]
+    return f"{lane} = __builtin_fmaf({', '.join(factors)}, {lane});"
 
 
 def place(f: Fold, i: int, at: str, lane: int) -> str:

@@ -207,16 +207,17 @@ class Statement:
     types: Callable[[int], DType]
     rounded: Sequence[tuple[int, str]] = ()  # floats that are stored as halves, two of them rounded at once
     widened: Sequence[tuple[int, str]] = ()  # halves that are added up as they lie
+    products: Sequence[tuple[int, Sequence[str]]] = ()  # each added to the sum of its lane
 
     def text(self, count: str, lanes: int) -> list[str] | None:
         """Of a statement that does `count` times `lanes` elements, at least once; None where registers are lacking."""
-        body = self.body.needed({v for v, _ in (*self.stores, *self.sums)})
+        body = self.body.needed({v for v, _ in (*self.stores, *self.sums, *self.products)})
         plain = replace(self, body=body)
         return plain.by_pairs(lanes).lines(count, lanes) or plain.lines(count, lanes)
 
     def by_pairs(self, lanes: int) -> Statement:
         """With fewer operations of the float unit, by those that take two halves."""
-        results = [v for v, _ in (*self.stores, *self.sums)]
+        results = [v for v, _ in (*self.stores, *self.sums, *self.products)]
         body = self.body.added_up({*results})
         halves = {
             v: h for v, _ in self.sums if lanes == 4 and (h := body.alone("TL_FROM_HALF", v, results)) is not None
@@ -244,6 +245,7 @@ class Statement:
             lines += pairs([lane.names[value] for lane in columns], f"%[{total}]", self.body.named(BOTH))
         pointers = [*self.loads.values()]
         pointers += [name for _, name in (*self.stores, *self.rounded, *self.sums, *self.widened)]
+        pointers += [name for _, lanes_of in self.products for name in lanes_of]
         temporaries = sorted({name for lane in columns for name in lane.used})
         fixed = {name: text for name, text in self.body.fixed.items() if any(f"%[{name}]" in line for line in lines)}
         names = len(pointers) + len(temporaries) + len(fixed) + 1
@@ -264,6 +266,7 @@ class Lane:
         self.number, self.free, self.used, types = number, list[str](), list[str](), statement.types
         self.names: dict[Ref, str] = {}
         self.lines: list[str] = []
+        products = dict(statement.products)
         kept = {value for value, _ in (*statement.sums, *statement.widened, *statement.rounded)}
         last = {a: k for k, s in enumerate(statement.body.steps) for a in s.reads if isinstance(a, int)}
         last |= dict.fromkeys((v for v, _ in statement.stores), len(statement.body.steps))
@@ -275,6 +278,10 @@ class Lane:
             for a in dict.fromkeys(step.args):
                 if isinstance(a, int) and last[a] == k and a not in (*kept, step.onto):
                     self.free.append(self.names[a])
+            if step.made in products:
+                lane = f"%[{products[step.made][number]}]"
+                self.lines.append(instruction("fmadd.s {d}, {0}, {1}, {d}", operands, lane))
+                continue
             self.names[step.made] = self.taken() if step.onto is None else self.names[step.onto]
             self.lines.append(instruction(step.text, operands, self.names[step.made]))
         for value, pointer in statement.stores:

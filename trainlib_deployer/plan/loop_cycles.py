@@ -8,7 +8,7 @@ from math import prod
 from trainlib_deployer.machine.costs import LoopCosts
 from trainlib_deployer.program.expr import Instr
 from trainlib_deployer.program.ir import Shape, View
-from trainlib_deployer.program.loop import BLOCK, FIVE, LANES, PLAIN, Loop, cheap, many_rows, middle_of_rows
+from trainlib_deployer.program.loop import FIVE, LANES, Loop, blocks_of, cheap, many_rows, middle_of_rows
 from trainlib_deployer.program.merge import merged
 
 Views = tuple[View, ...]
@@ -53,8 +53,8 @@ def folded_cycles(kind: Loop, reads: Views, cores: int, c: LoopCosts) -> float:
     """Each core folds whole results."""
     terms = prod(kind.folded)
     element = element_cycles(kind, reads, c, cheap(kind.body)) + sum(c.folds.get(r.op, c.fold) for r in kind.reductions)
-    block = BLOCK if cheap(kind.body) else PLAIN
-    blocks = -(-terms // block) if terms > block and any(r.op == "sum" for r in kind.reductions) else 0
+    blocks = blocks_of(-(-terms // (LANES if cheap(kind.body) else 1)))
+    blocks = blocks if blocks > 1 and any(r.op == "sum" for r in kind.reductions) else 0
     result = c.result + blocks * c.block + work(kind.post, c, c.alone)
     return c.start + -(-prod(kind.parallel) // cores) * (terms * element + result)
 

@@ -15,8 +15,7 @@ from trainlib_deployer.program.ir import DType, Part, Shape, View
 LANES = 4  # elements at a time, of short bodies
 MOST_UNROLLED = 8  # instructions; longer bodies keep the float units busy by themselves
 CHEAP = frozenset("copy add sub mul fma neg lt le gt ge eq ne and or select max min abs".split())
-BLOCK = 32  # elements that a fold adds up in trees: as exact as PyTorch, which adds up in more places at once
-PLAIN = 8  # ... one by one
+GROUPS = 9  # of LANES elements, or of one, that a fold adds up without carrying its error: as exact as PyTorch
 GRAIN = 32  # elements that a first tile may have a multiple of: of several cores, several at a time
 FEW_ROWS = 64  # up to so many rows a team may share badly
 FIVE = 5  # rows that tl_add_products makes at a time
@@ -28,6 +27,11 @@ def cheap(body: Sequence[Instr]) -> bool:
     """Short enough for several elements at a time, beside what is converted on the way in and out."""
     calculated = [s for s in body if s.op not in CONVERSIONS]
     return len(calculated) <= MOST_UNROLLED and all(s.op in CHEAP for s in calculated)
+
+
+def blocks_of(groups: int) -> int:
+    """In which a fold adds up so many, all about alike."""
+    return -(-groups // GROUPS)
 
 
 def middle_of_rows(rows: int, inner: int) -> bool:
