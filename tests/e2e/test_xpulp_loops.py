@@ -170,7 +170,7 @@ int main(void)
 def program(folder: Path) -> list[Path]:
     """Every loop over rows of several lengths; a NaN's bits are its own affair, so NaNs are recorded as one."""
     library = LoopLibrary()
-    made = [loop(name, inner) for name in BODIES for inner in (8, 31, LONG)]
+    made = [loop(name, inner) for name in BODIES for inner in (8, 31, 36, LONG)]
     made += [halves(name, inner) for name in HALVES for inner in (8, 31, LONG)]
     made += [of(inner) for of in (sums_of_halves, means_of_halves) for inner in (9, LONG)]
     made += [sums(inner, outer) for inner, outer in ((9, 1), (LONG, 1), (96, 3), (100, 2))]

@@ -23,7 +23,7 @@ from trainlib_deployer.emit.loop_text import (
 from trainlib_deployer.emit.rows import Pointer, Row, innermost
 from trainlib_deployer.emit.scaled import add_products, add_scaled, products_of, scaled_of
 from trainlib_deployer.program.ir import Shape, View
-from trainlib_deployer.program.loop import Loop, middle_of_rows
+from trainlib_deployer.program.loop import LANES, Loop, middle_of_rows
 
 
 @dataclass
@@ -117,7 +117,8 @@ def nested(
     pointers(t, kind, reads, writes, len(outer))
     loads(t, kind, {i: f"p{i}[0]" for i, v in enumerate(reads) if v.strides[-1] == 0})
     moving = {i: Pointer(f"p{i}", v.strides[-1]) for i, v in enumerate(reads) if v.strides[-1]}
-    each(t, kind, Row(begin, end, moving, [Pointer(f"q{i}", v.strides[-1]) for i, v in enumerate(writes)]))
+    written = [Pointer(f"q{i}", v.strides[-1]) for i, v in enumerate(writes)]
+    each(t, kind, Row(begin, end, moving, written, rows > 1, inner % LANES == 0))
     if end == "end":
         t.add("lo += end - begin;")
     if rows > 1:
@@ -140,7 +141,7 @@ def shared_rows(t: Text, rows: int, inner: int) -> tuple[str, str]:
     """Few long rows: each core takes as many elements as the others, from the middle of a row on."""
     t.add(f"tl_split({rows * inner}, 4, &lo, &hi);")
     t.open("while (lo < hi) {")
-    t.add(f"const int row = lo / {inner};")
+    t.add(f"const int row = (unsigned)lo / {inner};")
     t.add(f"const int begin = lo - row * {inner};")
     t.add(f"const int end = begin + hi - lo < {inner} ? begin + hi - lo : {inner};")
     return "begin", "end"
@@ -184,9 +185,9 @@ def indices(t: Text, outer: Shape, row: str) -> None:
     wide = [d for d, e in enumerate(outer) if e > 1]
     for position, d in enumerate(wide):
         after = prod(outer[d + 1 :])
-        value = row if after == 1 else f"{row} / {after}"
+        value = row if after == 1 else f"(unsigned){row} / {after}"
         if position:
-            value = f"{value} % {outer[d]}"
+            value = f"{value} % {outer[d]}" if after > 1 else f"(unsigned){row} % {outer[d]}"
         t.add(f"const int i{d} = {value};")
 
 

@@ -44,11 +44,18 @@ class Row:
     end: str
     reads: dict[int, Pointer]  # by the number of the input
     writes: list[Pointer]
+    some: bool = False  # there is one at least
+    even: bool = False  # begin and end are multiples of LANES
 
     @property
     def count(self) -> int | None:
         """How many, where that is known."""
         return int(self.end) if self.begin == "0" else None
+
+    @property
+    def fours(self) -> bool:
+        """Nothing is left behind the last four."""
+        return self.even if self.count is None else self.count % LANES == 0
 
 
 def innermost(t: Text, kind: Loop, row: Row) -> None:
@@ -72,7 +79,7 @@ def innermost(t: Text, kind: Loop, row: Row) -> None:
     t.close()
     if by_hand:
         t.lines.append("#endif")
-    if row.count is None or row.count % LANES:
+    if not row.fours:
         t.open(f"for (; i < {row.end}; i++) {{")
         elements(t, kind, row, 1)
         t.close()
@@ -99,15 +106,18 @@ def whole_fours(kind: Loop, row: Row) -> list[str]:
         return []
     stores = [(r, f"b{i}") for i, r in enumerate(kind.results)]
     statement = Statement({i: f"a{i}" for i in row.reads}, body, stores, (), types)
-    fours = str(row.count // LANES) if row.count is not None else f"({row.end} - {row.begin}) / {LANES}"
+    fours = str(row.count // LANES) if row.count is not None else f"({row.end} - {row.begin}) / {LANES}u"
     tried = ((lanes, statement.text(f"{LANES // lanes} * fours", lanes)) for lanes in (LANES, LANES // 2))
     found = next((lines for _, lines in tried if lines is not None), None)
     if found is None:
         return []
     moved = [f"const {kind.inputs[i].c_name} *a{i} = {p.name} + i;" for i, p in row.reads.items()]
     moved += [f"{kind.outputs[i].c_name} *b{i} = {p.name} + i;" for i, p in enumerate(row.writes)]
+    counted = f"const int fours = {fours};"
+    if row.some and row.fours:
+        return [counted, *moved, *found]
     inner = [f"    {line}" for line in (*moved, *found)]
-    return [f"const int fours = {fours};", "if (fours > 0) {", *inner, "}", f"i += {LANES} * fours;"]
+    return [counted, "if (fours > 0) {", *inner, "}", *([] if row.fours else [f"i += {LANES} * fours;"])]
 
 
 def one_by_one(t: Text, kind: Loop, row: Row) -> None:
