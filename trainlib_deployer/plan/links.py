@@ -10,7 +10,7 @@ from trainlib_deployer.plan.tiles import Tiling
 from trainlib_deployer.program.ir import Kind, Op, Part
 from trainlib_deployer.program.linked import Linked
 from trainlib_deployer.program.loop import Loop
-from trainlib_deployer.program.merge import merged
+from trainlib_deployer.program.merge import in_few_rows, merged
 from trainlib_deployer.program.together import Together
 
 Slots = tuple[int | None, ...]
@@ -52,7 +52,7 @@ def separate(part: Part, slots: Slots) -> list[tuple[Part, Slots]]:
 def local(part: Part, slots: Slots, cores: int) -> Link:
     """In L1 the dimensions of a tile may step as one that do not in L2."""
     if isinstance(part.kind, Loop):
-        kind, reads, writes = merged(part.kind, part.reads, part.writes, fold=False)
+        kind, reads, writes = merged(*in_few_rows(part.kind, part.reads, part.writes), fold=False)
         return Link(Part(kind, reads, writes), slots, None)
     return Link(part, slots, row_of(part, cores))
 

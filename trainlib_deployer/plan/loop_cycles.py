@@ -9,7 +9,7 @@ from trainlib_deployer.machine.costs import LoopCosts
 from trainlib_deployer.program.expr import Instr
 from trainlib_deployer.program.ir import Shape, View
 from trainlib_deployer.program.loop import FIVE, LANES, Loop, blocks_of, cheap, many_rows, middle_of_rows
-from trainlib_deployer.program.merge import merged
+from trainlib_deployer.program.merge import in_few_rows, merged
 
 Views = tuple[View, ...]
 
@@ -24,7 +24,7 @@ def loop_cycles(kind: Loop, reads: Views, writes: Views, cores: int, c: LoopCost
 def alike_cycles(kind: Loop, reads: tuple[Shape, ...], writes: tuple[Shape, ...], cores: int, c: LoopCosts) -> float:
     """Loops that are alike but for the names of their tensors take the same."""
     views = tuple(View("", kind.extents, s) for s in reads), tuple(View("", kind.parallel, s) for s in writes)
-    kind, read, written = merged(kind, *views)
+    kind, read, written = merged(*in_few_rows(kind, *views))
     if 0 in kind.extents:
         return c.start
     if kind.reductions:

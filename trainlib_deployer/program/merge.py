@@ -31,6 +31,23 @@ def merged(kind: Loop, reads: Views, writes: Views, fold: bool = True) -> tuple[
     )
 
 
+def in_few_rows(kind: Loop, reads: Views, writes: Views) -> tuple[Loop, Views, Views]:
+    """The outer dimensions of a loop without sums as its first result has them in memory, where more of them then step
+    as one: a channel of all images, image by image."""
+    if kind.reduced or len(kind.extents) < 3:
+        return kind, reads, writes
+    order = sorted(range(len(kind.extents) - 1), key=lambda d: -writes[0].strides[d])
+    order.append(len(order))
+    turned = replace(kind, extents=tuple(kind.extents[d] for d in order))
+
+    def seen(views: Views) -> Views:
+        return tuple(View(v.tensor, turned.extents, tuple(v.strides[d] for d in order), v.offset) for v in views)
+
+    before, after = merged(kind, reads, writes), merged(turned, seen(reads), seen(writes))
+    fewer = len(after[0].extents) < len(before[0].extents)
+    return (turned, seen(reads), seen(writes)) if fewer else (kind, reads, writes)
+
+
 def grouped(extents: Shape, strides: list[list[int]], parallel: int, limit: int) -> list[list[int]]:
     """Runs of dimensions below `limit` that every operand steps through as one; parallel and reduced ones never mix."""
     groups: list[list[int]] = []
