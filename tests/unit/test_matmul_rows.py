@@ -47,6 +47,11 @@ PRODUCTS = [
     Product(2, 6, 5, 9, a=(1, 2, 0), extra=1),
     Product(2, 5, 6, 80, b=(1, 2, 0), extra=1),
     Product(2, 5, 6, 80, a=(0, 2, 1), b=(1, 2, 0), extra=1),
+    Product(1, 2, 50, 12, b=(0, 2, 1)),  # two samples
+    Product(1, 2, 13, 200, b=(0, 2, 1)),
+    Product(1, 7, 2, 130, a=(0, 2, 1), c=(0, 2, 1)),
+    Product(3, 2, 6, 65, extra=2),
+    Product(2, 11, 2, 3, a=(2, 1, 0), b=(2, 1, 0), c=(2, 1, 0)),
     Product(1, 1, 50, 100, b=(0, 2, 1)),  # batch 1 linear
     Product(1, 1, 50, 100),
     Product(1, 1, 10, 700, b=(0, 2, 1)),

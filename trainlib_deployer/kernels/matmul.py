@@ -81,13 +81,15 @@ def exchanged(kind: MatMul, a: View, b: View, c: View) -> bool:
     """Vectors stand on the right. Results of a term or two are contiguous along a row, and those of halves, too, as
     their operands are packed either way. Of two matrices of floats that on the left is the one that can be read where
     it lies; few rows stand on the right, as columns are packed once a panel, and those of one tile where there are many
-    columns: down one panel."""
+    columns: down one panel. Two rows do where there are four columns."""
     if kind.k == 1 or two_terms(kind):
         return step(c, 2) != 1
     if 1 in (kind.m, kind.n):
         return kind.n > 1
     if kind.storage.is_half:
         return step(c, 2) != 1 == step(c, 1)
+    if two_columns(kind):
+        return kind.n != 2
     return exchanged_matrices(kind, layout(a, 2, 1), layout(b, 1, 2))
 
 
@@ -158,6 +160,12 @@ def two_terms(kind: MatMul, _cores: int = 0) -> bool:
     return kind.k == 2 and 1 not in (kind.m, kind.n)
 
 
+def two_columns(kind: MatMul) -> bool:
+    """Four rows at a time times two columns, or the other way round."""
+    fours = min(kind.m, kind.n) == 2 and max(kind.m, kind.n) >= TILE.rows
+    return fours and kind.k > 2 and not kind.storage.is_half
+
+
 def vector(kind: MatMul, _cores: int = 0) -> bool:
     return kind.k != 1 and 1 in (kind.m, kind.n)
 
@@ -178,12 +186,24 @@ def split_vector(kind: MatMul, cores: int) -> bool:
     return vector(kind) and scarce(kind, cores)
 
 
+def whole_two(kind: MatMul, cores: int) -> bool:
+    return two_columns(kind) and not scarce(kind, cores)
+
+
+def split_two(kind: MatMul, cores: int) -> bool:
+    return two_columns(kind) and scarce(kind, cores)
+
+
+def matrix(kind: MatMul) -> bool:
+    return not outer(kind) and not vector(kind) and not two_columns(kind)
+
+
 def whole_matrix(kind: MatMul, cores: int) -> bool:
-    return not outer(kind) and not vector(kind) and not scarce(kind, cores)
+    return matrix(kind) and not scarce(kind, cores)
 
 
 def split_matrix(kind: MatMul, cores: int) -> bool:
-    return not outer(kind) and not vector(kind) and scarce(kind, cores)
+    return matrix(kind) and scarce(kind, cores)
 
 
 # ---- layouts
@@ -250,6 +270,10 @@ def parts(kind: MatMul, _cores: int) -> int:
     return 4 * FLOAT * blocks(kind)
 
 
+def two_parts(kind: MatMul, _cores: int) -> int:
+    return 8 * FLOAT * blocks(kind)
+
+
 # ---- cycles of the slowest core
 
 
@@ -279,6 +303,18 @@ def split_matrix_cycles(kind: MatMul, cores: int, costs: Costs) -> float:
     return part * -(-blocks(kind) // team) + costs.product.split
 
 
+def two_cycles(kind: MatMul, cores: int, costs: Costs) -> float:
+    """Four rows at a time."""
+    c, fours = costs.product, kind.batch * -(-max(kind.m, kind.n) // 4)
+    four = c.two_term * kind.k + c.two_block * -(-kind.k // BLOCK)
+    return four * -(-fours // working(kind.team, cores)) + c.two
+
+
+def split_two_cycles(kind: MatMul, cores: int, costs: Costs) -> float:
+    c = costs.product
+    return (c.two_term * min(kind.k, BLOCK) + c.two_block) * -(-blocks(kind) // working(kind.team, cores)) + c.split
+
+
 def row(name: str, **more: Unpack[More[MatMul]]) -> Row[MatMul]:
     source, symbol = f"matmul/matmul_{name}.c", f"tl_matmul_{name}_f32"
     return Row("matmul", symbol, source, "tl_matmul", "tl_matmul.h", fields, **more)
@@ -291,6 +327,10 @@ outer_row = partial(row, takes=outer, cycles=outer_cycles, split="elements")
 vector_row = partial(row, takes=whole_vector, cycles=vector_cycles, split="rows", grain=FOUR)
 split_vector_row = partial(
     row, takes=split_vector, cycles=split_vector_cycles, scratch=parts, split="blocks of rows", grain=FOUR
+)
+two_row = partial(row, takes=whole_two, cycles=two_cycles, split="fours of rows", grain=FOUR)
+split_two_row = partial(
+    row, takes=split_two, cycles=split_two_cycles, scratch=two_parts, split="blocks of fours of rows", grain=FOUR
 )
 matrix_row = partial(row, cycles=matrix_cycles, split="tiles", grain=TILE)
 split_matrix_row = partial(row, cycles=split_matrix_cycles, split="blocks of tiles", grain=TILE)
@@ -323,5 +363,7 @@ MATMUL = (
     vector_row("vectors_any"),
     split_vector_row("split_vector", fits=dense_vector),
     split_vector_row("split_vector_any"),
+    two_row("two"),
+    split_two_row("split_two"),
     *(row for layouts in LAYOUTS for row in matrix_rows(*layouts)),
 )

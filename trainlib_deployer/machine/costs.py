@@ -91,6 +91,9 @@ class ProductCosts:
     rows_mac: float
     split: float  # few rows, split over their terms
     split_mac: float
+    two: float  # four rows at a time times two columns
+    two_block: float
+    two_term: float
 
 
 @dataclass(frozen=True)

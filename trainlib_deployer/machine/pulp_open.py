@@ -136,6 +136,9 @@ COSTS = Costs(
         rows_mac=2.43,
         split=813,
         split_mac=2.49,
+        two=368,
+        two_block=172,
+        two_term=17.9,
     ),
     ConvCosts(
         depthwise=867,

@@ -22,6 +22,8 @@ void tl_matmul_rows_x_panels_f32(const tl_matmul *a);
 void tl_matmul_panels_x_panels_f32(const tl_matmul *a);
 void tl_matmul_packed_x_packed_f32(const tl_matmul *a);
 void tl_matmul_vector_f32(const tl_matmul *a);
+void tl_matmul_two_f32(const tl_matmul *a);
+void tl_matmul_split_two_f32(const tl_matmul *a);
 void tl_conv2d_fw_f32(const tl_conv2d *a);
 void tl_conv2d_bw_x_f32(const tl_conv2d *a);
 void tl_conv2d_bw_w_f32(const tl_conv2d *a);
@@ -187,12 +189,9 @@ static void kernel_rows(void)
 static void squares(void)
 {
     static const kernels of = {(tl_fn)tl_conv2d_fw_f32, (tl_fn)tl_conv2d_bw_x_3x3_s2_f32, (tl_fn)tl_conv2d_bw_w_f32};
-    static const int channels[] = {1, 7, 16, 19, 32, 33};
-    for (int i = 0; i < 6; i++)
-        convolution(&of, 1, 3, channels[i], 8, 3, 2, 1);
-    convolution(&of, 1, 3, 19, 9, 3, 2, 1);
-    convolution(&of, 1, 1, 64, 3, 3, 2, 1);
-    convolution(&of, 1, 1, 83, 3, 3, 2, 1);
+    static const int channels[] = {1, 7, 16, 19, 32, 33, 19, 64, 83}, sizes[] = {8, 8, 8, 8, 8, 8, 9, 3, 3};
+    for (int i = 0; i < 9; i++)
+        convolution(&of, 1, i < 7 ? 3 : 1, channels[i], sizes[i], 3, 2, 1);
 }
 
 /* Of three taps; without, with one and with two columns of padding. */
@@ -229,12 +228,11 @@ static void depthwise(void)
         {(tl_fn)tl_conv2d_fw_depthwise_7_s2_f32, (tl_fn)tl_conv2d_bw_x_depthwise_s2_f32,
          (tl_fn)tl_conv2d_bw_w_depthwise_7_s2_f32},
     };
-    for (int size = 6; size <= 14; size += size == 11 ? 3 : 1) {
+    for (int size = 6; size <= 14; size += size == 11 ? 3 : 1)
         for (int stride = 1; stride <= 2; stride++) {
             convolution(&five[stride - 1], 3, 1, 1, size, 5, stride, 2);
             convolution(&seven[stride - 1], 3, 1, 1, size, 7, stride, size == 8 ? 2 : 3);
         }
-    }
 }
 
 /* Into another row, and onto itself. */
@@ -276,6 +274,8 @@ int main(void)
     product((tl_fn)tl_matmul_panels_x_panels_f32, 3, 4, 20, 2, 1);
     product((tl_fn)tl_matmul_packed_x_packed_f32, 1, 11, 17, 31, 1);
     product((tl_fn)tl_matmul_vector_f32, 1, 21, 1, 83, 0);
+    product((tl_fn)tl_matmul_two_f32, 1, 21, 2, 83, 0);
+    product((tl_fn)tl_matmul_split_two_f32, 2, 7, 2, 130, 1);
     convolution(&any, 1, 5, 7, 6, 3, 1, 1);
     convolution(&any, 1, 3, 5, 9, 3, 2, 1);
     convolution(&any, 2, 4, 6, 5, 1, 1, 0);
