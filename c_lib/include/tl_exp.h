@@ -5,6 +5,12 @@
 
 #define TL_ROUNDER tl_lit(12582912.0f) /* 1.5 * 2^23: adding it rounds to an integer, which then fills the low bits */
 
+/* Whether |x| is no less than the positive float of these bits, or NaN: float units are shared. */
+static inline int tl_far_(float x, uint32_t limit)
+{
+    return tl_bits(x) << 1 >= limit << 1;
+}
+
 /* x * 2^k for -300 <= k <= 255 and x near 1, rounded once: the first factor keeps x normal, the second may not. */
 static inline float tl_scale_(float x, int32_t k)
 {
@@ -61,7 +67,7 @@ static inline float tl_exp_moderate_(float x)
 static inline float tl_expf(float x)
 {
     int32_t k;
-    if (TL_SELDOM(!(tl_absf(x) < tl_lit(87.0f)))) /* also NaN, which the selections let through */
+    if (TL_SELDOM(tl_far_(x, 0x42ae0000u))) /* from 87; also NaN, which the selections let through */
         x = x > tl_lit(89.0f) ? tl_lit(89.0f) : x < tl_lit(-104.0f) ? tl_lit(-104.0f) : x;
     float y = tl_exp_near_(tl_exp_reduce_(x, &k));
     if (TL_SELDOM((uint32_t)(k + 125) >= 250u))
@@ -82,7 +88,7 @@ static inline float tl_exp_split_(float x, float *low)
 /* 1 / (1 + e^-x), as exact as PyTorch's. A loop that called it would put its numbers together for each element. */
 static inline __attribute__((always_inline)) float tl_sigmoidf(float x)
 {
-    if (TL_SELDOM(!(tl_absf(x) < tl_lit(80.0f))))
+    if (TL_SELDOM(tl_far_(x, 0x42a00000u))) /* from 80 */
         return x > 0.0f ? tl_lit(1.0f) : tl_expf(x);
     return tl_reciprocal_(tl_lit(1.0f) + tl_exp_moderate_(-x));
 }
