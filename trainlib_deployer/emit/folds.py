@@ -74,14 +74,8 @@ class Fold:
 
     @property
     def product(self) -> int | None:
-        """The sum of products which are of use for nothing else: a chain of multiply-adds for each lane."""
-        return next((i for i in self.summed if self.lanes > 1 and self.multiplied(self.kind.reductions[i].value)), None)
-
-    def multiplied(self, value: int) -> bool:
-        kind = self.kind
-        step = kind.body[value - kind.at_body] if value >= kind.at_body else None
-        readers = [a for s in kind.body for a in s.args] + [r.value for r in kind.reductions]
-        return step is not None and step.op == "mul" and readers.count(value) == 1
+        """The sum of products: a chain of multiply-adds for each lane."""
+        return self.kind.product if self.lanes > 1 else None
 
     @property
     def groups(self) -> int:

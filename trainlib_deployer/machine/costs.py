@@ -187,6 +187,8 @@ class LoopCosts:
     alone: float  # ... where one is, and waits for the one before
     result: float  # of a fold
     fold: float  # an element into a sum or product
+    dense_fold: float  # ... into a sum, of four neighbours at a time
+    dense_product: float  # ... that multiplies, too
     block: float  # a block of a sum
     functions: Mapping[str, float] = field(hash=False)  # instructions that take longer
     folds: Mapping[str, float] = field(hash=False)

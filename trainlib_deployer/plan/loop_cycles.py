@@ -52,11 +52,20 @@ def products(kind: Loop, reads: Views) -> bool:
 def folded_cycles(kind: Loop, reads: Views, cores: int, c: LoopCosts) -> float:
     """Each core folds whole results."""
     terms = prod(kind.folded)
-    element = element_cycles(kind, reads, c, cheap(kind.body)) + sum(c.folds.get(r.op, c.fold) for r in kind.reductions)
+    element = element_cycles(kind, reads, c, cheap(kind.body)) + folds(kind, reads, c)
     blocks = blocks_of(-(-terms // (LANES if cheap(kind.body) else 1)))
     blocks = blocks if blocks > 1 and any(r.op == "sum" for r in kind.reductions) else 0
     result = c.result + blocks * c.block + work(kind.post, c, c.alone)
     return c.start + -(-prod(kind.parallel) // cores) * (terms * element + result)
+
+
+def folds(kind: Loop, reads: Views, c: LoopCosts) -> float:
+    """Of an element, beside its body. Dense sums of short bodies are four at a time, one of products multiplies."""
+    dense = all(reads[i].strides[-1] == 1 for i in moving_inputs(reads))
+    if not dense or not cheap(kind.body) or any(r.op != "sum" for r in kind.reductions):
+        return sum(c.folds.get(r.op, c.fold) for r in kind.reductions)
+    summed = c.dense_fold * len(kind.reductions)
+    return summed if kind.product is None else summed + c.dense_product - c.dense_fold - c.plain
 
 
 def element_cycles(kind: Loop, reads: Views, c: LoopCosts, several: bool) -> float:

@@ -91,6 +91,16 @@ class Loop(Cuttable[tuple[Range, ...]]):
             found |= {self.at_body + i} if found & set(step.args) else set()
         return found
 
+    @property
+    def product(self) -> int | None:
+        """The sum of products which are of use for nothing else."""
+        readers = [a for s in self.body for a in s.args] + [r.value for r in self.reductions]
+        for i, r in enumerate(self.reductions):
+            made = self.body[r.value - self.at_body].op if r.value >= self.at_body else None
+            if (r.op, r.dtype, made) == ("sum", DType.F32, "mul") and readers.count(r.value) == 1:
+                return i
+        return None
+
     def moved(self, move: Mapping[int, int]) -> Loop:
         """With other numbers for all values, wherever they are read; the inputs are left to the caller."""
         return replace(
