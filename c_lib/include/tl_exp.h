@@ -5,12 +5,6 @@
 
 #define TL_ROUNDER tl_lit(12582912.0f) /* 1.5 * 2^23: adding it rounds to an integer, which then fills the low bits */
 
-/* Whether |x| is no less than the positive float of these bits, or NaN: float units are shared. */
-static inline int tl_far_(float x, uint32_t limit)
-{
-    return tl_bits(x) << 1 >= limit << 1;
-}
-
 /* x * 2^k for -300 <= k <= 255 and x near 1, rounded once: the first factor keeps x normal, the second may not. */
 static inline float tl_scale_(float x, int32_t k)
 {
@@ -56,7 +50,16 @@ static inline float tl_exp_reduce_(float x, int32_t *k)
     return tl_fmaf(n, tl_lit(-1.42860677e-06f), tl_fmaf(n, tl_lit(-0.693145752f), x));
 }
 
-/* e^x for |x| < 86, where no exponent leaves its range. */
+/* The bits of 87, 80 and 1.75: what is beyond has code of its own. */
+enum { TL_EXP_NEAR = 0x42ae0000, TL_SIGMOID_NEAR = 0x42a00000, TL_GAUSS_NEAR = 0x3fe00000 };
+
+/* |x| < limit, of a limit's bits: a comparison of integers, as the float unit is busy. NaN is nowhere below. */
+static inline int tl_below_(float x, uint32_t limit)
+{
+    return (tl_bits(x) & 0x7fffffffu) < limit;
+}
+
+/* e^x for |x| < 87, where no exponent leaves its range. */
 static inline float tl_exp_moderate_(float x)
 {
     int32_t k;
@@ -64,15 +67,18 @@ static inline float tl_exp_moderate_(float x)
     return tl_from_bits(tl_bits(y) + ((uint32_t)k << 23));
 }
 
-static inline float tl_expf(float x)
+/* e^x for |x| >= 87, or NaN, which the selections let through. */
+static __attribute__((noinline, unused)) float tl_exp_far_(float x)
 {
     int32_t k;
-    if (TL_SELDOM(tl_far_(x, 0x42ae0000u))) /* from 87; also NaN, which the selections let through */
-        x = x > tl_lit(89.0f) ? tl_lit(89.0f) : x < tl_lit(-104.0f) ? tl_lit(-104.0f) : x;
+    x = x > tl_lit(89.0f) ? tl_lit(89.0f) : x < tl_lit(-104.0f) ? tl_lit(-104.0f) : x;
     float y = tl_exp_near_(tl_exp_reduce_(x, &k));
-    if (TL_SELDOM((uint32_t)(k + 125) >= 250u))
-        return x == x ? tl_scale_(y, k) : x;
-    return tl_from_bits(tl_bits(y) + ((uint32_t)k << 23));
+    return x == x ? tl_scale_(y, k) : x;
+}
+
+static inline __attribute__((always_inline)) float tl_expf(float x)
+{
+    return TL_SELDOM(!tl_below_(x, TL_EXP_NEAR)) ? tl_exp_far_(x) : tl_exp_moderate_(x);
 }
 
 /* e^x as the unevaluated sum of the result and *low, for |x| < 87. */
@@ -88,7 +94,7 @@ static inline float tl_exp_split_(float x, float *low)
 /* 1 / (1 + e^-x), as exact as PyTorch's. A loop that called it would put its numbers together for each element. */
 static inline __attribute__((always_inline)) float tl_sigmoidf(float x)
 {
-    if (TL_SELDOM(tl_far_(x, 0x42a00000u))) /* from 80 */
+    if (TL_SELDOM(!tl_below_(x, TL_SIGMOID_NEAR)))
         return x > 0.0f ? tl_lit(1.0f) : tl_expf(x);
     return tl_reciprocal_(tl_lit(1.0f) + tl_exp_moderate_(-x));
 }
@@ -134,22 +140,22 @@ static inline __attribute__((always_inline)) float tl_erfcf(float x)
     return high + tl_fmaf(-tl_erf_near_(x), x, tl_lit(1.0f) - high - x);
 }
 
-/* The normal distribution's function, erfc(-x / sqrt 2) / 2: near zero 1 / 2 + x P(x^2), with erf's coefficients. */
+/* The normal distribution's function, erfc(-x / sqrt 2) / 2: 1 / 2 + x P(x^2) near zero. */
 static inline __attribute__((always_inline)) float tl_gauss_cdff(float x)
 {
-    if (TL_SELDOM(!(tl_absf(x) < tl_lit(1.0625f))))
+    if (TL_SELDOM(!tl_below_(x, TL_GAUSS_NEAR)))
         return tl_lit(0.5f) * tl_erfc_far_(x * tl_lit(-0.707106781f));
-    float u = x * x, p = tl_lit(4.37477468e-07f);
-    p = tl_fmaf(p, u, tl_lit(-8.87254282e-06f));
-    p = tl_fmaf(p, u, tl_lit(0.000114699717f));
-    p = tl_fmaf(p, u, tl_lit(-0.00118683989f));
-    p = tl_fmaf(p, u, tl_lit(0.009973404f));
-    p = tl_fmaf(p, u, tl_lit(-0.0664903596f));
-    p = tl_fmaf(p, u, tl_lit(0.398942292f));
+    float u = x * x, p = tl_lit(3.2198048e-07f);
+    p = tl_fmaf(p, u, tl_lit(-7.98654764e-06f));
+    p = tl_fmaf(p, u, tl_lit(0.000112023183f));
+    p = tl_fmaf(p, u, tl_lit(-0.00118284859f));
+    p = tl_fmaf(p, u, tl_lit(0.00997040514f));
+    p = tl_fmaf(p, u, tl_lit(-0.0664893463f));
+    p = tl_fmaf(p, u, tl_lit(0.398942173f));
     return tl_fmaf(p, x, tl_lit(0.5f));
 }
 
-/* The normal density for |x| >= 1.0625, of the square in two parts. */
+/* The normal density for |x| >= 1.75, of the square in two parts. */
 static __attribute__((noinline, unused)) float tl_gauss_density_far_(float x)
 {
     if (!(tl_absf(x) < tl_lit(15.0f)))
@@ -161,13 +167,15 @@ static __attribute__((noinline, unused)) float tl_gauss_density_far_(float x)
 /* e^(-x^2 / 2) / sqrt(2 pi), the normal density: P(x^2) near zero. */
 static inline __attribute__((always_inline)) float tl_gauss_densityf(float x)
 {
-    if (TL_SELDOM(!(tl_absf(x) < tl_lit(1.0625f))))
+    if (TL_SELDOM(!tl_below_(x, TL_GAUSS_NEAR)))
         return tl_gauss_density_far_(x);
-    float u = x * x, p = tl_lit(-7.67719903e-05f);
-    p = tl_fmaf(p, u, tl_lit(0.00100291765f));
-    p = tl_fmaf(p, u, tl_lit(-0.00828801654f));
-    p = tl_fmaf(p, u, tl_lit(0.0498606004f));
-    p = tl_fmaf(p, u, tl_lit(-0.199470267f));
+    float u = x * x, p = tl_lit(-2.61466909e-07f);
+    p = tl_fmaf(p, u, tl_lit(6.9064813e-06f));
+    p = tl_fmaf(p, u, tl_lit(-9.90102126e-05f));
+    p = tl_fmaf(p, u, tl_lit(0.00103103602f));
+    p = tl_fmaf(p, u, tl_lit(-0.00830417406f));
+    p = tl_fmaf(p, u, tl_lit(0.0498645231f));
+    p = tl_fmaf(p, u, tl_lit(-0.19947055f));
     return tl_fmaf(p, u, tl_lit(0.398942262f));
 }
 

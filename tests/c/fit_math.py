@@ -104,6 +104,14 @@ def erfcx_scaled(q: mp.mpf) -> mp.mpf:
     return (1 + 2 * x) * mp.exp(x * x) * mp.erfc(x) - 1
 
 
+def gauss_slope(u: mp.mpf) -> mp.mpf:
+    return (mp.ncdf(root(u)) - mp.mpf(0.5)) / root(u)
+
+
+def gauss_weight(u: mp.mpf) -> mp.mpf:
+    return root(u) / max(mp.ncdf(-root(u)), mp.mpf(0.125))
+
+
 def one(u: mp.mpf) -> mp.mpf:
     return mp.mpf(1)
 
@@ -117,8 +125,10 @@ FITS = [
     Fit("tanh", lambda u: (mp.tanh(root(u)) / root(u) - 1) / u, lambda u: u, 0.0, 0.36, 4),
     # erf x = x + x P(u), u = x^2
     Fit("erf", lambda u: mp.erf(root(u)) / root(u) - 1, one, 0.0, 1.001, 6),
+    # the normal distribution at x: 1 / 2 + x P(u), u = x^2
+    Fit("gauss_cdf", gauss_slope, gauss_weight, 0.0, 3.0656, 6),
     # the normal density at x: P(u), u = x^2
-    Fit("gauss_density", lambda u: mp.npdf(root(u)), lambda u: 1 / mp.npdf(root(u)), 0.0, 1.13, 5),
+    Fit("gauss_density", lambda u: mp.npdf(root(u)), lambda u: 1 / mp.npdf(root(u)), 0.0, 3.0656, 7),
     # erf x = 1 - exp(-P(x))
     Fit("erf_tail", lambda x: -mp.log(mp.erfc(x)), mp.erfc, 0.92, 4.0, 8),
     # 2^r = 1 + r P(r)
