@@ -5,6 +5,42 @@
 
 #define TL_ROUNDER tl_lit(12582912.0f) /* 1.5 * 2^23: adding it rounds to an integer, which then fills the low bits */
 
+/* The numbers of e^x, sigmoid and tanh: 1 / ln 2, what rounds, ln 2 in two parts (negative), 1, the series of e^x and
+ * that of tanh. What goes through many elements has them in its instructions, or in registers. Where there are few,
+ * they may lie in memory of the innermost level: a load each is shorter. */
+#define TL_EXP_NUMBERS(number)                                                                                         \
+    number(1.44269502f), number(12582912.0f), number(-0.693145752f), number(-1.42860677e-06f), number(1.0f),           \
+        number(0.00138119422f), number(0.00836772658f), number(0.0416683592f), number(0.166665316f),                   \
+        number(0.49999994f), number(-0.00589669636f), number(0.0207979325f), number(-0.0537846275f),                   \
+        number(0.133319363f), number(-0.333332986f)
+enum { TL_PER_LN2, TL_ROUND, TL_LN2, TL_LN2_LOW, TL_ONE, TL_EXP_SERIES, TL_TANH_SERIES = 10, TL_EXP_COUNT = 15 };
+
+typedef struct {
+    float of[TL_EXP_COUNT];
+} tl_exp_numbers;
+
+static inline tl_exp_numbers tl_exp_numbers_(void)
+{
+    return (tl_exp_numbers){{TL_EXP_NUMBERS(tl_lit)}};
+}
+
+/* Number i, a literal, from memory, or part of the instructions where that is NULL. */
+static inline __attribute__((always_inline)) float tl_number_(const tl_exp_numbers *k, int i)
+{
+    static const float all[] = {TL_EXP_NUMBERS()};
+    return k ? k->of[i] : tl_lit(all[i]);
+}
+
+/* Five coefficients from number i on. */
+static inline __attribute__((always_inline)) float tl_series_(float x, const tl_exp_numbers *k, int i)
+{
+    float p = tl_number_(k, i);
+    p = tl_fmaf(p, x, tl_number_(k, i + 1));
+    p = tl_fmaf(p, x, tl_number_(k, i + 2));
+    p = tl_fmaf(p, x, tl_number_(k, i + 3));
+    return tl_fmaf(p, x, tl_number_(k, i + 4));
+}
+
 /* x * 2^k for -300 <= k <= 255 and x near 1, rounded once: the first factor keeps x normal, the second may not. */
 static inline float tl_scale_(float x, int32_t k)
 {
@@ -13,41 +49,38 @@ static inline float tl_scale_(float x, int32_t k)
 }
 
 /* 1 / d for 1 <= d < 2^120 to about 1 ulp: a seed good to 5 %, a cubic and a quadratic Newton step. */
-static inline float tl_reciprocal_(float d)
+static inline float tl_reciprocal_(float d, const tl_exp_numbers *k)
 {
     float y = tl_from_bits(0x7ef31000u - tl_bits(d));
-    float e = tl_fmaf(-d, y, tl_lit(1.0f));
+    float e = tl_fmaf(-d, y, tl_number_(k, TL_ONE));
     y = tl_fmaf(y, tl_fmaf(e, e, e), y);
-    e = tl_fmaf(-d, y, tl_lit(1.0f));
+    e = tl_fmaf(-d, y, tl_number_(k, TL_ONE));
     return tl_fmaf(y, e, y);
 }
 
-/* (e^r - 1 - r) / r^2 for |r| < 0.3475. */
-static inline float tl_exp_terms_(float r)
-{
-    float p = tl_lit(0.00138119422f);
-    p = tl_fmaf(p, r, tl_lit(0.00836772658f));
-    p = tl_fmaf(p, r, tl_lit(0.0416683592f));
-    p = tl_fmaf(p, r, tl_lit(0.166665316f));
-    return tl_fmaf(p, r, tl_lit(0.49999994f));
-}
-
+/* e^r - 1 - r for |r| < 0.3475. */
 static inline float tl_exp_tail_(float r)
 {
-    return r * r * tl_exp_terms_(r);
+    return r * r * tl_series_(r, 0, TL_EXP_SERIES);
 }
 
-static inline float tl_exp_near_(float r)
+static inline float tl_exp_near_(float r, const tl_exp_numbers *k)
 {
-    return tl_fmaf(tl_fmaf(tl_exp_terms_(r), r, tl_lit(1.0f)), r, tl_lit(1.0f));
+    return tl_fmaf(tl_fmaf(tl_series_(r, k, TL_EXP_SERIES), r, tl_number_(k, TL_ONE)), r, tl_number_(k, TL_ONE));
 }
 
 /* x = k ln 2 + r, |r| <= ln 2 / 2, for |x| < 1000; the first product is exact because the constant has 15 bits. */
+static inline float tl_exp_reduce_by_(float x, int32_t *k, const tl_exp_numbers *numbers)
+{
+    float shifted = tl_fmaf(x, tl_number_(numbers, TL_PER_LN2), tl_number_(numbers, TL_ROUND));
+    float n = shifted - tl_number_(numbers, TL_ROUND);
+    *k = (int32_t)(tl_bits(shifted) - tl_bits(TL_ROUNDER));
+    return tl_fmaf(n, tl_number_(numbers, TL_LN2_LOW), tl_fmaf(n, tl_number_(numbers, TL_LN2), x));
+}
+
 static inline float tl_exp_reduce_(float x, int32_t *k)
 {
-    float shifted = tl_fmaf(x, tl_lit(1.44269502f), TL_ROUNDER), n = shifted - TL_ROUNDER;
-    *k = (int32_t)(tl_bits(shifted) - tl_bits(TL_ROUNDER));
-    return tl_fmaf(n, tl_lit(-1.42860677e-06f), tl_fmaf(n, tl_lit(-0.693145752f), x));
+    return tl_exp_reduce_by_(x, k, 0);
 }
 
 /* The bits of 87, 80 and 1.75: what is beyond has code of its own. */
@@ -60,10 +93,10 @@ static inline int tl_below_(float x, uint32_t limit)
 }
 
 /* e^x for |x| < 87, where no exponent leaves its range. */
-static inline float tl_exp_moderate_(float x)
+static inline float tl_exp_moderate_(float x, const tl_exp_numbers *numbers)
 {
     int32_t k;
-    float y = tl_exp_near_(tl_exp_reduce_(x, &k));
+    float y = tl_exp_near_(tl_exp_reduce_by_(x, &k, numbers), numbers);
     return tl_from_bits(tl_bits(y) + ((uint32_t)k << 23));
 }
 
@@ -72,13 +105,13 @@ static __attribute__((noinline, unused)) float tl_exp_far_(float x)
 {
     int32_t k;
     x = x > tl_lit(89.0f) ? tl_lit(89.0f) : x < tl_lit(-104.0f) ? tl_lit(-104.0f) : x;
-    float y = tl_exp_near_(tl_exp_reduce_(x, &k));
+    float y = tl_exp_near_(tl_exp_reduce_(x, &k), 0);
     return x == x ? tl_scale_(y, k) : x;
 }
 
 static inline __attribute__((always_inline)) float tl_expf(float x)
 {
-    return TL_SELDOM(!tl_below_(x, TL_EXP_NEAR)) ? tl_exp_far_(x) : tl_exp_moderate_(x);
+    return TL_SELDOM(!tl_below_(x, TL_EXP_NEAR)) ? tl_exp_far_(x) : tl_exp_moderate_(x, 0);
 }
 
 /* e^x as the unevaluated sum of the result and *low, for |x| < 87. */
@@ -92,29 +125,35 @@ static inline float tl_exp_split_(float x, float *low)
 }
 
 /* 1 / (1 + e^-x), as exact as PyTorch's. A loop that called it would put its numbers together for each element. */
-static inline __attribute__((always_inline)) float tl_sigmoidf(float x)
+static inline __attribute__((always_inline)) float tl_sigmoid_by(float x, const tl_exp_numbers *k)
 {
     if (TL_SELDOM(!tl_below_(x, TL_SIGMOID_NEAR)))
-        return x > 0.0f ? tl_lit(1.0f) : tl_expf(x);
-    return tl_reciprocal_(tl_lit(1.0f) + tl_exp_moderate_(-x));
+        return x > 0.0f ? tl_number_(k, TL_ONE) : tl_expf(x);
+    return tl_reciprocal_(tl_number_(k, TL_ONE) + tl_exp_moderate_(-x, k), k);
+}
+
+static inline __attribute__((always_inline)) float tl_sigmoidf(float x)
+{
+    return tl_sigmoid_by(x, 0);
 }
 
 /* x + x^3 P(x^2) near zero, 1 - 2 / (e^2x + 1) beyond. */
-static inline float tl_tanhf(float x)
+static inline __attribute__((always_inline)) float tl_tanh_by(float x, const tl_exp_numbers *k)
 {
     float size = tl_absf(x);
     if (size < tl_lit(0.6f)) {
-        float u = x * x, p = tl_lit(-0.00589669636f);
-        p = tl_fmaf(p, u, tl_lit(0.0207979325f));
-        p = tl_fmaf(p, u, tl_lit(-0.0537846275f));
-        p = tl_fmaf(p, u, tl_lit(0.133319363f));
-        p = tl_fmaf(p, u, tl_lit(-0.333332986f));
+        float u = x * x, p = tl_series_(u, k, TL_TANH_SERIES);
         return tl_copysignf(tl_fmaf(p * u, x, x), x);
     }
     if (!(size <= tl_lit(9.1f)))
-        return x == x ? tl_copysignf(tl_lit(1.0f), x) : x;
-    float y = tl_reciprocal_(tl_lit(1.0f) + tl_exp_moderate_(tl_lit(2.0f) * size));
-    return tl_copysignf(tl_fmaf(tl_lit(-2.0f), y, tl_lit(1.0f)), x);
+        return x == x ? tl_copysignf(tl_number_(k, TL_ONE), x) : x;
+    float y = tl_reciprocal_(tl_number_(k, TL_ONE) + tl_exp_moderate_(tl_lit(2.0f) * size, k), k);
+    return tl_copysignf(tl_fmaf(tl_lit(-2.0f), y, tl_number_(k, TL_ONE)), x);
+}
+
+static inline float tl_tanhf(float x)
+{
+    return tl_tanh_by(x, 0);
 }
 
 /* erf(x) / x - 1 for |x| < 1. */

@@ -31,7 +31,7 @@ static inline void tl_dot_dense(float *sum, const float *a, int a_m, int rows, c
     const float *line[4] = {a, a1, a2, a3};
     for (; k > 0; k -= TL_KC, x += TL_KC) {
         float s[4] = {0.0f, 0.0f, 0.0f, 0.0f};
-        tl_xpulp_dots(s, line, 1, x, tl_min(TL_KC, k), 4);
+        tl_xpulp_dots(s, line, x, tl_min(TL_KC, k));
         t0 += s[0], t1 += s[1], t2 += s[2], t3 += s[3];
     }
 #else

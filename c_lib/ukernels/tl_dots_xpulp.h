@@ -8,16 +8,23 @@
 #define TL_XPULP_DOTS
 
 /* clang-format off */
-/* The first load stands in front, the last term behind the loop, which ends with the load for the next one. */
-#define TL_DOTS(halfwords, term)                                                                                       \
-    "addi %[n], %[n], -1\n.balign 4\n.option push\n.option norvc\n" TL_LOAD("%[x]", "%[v]") "beqz %[n], 1f\n"          \
-    TL_LOOP("%[n]", halfwords) term TL_LOAD("%[x]", "%[v]") "1:\n" term ".option pop\n"
-#define TL_TERM_OF(line, to) TL_LOAD_STEP("%[" to "]", "%[" line "]", "%[step]")
+/* A term's last sum waits for the next term, and the first term adds 0 * 0 to it: so the loop ends with a load, and
+ * none goes beyond the last term. Lines are loaded by turns into a and b. */
+#define TL_DOTS(halfwords, terms, last)                                                                                \
+    ".balign 4\n.option push\n.option norvc\n" TL_LOOP("%[n]", halfwords) terms ".option pop\n" TL_ONTO_SUM(last, "b")
 #define TL_ONTO_SUM(sum, value) "fmadd.s %[" sum "], %[" value "], %[x], %[" sum "]\n"
-#define TL_TWO_TERMS TL_TERM_OF("w0", "a") TL_TERM_OF("w1", "b") TL_ONTO_SUM("s0", "a") TL_TERM_OF("w2", "a")
-#define TL_THREE_TERMS TL_TWO_TERMS TL_ONTO_SUM("s1", "b") TL_ONTO_SUM("s2", "a")
-#define TL_FOUR_TERMS                                                                                                  \
-    TL_TWO_TERMS TL_ONTO_SUM("s1", "b") TL_TERM_OF("w3", "b") TL_ONTO_SUM("s2", "a") TL_ONTO_SUM("s3", "b")
+#define TL_LINE(to, line) TL_LOAD("%[" to "]", "%[" line "]")
+#define TL_FOUR_LINES                                                                                                  \
+    TL_LINE("a", "w0") TL_ONTO_SUM("s3", "b") TL_LINE("x", "v") TL_LINE("b", "w1") TL_ONTO_SUM("s0", "a")              \
+    TL_LINE("a", "w2") TL_ONTO_SUM("s1", "b") TL_ONTO_SUM("s2", "a") TL_LINE("b", "w3")
+/* One pointer goes from line to line and back. */
+#define TL_LINE_BY(to, by) TL_LOAD_STEP("%[" to "]", "%[w]", "%[" by "]")
+#define TL_THREE_LINES_BY                                                                                              \
+    TL_LINE_BY("a", "one") TL_ONTO_SUM("s2", "b") TL_LINE("x", "v") TL_LINE_BY("b", "two") TL_ONTO_SUM("s0", "a")      \
+    TL_ONTO_SUM("s1", "b") TL_LINE_BY("b", "back")
+#define TL_FOUR_LINES_BY                                                                                               \
+    TL_LINE_BY("a", "one") TL_ONTO_SUM("s3", "b") TL_LINE("x", "v") TL_LINE_BY("b", "one") TL_ONTO_SUM("s0", "a")      \
+    TL_LINE_BY("a", "one") TL_ONTO_SUM("s1", "b") TL_ONTO_SUM("s2", "a") TL_LINE_BY("b", "back")
 /* Four rows of a gate: each load goes on to the next row, the third one's `by` to those of the next gate. */
 #define TL_ROW_ONTO(sum, now, next, by) TL_LOAD_STEP(next, "%[w]", by) "fmadd.s " sum ", " now ", s1, " sum "\n"
 #define TL_ROWS_OF_GATE(by, s0, s1, s2, s3)                                                                            \
@@ -47,11 +54,14 @@
 #define TL_SUMS_USED                                                                                                   \
     "memory", "t0", "t1", "t2", "t3", "t4", "t5", "t6", "s1", "s2", "s3", "s4", "s5", "s6", "s7", "s8", "s9", "s10",   \
         "a4", "a5"
-#define TL_PUT_FOUR TL_PUT_THREE TL_EACH(TL_PUT_GATE, "48", "52", "56", "60", TL_ROW3)
+/* The last gate before the third one. */
+#define TL_PUT_FOUR                                                                                                    \
+    TL_EACH(TL_PUT_GATE, "0", "4", "8", "12", TL_ROW0) TL_EACH(TL_PUT_GATE, "16", "20", "24", "28", TL_ROW1)           \
+    TL_EACH(TL_PUT_GATE, "48", "52", "56", "60", TL_ROW2) TL_EACH(TL_PUT_GATE, "32", "36", "40", "44", TL_ROW3)
 /* clang-format on */
 
-/* out[4 g + i] = sum_k w[(g rows + i) row + k] v[k] for n > 0 terms, four units i, `gates` 3 or 4 (a literal). A load
- * is one element ahead, of the first row's, which is still in w. */
+/* out[4 g + i] = sum_k w[(g rows + i) row + k] v[k] for n > 0 terms, four units i, `gates` 3 or 4 (a literal); of four
+ * gates the last two are exchanged. A load is one element ahead, of the first row's, which is still in w. */
 static inline __attribute__((always_inline)) void tl_xpulp_gates(float *out, const float *w, int row, int rows,
                                                                  const float *v, int n, int gates)
 {
@@ -68,24 +78,45 @@ static inline __attribute__((always_inline)) void tl_xpulp_gates(float *out, con
                          : TL_SUMS_USED);
 }
 
-/* s[r] += sum_k line_r[k step] v[k] for n > 0 terms and r < count, 3 or 4 (a literal); the lines move on. */
-static inline __attribute__((always_inline)) void tl_xpulp_dots(float *s, const float **line, int step, const float *v,
-                                                                int n, int count)
+/* s[r] += sum_k line_r[k] v[k] for n > 0 terms and four lines, which move on. */
+static inline __attribute__((always_inline)) void tl_xpulp_dots(float *s, const float **line, const float *v, int n)
 {
-    float x, a, b;
-    if (count == 3)
-        __asm__ volatile(TL_DOTS("14", TL_THREE_TERMS)
-                         : [s0] "+r"(s[0]), [s1] "+r"(s[1]), [s2] "+r"(s[2]), [w0] "+r"(line[0]), [w1] "+r"(line[1]),
-                           [w2] "+r"(line[2]), [v] "+r"(v), [n] "+r"(n), [x] "=&r"(x), [a] "=&r"(a), [b] "=&r"(b)
-                         : [step] "r"(4 * step)
-                         : "memory");
-    else
-        __asm__ volatile(TL_DOTS("18", TL_FOUR_TERMS)
-                         : [s0] "+r"(s[0]), [s1] "+r"(s[1]), [s2] "+r"(s[2]), [s3] "+r"(s[3]), [w0] "+r"(line[0]),
-                           [w1] "+r"(line[1]), [w2] "+r"(line[2]), [w3] "+r"(line[3]), [v] "+r"(v), [n] "+r"(n),
-                           [x] "=&r"(x), [a] "=&r"(a), [b] "=&r"(b)
-                         : [step] "r"(4 * step)
-                         : "memory");
+    float x = 0.0f, a, b = 0.0f;
+    __asm__ volatile(
+        TL_DOTS("18", TL_FOUR_LINES, "s3")
+        : [s0] "+r"(s[0]), [s1] "+r"(s[1]), [s2] "+r"(s[2]), [s3] "+r"(s[3]), [w0] "+r"(line[0]), [w1] "+r"(line[1]),
+          [w2] "+r"(line[2]), [w3] "+r"(line[3]), [v] "+r"(v), [x] "+r"(x), [a] "=&r"(a), [b] "+r"(b)
+        : [n] "r"(n)
+        : "memory");
+}
+
+/* s[r] = sum_k w[r pitch + k step] v[k] for n > 0 terms and four lines; gives w behind the last term. */
+static inline __attribute__((always_inline)) const float *tl_xpulp_four_lines(float *s, const float *w, int pitch,
+                                                                              int step, const float *v, int n)
+{
+    float x = 0.0f, a, b = 0.0f;
+    s[0] = s[1] = s[2] = s[3] = 0.0f;
+    __asm__ volatile(TL_DOTS("18", TL_FOUR_LINES_BY, "s3")
+                     : [s0] "+r"(s[0]), [s1] "+r"(s[1]), [s2] "+r"(s[2]), [s3] "+r"(s[3]), [w] "+r"(w), [v] "+r"(v),
+                       [x] "+r"(x), [a] "=&r"(a), [b] "+r"(b)
+                     : [one] "r"(4 * pitch), [back] "r"(4 * (step - 3 * pitch)), [n] "r"(n)
+                     : "memory");
+    return w;
+}
+
+/* The same for up to three: the last one stands for those that are missing. */
+static inline __attribute__((always_inline)) const float *tl_xpulp_few_lines(float *s, const float *w, int count,
+                                                                             int pitch, int step, const float *v, int n)
+{
+    const int one = count > 1 ? pitch : 0, two = count > 2 ? pitch : 0;
+    float x = 0.0f, a, b = 0.0f;
+    s[0] = s[1] = s[2] = 0.0f;
+    __asm__ volatile(TL_DOTS("14", TL_THREE_LINES_BY, "s2")
+                     : [s0] "+r"(s[0]), [s1] "+r"(s[1]), [s2] "+r"(s[2]), [w] "+r"(w), [v] "+r"(v), [x] "+r"(x),
+                       [a] "=&r"(a), [b] "+r"(b)
+                     : [one] "r"(4 * one), [two] "r"(4 * two), [back] "r"(4 * (step - one - two)), [n] "r"(n)
+                     : "memory");
+    return w;
 }
 #endif
 #endif

@@ -14,13 +14,15 @@
 
 #define INLINE static inline __attribute__((always_inline))
 #define APART static __attribute__((noinline, unused)) /* called once per gate: one copy of the code is enough */
+#define NONNULL __attribute__((nonnull))
 
-/* What the units of one sample see at one moment. */
+/* What there is at one moment, of all samples. Their units follow each other: unit j of the sample whose first one is
+ * number `row` has states at row + j, gate g of G at G row + g n + j. */
 typedef struct {
     const element *gates;
     element *saved, *dgates, *dhidden;
     const float *h_before, *c_before, *later; /* later: gradients of the gates of the step after, or NULL */
-    float *h, *c, *dh, *dc;
+    float *h, *c;
     float *now;           /* what is `later` in the next step, of rows for halves */
     int before, after, y; /* where hs and cs have the states, and y its first element */
 } moment;
@@ -30,20 +32,27 @@ INLINE int smaller(int a, int b)
     return a < b ? a : b;
 }
 
-APART float sigmoid(float x)
+/* Of exponentials, on a core's stack. A load of each is less code than the two instructions that make it; read behind
+ * `fresh`, they take no registers, and stand between operations of the float unit that two cores share. */
+typedef tl_exp_numbers numbers;
+
+INLINE void fresh(const numbers *k)
 {
-    return tl_sigmoidf(x);
+    __asm__ volatile("" : : "r"(k) : "memory");
 }
 
-APART float tanh_of(float x)
-{
-    return tl_tanhf(x);
-}
-
+#ifndef TL_XPULP_DOTS
 /* Four neighbouring rows or columns of w, or three (then the last one is not read). */
 typedef struct {
     const float *w[4];
 } lines;
+
+/* Those that there are, up to four; the last one stands for what is missing. */
+INLINE lines lines_of(const float *w, int pitch, int count)
+{
+    const float *w1 = count > 1 ? w + pitch : w, *w2 = count > 2 ? w1 + pitch : w1;
+    return (lines){{w, w1, w2, count > 3 ? w2 + pitch : w2}};
+}
 
 /* s[r] += w_r[k] x */
 INLINE void take(float *s, const lines *w, int k, float x, int count)
@@ -58,66 +67,20 @@ INLINE void advance(lines *w, int step)
         w->w[r] += step;
 }
 
-INLINE void add_to(float *total, const float *s, int count)
+/* s[r] += sum_k row_r[k] v[k] for r < count, 3 or 4 (a literal) */
+INLINE void add_rows(lines row, const float *v, int n, int count, float *s)
 {
-    for (int r = 0; r < count; r++)
-        total[r] += s[r];
-}
-
-/* Those of `rows` that there are, up to four; the last one stands for what is missing. */
-INLINE lines lines_of(const float *w, int pitch, int rows)
-{
-    const float *w1 = rows > 1 ? w + pitch : w, *w2 = rows > 2 ? w1 + pitch : w1;
-    return (lines){{w, w1, w2, rows > 3 ? w2 + pitch : w2}};
-}
-
-#ifdef TL_XPULP_DOTS
-/* total[r] += sum_k line_r[k step] v[k] for r < count, 3 or 4 (a literal) */
-INLINE void add_lines(lines line, int step, const float *v, int n, int count, float *total)
-{
-    for (int left = n; left > 0; left -= TL_KC, v += TL_KC) {
-        float s[4] = {0.0f, 0.0f, 0.0f, 0.0f};
-        tl_xpulp_dots(s, line.w, step, v, smaller(left, TL_KC), count);
-        add_to(total, s, count);
+    for (; n >= 4; n -= 4) {
+        take(s, &row, 0, v[0], count);
+        take(s, &row, 1, v[1], count);
+        take(s, &row, 2, v[2], count);
+        take(s, &row, 3, v[3], count);
+        advance(&row, 4);
+        v += 4;
     }
-}
-#endif
-
-/* total[r] += sum_k row_r[k] v[k] for r < count, 3 or 4 (a literal) */
-INLINE void add_rows(lines row, const float *v, int n, int count, float *total)
-{
-#ifdef TL_XPULP_DOTS
-    add_lines(row, 1, v, n, count, total);
-#else
-    for (int left = n; left > 0; left -= TL_KC) {
-        float s[4] = {0.0f, 0.0f, 0.0f, 0.0f};
-        int k = smaller(left, TL_KC);
-        for (; k >= 4; k -= 4) {
-            take(s, &row, 0, v[0], count);
-            take(s, &row, 1, v[1], count);
-            take(s, &row, 2, v[2], count);
-            take(s, &row, 3, v[3], count);
-            advance(&row, 4);
-            v += 4;
-        }
-        for (; k > 0; k--) {
-            take(s, &row, 0, *v++, count);
-            advance(&row, 1);
-        }
-        add_to(total, s, count);
-    }
-#endif
-}
-
-/* total += sum_k w[k*pitch] v[k] */
-INLINE void add_line(const float *w, int pitch, const float *v, int n, float *total)
-{
-    for (int k = 0; k < n;) {
-        const int end = smaller(k + TL_KC, n);
-        float s = 0.0f;
-        for (; k < end; k++)
-            s = tl_fmaf(w[k * pitch], v[k], s);
-        *total += s;
+    for (; n > 0; n--) {
+        take(s, &row, 0, *v++, count);
+        advance(&row, 1);
     }
 }
 
@@ -131,44 +94,81 @@ INLINE const float *take_row(float *s, const float *w, int pitch, float x)
     return w;
 }
 
-/* total[c] += sum_k w[k*pitch + c] v[k] for c < 4 */
-INLINE void add_columns(const float *w, int pitch, const float *v, int n, float *total)
+/* s[c] += sum_k w[k*pitch + c] v[k] for c < 4 */
+INLINE void add_columns(const float *w, int pitch, const float *v, int n, float *s)
+{
+    for (; n >= 4; n -= 4, v += 4) {
+        w = take_row(s, w, pitch, v[0]);
+        w = take_row(s, w, pitch, v[1]);
+        w = take_row(s, w, pitch, v[2]);
+        w = take_row(s, w, pitch, v[3]);
+    }
+    for (; n > 0; n--)
+        w = take_row(s, w, pitch, *v++);
+}
+
+/* s[c] += sum_k w_c[k*pitch] v[k] for c < count, 1 or 3 (a literal) */
+INLINE void add_lines(lines column, int pitch, const float *v, int n, int count, float *s)
+{
+    for (; n > 0; n--) {
+        take(s, &column, 0, *v++, count);
+        advance(&column, pitch);
+    }
+}
+
+INLINE void add_any(const float *w, int pitch, int step, const float *v, int n, int count, float *s)
+{
+    if (count == 1)
+        add_lines(lines_of(w, 0, 1), step, v, n, 1, s);
+    else if (count < 4 && step == 1)
+        add_rows(lines_of(w, pitch, count), v, n, 3, s);
+    else if (count < 4)
+        add_lines(lines_of(w, pitch, count), step, v, n, 3, s);
+    else if (step == 1)
+        add_rows(lines_of(w, pitch, 4), v, n, 4, s);
+    else
+        add_columns(w, step, v, n, s);
+}
+#endif
+
+/* s[r] = sum_k w[r pitch + k step] v[k] for r < count, 4 (a literal) or fewer, and 0 < n <= TL_KC. Gives w behind the
+ * last term. */
+INLINE const float *block_sums(const float *w, int pitch, int step, const float *v, int n, int count, float *s)
 {
 #ifdef TL_XPULP_DOTS
-    add_lines(lines_of(w, 1, 4), pitch, v, n, 4, total);
+    return count == 4 ? tl_xpulp_four_lines(s, w, pitch, step, v, n)
+                      : tl_xpulp_few_lines(s, w, count, pitch, step, v, n);
 #else
-    for (int left = n; left > 0; left -= TL_KC) {
-        float s[4] = {0.0f, 0.0f, 0.0f, 0.0f};
-        int k = smaller(left, TL_KC);
-        for (; k >= 4; k -= 4, v += 4) {
-            w = take_row(s, w, pitch, v[0]);
-            w = take_row(s, w, pitch, v[1]);
-            w = take_row(s, w, pitch, v[2]);
-            w = take_row(s, w, pitch, v[3]);
-        }
-        for (; k > 0; k--)
-            w = take_row(s, w, pitch, *v++);
-        add_to(total, s, 4);
-    }
+    for (int r = 0; r < 4; r++)
+        s[r] = 0.0f;
+    add_any(w, pitch, step, v, n, count, s);
+    return w + n * step;
 #endif
 }
 
-/* total[c] += sum_k w[k*pitch + c] v[k] for c < 2 or 3 */
-INLINE void add_few_columns(const float *w, int columns, int pitch, const float *v, int n, float *total)
+INLINE void all_blocks(const float *w, int pitch, int step, const float *v, int n, int count, float *total)
 {
-    lines column = lines_of(w, 1, columns);
-#ifdef TL_XPULP_DOTS
-    add_lines(column, pitch, v, n, 3, total);
-#else
-    for (int left = n; left > 0; left -= TL_KC) {
-        float s[3] = {0.0f, 0.0f, 0.0f};
-        for (int k = smaller(left, TL_KC); k > 0; k--) {
-            take(s, &column, 0, *v++, 3);
-            advance(&column, pitch);
-        }
-        add_to(total, s, 3);
+    const int kept = count == 4 ? 4 : 3;
+    float s[4];
+    w = block_sums(w, pitch, step, v, smaller(n, TL_KC), count, s);
+    for (int r = 0; r < kept; r++)
+        total[r] = s[r] + 0.0f;
+    for (n -= TL_KC; TL_SELDOM(n > 0); n -= TL_KC) {
+        v += TL_KC;
+        w = block_sums(w, pitch, step, v, smaller(n, TL_KC), count, s);
+        for (int r = 0; r < kept; r++)
+            total[r] += s[r];
     }
-#endif
+}
+
+/* total[r] = sum_k w[r pitch + k step] v[k] for r < count, at most 4: rows of w (step 1) or columns (pitch 1); what is
+ * behind them in `total` may be written. Apart, so that a step keeps its own in registers, of which this needs many. */
+APART void sums(const float *w, int pitch, int step, const float *v, int n, int count, float *total)
+{
+    if (TL_SELDOM(count == 4)) /* narrow layers first: their steps are short */
+        all_blocks(w, pitch, step, v, n, 4, total);
+    else
+        all_blocks(w, pitch, step, v, n, count, total);
 }
 
 /* v (1 - v), the slope of the sigmoid at value v; 1 - v^2 is that of tanh. */
@@ -183,15 +183,24 @@ INLINE float tanh_slope(float v)
 }
 
 /* `missing` initial states in hs and cs; `saved` values a unit. */
-INLINE moment moment_of(const tl_recurrent *a, int t, int b, int gates, int saved, int missing)
+INLINE moment moment_of(const tl_recurrent *a, int t, int gates, int saved, int missing)
 {
-    const int n = a->hidden, row = t * a->batch + b, shift = missing && !a->reverse ? a->batch : 0;
-    const int before = row - shift + (a->reverse ? a->batch : 0), after = row - shift + (a->reverse ? 0 : a->batch);
-    moment m = {.before = before * n, .after = after * n};
+    const int size = a->batch * a->hidden, shift = missing && !a->reverse;
+    moment m = {.before = (t - shift + (a->reverse ? 1 : 0)) * size,
+                .after = (t - shift + (a->reverse ? 0 : 1)) * size};
     if (a->READ(gates))
-        m.gates = a->READ(gates) + row * gates * n;
+        m.gates = a->READ(gates) + t * gates * size;
     if (a->READ(saved))
-        m.saved = a->READ(saved) + row * saved * n;
+        m.saved = a->READ(saved) + t * saved * size;
     return m;
+}
+
+/* On to the moment whose states are `way` elements further on. */
+INLINE void move_on(moment *m, int way, int saved)
+{
+    m->before += way;
+    m->after += way;
+    if (m->saved)
+        m->saved += saved * way;
 }
 #endif

@@ -9,23 +9,34 @@ INLINE float *row_of_gates(const tl_recurrent *a, int s, int gates)
     return a->scratch + (s & 1) * a->batch * gates * a->hidden;
 }
 
-/* The steps run against the scan; `s` counts them. */
-INLINE moment backward_moment(const tl_recurrent *a, int s, int b, int gates, int saved)
+/* The steps run against the scan. */
+INLINE moment first_moment(const tl_recurrent *a, int gates, int saved)
 {
-    const int n = a->hidden, t = a->reverse ? s : a->steps - 1 - s, row = t * a->batch + b;
-    moment m = moment_of(a, t, b, gates, saved, 0);
-    m.y = t * a->y_t + b * a->y_b;
-    m.dgates = a->READ(dgates) + row * gates * n;
-    m.dhidden = (a->READ(dhidden) ? a->READ(dhidden) : a->READ(dgates)) + row * gates * n;
+    const int t = a->reverse ? 0 : a->steps - 1, row = t * a->batch * gates * a->hidden;
+    moment m = moment_of(a, t, gates, saved, 0);
+    m.y = t * a->y_t;
+    m.dgates = a->READ(dgates) + row;
+    m.dhidden = (a->READ(dhidden) ? a->READ(dhidden) : a->READ(dgates)) + row;
 #ifdef TL_HALVES
-    m.now = row_of_gates(a, s, gates) + b * gates * n;
-    m.later = s ? row_of_gates(a, s - 1, gates) + b * gates * n : 0;
-#else
-    m.later = s ? m.dhidden + (a->reverse ? -gates : gates) * n * a->batch : 0;
+    m.now = row_of_gates(a, 0, gates);
 #endif
-    m.dh = a->dh + b * n;
-    m.dc = a->dc ? a->dc + b * n : 0;
     return m;
+}
+
+/* On to that of step s, with states `way` elements further on. */
+INLINE void next_moment(const tl_recurrent *a, int s, int way, int gates, int saved, moment *m)
+{
+    (void)s;
+    move_on(m, way, saved);
+    m->y += a->reverse ? a->y_t : -a->y_t;
+#ifdef TL_HALVES
+    m->later = m->now;
+    m->now = row_of_gates(a, s, gates);
+#else
+    m->later = m->dhidden;
+#endif
+    m->dgates += gates * way;
+    m->dhidden += gates * way;
 }
 
 /* The gradient of a gate that goes on to the step before. */
@@ -58,35 +69,34 @@ INLINE float with_output(const tl_recurrent *a, int at, float dh)
 }
 
 /* What reaches `count` units, up to four, through the gates of the step after. */
-APART void through_gates(const tl_recurrent *a, const float *later, int gates, int j, int count, float *total)
+INLINE void through_gates(const tl_recurrent *a, const float *later, int gates, int j, int count, float *total)
 {
-    const int n = a->hidden;
-    if (count == 4)
-        add_columns(a->w + j, n, later, gates * n, total);
-    else if (count > 1)
-        add_few_columns(a->w + j, count, n, later, gates * n, total);
-    else
-        add_line(a->w + j, n, later, gates * n, total);
+    sums(a->w + j, 1, a->hidden, later, gates * a->hidden, count, total);
 }
 
-typedef void (*unit)(const tl_recurrent *a, const moment *m, int j, float dh);
-
-INLINE void some_units(const tl_recurrent *a, const moment *m, int gates, int j, int count, unit slope)
+/* Unit j of the sample whose first one is number `row`. */
+APART float tanh_of(float x)
 {
-    float total[4] = {0.0f, 0.0f, 0.0f, 0.0f};
-    if (m->later)
-        through_gates(a, m->later, gates, j, count, total);
-    for (int i = 0; i < count; i++) {
+    return tl_tanhf(x);
+}
+
+typedef void (*unit)(const tl_recurrent *a, const moment *m, int row, int j, float dh);
+
+INLINE void some_units(const tl_recurrent *a, const moment *m, int gates, int row, int y, int j, int count, unit slope)
+{
+    const float *later = m->later;
+    const int by = a->y_h;
+    float total[4];
+    if (later)
+        through_gates(a, later + gates * row, gates, j, count, total);
+    y += j * by;
+    int i = 0;
+    do {
         /* in the order that a tile's end leaves, see initial_units */
-        const float dh = m->later ? m->dh[j + i] + total[i] : m->dh[j + i];
-        slope(a, m, j + i, with_output(a, m->y + (j + i) * a->y_h, dh));
-    }
-}
-
-INLINE void backward_step(const tl_recurrent *a, const moment *m, int gates, int from, int to, unit slope)
-{
-    for (int j = from; j < to; j += 4)
-        some_units(a, m, gates, j, smaller(4, to - j), slope);
+        const float before = a->dh[row + j + i], dh = later ? before + total[i] : before;
+        slope(a, m, row, j + i, with_output(a, y, dh));
+        y += by;
+    } while (++i < count);
 }
 
 /* What a step before the first would start from: dL/dh0, or what the next tile gets. */
@@ -119,15 +129,21 @@ INLINE void backward(const tl_recurrent *a, int gates, int saved, unit slope)
         if (a->dc)
             a->dc[u] = a->c0 ? a->c0[u] : 0.0f;
     }
-    for (int s = 0; s < a->steps; s++) {
-        if (s)
-            tl_barrier();
-        for (int u = lo; u < hi;) {
-            const int b = u / n, end = smaller(hi, (b + 1) * n);
-            const moment m = backward_moment(a, s, b, gates, saved);
-            backward_step(a, &m, gates, u - b * n, end - b * n, slope);
-            u = end;
+    const int sample = lo / n, way = a->reverse ? a->batch * n : -a->batch * n;
+    moment m = first_moment(a, gates, saved);
+    for (int s = 0;;) {
+        for (int u = lo, row = sample * n, y = m.y + sample * a->y_b; u < hi;) {
+            const int next = row + n, count = smaller(smaller(hi, next) - u, 4);
+            some_units(a, &m, gates, row, y, u - row, count, slope);
+            u += count;
+            if (u == next)
+                row = next, y += a->y_b;
+            TL_ONE_POINTER(u)
         }
+        if (++s == a->steps)
+            break;
+        next_moment(a, s, way, gates, saved, &m);
+        tl_barrier();
     }
     if (a->initial) {
         tl_barrier();

@@ -5,19 +5,22 @@
 
 enum { TL_UNITS = 4 }; /* that are worked on at a time */
 
-/* `count` units from j on, at most TL_UNITS. */
-typedef void (*units)(const tl_recurrent *a, const moment *m, int j, int count);
+/* `count` units from j on, at most TL_UNITS, of the sample whose first one is number `row`. */
+typedef void (*units)(const tl_recurrent *a, const moment *m, const numbers *k, int row, int j, int count);
 
-APART void sigmoids(float *x, int n)
+APART void sigmoids(float *x, int n, const numbers *k)
 {
+    const numbers own = *k; /* in registers */
     for (int i = 0; i < n; i++)
-        x[i] = tl_sigmoidf(x[i]);
+        x[i] = tl_sigmoid_by(x[i], &own);
 }
 
-APART void tangents(float *x, int n)
+APART NONNULL void tangents(float *x, int n, const numbers *k)
 {
-    for (int i = 0; i < n; i++)
-        x[i] = tl_tanhf(x[i]);
+    for (int i = 0; i < n; i++) {
+        fresh(k);
+        x[i] = tl_tanh_by(x[i], k);
+    }
 }
 
 /* sum[i] = x[i] + sum[i] */
@@ -47,7 +50,13 @@ INLINE void save(element *to, const float *from, int count)
         to[i] = NARROWED(from[i]);
 }
 
-/* sum[TL_UNITS g + i] = w h of gate g and unit j + i; gates: 3 or 4, a literal, as is a count of TL_UNITS. */
+/* Where the sums of gate g are: of four gates the last two are exchanged, as the third one alone is no sigmoid. */
+INLINE int place(int g, int gates)
+{
+    return TL_UNITS * (gates == 4 && g > 1 ? 5 - g : g);
+}
+
+/* sum[place(g) + i] = w h of gate g and unit j + i; gates: 3 or 4, a literal, as is a count of TL_UNITS. */
 INLINE void gate_sums(const tl_recurrent *a, const float *h, int j, int count, int gates, float *sum)
 {
     const int n = a->hidden;
@@ -66,23 +75,33 @@ INLINE void gate_sums(const tl_recurrent *a, const float *h, int j, int count, i
     for (int i = 0; i < TL_UNITS; i++) {
         float own[4] = {0.0f, 0.0f, 0.0f, 0.0f};
         if (i < count)
-            add_rows(lines_of(a->w + (j + i) * n, n * n, gates), h, n, gates, own);
+            sums(a->w + (j + i) * n, n * n, 1, h, n, gates, own);
         for (int g = 0; g < gates; g++)
-            sum[TL_UNITS * g + i] = own[g];
+            sum[place(g, gates) + i] = own[g];
     }
 }
 
 #ifdef TL_HALVES
 /* Scratch has the states of h before and after a step, which exchange their places, and that of c. */
-INLINE moment forward_moment(const tl_recurrent *a, int s, int b, int gates, int saved)
+INLINE void put_scratch(const tl_recurrent *a, int s, moment *m)
 {
-    const int size = a->batch * a->hidden, at = b * a->hidden;
-    float *even = a->scratch + at, *odd = even + size;
-    moment m = moment_of(a, a->reverse ? a->steps - 1 - s : s, b, gates, saved, a->resume);
-    m.h_before = s & 1 ? odd : even;
-    m.h = s & 1 ? even : odd;
-    m.c_before = m.c = odd + size;
+    const int size = a->batch * a->hidden;
+    m->h_before = a->scratch + (s & 1) * size;
+    m->h = a->scratch + (~s & 1) * size;
+}
+
+INLINE moment first_moment(const tl_recurrent *a, int gates, int saved)
+{
+    moment m = moment_of(a, a->reverse ? a->steps - 1 : 0, gates, saved, a->resume);
+    put_scratch(a, 0, &m);
+    m.c_before = m.c = a->scratch + 2 * a->batch * a->hidden;
     return m;
+}
+
+INLINE void next_states(const tl_recurrent *a, int s, int way, moment *m)
+{
+    (void)way;
+    put_scratch(a, s, m);
 }
 
 /* `count` states of h as they lie in memory, from element `at` on. */
@@ -94,14 +113,14 @@ INLINE void put_states(const tl_recurrent *a, int at, const float *h, int count)
         put_down(a->hs + at, h, count);
 }
 
-INLINE void keep_states(const tl_recurrent *a, const moment *m, int j, const float *h, int count)
+INLINE void keep_states(const tl_recurrent *a, const moment *m, int at, const float *h, int count)
 {
-    put_states(a, m->after + j, h, count);
+    put_states(a, m->after + at, h, count);
 }
 
-INLINE void keep_cells(const tl_recurrent *a, const moment *m, int j, const float *c, int count)
+INLINE void keep_cells(const tl_recurrent *a, const moment *m, int at, const float *c, int count)
 {
-    save(a->cs_f16 + m->after + j, c, count);
+    save(a->cs_f16 + m->after + at, c, count);
 }
 
 /* The initial states of this core's units. */
@@ -129,30 +148,37 @@ INLINE void hand_over(const tl_recurrent *a, int lo, int hi)
 }
 #else
 /* They are where they stay. */
-INLINE void keep_states(const tl_recurrent *a, const moment *m, int j, const float *h, int count)
+INLINE void keep_states(const tl_recurrent *a, const moment *m, int at, const float *h, int count)
 {
-    (void)a, (void)m, (void)j, (void)h, (void)count;
+    (void)a, (void)m, (void)at, (void)h, (void)count;
 }
 
-INLINE void keep_cells(const tl_recurrent *a, const moment *m, int j, const float *c, int count)
+INLINE void keep_cells(const tl_recurrent *a, const moment *m, int at, const float *c, int count)
 {
-    keep_states(a, m, j, c, count);
+    keep_states(a, m, at, c, count);
 }
 
-INLINE moment forward_moment(const tl_recurrent *a, int s, int b, int gates, int saved)
+INLINE moment first_moment(const tl_recurrent *a, int gates, int saved)
 {
-    moment m = moment_of(a, a->reverse ? a->steps - 1 - s : s, b, gates, saved, a->resume);
-    m.h_before = a->hs + m.before;
+    moment m = moment_of(a, a->reverse ? a->steps - 1 : 0, gates, saved, a->resume);
+    m.h_before = a->resume ? a->carry : a->hs + m.before;
     m.h = a->hs + m.after;
     if (a->cs) {
-        m.c_before = a->cs + m.before;
+        m.c_before = a->resume ? a->carry + a->batch * a->hidden : a->cs + m.before;
         m.c = a->cs + m.after;
     }
-    if (a->resume && s == 0) {
-        m.h_before = a->carry + b * a->hidden;
-        m.c_before = m.h_before + a->batch * a->hidden;
-    }
     return m;
+}
+
+INLINE void next_states(const tl_recurrent *a, int s, int way, moment *m)
+{
+    (void)s;
+    m->h_before = m->h;
+    m->h += way;
+    if (!a->cs)
+        return;
+    m->c_before = m->c;
+    m->c += way;
 }
 
 /* The initial states of this core's units. */
@@ -185,15 +211,23 @@ INLINE void forward(const tl_recurrent *a, int gates, int saved, units step)
     int lo, hi;
     tl_split(a->batch * n, 1, &lo, &hi);
     begin(a, lo, hi);
-    for (int s = 0; s < a->steps; s++) {
+    const int first = lo - lo % n, way = a->reverse ? -a->batch * n : a->batch * n;
+    const numbers k = tl_exp_numbers_();
+    moment m = first_moment(a, gates, saved);
+    for (int s = 0;;) {
         tl_barrier();
-        for (int u = lo; u < hi;) {
-            const int b = u / n, end = smaller(hi, (b + 1) * n);
-            const moment m = forward_moment(a, s, b, gates, saved);
-            for (; u < end; u += TL_UNITS)
-                step(a, &m, u - b * n, smaller(end - u, TL_UNITS));
-            u = end;
+        for (int u = lo, row = first; u < hi;) {
+            const int next = row + n, count = smaller(smaller(hi, next) - u, TL_UNITS);
+            step(a, &m, &k, row, u - row, count);
+            u += count;
+            row = u == next ? next : row;
+            TL_ONE_POINTER(u)
         }
+        if (++s == a->steps)
+            break;
+        m.gates += gates * way;
+        move_on(&m, way, saved);
+        next_states(a, s, way, &m);
     }
     if (a->carry)
         hand_over(a, lo, hi);

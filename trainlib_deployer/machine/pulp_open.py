@@ -228,8 +228,8 @@ COSTS = Costs(
         functions=FUNCTIONS,
         folds={"max": 7, "min": 7},
     ),
-    ScanCosts(step=324, mac=2.4, unit=24.3, gate=75),
-    ScanCosts(step=319, mac=2.25, unit=10, gate=45),
+    ScanCosts(step=100, mac=2.4, unit=20, gate=80),
+    ScanCosts(step=125, mac=2.3, unit=5, gate=58),
     PoolCosts(
         row=109,
         maximum=9.6,
