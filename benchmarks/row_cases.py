@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from trainlib_deployer.kernels import depthwise_f16
 from trainlib_deployer.kernels.winograd import Winograd
 from trainlib_deployer.kernels.winograd_f16 import WHOLE
 from trainlib_deployer.ops.conv import Conv
@@ -149,6 +150,8 @@ def of_halves(case: Case) -> Case:
     if isinstance(kind, Conv) and kind.winograd and kind.direction != "bw_w":
         kind = replace(kind, winograd=WHOLE, result=DType.F16)
         kind = next(k for k in (kind, *kind.leaner(8)) if k.scratch(8) <= SCRATCH)
+    elif isinstance(kind, Conv) and depthwise_f16.pays(kind):
+        kind = replace(kind, twos=True, result=DType.F32 if kind.direction == "bw_w" else DType.F16)
     return replace(case, title=f"{case.title}, halves", kind=kind)
 
 

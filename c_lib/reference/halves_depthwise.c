@@ -7,19 +7,22 @@ static tl_half at(const tl_half *image, int pitch, int y, int x, int h, int w)
     return y < 0 || x < 0 || y >= h || x >= w ? 0 : image[y * pitch + x];
 }
 
-/* Window (y, x) of an image; of tap i the weight w[i * step]. */
+/* Window (y, x) of an image; of tap i the weight w[i * step]. In an even column the pairs of a row are its first two
+ * taps, in an odd one its last two. */
 static float window(float sum, const tl_half *w, int step, const tl_half *in, int pitch, int y, int x, int h, int wd,
                     int odd)
 {
+    tl_pair pixels[3], weights[3];
+    tl_half pixel[3], weight[3]; /* what rows have left over */
     for (int i = 0; i < 3; i++, w += 3 * step) {
-        const tl_half a = at(in, pitch, y + i, x, h, wd), b = at(in, pitch, y + i, x + 1, h, wd),
-                      c = at(in, pitch, y + i, x + 2, h, wd);
-        if (odd)
-            sum = tl_pair_add(tl_pair_add(sum, a, w[0]), tl_pair_of(b, c), tl_pair_of(w[step], w[2 * step]));
-        else
-            sum = tl_pair_add(tl_pair_add(sum, tl_pair_of(a, b), tl_pair_of(w[0], w[step])), c, w[2 * step]);
+        const int first = odd ? 1 : 0, over = odd ? 0 : 2;
+        pixels[i] = tl_pair_of(at(in, pitch, y + i, x + first, h, wd), at(in, pitch, y + i, x + first + 1, h, wd));
+        weights[i] = tl_pair_of(w[first * step], w[(first + 1) * step]);
+        pixel[i] = at(in, pitch, y + i, x + over, h, wd), weight[i] = w[over * step];
     }
-    return sum;
+    sum = tl_pair_add(tl_pair_add(sum, pixels[0], weights[0]), pixels[1], weights[1]);
+    sum = tl_pair_add(sum, tl_pair_of(pixel[0], pixel[1]), tl_pair_of(weight[0], weight[1]));
+    return tl_pair_add(tl_pair_add(sum, pixels[2], weights[2]), pixel[2], weight[2]);
 }
 
 void reference_conv2d_fw_twos(const tl_conv2d *a)
@@ -48,7 +51,6 @@ void reference_conv2d_bw_x_twos(const tl_conv2d *a)
             }
 }
 
-/* By the middle tap of a row the first output stands alone. */
 void reference_conv2d_bw_w_twos(const tl_conv2d *a)
 {
     for (int o = 0; o < a->groups * a->co; o++)
@@ -57,13 +59,13 @@ void reference_conv2d_bw_w_twos(const tl_conv2d *a)
             float *to = a->w + o * a->w_co + tap, sum = a->accumulate ? *to : 0;
             for (int n = 0; n < a->n; n++)
                 for (int y = 0; y < a->ho; y++)
-                    for (int x = j == 1 ? -1 : 0; x < a->wo; x += 2) {
+                    for (int x = 0; x < a->wo; x += 2) {
                         const tl_half *in = a->x_f16 + n * a->xp.n + o / a->co * a->xp.c;
                         const tl_half *dy = a->y_f16 + n * a->yp.n + o * a->yp.c + y * a->yp.h;
                         const int v = y - a->pad_h + i, u = x - a->pad_w + j;
-                        const tl_half first = x < 0 ? 0 : dy[x], second = x + 1 < a->wo ? dy[x + 1] : 0;
+                        const tl_half second = x + 1 < a->wo ? dy[x + 1] : 0;
                         sum = tl_pair_add(
-                            sum, tl_pair_of(first, second),
+                            sum, tl_pair_of(dy[x], second),
                             tl_pair_of(at(in, a->xp.h, v, u, a->h, a->wd), at(in, a->xp.h, v, u + 1, a->h, a->wd)));
                     }
             *to = sum;

@@ -1,11 +1,13 @@
-/* Depthwise 3 x 3 convolutions of halves, forward and input gradient; internal to c_lib/kernels. Of a row of three taps
- * an output in an even column adds up the first two, then the last one; in an odd column the first one, then the last
- * two: so both read the same two words of a copy with zeros around it, and each word serves the windows of three rows.
- * A sum is one chain. An item of work is an output row. Scratch of a core: TL_COPIED halves at most. */
+/* Depthwise 3 x 3 convolutions of halves; internal to c_lib/kernels. Of each row of three taps an output in an even
+ * column adds up the first two, in an odd column the last two; the taps that are left over of the first two rows are a
+ * pair, too, and that of the last row meets a zero. So both read the same two words of a copy with zeros around it. A
+ * sum is one chain: pairs of the first row, of the second, of what these have left over, of the last row, and the last
+ * tap. An item of work is an output row. Scratch of a core: TL_COPIED halves at most. */
 #ifndef TL_DEPTHWISE_PAIRS_H
 #define TL_DEPTHWISE_PAIRS_H
-#include "tl_plane.h"
+#include "tl_depthwise_pairs_xpulp.h"
 #include "tl_pair.h"
+#include "tl_plane.h"
 
 enum { TL_COPIED = 1024 };
 
@@ -15,53 +17,56 @@ static inline int tl_copied_pitch(int outputs)
     return (outputs + 1) / 2 * 2 + 2;
 }
 
-/* Rows `top` .. and columns `left` .. of an image; padded: the zeros around it are there. */
-void tl_copy_halves(const tl_half *image, int pitch, int h, int wd, int top, int left, int rows, int columns,
-                    tl_half *to, int padded);
-
-/* Columns of outputs, two at a time, or one. */
+/* Rows `top` .. and columns `left` .. of images, zero outside. */
 typedef struct {
-    const tl_pair *in, *w; /* the first window; of each kernel row what even columns multiply, then odd ones */
-    void *to;
-    float start;
-    int twos, rows, halves;
-    int pitch, down; /* words to the next row; elements to the next row of outputs */
-} tl_two_columns;
+    int top, left, rows, columns;
+    int from, inside, count; /* of an image: the first element that is in it, rows, and elements of each */
+    tl_half *to;             /* where that goes */
+} tl_copied_halves;
 
-void tl_one_column(const tl_two_columns *c);
-void tl_by_two_columns(const tl_two_columns *c);
+/* Finds out what is inside of images of h rows, and clears the copy at `to`. */
+void tl_halves_clear(tl_copied_halves *c, int pitch, int h, int wd, tl_half *to);
 
-/* w[3][4] of the kernel whose first tap is element `at`, `step` from tap to tap. */
-void tl_weights_by_twos(const tl_conv2d *a, int at, int step, tl_pair *w);
-
-/* Outputs of one plane. */
-typedef struct {
-    const tl_half *image;
-    int pitch, h, wd, top, left; /* the first window's row and column */
-    int width, padded;
-} tl_met_plane;
-
-/* `rows` of them, in parts that fit the copy. */
-static inline void tl_plane_columns(const tl_met_plane *p, tl_two_columns c, int rows, tl_half *own)
+/* The zeros stay there, for the same rows of another image. */
+static inline __attribute__((always_inline)) void tl_halves_copy(const tl_copied_halves *c, const tl_half *image,
+                                                                 int pitch)
 {
-    const int columns = tl_copied_pitch(p->width), most = TL_COPIED / columns - 2, size = c.halves ? 2 : 4;
-    char *first = c.to;
-    c.pitch = columns / 2, c.twos = p->width / 2;
-    for (int done = 0; done < rows; done += c.rows, first += c.rows * c.down * size) {
-        c.rows = tl_min(most, rows - done);
-        tl_copy_halves(p->image, p->pitch, p->h, p->wd, p->top + done, p->left, c.rows + 2, columns, own,
-                       p->padded && rows <= most);
-        c.in = (const tl_pair *)own, c.to = first;
-        tl_by_two_columns(&c);
-        c.in += c.twos, c.to = first + 2 * c.twos * size;
-        if (p->width % 2)
-            tl_one_column(&c);
+    const tl_half *from = image + c->from;
+    tl_half *to = c->to;
+#ifdef TL_XF16AUXVEC
+    if (c->count >= 3 && c->inside > 0) {
+        tl_copy_half_rows(from, pitch, to, c->columns, c->count, c->inside);
+        return;
     }
+#endif
+    for (int rows = c->inside; rows > 0; --rows, from += pitch, to += c->columns)
+        for (int i = 0; i < c->count; ++i)
+            to[i] = from[i];
 }
 
-static inline tl_half *tl_own_copy(const tl_conv2d *a, int rows, int width)
+/* Outputs of planes that are alike. */
+typedef struct {
+    int h, wd, pitch, pad_h;       /* of images */
+    int width, down, most, halves; /* of outputs; to their next row; rows that fit the copy */
+    tl_half *own;
+    tl_copied_halves copy;
+    const tl_half *image; /* of one plane */
+    void *to;
+    float start;
+    tl_pair w[10]; /* what even columns are multiplied by, then odd ones */
+} tl_halves_planes;
+
+/* Of the kernel whose first tap is element `at`, `step` from tap to tap. */
+void tl_weights_by_twos(const tl_conv2d *a, int at, int step, tl_pair *w);
+
+/* Rows of outputs, in parts that fit the copy. */
+void tl_halves_plane(tl_halves_planes *p, const tl_plane_rows *r);
+
+/* A core's copy for so many rows, of `most` outputs at a time. */
+static inline tl_half *tl_own_copy(const tl_conv2d *a, int rows, int width, int *most)
 {
-    const int columns = tl_copied_pitch(width), most = TL_COPIED / columns - 2;
-    return (tl_half *)a->scratch + tl_core_id() * columns * (tl_min(rows, most) + 2);
+    const int columns = tl_copied_pitch(width);
+    *most = tl_min(rows, TL_COPIED / columns - 2);
+    return (tl_half *)a->scratch + tl_core_id() * columns * (*most + 2);
 }
 #endif

@@ -13,6 +13,12 @@
 
 enum { TL_MOST_TAPS = 64 };
 
+/* Most operations have one image and groups of one channel: without a division, which takes 35 cycles. */
+static inline int tl_part_of(int at, int parts, int size)
+{
+    return parts == 1 ? 0 : size == 1 ? at : at / size;
+}
+
 /* A copy of rows `top` .. and columns `left` .. of an image, zero outside; or, turned, from there upwards and
  * leftwards. */
 typedef struct {
@@ -153,7 +159,8 @@ static inline int tl_plane_next(tl_plane_rows *r, int height)
 {
     if (r->lo >= r->hi)
         return 0;
-    const int plane = r->lo / height, row = r->lo - plane * height, end = tl_min(height, row + r->hi - r->lo);
+    const int begins = r->end == 0, plane = begins ? r->lo / height : r->plane + 1;
+    const int row = begins ? r->lo - plane * height : 0, end = tl_min(height, row + r->hi - r->lo);
     r->again = row == r->row && end == r->end, r->plane = plane, r->row = row, r->end = end;
     r->lo += r->end - r->row;
     return 1;

@@ -9,16 +9,21 @@
 #define TL_STORE_ON(from, to) ".insn s 0x2b, 2, " from ", 4(" to ")\n"                      /* p.sw from, 4(to!) */
 #define TL_LOAD_HALF(to, from) ".insn i 0x0b, 5, " to ", 2(" from ")\n"                     /* p.lhu to, 2(from!) */
 #define TL_STORE_HALF(from, to) ".insn s 0x2b, 1, " from ", 2(" to ")\n"                    /* p.sh from, 2(to!) */
+#define TL_STORE_HALF_STEP(from, to, by) ".insn r 0x2b, 5, 0, " by ", " to ", " from "\n"   /* p.sh from, by(to!) */
+#define TL_STORE_STEP(from, to, by) ".insn r 0x2b, 6, 0, " by ", " to ", " from "\n"        /* p.sw from, by(to!) */
 #define TL_FROM_HALF(to, from) ".insn r 0x53, 0, 0x20, " to ", " from ", x2\n"              /* fcvt.s.h */
 #define TL_TO_HALF(to, from) ".insn r 0x53, 0, 0x22, " to ", " from ", x0\n"                /* fcvt.h.s */
 #define TL_DOT(to, a, b) ".insn r 0x33, 0, 0x4b, " to ", " a ", " b "\n"                    /* vfdotpex.s.h */
 #define TL_PACK(to, a, b) ".insn r 0x33, 2, 0x58, " to ", " a ", " b "\n"                   /* vfcpka.h.s */
 #define TL_PAIR_OF(to, a, b) ".insn r 0x57, 0, 0x68, " to ", " b ", " a "\n"                /* pv.pack.h, a below */
-#define TL_MAX(to, a, b) ".insn r 0x33, 6, 0x02, " to ", " a ", " b "\n"            /* p.max, of whole numbers */
-#define TL_MIN(to, a, b) ".insn r 0x33, 4, 0x02, " to ", " a ", " b "\n"            /* p.min */
-#define TL_ADD_PRODUCT(to, a, b) ".insn r 0x33, 0, 0x21, " to ", " a ", " b "\n"    /* p.mac, of whole numbers */
-#define TL_TAKE_PRODUCT(to, a, b) ".insn r 0x33, 1, 0x21, " to ", " a ", " b "\n"   /* p.msu */
-#define TL_LOOP(count, halfwords) ".insn i 0x7b, 4, x0, " count ", " halfwords "\n" /* lp.setup */
+#define TL_MAX(to, a, b) ".insn r 0x33, 6, 0x02, " to ", " a ", " b "\n"                  /* p.max, of whole numbers */
+#define TL_MIN(to, a, b) ".insn r 0x33, 4, 0x02, " to ", " a ", " b "\n"                  /* p.min */
+#define TL_ADD_PRODUCT(to, a, b) ".insn r 0x33, 0, 0x21, " to ", " a ", " b "\n"          /* p.mac, of whole numbers */
+#define TL_TAKE_PRODUCT(to, a, b) ".insn r 0x33, 1, 0x21, " to ", " a ", " b "\n"         /* p.msu */
+#define TL_LOOP(count, halfwords) ".insn i 0x7b, 4, x0, " count ", " halfwords "\n"       /* lp.setup */
+#define TL_OUTER_LOOP(count, halfwords) ".insn i 0x7b, 4, x1, " count ", " halfwords "\n" /* around another */
+/* pv.shuffle2.h: two halves in the place of `to`, which of it (0, 1) or of b (2, 3). */
+#define TL_CHOOSE_HALVES(to, b, which) ".insn r 0x57, 0, 0x64, " to ", " b ", " which "\n"
 #define TL_EACH(what, ...) what(__VA_ARGS__)
 
 /* Four sums and the output that a4 points at; ra: bytes to its next row. */

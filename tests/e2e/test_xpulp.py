@@ -218,3 +218,29 @@ def test_encodings_of_weight_gradients_of_three_taps(tmp_path: Path) -> None:
         macs = [word >> 7 & 31 for word in body if is_mac(word)]
         assert sorted(map(macs.count, {*macs})) == [columns - 1] * 6 + [columns] * 3
         assert len(body) == len(macs) + 4 * columns + 1 and is_load_by(body[-1])
+
+
+def is_choice(word: int) -> bool:
+    """pv.shuffle2.h"""
+    return word & 0xFE00707F == 0xC8000057
+
+
+def test_encodings_of_depthwise_halves(tmp_path: Path) -> None:
+    """Two rows of outputs in two columns, or in one, meet four rows of two words, by five pairs of taps each; of a
+    weight gradient a word of outputs meets two words of each of three rows by nine taps."""
+    bodies = loops(tmp_path, "depthwise_halves", "depthwise")
+    columns = [body for body in bodies if any(map(is_dot, body))]
+    assert sorted(len(body) for body in bodies if body not in columns) == [4, 4, 7, 9]  # copies: two halves; their rows
+    assert sorted(map(len, columns)) == [25, 27, 41, 45]
+    for body in columns:
+        dots = [word >> 7 & 31 for word in body if is_dot(word)]
+        outputs = len({*dots})
+        assert sorted(dots) == sorted(5 * [*dict.fromkeys(dots)])
+        assert sum(map(is_load, body)) == sum(map(is_load_by, body)) == 4
+        assert sum(map(is_choice, body)) == outputs - 2
+    bodies = [b for b in loops(tmp_path, "conv2d_bw_w_depthwise_3x3_f16", "depthwise") if any(map(is_dot, b))]
+    assert sorted(len(body) for body in bodies if len(body) == 36) == 4 * [36]
+    for body in bodies:
+        dots = [word >> 7 & 31 for word in body if is_dot(word)]
+        assert sorted(map(dots.count, {*dots})) == [len(dots) // 9] * 9
+        assert sum(map(is_choice, body)) == len(dots) // 3

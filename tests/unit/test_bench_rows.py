@@ -13,6 +13,7 @@ from benchmarks.bench_rows import timed
 from trainlib_deployer.kernels.conv import CONV
 from trainlib_deployer.kernels.conv_f16 import CONV_F16
 from trainlib_deployer.kernels.depthwise import DEPTHWISE
+from trainlib_deployer.kernels.depthwise_f16 import DEPTHWISE_F16
 from trainlib_deployer.kernels.matmul import MATMUL
 from trainlib_deployer.kernels.matmul_f16 import MATMUL_F16
 from trainlib_deployer.kernels.pool import POOL
@@ -28,6 +29,7 @@ def test_every_row_is_timed() -> None:
         *CONV,
         *CONV_F16,
         *DEPTHWISE,
+        *DEPTHWISE_F16,
         *MATMUL,
         *MATMUL_F16,
         *WINOGRAD,

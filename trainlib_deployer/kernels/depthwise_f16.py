@@ -15,8 +15,8 @@ from trainlib_deployer.program.cuts import working
 if TYPE_CHECKING:
     from trainlib_deployer.ops.conv import Conv
 
-COPIED, MET = 1024, 768  # halves of a core's copy; words of a weight gradient's
-TWOS = "one chain of sums of two products, those of neighbours in a row"  # tl_depthwise_pairs.h
+COPIED = 1024  # halves of a core's copy
+TWOS = "one chain of sums of two products, neighbours in a row or what two rows leave over"  # tl_depthwise_pairs.h
 
 
 def pays(kind: Conv) -> bool:
@@ -39,13 +39,11 @@ def pitch(kind: Conv) -> int:
 
 def at_a_time(kind: Conv) -> int:
     """Rows of outputs."""
-    rows = (2 * MET // pitch(kind) - 2) // 3 if kind.direction == "bw_w" else COPIED // pitch(kind) - 2
-    return min(rows, kind.shape.h if kind.direction == "bw_x" else kind.shape.ho)
+    return min(COPIED // pitch(kind) - 2, kind.shape.h if kind.direction == "bw_x" else kind.shape.ho)
 
 
 def copies(kind: Conv, cores: int) -> int:
-    rows = (3 if kind.direction == "bw_w" else 1) * at_a_time(kind) + 2
-    return DType.F16.size * working(kind.team, cores) * rows * pitch(kind)
+    return DType.F16.size * working(kind.team, cores) * (at_a_time(kind) + 2) * pitch(kind)
 
 
 def output_cycles(kind: Conv, cores: int, costs: Costs) -> float:
@@ -59,8 +57,8 @@ def gradient_cycles(kind: Conv, cores: int, costs: Costs) -> float:
     s, c = kind.shape, costs.twos
     channels, rows = -(-s.groups * s.co // working(kind.team, cores)), s.n * s.ho
     parts = s.n * -(-s.ho // at_a_time(kind))
-    copied = (rows + 2 * parts) * (c.row + c.copied * s.wo) + rows * (c.row + c.paired * s.wo)
-    return c.start + channels * (parts * c.plane + copied + rows * c.met * pitch(kind) / 2)
+    copied = (rows + 2 * parts) * (c.row + c.copied * s.wo)
+    return c.start + channels * (parts * c.channel + copied + rows * c.met * (pitch(kind) / 2 - 1))
 
 
 twos = partial(

@@ -60,10 +60,10 @@ class TwosCosts:
     """Depthwise 3 x 3 convolutions of halves."""
 
     start: float
-    plane: float  # a copy, or a part of one
-    row: float  # ... each row of it
+    plane: float  # of outputs, or a part of one
+    channel: float  # of a weight gradient: each image, or a part of one
+    row: float  # of a copy
     copied: float  # ... each element
-    paired: float  # outputs of a weight gradient, packed in both ways
     output: float
     met: float  # by a weight gradient: a word of outputs
 

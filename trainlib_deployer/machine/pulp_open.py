@@ -126,7 +126,7 @@ COSTS = Costs(
     PairCosts(tile_block=200.4, tile_term=22.96, visit_block=1813, block=0, packed=0),
     PlanesCosts(step=1400, tile=275.3, tap=34, weights=8, pixels=5.1),
     StripCosts(step=2050, tile=252, pair=25.5, inputs=16, gradients=14),
-    TwosCosts(start=905, plane=397, row=25.2, copied=4.04, paired=8.06, output=19.7, met=19.9),
+    TwosCosts(start=840, plane=525, channel=260, row=5, copied=2, output=12.8, met=21.3),
     ProductCosts(
         outer=300,
         outer_mac=3.0,

@@ -215,6 +215,9 @@ int main(void)
     convolution(1, 1, 5, 11, 5, 2, 2);
     depthwise(9, 7, 1);
     depthwise(5, 6, 0);
+    depthwise(3, 5, 1);
+    depthwise(4, 6, 1);
+    depthwise(2, 1, 1);
     maxima(11, 9, 3, 2, 1);
     maxima(5, 13, 3, 1, 1);
     maxima(7, 8, 2, 2, 0);

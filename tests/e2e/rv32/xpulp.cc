@@ -1,11 +1,12 @@
 // The instructions of PULP's cores that kernels contain, for Spike (--extlib): a second, independent statement of what
 // they do. A hardware loop ends with a vfdotpex.s.h, a load, a store or a sum here, which look whether they are the
-// last instruction.
+// last instruction. Two loops may be under way, one inside the other.
 #include <riscv/extension.h>
 #include <riscv/mmu.h>
 #include <riscv/trap.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <map>
@@ -17,7 +18,7 @@ struct Loop {
     reg_t start, end, left;
 };
 
-std::map<uint32_t, Loop> loops; // by hart
+std::map<uint32_t, std::array<Loop, 2>> loops; // by hart; the inner one first
 
 reg_t widened(uint32_t value)
 {
@@ -26,8 +27,10 @@ reg_t widened(uint32_t value)
 
 reg_t next_of(processor_t *p, reg_t pc)
 {
-    Loop &loop = loops[p->get_id()];
-    return pc == loop.end && --loop.left > 0 ? loop.start : pc + 4;
+    for (Loop &loop : loops[p->get_id()])
+        if (pc == loop.end && --loop.left > 0)
+            return loop.start;
+    return pc + 4;
 }
 
 reg_t load_and_add(processor_t *p, insn_t insn, reg_t pc, uint32_t by)
@@ -123,11 +126,21 @@ template <typename Stored> reg_t store_and_advance(processor_t *p, insn_t insn, 
     return next_of(p, pc);
 }
 
+// p.sw and p.sh rs2, rd(rs1!): the same, by what is in a register.
+template <typename Stored> reg_t store_and_advance_by(processor_t *p, insn_t insn, reg_t pc)
+{
+    auto &x = p->get_state()->XPR;
+    const reg_t at = x[insn.rs1()];
+    p->get_mmu()->store<Stored>((uint32_t)at, (Stored)x[insn.rs2()]);
+    x.write(insn.rs1(), widened((uint32_t)at + (uint32_t)x[insn.rd()]));
+    return next_of(p, pc);
+}
+
 // lp.setup: the next instructions, as far as halfwords behind this one, as often as rs1 says.
 reg_t set_up_loop(processor_t *p, insn_t insn, reg_t pc)
 {
     const uint32_t halfwords = (uint32_t)insn.bits() >> 20;
-    loops[p->get_id()] = {pc + 4, pc + 2 * halfwords, (uint32_t)p->get_state()->XPR[insn.rs1()]};
+    loops[p->get_id()][insn.rd()] = {pc + 4, pc + 2 * halfwords, (uint32_t)p->get_state()->XPR[insn.rs1()]};
     return pc + 4;
 }
 
@@ -190,6 +203,17 @@ reg_t pack(processor_t *p, insn_t insn, reg_t pc)
 {
     auto &x = p->get_state()->XPR;
     x.write(insn.rd(), widened((uint32_t)x[insn.rs1()] << 16 | ((uint32_t)x[insn.rs2()] & 0xffff)));
+    return pc + 4;
+}
+
+// pv.shuffle2.h: either half of rd is one of rd's own (0, 1) or of rs1's (2, 3), as rs2 says.
+reg_t choose_halves(processor_t *p, insn_t insn, reg_t pc)
+{
+    auto &x = p->get_state()->XPR;
+    const uint64_t all = (uint64_t)x[insn.rs1()] << 32 | (uint32_t)x[insn.rd()];
+    const uint32_t which = (uint32_t)x[insn.rs2()];
+    const uint32_t low = all >> 16 * (which & 3) & 0xffff, high = all >> 16 * (which >> 16 & 3) & 0xffff;
+    x.write(insn.rd(), widened(high << 16 | low));
     return pc + 4;
 }
 
@@ -256,13 +280,16 @@ struct Pulp : extension_t {
         add(0x0000202b, 0x0000707f, store_and_advance<uint32_t>);
         add(0x0000500b, 0x0000707f, load_half_and_advance);
         add(0x0000102b, 0x0000707f, store_and_advance<uint16_t>);
-        add(0x0000407b, 0x00007fff, set_up_loop);
+        add(0x0000407b, 0x00007f7f, set_up_loop);
         add(0x96000033, 0xfe00707f, dot);
         add(0x00007053, 0xfe00707f, ::add);
         add(0x04006033, 0xfe00707f, larger);
         add(0x04004033, 0xfe00707f, smaller);
         add(0x42000033, 0xfe00707f, plus_product);
         add(0x42001033, 0xfe00707f, less_product);
+        add(0x0000502b, 0xfe00707f, store_and_advance_by<uint16_t>);
+        add(0x0000602b, 0xfe00707f, store_and_advance_by<uint32_t>);
+        add(0xc8000057, 0xfe00707f, choose_halves);
         add(0xd0000057, 0xfe00707f, pack);
         add(0xb0002033, 0xfe00707f, pack_rounded);
         add(0x82002033, 0xfe00707f, plus);
