@@ -43,8 +43,7 @@ ROUNDS = 600
 SHORT = {"xf16auxvec": re.compile(r"\btl_(?:from|to)_half\b")}  # words that an instruction set makes an instruction
 IN = "__in_"  # between such a word and that set
 KIN = {  # what only a firmware has; compiled apart, 1.2 to 1.41 times as much, and, with what shares columns out, 2.5
-    "tl_add_product": ("tl_add_scaled", 1.45),
-    "tl_add_products": ("tl_add_scaled", 2.6),
+    "tl_add_rows": ("tl_add_scaled", 2.6),
 }
 TURNS = (0, 800)  # words of all turns of a loop that is unrolled: what some compilers do, and others do not
 Text = tuple[str | Counter[str], int]

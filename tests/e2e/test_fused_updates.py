@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -64,8 +65,21 @@ def test_the_bits_are_those_of_a_gradient_that_is_kept(
     assert not recorded(kept)
     expected = bits(kept, 8)
     assert any(k[1:] == ("gradient", "0.weight") for k in expected)
+    found = bits(fused, 8)
+    if kind == "sgd":  # w + (s a) b in place of w + s (a b), so from the first update on
+        assert before_update(found, 0) == before_update(expected, 0) and found.keys() == expected.keys()
+        for key, value in found.items():
+            close = np.frombuffer(value, np.float32), np.frombuffer(expected[key], np.float32)
+            np.testing.assert_allclose(*close, rtol=2e-6, atol=1e-7)
+    else:
+        assert found == expected
     for cores in (1, 5, 8):
-        assert bits(fused, cores) == bits(whole, cores) == expected
+        assert bits(fused, cores) == bits(whole, cores) == found
+
+
+def before_update(found: dict[tuple[int, str, str], bytes], step: int) -> dict[tuple[int, str, str], bytes]:
+    """Everything of a step but its parameters."""
+    return {k: v for k, v in found.items() if k[0] == step and k[1] != "parameter"}
 
 
 def test_no_memory_and_one_visit_of_each_weight(tmp_path: Path) -> None:

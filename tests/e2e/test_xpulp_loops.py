@@ -115,13 +115,13 @@ def sums(inner: int, outer: int = 1) -> Op:
     return Op("sums", kind, reads, (View("y", (ROWS,), (1,)), View("z", (ROWS,), (1,))), "forward", "")
 
 
-def products(rows: int, inner: int, onto: str) -> Op:
-    """Of numbers with a row, times another number, added to rows: to these themselves, where `onto` is the result."""
+def multiples(rows: int, inner: int, onto: str) -> Op:
+    """Of a row by numbers of the others times one number, added to these: to themselves, where `onto` is the result."""
     shape, strides = (rows, inner), ((1, 0), (0, 1), (0, 0), (inner, 1))
     reads = tuple(View(n, shape, s) for n, s in zip((*OPERANDS[1:], "c", onto), strides, strict=True))
-    body = (Instr("fma", (0, 1, ZERO), F), Instr("fma", (2, 4, 3), F))
+    body = (Instr("mul", (2, 0), F), Instr("fma", (4, 1, 3), F))
     kind = Loop(shape, 0, (F,) * 4, body, (), (), (5,), (F,))
-    return Op("products", kind, reads, (View(onto if onto == "d" else "y", shape, (inner, 1)),), "forward", "")
+    return Op("multiples", kind, reads, (View(onto if onto == "d" else "y", shape, (inner, 1)),), "forward", "")
 
 
 PROGRAM = """
@@ -174,7 +174,7 @@ def program(folder: Path) -> list[Path]:
     made += [halves(name, inner) for name in HALVES for inner in (8, 31, LONG)]
     made += [of(inner) for of in (sums_of_halves, means_of_halves) for inner in (9, LONG)]
     made += [sums(inner, outer) for inner, outer in ((9, 1), (LONG, 1), (96, 3), (100, 2))]
-    made += [products(5, 64, "a"), products(7, 67, "d"), products(6, 90, "d")]
+    made += [multiples(5, 64, "a"), multiples(7, 67, "d"), multiples(6, 90, "d")]
     calls = []
     for op in made:
         assert isinstance(op.kind, Loop)
@@ -202,7 +202,7 @@ def test_the_same_bits_as_portable_c(tmp_path: Path) -> None:
     text = loops.read_text()
     assert text.count("#ifdef TL_ROW_BEGIN") >= 3 * len(BODIES)
     assert text.count("#ifdef TL_ROW_OF_HALVES") >= 3 * (len(HALVES) - 2)
-    assert text.count("tl_add_products(") == 3
+    assert text.count("tl_add_rows(") == 3
     assert text.count("TL_DOT(") >= 40 and text.count("TL_PACK(") >= 20 and text.count("TL_PAIR_OF(") >= 4
     host, wanted, include = tmp_path / "host", tmp_path / "host.bin", f"-I{tmp_path}"
     needed = [loops, *Library.at(C_LIB).needed([], [text, main.read_text()])]

@@ -21,7 +21,7 @@ from trainlib_deployer.emit.loop_text import (
     unless_recording,
 )
 from trainlib_deployer.emit.rows import Pointer, Row, innermost
-from trainlib_deployer.emit.scaled import add_products, add_scaled, products_of, scaled_of
+from trainlib_deployer.emit.scaled import add_rows, add_scaled, rows_of, scaled_of
 from trainlib_deployer.program.ir import Shape, View
 from trainlib_deployer.program.loop import LANES, Loop, middle_of_rows
 
@@ -72,9 +72,9 @@ def body_text(kind: Loop, reads: tuple[View, ...], writes: tuple[View, ...]) -> 
         single(t, kind)
     elif flat(kind, reads, writes):
         straight(t, kind, reads, writes)
-    elif scaled := products_of(kind, reads, writes):
+    elif lined := rows_of(kind, reads, writes):
         with unless_recording(t, kind, partial(nested, t, kind, reads, writes, innermost)):
-            add_products(t, kind, reads, scaled)
+            add_rows(t, kind, reads, lined)
     else:
         nested(t, kind, reads, writes, along)
     t.close()

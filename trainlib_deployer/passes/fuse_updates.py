@@ -13,7 +13,8 @@ from dataclasses import replace
 from trainlib_deployer.ops.matmul import MatMul
 from trainlib_deployer.passes.fuse_loops import fused
 from trainlib_deployer.passes.outer_products import as_loop
-from trainlib_deployer.program.ir import Op, Program, Role
+from trainlib_deployer.program.expr import Const, Instr
+from trainlib_deployer.program.ir import DType, Op, Program, Role
 from trainlib_deployer.program.loop import Loop
 from trainlib_deployer.program.places import Places
 
@@ -49,7 +50,29 @@ def joined(producer: Op, update: Op, numel: int) -> Op | None:
     if joint is None:
         return None
     assert isinstance(joint.kind, Loop)
-    return replace(joint, kind=replace(joint.kind, recorded=1))
+    kind = replace(joint.kind, recorded=1)
+    return replace(joint, kind=by_one_number(kind, {i for i, v in enumerate(joint.reads) if v.strides[-1]}))
+
+
+def by_one_number(kind: Loop, moving: set[int]) -> Loop:
+    """w + s (a b) as w + (s a) b where s and a are the same along a row: one multiplication of an element in place of
+    two. The gradient, a b, is for the record alone then."""
+    *before, last = kind.body
+    if last.op != "fma" or kind.results[0] != kind.at_reductions - 1:
+        return kind
+    along = kind.depending(moving)
+    scale, product = sorted(last.args[:2], key=lambda arg: arg in along)
+    if not isinstance(scale, int) or product != kind.results[1] or not isinstance(product, int):
+        return kind
+    made = kind.body[product - kind.at_body]
+    if made.op != "fma" or made.args[2] != Const(0.0) or sum(step.args.count(product) for step in kind.body) > 1:
+        return kind
+    number, moved = sorted(made.args[:2], key=lambda arg: arg in along)
+    if {scale, number} & along or not isinstance(number, int):
+        return kind
+    hoisted = kind.at_reductions - 1
+    body = (*before, Instr("mul", (scale, number), DType.F32), replace(last, args=(hoisted, moved, last.args[2])))
+    return replace(kind, body=body, results=(hoisted + 1, *kind.results[1:]))
 
 
 def one_sample(program: Program, batch: int) -> Program:

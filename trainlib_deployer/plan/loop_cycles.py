@@ -34,7 +34,7 @@ def alike_cycles(kind: Loop, reads: tuple[Shape, ...], writes: tuple[Shape, ...]
     dense = all(v.strides[-1:] in ((), (0,), (1,)) for v in (*read, *written))
     element = element_cycles(kind, read, c, dense and cheap(moving_body(kind, read)))
     element += c.step + c.store * (len(written) - kind.recorded)
-    if products(kind, read):
+    if rows_scaled(kind, read):
         return c.start + -(-inner // cores) * rows * (element - c.load * (FIVE - 1) / FIVE)
     if rows == 1 or middle_of_rows(rows, inner):
         share = min(-(-rows * inner // (LANES * cores)) * LANES, rows * inner)
@@ -42,11 +42,11 @@ def alike_cycles(kind: Loop, reads: tuple[Shape, ...], writes: tuple[Shape, ...]
     return c.start + -(-rows // cores) * (inner * element + c.row)
 
 
-def products(kind: Loop, reads: Views) -> bool:
-    """A row times a number for each of many rows, which it is added to, times another number: emit/scaled.py."""
+def rows_scaled(kind: Loop, reads: Views) -> bool:
+    """A row times a number for each of many rows, which it is added to: emit/scaled.py."""
     moving = [reads[i].strides for i in moving_inputs(reads)]
     steps = [s.op for s in moving_body(kind, reads)]
-    return many_rows(kind.extents) and steps == ["fma", "fma"] and len(moving) == 2 and (0, 1) in moving
+    return many_rows(kind.extents) and steps == ["fma"] and len(moving) == 2 and (0, 1) in moving
 
 
 def folded_cycles(kind: Loop, reads: Views, cores: int, c: LoopCosts) -> float:

@@ -18,7 +18,7 @@ CHEAP = frozenset("copy add sub mul fma neg lt le gt ge eq ne and or select max 
 GROUPS = 9  # of LANES elements, or of one, that a fold adds up without carrying its error: as exact as PyTorch
 GRAIN = 32  # elements that a first tile may have a multiple of: of several cores, several at a time
 FEW_ROWS = 64  # up to so many rows a team may share badly
-FIVE = 5  # rows that tl_add_products makes at a time
+FIVE = 5  # rows that tl_add_rows makes at a time
 COLUMNS = 64  # not fewer than eight for a core
 LONG_ROW = 32  # elements; shorter rows are not cut
 

@@ -241,7 +241,6 @@ static void scaled(int n)
     fill_all();
     tl_add_scaled(l1.c, l1.a + 1, l1.b + 2, 0.37f, n);
     tl_add_scaled(l1.c + 100, l1.c + 100, l1.b, -1.3f, n);
-    tl_add_product(l1.c + 200, l1.c + 200, l1.b, -1.3f, 0.03f, n);
     const float *x = l1.a, *y = l1.c + 300;
     float *z = l1.c + 300;
     for (int i = 0; i < n; i++)
