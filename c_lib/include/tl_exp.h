@@ -31,7 +31,7 @@ static inline __attribute__((always_inline)) float tl_number_(const tl_exp_numbe
     return k ? k->of[i] : tl_lit(all[i]);
 }
 
-/* Five coefficients from number i on. */
+/* The polynomial in x whose five coefficients are numbers i to i + 4. */
 static inline __attribute__((always_inline)) float tl_series_(float x, const tl_exp_numbers *k, int i)
 {
     float p = tl_number_(k, i);

@@ -14,7 +14,6 @@
 
 #define INLINE static inline __attribute__((always_inline))
 #define APART static __attribute__((noinline, unused)) /* called once per gate: one copy of the code is enough */
-#define NONNULL __attribute__((nonnull))
 
 /* What there is at one moment, of all samples. Their units follow each other: unit j of the sample whose first one is
  * number `row` has states at row + j, gate g of G at G row + g n + j. */

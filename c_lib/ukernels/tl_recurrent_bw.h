@@ -74,14 +74,15 @@ INLINE void through_gates(const tl_recurrent *a, const float *later, int gates, 
     sums(a->w + j, 1, a->hidden, later, gates * a->hidden, count, total);
 }
 
-/* Unit j of the sample whose first one is number `row`. */
 APART float tanh_of(float x)
 {
     return tl_tanhf(x);
 }
 
+/* Unit j of the sample whose first one is number `row`. */
 typedef void (*unit)(const tl_recurrent *a, const moment *m, int row, int j, float dh);
 
+/* `y`: where dL/dy of that sample begins. */
 INLINE void some_units(const tl_recurrent *a, const moment *m, int gates, int row, int y, int j, int count, unit slope)
 {
     const float *later = m->later;

@@ -88,7 +88,7 @@ def orders_at(folder: Path) -> int:
 def stub(call: Call, fields: dict[str, Argument]) -> str:
     """A function that tells its arguments; of a struct those that any call gives."""
     if call.struct:
-        kinds = {name: "pointer" if points(a) else "number" for name, a in sorted(fields.items())}
+        kinds = {name: "pointer" if name == "scratch" or points(a) else "number" for name, a in sorted(fields.items())}
         parameters, body = f"const {call.struct} *a", [f"tell_{kind}(a->{name});" for name, kind in kinds.items()]
     else:
         assert call.loop is not None and isinstance(call.loop.kind, Loop)
@@ -147,16 +147,17 @@ class Reader:
     def said(self) -> Told:
         lines = [f"place {name} {place.offset}" for name, place in self.listing.places.items()]
         fields: dict[str, set[str]] = {}
+        pointers: dict[str, set[str]] = {}
         for call in calls_of(self.listing):
             fields.setdefault(call.function, set()).update(name for name, _ in call.arguments)
+            pointers.setdefault(call.function, {"scratch"}).update(name for name, a in call.arguments if points(a))
         for at, operation in enumerate(self.listing.operations):
             lines += [f"operation {at}", *self.transfers(operation)]
             for tile, calls in enumerate(operation.calls):
                 for call in calls:
                     given = self.where_it_is(dict(call.arguments))
                     names = sorted(fields[call.function]) if call.struct else []
-                    given.setdefault("scratch", 0)
-                    given["scratch"] = given["scratch"] or Recorded(0)  # none: nowhere
+                    given |= {name: given.get(name) or Recorded(0) for name in pointers[call.function]}  # none: nowhere
                     arguments = [given.get(name) for name in names] or [a for _, a in call.arguments]
                     lines.append(" ".join((call.function, *(self.shown(a, operation, tile) for a in arguments))))
         return in_order(lines)

@@ -228,7 +228,7 @@ COSTS = Costs(
         functions=FUNCTIONS,
         folds={"max": 7, "min": 7},
     ),
-    ScanCosts(step=100, mac=2.4, unit=20, gate=80),
+    ScanCosts(step=82, mac=2.4, unit=21.5, gate=81),
     ScanCosts(step=125, mac=2.3, unit=5, gate=58),
     PoolCosts(
         row=109,
