@@ -24,6 +24,12 @@ from trainlib_deployer.ops import conv_tiles
 from trainlib_deployer.ops.build import Builder
 from trainlib_deployer.ops.conv_shape import ConvShape
 from trainlib_deployer.ops.conv_tiles import GRAIN, Cut
+from trainlib_deployer.ops.patches import (
+    in_patches,
+    patches_forward,
+    patches_input_gradient,
+    patches_weight_gradient,
+)
 from trainlib_deployer.ops.registry import covers
 from trainlib_deployer.program.cuts import Cuttable
 from trainlib_deployer.program.ir import Frugal, Kind, Leading, Part, Priced, Shape, View
@@ -181,6 +187,9 @@ def convolution(
     g = Geometry.of(stride, pad, dilation, len(x.shape) - 2)
     shape = tuple(b.meta.shape)
     dense_bias = None if bias is None else b.contiguous(bias)
+    extents = conv_shape(as_4d(x.shape), as_4d(shape), as_4d(w.shape), groups, g)
+    if not transposed and in_patches(extents):
+        return b.reshape(patches_forward(b, image(b, x), w, dense_bias, extents), shape)
     step = input_gradient if transposed else forward
     out = step(b, image(b, x), image(b, w), dense_bias, as_4d(shape), groups, g)
     return b.reshape(out, shape)
@@ -203,14 +212,24 @@ def convolution_backward(
 ) -> tuple[View | None, View | None, View | None]:
     g = Geometry.of(stride, pad, dilation, len(x.shape) - 2)
     gx = gw = gb = None
-    gy4 = image(b, gy)
+    extents = conv_shape(as_4d(x.shape), as_4d(gy.shape), as_4d(w.shape), groups, g)
+    patches = not transposed and in_patches(extents)
+    gy4 = b.reshape(gy, as_4d(gy.shape)) if patches else image(b, gy)
     if wanted[0]:
-        step = forward if transposed else input_gradient
-        gx = b.reshape(step(b, gy4, image(b, w), None, as_4d(x.shape), groups, g), x.shape)
+        if patches:
+            out = patches_input_gradient(b, gy4, w, extents)
+        else:
+            step = forward if transposed else input_gradient
+            out = step(b, gy4, image(b, w), None, as_4d(x.shape), groups, g)
+        gx = b.reshape(out, x.shape)
     if wanted[1]:
         x4 = image(b, x)
-        pair_of = (gy4, x4) if transposed else (x4, gy4)
-        gw = b.reshape(weight_gradient(b, *pair_of, as_4d(w.shape), groups, g), w.shape)
+        if patches:
+            out = patches_weight_gradient(b, x4, gy4, w.shape, extents)
+        else:
+            pair_of = (gy4, x4) if transposed else (x4, gy4)
+            out = weight_gradient(b, *pair_of, as_4d(w.shape), groups, g)
+        gw = b.reshape(out, w.shape)
     if wanted[2]:
         gb = b.reduce("sum", [d for d in range(len(gy.shape)) if d != 1], gy, suffix="bias")
     return gx, gw, gb

@@ -1,0 +1,47 @@
+"""Convolutions whose windows lie side by side are matrix products, and no others."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+
+from tests.unit.small_programs import program_of
+from trainlib_deployer.ops.conv import Conv
+from trainlib_deployer.ops.conv_shape import ConvShape
+from trainlib_deployer.ops.matmul import MatMul
+from trainlib_deployer.ops.patches import in_patches
+
+SHAPE = ConvShape(2, 1, 3, 5, 6, 9, 3, 3, 2, 3, (2, 3), (0, 0), (1, 1))
+
+
+def test_patches_are_copied_once_for_three_products() -> None:
+    torch.manual_seed(5)
+    network = nn.Sequential(nn.Conv2d(4, 3, 3, padding=1), nn.Conv2d(3, 5, (2, 3), stride=(2, 3)), nn.Flatten())
+    program = program_of(network, (2, 4, 6, 9))
+    products = [op for op in program.ops if isinstance(op.kind, MatMul)]
+    convolutions = [op.kind.direction for op in program.ops if isinstance(op.kind, Conv)]
+    assert sorted((op.kind.m, op.kind.n, op.kind.k) for op in products) == [(5, 18, 18), (18, 5, 18), (18, 18, 5)]
+    assert convolutions == ["fw", "bw_w"]
+    forward, weight = products[0], next(op for op in products if op.kind.m == 5)
+    assert forward.reads[0].tensor == weight.reads[1].tensor
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        replace(SHAPE, stride=(2, 2), wo=4),
+        replace(SHAPE, pad=(0, 3), wo=5),
+        replace(SHAPE, dilation=(1, 2), w=12, wo=3),
+        replace(SHAPE, w=10),
+        replace(SHAPE, groups=3, ci=1, co=5),
+        replace(SHAPE, kh=1, kw=1, stride=(1, 1), ho=6, wo=9),
+        replace(SHAPE, co=3),
+        replace(SHAPE, n=1, h=2, ho=1),
+    ],
+)
+def test_what_overlaps_or_leaves_a_gap_or_is_small_stays(other: ConvShape) -> None:
+    assert in_patches(SHAPE)
+    assert not in_patches(other)
