@@ -113,6 +113,22 @@ static inline float tl_maxf(float a, float b)
     return a > b || a != a ? a : b;
 }
 
+/* The same as a fold goes on: seldom is an element beyond all before it, and then one of these may be a NaN. Of equal
+ * ones the first stays. */
+static inline float tl_smaller_yetf(float least, float x)
+{
+    if (TL_SELDOM(!(x >= least)) && least == least)
+        least = x;
+    return least;
+}
+
+static inline float tl_larger_yetf(float most, float x)
+{
+    if (TL_SELDOM(!(x <= most)) && most == most)
+        most = x;
+    return most;
+}
+
 static inline float tl_truncf(float x)
 {
     return tl_absf(x) < tl_lit(8388608.0f) ? tl_copysignf((float)(int32_t)x, x) : x;

@@ -110,6 +110,8 @@ FUNCTIONS = {
     "remainder": Function(torch.remainder, 0.5, 30.0, arguments=2),
     "min": Function(nan_min, 0.0, 1.0, arguments=2),
     "max": Function(nan_max, 0.0, 1.0, arguments=2),
+    "smaller_yet": Function(lambda a, b: nan_min(b, a), 0.0, 1.0, arguments=2),
+    "larger_yet": Function(lambda a, b: nan_max(b, a), 0.0, 1.0, arguments=2),
 }
 
 

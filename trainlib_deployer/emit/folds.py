@@ -34,8 +34,8 @@ START = {
 FOLD_FLOAT = {
     "sum": "{0} + {1}",
     "prod": "{0} * {1}",
-    "max": "tl_maxf({0}, {1})",
-    "min": "tl_minf({0}, {1})",
+    "max": "tl_larger_yetf({0}, {1})",
+    "min": "tl_smaller_yetf({0}, {1})",
 }
 FOLD_INTEGER = {
     "sum": C_WRAPPING["add"],
