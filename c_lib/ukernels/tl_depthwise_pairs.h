@@ -44,23 +44,20 @@ static inline __attribute__((always_inline)) void tl_halves_copy(const tl_copied
             to[i] = from[i];
 }
 
-/* Outputs of planes that are alike. */
+/* Outputs, plane by plane: of each channel of an image `size`, whose kernels lie w_inner elements apart. A caller fills
+ * in field by field, as compilers call memset for a struct that begins as zeros. */
 typedef struct {
-    int h, wd, pitch, pad_h;       /* of images */
-    int width, down, most, halves; /* of outputs; to their next row; rows that fit the copy */
-    tl_half *own;
-    tl_copied_halves copy;
-    const tl_half *image; /* of one plane */
+    const tl_half *images;
+    int image_n, image_c, h, wd, pitch;
+    int above, left; /* rows and columns before an image where the first window begins */
+    int n, groups, size;
+    int w_group, w_inner, first, step; /* the first tap, and from one to the next */
+    const float *bias;
     void *to;
-    float start;
-    tl_pair w[10]; /* what even columns are multiplied by, then odd ones */
+    int to_n, to_c, height, width, down; /* down: to the next row */
 } tl_halves_planes;
 
-/* Of the kernel whose first tap is element `at`, `step` from tap to tap. */
-void tl_weights_by_twos(const tl_conv2d *a, int at, int step, tl_pair *w);
-
-/* Rows of outputs, in parts that fit the copy. */
-void tl_halves_plane(tl_halves_planes *p, const tl_plane_rows *r);
+void tl_halves_outputs(const tl_conv2d *a, const tl_halves_planes *p);
 
 /* A core's copy for so many rows, of `most` outputs at a time. */
 static inline tl_half *tl_own_copy(const tl_conv2d *a, int rows, int width, int *most)

@@ -93,10 +93,12 @@ static inline __attribute__((always_inline)) void tl_copy_half_rows(const tl_hal
 #define TL_HALVES_BELOW TL_ROUND_BOTH, TL_PUT_HALF, TL_SHIFT_HALF, TL_PUT_SHIFTED
 #define TL_FLOATS_BESIDE TL_LEAVE_BOTH, TL_PUT_NEXT_FLOAT, TL_LEAVE, TL_PUT_OTHER
 #define TL_FLOATS_BELOW TL_LEAVE_BOTH, TL_PUT_FLOAT, TL_LEAVE, TL_PUT_OTHER
-#define TL_DOWN_COLUMNS(halfwords, column, last, step, bytes)                                                          \
-    __asm__ volatile(".balign 4\n.option push\n.option norvc\nlui a6, 0x30\naddi a6, a6, 1\n"                          \
+#define TL_FOR_ODD_COLUMNS                                                                                             \
+    "lui a6, 0x30\naddi a6, a6, 1\n"                                                                                   \
+    "lw t5, 20(%[n])\nlw t6, 24(%[n])\nlw s2, 28(%[n])\nlw s3, 32(%[n])\nlw s4, 36(%[n])\n"
+#define TL_DOWN_COLUMNS(more, halfwords, column, last, step, bytes)                                                    \
+    __asm__ volatile(".balign 4\n.option push\n.option norvc\n" more                                                   \
                      "lw t0, 0(%[n])\nlw t1, 4(%[n])\nlw t2, 8(%[n])\nlw t3, 12(%[n])\nlw t4, 16(%[n])\n"              \
-                     "lw t5, 20(%[n])\nlw t6, 24(%[n])\nlw s2, 28(%[n])\nlw s3, 32(%[n])\nlw s4, 36(%[n])\n"           \
                      "1:\nlw %[n], %[pairs]\nlw %[in], %[first]\nlw %[to], %[out]\nbeqz %[n], 2f\n"                    \
                      TL_LOOP("%[n]", halfwords) column                                                                 \
                      "2:\nlw s9, %[odd]\nbeqz s9, 3f\n" last                                                           \
@@ -117,16 +119,16 @@ static inline __attribute__((always_inline)) void tl_pairs_down(const tl_halves_
     const tl_pair *first = c->in, *in, *w = c->w;
     char *out = c->to, *to;
     if (both && c->halves)
-        TL_DOWN_COLUMNS("90", TL_EACH(TL_TWO_COLUMNS, TL_HALVES_BESIDE), TL_EACH(TL_LAST_OF_TWO, TL_HALVES_BESIDE),
-                        out_row - 2, "4");
+        TL_DOWN_COLUMNS(TL_FOR_ODD_COLUMNS, "90", TL_EACH(TL_TWO_COLUMNS, TL_HALVES_BESIDE),
+                        TL_EACH(TL_LAST_OF_TWO, TL_HALVES_BESIDE), out_row - 2, "4");
     else if (both)
-        TL_DOWN_COLUMNS("82", TL_EACH(TL_TWO_COLUMNS, TL_FLOATS_BESIDE), TL_EACH(TL_LAST_OF_TWO, TL_FLOATS_BESIDE),
-                        out_row - 4, "8");
+        TL_DOWN_COLUMNS(TL_FOR_ODD_COLUMNS, "82", TL_EACH(TL_TWO_COLUMNS, TL_FLOATS_BESIDE),
+                        TL_EACH(TL_LAST_OF_TWO, TL_FLOATS_BESIDE), out_row - 4, "8");
     else if (c->halves)
-        TL_DOWN_COLUMNS("54", TL_EACH(TL_ONE_COLUMN, TL_HALVES_BELOW), TL_EACH(TL_LAST_OF_ONE, TL_HALVES_BELOW),
+        TL_DOWN_COLUMNS("", "54", TL_EACH(TL_ONE_COLUMN, TL_HALVES_BELOW), TL_EACH(TL_LAST_OF_ONE, TL_HALVES_BELOW),
                         out_row, "4");
     else
-        TL_DOWN_COLUMNS("50", TL_EACH(TL_ONE_COLUMN, TL_FLOATS_BELOW), TL_EACH(TL_LAST_OF_ONE, TL_FLOATS_BELOW),
+        TL_DOWN_COLUMNS("", "50", TL_EACH(TL_ONE_COLUMN, TL_FLOATS_BELOW), TL_EACH(TL_LAST_OF_ONE, TL_FLOATS_BELOW),
                         out_row, "8");
 }
 

@@ -55,46 +55,62 @@ static void tl_pairs_down(const tl_halves_columns *c, int columns, int both)
 }
 #endif
 
-void tl_halves_plane(tl_halves_planes *p, const tl_plane_rows *r)
+static inline
+    __attribute__((always_inline)) void by_twos(const float *f, const tl_half *h, int step, int floats, tl_pair *w)
 {
-    const int rows = r->end - r->row, size = p->halves ? 2 : 4;
-    tl_halves_columns c = {.w = p->w, .start = p->start, .halves = p->halves, .down = p->down};
-    char *first = p->to;
-    c.pitch = p->copy.columns / 2;
-    for (int done = 0; done < rows; done += c.rows, first += c.rows * p->down * size) {
-        c.rows = tl_min(p->most, rows - done);
-        if (!r->again || rows > p->most) {
-            p->copy.top = r->row + done - p->pad_h, p->copy.rows = c.rows + 2;
-            tl_halves_clear(&p->copy, p->pitch, p->h, p->wd, p->own);
-        }
-        tl_halves_copy(&p->copy, p->image, p->pitch);
-        c.in = (const tl_pair *)p->own, c.to = first;
-        if (p->width > 1)
-            tl_pairs_down(&c, p->width / 2, 1);
-        if (p->width % 2) {
-            c.in += p->width / 2, c.to += (p->width - 1) * size;
-            tl_pairs_down(&c, 1, 0);
+    float numbers[10] = {0.0f};
+    tl_half halves[10] = {0};
+#define OF(first, second)                                                                                              \
+    (floats ? tl_pair_rounded(numbers[first], numbers[second]) : tl_pair_of(halves[first], halves[second]))
+    for (int i = 0; i < 9; ++i) {
+        if (floats) {
+            numbers[i] = *f, f += step;
+            TL_ONE_POINTER(f)
+        } else {
+            halves[i] = *h, h += step;
+            TL_ONE_POINTER(h)
         }
     }
+    w[0] = OF(0, 1), w[1] = OF(3, 4), w[2] = OF(6, 7), w[3] = OF(2, 5), w[4] = OF(8, 9);
+    w[5] = OF(1, 2), w[6] = OF(4, 5), w[7] = OF(7, 8), w[8] = OF(0, 3), w[9] = OF(9, 6);
 }
 
-static inline __attribute__((always_inline)) void by_twos(const tl_conv2d *a, int at, int step, int floats, tl_pair *w)
+void tl_halves_outputs(const tl_conv2d *a, const tl_halves_planes *p)
 {
-    tl_half taps[9];
-    for (int i = 0; i < 9; ++i, at += step)
-        taps[i] = floats ? tl_to_half(a->w[at]) : a->w_f16[at];
-    for (int i = 0; i < 3; ++i) {
-        w[i] = tl_pair_of(taps[3 * i], taps[3 * i + 1]);
-        w[i + 5] = tl_pair_of(taps[3 * i + 1], taps[3 * i + 2]);
+    const int outs = p->groups * p->size, size = a->halves ? 2 : 4, width = p->width;
+    int most;
+    tl_half *own = tl_own_copy(a, p->height, width, &most);
+    tl_plane_rows r = tl_plane_share(a->team, p->n * outs, p->height);
+    tl_copied_halves copy;
+    tl_pair w[10];
+    tl_halves_columns c;
+    copy.left = -p->left, copy.columns = tl_copied_pitch(width);
+    c.w = w, c.halves = a->halves, c.pitch = copy.columns / 2, c.down = p->down;
+    while (tl_plane_next(&r, p->height)) {
+        const int n = tl_part_of(r.plane, p->n, outs), o = r.plane - n * outs;
+        const int group = tl_part_of(o, p->groups, p->size), rows = r.end - r.row;
+        const int tap = group * p->w_group + (o - group * p->size) * p->w_inner + p->first;
+        const tl_half *image = p->images + n * p->image_n + group * p->image_c;
+        char *to = (char *)p->to + (n * p->to_n + o * p->to_c + r.row * p->down) * size;
+        c.start = p->bias ? p->bias[o] : 0.0f;
+        if (a->floats)
+            by_twos(a->w + tap, 0, p->step, 1, w);
+        else
+            by_twos(0, a->w_f16 + tap, p->step, 0, w);
+        for (int done = 0; done < rows; done += c.rows, to += c.rows * p->down * size) {
+            c.rows = tl_min(most, rows - done);
+            if (!r.again || rows > most) {
+                copy.top = r.row + done - p->above, copy.rows = c.rows + 2;
+                tl_halves_clear(&copy, p->pitch, p->h, p->wd, own);
+            }
+            tl_halves_copy(&copy, image, p->pitch);
+            c.in = (const tl_pair *)own, c.to = to;
+            if (width > 1)
+                tl_pairs_down(&c, width / 2, 1);
+            if (width % 2) {
+                c.in += width / 2, c.to += (width - 1) * size;
+                tl_pairs_down(&c, 1, 0);
+            }
+        }
     }
-    w[3] = tl_pair_of(taps[2], taps[5]), w[4] = tl_pair_of(taps[8], 0);
-    w[8] = tl_pair_of(taps[0], taps[3]), w[9] = tl_pair_of(0, taps[6]);
-}
-
-void tl_weights_by_twos(const tl_conv2d *a, int at, int step, tl_pair *w)
-{
-    if (a->floats)
-        by_twos(a, at, step, 1, w);
-    else
-        by_twos(a, at, step, 0, w);
 }
