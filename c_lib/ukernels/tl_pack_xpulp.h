@@ -15,11 +15,12 @@
     TL_STORE_FOUR("t0", "t2", "t4", "t6")
 #define TL_STORE_FOUR(a, b, c, d)                                                                                      \
     TL_STORE_ON(a, "%[to]") TL_STORE_ON(b, "%[to]") TL_STORE_ON(c, "%[to]") TL_STORE_ON(d, "%[to]")
+#define TL_SKIP "add %[to], %[to], %[skip]\n"
 #define TL_LINE(n) TL_LOAD("t" n, "%[p" n "]")
 #define TL_PACK_LOOP(halfwords, body)                                                                                  \
     __asm__ volatile(".balign 4\n.option push\n.option norvc\n" TL_LOOP("%[count]", halfwords) body ".option pop\n"    \
         : [to] "+r"(to), [p0] "+r"(p0), [p1] "+r"(p1), [p2] "+r"(p2), [p3] "+r"(p3)                                    \
-        : [count] "r"(count), [step] "r"(step)                                                                         \
+        : [count] "r"(count), [step] "r"(step), [skip] "r"(skip)                                                       \
         : "memory", "t0", "t1", "t2", "t3", "t4", "t5", "t6", "a7")
 /* clang-format on */
 
@@ -28,6 +29,7 @@
 static inline tl_pair *tl_pack_halves(tl_pair *to, const char *p0, int apart, int step, int count)
 {
     const char *p1 = p0 + apart, *p2 = p1 + apart, *p3 = p2 + apart;
+    const int skip = 0;
     TL_PACK_LOOP("32", TL_FOUR_LINES(TL_LOAD_HALF_STEP, TL_PAIR_OF));
     return to;
 }
@@ -35,6 +37,7 @@ static inline tl_pair *tl_pack_halves(tl_pair *to, const char *p0, int apart, in
 static inline tl_pair *tl_pack_floats(tl_pair *to, const char *p0, int apart, int step, int count)
 {
     const char *p1 = p0 + apart, *p2 = p1 + apart, *p3 = p2 + apart;
+    const int skip = 0;
     TL_PACK_LOOP("32", TL_FOUR_LINES(TL_LOAD_STEP, TL_PACK));
     return to;
 }
@@ -43,7 +46,7 @@ static inline tl_pair *tl_pack_floats(tl_pair *to, const char *p0, int apart, in
 static inline tl_pair *tl_pack_words(tl_pair *to, const char *p0, int apart, int count)
 {
     const char *p1 = p0 + apart, *p2 = p1 + apart, *p3 = p2 + apart;
-    const int step = 0;
+    const int step = 0, skip = 0;
     TL_PACK_LOOP("16", TL_LINE("0") TL_LINE("1") TL_LINE("2") TL_LINE("3") TL_STORE_FOUR("t0", "t1", "t2", "t3"));
     return to;
 }

@@ -24,6 +24,8 @@
 #define TL_OUTER_LOOP(count, halfwords) ".insn i 0x7b, 4, x1, " count ", " halfwords "\n" /* around another */
 /* pv.shuffle2.h: two halves in the place of `to`, which of it (0, 1) or of b (2, 3). */
 #define TL_CHOOSE_HALVES(to, b, which) ".insn r 0x57, 0, 0x64, " to ", " b ", " which "\n"
+/* What is in no hardware loop may be compressed. */
+#define TL_SHORT(code) ".option rvc\n" code ".option norvc\n"
 #define TL_EACH(what, ...) what(__VA_ARGS__)
 
 /* Four sums and the output that a4 points at; ra: bytes to its next row. */
@@ -41,6 +43,9 @@
     "sh " s0 ", 0(a4)\nsh " s2 ", " by2 "(a4)\nsrli " s0 ", " s0 ", 16\nsrli " s2 ", " s2 ", 16\n"                     \
     "sh " s0 ", " by1 "(a4)\nsh " s2 ", " by3 "(a4)\nadd a4, a4, ra\n"
 #define TL_SAVE_HALVES(...) TL_SAVE_HALVES_AT("2", "4", "6", __VA_ARGS__)
+/* The same, two at a time. */
+#define TL_SAVE_WORDS(s0, s1, s2, s3)                                                                                  \
+    TL_PACK(s0, s0, s1) TL_PACK(s2, s2, s3) "sw " s0 ", 0(a4)\nsw " s2 ", 4(a4)\nadd a4, a4, ra\n"
 #define TL_ROW0 "t0", "t1", "t2", "t3"
 #define TL_ROW1 "t4", "t5", "t6", "s2"
 #define TL_ROW2 "s3", "s4", "s5", "s6"

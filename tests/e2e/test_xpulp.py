@@ -141,8 +141,8 @@ def test_encodings_of_weight_gradients(tmp_path: Path) -> None:
 
 
 def test_encodings_of_kernel_rows(tmp_path: Path) -> None:
-    """Four weights and 16 vfdotpex.s.h a tap, the last instruction among them; inputs by common loads: one more for
-    each tap of neighbours, four for each of every other one."""
+    """Four weights and 16 vfdotpex.s.h a tap, the last instruction among them, of four weights with four inputs; inputs
+    by common loads: one more for each tap of neighbours, four for each of every other one."""
     shapes = ((3, 6), (3, 12), (2, 5), (1, 4))
     for body, (taps, inputs) in zip(loops(tmp_path, "tile_planes"), shapes, strict=True):
         assert len(body) == 20 * taps + inputs + 1  # and on to the next row
@@ -151,7 +151,9 @@ def test_encodings_of_kernel_rows(tmp_path: Path) -> None:
         dots = [word for word in body if is_dot(word)]
         assert is_dot(body[-1]) and len(dots) == 16 * taps
         for tap in range(taps):
-            assert len({word >> 7 & 31 for word in dots[16 * tap : 16 * tap + 16]}) == 16
+            of_tap = dots[16 * tap : 16 * tap + 16]
+            assert len({word >> 7 & 31 for word in of_tap}) == len({word >> 15 & 0x3FF for word in of_tap}) == 16
+            assert len({word >> 15 & 31 for word in of_tap}) == len({word >> 20 & 31 for word in of_tap}) == 4
 
 
 def test_encodings_of_floats(tmp_path: Path) -> None:

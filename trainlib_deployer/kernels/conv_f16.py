@@ -195,7 +195,7 @@ def planes(kind: Conv, y: Axis, x: Axis) -> Planes:
 def shared(kind: Conv) -> int:
     """Words of planes that all classes of an input gradient read; 0: each has its own."""
     s = kind.shape
-    if kind.direction == "fw" or kind.result is DType.F32 or s.n * s.groups != 1 or s.stride == (1, 1):
+    if kind.direction == "fw" or kind.result is DType.F32 or s.n * s.groups != 1 or s.stride != (2, 2):
         return 0
     words = -(-s.co // 2)
     for at, fours in ((0, 1), (1, 4)):
@@ -224,24 +224,32 @@ def weight_tiles(kind: Conv, taps: int) -> int:
 def plane_cycles(kind: Conv, cores: int, costs: Costs) -> float:
     s, c, total = kind.shape, costs.planes, 0.0
     channels, made = (s.ci, s.co) if kind.direction == "fw" else (s.co, s.ci)
-    pairs, tiles = -(-channels // 2), -(-made // 4)
+    pairs, tiles, common = -(-channels // 2), -(-made // 4), shared(kind)
     for y, x in classes(kind):
         p, taps = planes(kind, y, x), x.taps * y.taps
-        blocks, passes = -(-pairs // p.pairs), -(-tiles // weight_tiles(kind, p.pairs * taps))
+        of_tile = pairs * s.kh * s.kw if common else p.pairs * taps
+        blocks, passes = -(-pairs // p.pairs), -(-tiles // weight_tiles(kind, of_tile))
         share = -(-y.count * s.n * s.groups * -(-x.count // 4) * tiles // working(kind.team, cores))
-        words = shared(kind) / len(classes(kind)) if shared(kind) else pairs * p.rows * p.pitch
+        words, step = float(pairs * p.rows * p.pitch), c.step
+        if common:  # what is waited for is waited for together
+            words, step = common / len(classes(kind)), c.apart
         packing = (pairs * c.weights * tiles * taps * 4 + c.pixels * words) / cores
         total += share * (c.tile * blocks + c.tap * taps * pairs)
-        total += p.strips * s.n * s.groups * (c.step * blocks * passes + packing)
+        total += p.strips * s.n * s.groups * (step * blocks * passes + packing)
     return total
 
 
 def planes_and_weights(kind: Conv, _cores: int) -> int:
-    found = [(planes(kind, y, x), x.taps * y.taps) for y, x in classes(kind)]
-    weights = [weight_tiles(kind, p.pairs * taps) * p.pairs * taps * 4 for p, taps in found]
+    """The first words of the kernel row that would follow are read, too."""
     if common := shared(kind):
-        return FLOAT * (common + max(weights))
-    return FLOAT * max(p.words + w for (p, _), w in zip(found, weights, strict=True))
+        of_tile = -(-kind.shape.co // 2) * kind.shape.kh * kind.shape.kw
+        return FLOAT * (common + max(weight_tiles(kind, of_tile) * of_tile * 4 + 2, common // -(-kind.shape.co // 2)))
+    words = 0
+    for y, x in classes(kind):
+        p = planes(kind, y, x)
+        of_tile, beyond = p.pairs * x.taps * y.taps, p.pitch * (p.rows if y.taps == 1 else 1)
+        words = max(words, p.words + max(weight_tiles(kind, of_tile) * of_tile * 4 + 2, beyond))
+    return FLOAT * words
 
 
 def columns(kind: Conv, cores: int) -> int:

@@ -1,9 +1,8 @@
-/* Input gradient of halves by few taps, over planes: class by class of the output positions modulo the stride, a
- * convolution with the kernel turned. Classes of one image share their planes where these are in scratch as a whole. */
+/* Input gradient of halves by few taps, over planes: of each class of the output positions modulo the stride, a
+ * convolution with the kernel turned. Two by two classes of one image share their planes where these are in scratch as
+ * a whole, and what is waited for. */
 #define TL_HALVES
 #include "tl_planes.h"
-
-enum { WORDS = 3264 }; /* of all planes: as in conv_planes.c */
 
 static tl_axis rows_of(const tl_conv2d *a, int r)
 {
@@ -15,44 +14,76 @@ static tl_axis columns_of(const tl_conv2d *a, int r)
     return tl_axis_turned(tl_axis_bw(r, a->wd, a->wo, a->kw, a->stride_w, a->pad_w, 1));
 }
 
-/* How many rows or columns of the image so many outputs of a class meet, from `first` on, and the other classes. */
-static void widen(const tl_axis *of, int count, int *first, int *end)
+/* Where what two classes meet begins in the image, and how many rows or columns it is of; outputs in whole fours or
+ * one by one. */
+static int meet(const tl_axis *of, int fours, int *first)
 {
-    if (of->taps == 0)
-        return;
-    const int behind = of->in0 + count - 1 + of->taps;
-    *first = tl_min(*first, of->in0);
-    *end = behind > *end ? behind : *end;
+    int end = -1;
+    *first = 0;
+    for (int r = 0; r < 2; ++r)
+        if (of[r].taps > 0 && of[r].count > 0) {
+            const int behind = of[r].in0 + (of[r].count + fours - 1) / fours * fours - 1 + of[r].taps;
+            *first = end < 0 ? of[r].in0 : tl_min(*first, of[r].in0);
+            end = tl_max(end, behind);
+        }
+    return end - *first;
 }
 
-/* Whether there are such planes. */
-static int shared(const tl_conv2d *a, int pairs, tl_planes_frame *frame)
+/* All classes, for some channels at a time. */
+static void together(tl_gather *g, int packed_rows, const tl_axis *ys, const tl_axis *xs, tl_planes_part *p, int taps)
 {
-    const int far = 1 << 20;
-    int top = far, bottom = -far, left = far, right = -far;
-    for (int r = 0; r < a->stride_h && r < a->h; ++r) {
-        const tl_axis y = rows_of(a, r);
-        widen(&y, y.count, &top, &bottom);
+    const int packed = 2 * (packed_rows ? packed_rows : 16), size = 4 * p->pairs * taps;
+    const int most = tl_min(packed, 4 * (size < TL_PLANES_WEIGHTS ? TL_PLANES_WEIGHTS / size : 1));
+    tl_pair *const weights = p->planes + p->pairs * p->plane;
+    for (p->channel = 0; p->channel < g->rows; p->channel += most) {
+        p->tiles = (tl_min(most, g->rows - p->channel) + 3) / 4;
+        if (p->channel == 0)
+            tl_planes_pack(g, p);
+        for (int sharing = 0; sharing < 2; ++sharing) {
+            p->weights = weights;
+            for (int which = 0; which < 4; ++which, p->weights += p->tiles * p->size) {
+                g->y = ys[which / 2], g->x = xs[which % 2];
+                p->rows = g->y.count, p->panels = (g->x.count + 3) / 4;
+                p->taps = g->y.taps * g->x.taps, p->size = 4 * p->pairs * p->taps;
+                if (p->rows * p->panels == 0)
+                    continue;
+                if (p->taps > 0 && !sharing)
+                    tl_planes_weights(g, p);
+                else if (p->taps > 0)
+                    tl_planes_share(g, p);
+                else if (p->channel == 0 && sharing)
+                    tl_conv_fill(g);
+            }
+            tl_barrier();
+        }
     }
-    for (int r = 0; r < a->stride_w && r < a->wd; ++r) {
-        const tl_axis x = columns_of(a, r);
-        widen(&x, (x.count + 3) / 4 * 4, &left, &right);
-    }
-    *frame = (tl_planes_frame){.y = top, .x = left, .rows = bottom - top, .pitch = right - left};
-    return bottom > top && right > left && pairs * frame->rows * frame->pitch <= WORDS;
+}
+
+/* Whether that is done. Apart, so that the axes are on the stack there alone. */
+static __attribute__((noinline)) int two_by_two(const tl_conv2d *a, tl_gather *g)
+{
+    const tl_axis ys[] = {rows_of(a, 0), rows_of(a, 1)}, xs[] = {columns_of(a, 0), columns_of(a, 1)};
+    tl_planes_part p = {.pairs = (g->chans + 1) / 2, .planes = g->scratch};
+    const int high = meet(ys, 1, &p.top);
+    p.pitch = meet(xs, 4, &p.left), p.plane = high * p.pitch;
+    if (high < 1 || p.pitch < 1 || p.pairs * p.plane > TL_PLANES_WORDS)
+        return 0;
+    g->y = ys[0], g->x = xs[0];
+    together(g, a->packed_rows, ys, xs, &p, a->kh * a->kw);
+    return 1;
 }
 
 void tl_conv2d_bw_x_planes_f16(const tl_conv2d *a)
 {
     tl_gather g = tl_gather_bw_x(a);
-    tl_planes_frame frame, *of_all = NULL;
-    if (g.out_f16 && a->n * a->groups == 1 && a->stride_h * a->stride_w > 1 && shared(a, (g.chans + 1) / 2, &frame))
-        of_all = &frame;
+    const int twos = g.out_f16 && a->n * a->groups == 1 && a->stride_h == 2 && a->stride_w == 2;
+    if (twos && two_by_two(a, &g))
+        return;
     for (int ry = 0; ry < a->stride_h && ry < a->h; ++ry) {
         g.y = rows_of(a, ry);
         for (int rx = 0; rx < a->stride_w && rx < a->wd; ++rx) {
             g.x = columns_of(a, rx);
-            tl_conv_planes(&g, a->packed_rows, of_all);
+            tl_conv_planes(&g, a->packed_rows);
         }
     }
 }

@@ -5,5 +5,5 @@
 void tl_conv2d_fw_planes_f16(const tl_conv2d *a)
 {
     const tl_gather g = tl_gather_fw(a);
-    tl_conv_planes(&g, a->packed_rows, NULL);
+    tl_conv_planes(&g, a->packed_rows);
 }

@@ -9,28 +9,31 @@
 static inline __attribute__((always_inline)) void tile(const tl_planes_tile *t, int taps, int from, int to)
 {
     const tl_pair *w = t->weights;
-    float sums[16];
-    for (int i = 0; i < 16; ++i)
-        sums[i] = t->start ? t->start[i / 4] : ((const float *)t->out)[i / 4 * t->out_m + i % 4 * to];
-    for (int pair = 0; pair < t->pairs; ++pair) {
-        for (int tap = 0; tap < t->rows * taps; ++tap, w += 4) {
-            const tl_pair *in = t->in + pair * t->plane + tap / taps * t->row + tap % taps;
-            float x0[4], x1[4];
-            for (int j = 0; j < 4; ++j)
-                x0[j] = tl_from_half((tl_half)in[from * j]), x1[j] = tl_from_half((tl_half)(in[from * j] >> 16));
-            for (int i = 0; i < 4; ++i) {
-                const float w0 = tl_from_half((tl_half)w[i]), w1 = tl_from_half((tl_half)(w[i] >> 16));
+    for (int channel = 0; channel < 4 * t->tiles; channel += 4) {
+        const float *start = t->start ? t->start + (t->alike ? 0 : channel) : NULL;
+        const int out = channel * t->out_m;
+        float sums[16];
+        for (int i = 0; i < 16; ++i)
+            sums[i] = start ? start[i / 4] : ((const float *)t->out)[out + i / 4 * t->out_m + i % 4 * to];
+        for (int pair = 0; pair < t->pairs; ++pair)
+            for (int tap = 0; tap < t->rows * taps; ++tap, w += 4) {
+                const tl_pair *in = t->in + pair * t->plane + tap / taps * t->row + tap % taps;
+                float x0[4], x1[4];
                 for (int j = 0; j < 4; ++j)
-                    sums[4 * i + j] += __builtin_fmaf(w1, x1[j], w0 * x0[j]);
+                    x0[j] = tl_from_half((tl_half)in[from * j]), x1[j] = tl_from_half((tl_half)(in[from * j] >> 16));
+                for (int i = 0; i < 4; ++i) {
+                    const float w0 = tl_from_half((tl_half)w[i]), w1 = tl_from_half((tl_half)(w[i] >> 16));
+                    for (int j = 0; j < 4; ++j)
+                        sums[4 * i + j] += __builtin_fmaf(w1, x1[j], w0 * x0[j]);
+                }
             }
+        for (int i = 0; i < 16; ++i) {
+            const int at = out + i / 4 * t->out_m + i % 4 * to;
+            if (t->halves)
+                ((tl_half *)t->out)[at] = tl_to_half(sums[i]);
+            else
+                ((float *)t->out)[at] = sums[i];
         }
-    }
-    for (int i = 0; i < 16; ++i) {
-        const int at = i / 4 * t->out_m + i % 4 * to;
-        if (t->halves)
-            ((tl_half *)t->out)[at] = tl_to_half(sums[i]);
-        else
-            ((float *)t->out)[at] = sums[i];
     }
 }
 

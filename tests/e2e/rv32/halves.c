@@ -107,8 +107,12 @@ static void convolution(int groups, int ci, int co, int size, int kernel, int st
     }
     p.y_f16 = l1.a, p.x = l1.c, p.bias = NULL;
     run((tl_fn)tl_conv2d_bw_x_f16, &p);
-    if (kernel == 3)
+    if (kernel == 3) {
         run((tl_fn)tl_conv2d_bw_x_planes_f16, &p);
+        tl_conv2d one = p; /* whose classes share planes where the stride is 2 */
+        one.n = one.groups = 1, one.w = l1.init, one.floats = 1, one.x_f16 = (tl_half *)l1.c, one.halves = 1;
+        run((tl_fn)tl_conv2d_bw_x_planes_f16, &one);
+    }
     if (kernel == 3 && stride == 1)
         in_tiles((tl_fn)tl_conv2d_bw_x_winograd_f16, (tl_fn)tl_conv2d_bw_x_winograd_whole_f16, p, ci, co);
     p.x_f16 = l1.b, p.w = l1.c, p.accumulate = 1;
