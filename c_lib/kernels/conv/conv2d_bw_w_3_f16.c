@@ -4,6 +4,7 @@
  * Scratch: the inputs, the gradients. */
 #define TL_HALVES
 #include "tl_tile_pairs.h"
+#include "tl_pack_threes.h"
 #include "tl_conv.h"
 #include "tl_threes.h"
 
@@ -20,20 +21,15 @@ typedef struct {
 
 /* dst[3*i] = what outputs 2*i and 2*i + 1 meet by three taps; `from` is the row's first pixel, `at` the column that the
  * first output meets. */
-static void pack_row(const tl_conv2d *a, const tl_half *from, int at, int extent, int pairs, tl_pair *dst)
+static tl_pair *pack_row(const tl_half *from, int at, int step, int dil, int extent, int pairs, tl_pair *dst)
 {
-    const int step = a->stride_w, dil = a->dil_w, span = 2 * dil + step + 1;
-    for (; pairs > 0; --pairs, at += 2 * step, dst += 3) {
-        const tl_half *p = from + at;
-        if (at >= 0 && at + span <= extent) {
-            if (step == 1 && dil == 1) {
-                const tl_half x1 = p[1], x2 = p[2];
-                dst[0] = tl_pair_of(p[0], x1), dst[1] = tl_pair_of(x1, x2), dst[2] = tl_pair_of(x2, p[3]);
-            } else {
-                dst[0] = tl_pair_of(p[0], p[step]), dst[1] = tl_pair_of(p[dil], p[dil + step]);
-                dst[2] = tl_pair_of(p[2 * dil], p[2 * dil + step]);
-            }
-            continue;
+    for (const int span = 2 * dil + step + 1; pairs > 0; --pairs, at += 2 * step, dst += 3) {
+        if (at >= 0 && at + span <= extent && dil == 1 && step <= 2) {
+            const int inside = tl_min(pairs, ((extent - span - at) >> step) + 1);
+            dst = tl_pack_threes(dst, from + at, step, inside);
+            pairs -= inside, at += 2 * step * inside;
+            if (pairs == 0)
+                break;
         }
         for (int tap = 0; tap < 3; ++tap) {
             const int first = at + tap * dil, second = first + step;
@@ -41,19 +37,31 @@ static void pack_row(const tl_conv2d *a, const tl_half *from, int at, int extent
                                   (unsigned)second < (unsigned)extent ? from[second] : 0);
         }
     }
+    return dst;
 }
 
 static void pack_inputs(const tl_conv2d *a, const part *p)
 {
-    const int rows = a->stride_h * p->high;
+    const int high = p->high, pairs = p->pairs, rows = a->stride_h * high, step = a->stride_w, dil = a->dil_w;
+    const int down = a->stride_h, wide = a->wd, pad = a->pad_w, h = a->h, row_step = a->xp.h, channel_step = a->xp.c;
+    const int top = p->y * down - a->pad_h;
     int lo, hi;
     tl_split(p->inputs * rows, 1, &lo, &hi);
-    for (int i = lo; i < hi; ++i) {
-        const int c = i / rows, row = i - c * rows, of_class = row / p->high, down = row - of_class * p->high;
-        const int y = p->y * a->stride_h - a->pad_h + down * a->stride_h + of_class;
-        const int inside = (unsigned)y < (unsigned)a->h;
-        const tl_half *x = a->x_f16 + p->n * a->xp.n + (p->group * a->ci + p->input + c) * a->xp.c;
-        pack_row(a, x + (inside ? y : 0) * a->xp.h, -a->pad_w, inside ? a->wd : 0, p->pairs, p->in + i * 3 * p->pairs);
+    int c = lo / rows, row = lo - c * rows, of_class = row / high, y = top + (row - of_class * high) * down + of_class;
+    const tl_half *x = a->x_f16 + p->n * a->xp.n + (p->group * a->ci + p->input + c) * channel_step;
+    tl_pair *dst = p->in + lo * 3 * pairs;
+    for (; lo < hi; ++lo) {
+        if ((unsigned)y < (unsigned)h)
+            dst = pack_row(x + y * row_step, -pad, step, dil, wide, pairs, dst);
+        else
+            for (int i = 3 * pairs; i > 0; --i)
+                *dst++ = 0;
+        y += down;
+        if (y == top + of_class + high * down) {
+            if (++of_class == down)
+                of_class = 0, x += channel_step;
+            y = top + of_class;
+        }
     }
 }
 
