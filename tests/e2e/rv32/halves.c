@@ -211,7 +211,7 @@ int main(void)
     product((tl_fn)tl_matmul_f16, 1, 16, 16, 70, 1, 0);
     product((tl_fn)tl_matmul_vectors_f16, 2, 11, 1, 77, 0, 0);
     convolution(1, 5, 7, 6, 3, 1, 1);
-    convolution(1, 3, 5, 9, 3, 2, 1);
+    convolution(1, 5, 5, 9, 3, 2, 1);
     convolution(1, 3, 5, 8, 3, 2, 1);
     convolution(2, 4, 6, 5, 1, 1, 0);
     convolution(1, 18, 8, 8, 3, 1, 1);
