@@ -134,6 +134,8 @@ FLOATS: tuple[Case, ...] = (
     product(1, 32, 256),
     product(1, 32, 256, right="nk"),
     product(256, 32, 1),
+    product(128, 2, 64),
+    product(8, 2, 640),
     product(12, 288, 2, left="km"),
     product(8, 1, 640),
     product(1, 8, 640),
