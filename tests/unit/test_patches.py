@@ -29,6 +29,16 @@ def test_patches_are_copied_once_for_three_products() -> None:
     assert forward.reads[0].tensor == weight.reads[1].tensor
 
 
+def test_a_sample_is_copied_again_for_the_weights() -> None:
+    """No copy of it lives from forward to backward, beside the sample."""
+    torch.manual_seed(6)
+    network = nn.Sequential(nn.Conv2d(3, 5, (2, 3), stride=(2, 3)), nn.ReLU(), nn.Flatten(), nn.Linear(45, 4))
+    program = program_of(network, (2, 3, 6, 9))
+    copied = [op for op in program.ops if any(v.tensor == "input" for v in op.reads)]
+    assert [op.phase for op in copied] == ["forward", "backward"]
+    assert not any(isinstance(op.kind, MatMul | Conv) for op in copied)
+
+
 @pytest.mark.parametrize(
     "other",
     [

@@ -28,11 +28,15 @@ def in_patches(s: ConvShape) -> bool:
 
 
 def windows(b: Builder, x: View, s: ConvShape) -> View:
-    """[windows, terms] of an image; backward reads what forward has copied."""
+    """[windows, terms] of an image; backward reads what forward has copied, in place of the image. One that is there
+    all the time, as a sample is, is copied again: the copy would take memory beside it."""
     apart = b.reshape(x, (s.n, s.ci, s.ho, s.kh, s.wo, s.kw)).permuted((0, 2, 4, 1, 3, 5))
-    if apart not in b.copies:
-        b.copies[apart] = b.reshape(apart, (s.n * s.ho * s.wo, s.ci * s.kh * s.kw))
-    return b.copies[apart]
+    made = b.copies.get(apart)
+    if made is None:
+        made = b.reshape(apart, (s.n * s.ho * s.wo, s.ci * s.kh * s.kw))
+        if b.program.tensors[x.tensor].role.comes_and_goes:
+            b.copies[apart] = made
+    return made
 
 
 def channels_last(b: Builder, y: View) -> View:
