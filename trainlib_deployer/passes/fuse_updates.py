@@ -62,7 +62,9 @@ def by_one_number(kind: Loop, moving: set[int]) -> Loop:
         return kind
     along = kind.depending(moving)
     scale, product = sorted(last.args[:2], key=lambda arg: arg in along)
-    if not isinstance(scale, int) or product != kind.results[1] or not isinstance(product, int):
+    if not isinstance(scale, int) or not isinstance(product, int) or product != kind.results[1]:
+        return kind
+    if product < kind.at_body:  # an operand, as the gradient of a bias is
         return kind
     made = kind.body[product - kind.at_body]
     if made.op != "fma" or made.args[2] != Const(0.0) or sum(step.args.count(product) for step in kind.body) > 1:

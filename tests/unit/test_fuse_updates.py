@@ -1,0 +1,36 @@
+"""One multiplication of an element in place of two, in updates by outer products and in no others."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from trainlib_deployer.passes.fuse_updates import by_one_number
+from trainlib_deployer.program.expr import Const, Instr
+from trainlib_deployer.program.ir import DType
+from trainlib_deployer.program.loop import Loop
+
+F32 = DType.F32
+
+
+def update(inputs: int, body: tuple[Instr, ...], gradient: int) -> Loop:
+    """The weight and its gradient, over rows of 5."""
+    return Loop((3, 5), 0, (F32,) * inputs, body, (), (), (inputs + len(body) - 1, gradient), (F32, F32), recorded=1)
+
+
+def test_the_rate_is_multiplied_into_the_number_of_a_row() -> None:
+    weight, rate, number, row = range(4)
+    outer = Instr("fma", (number, row, Const(0.0)), F32)
+    made = by_one_number(update(4, (outer, Instr("fma", (rate, 4, weight), F32)), 4), {weight, row})
+    scaled = Instr("mul", (rate, number), F32)
+    assert made.body == (outer, scaled, Instr("fma", (5, row, weight), F32)) and made.results == (6, 4)
+
+
+@pytest.mark.parametrize(
+    ("weight", "rate", "gradient", "more"), [(*p, m) for p in itertools.permutations(range(3)) for m in (0, 1, 2)]
+)
+def test_a_gradient_that_is_an_operand_stays(weight: int, rate: int, gradient: int, more: int) -> None:
+    """As a bias's: nothing of the body makes it."""
+    kind = update(3 + more, (Instr("fma", (rate, gradient, weight), F32),), gradient)
+    assert by_one_number(kind, {weight, gradient}) == kind
