@@ -1,5 +1,5 @@
-/* A multiple of a row added to another, and to several rows, to each by a number of its own: what generated loops of such
- * a body call. */
+/* A multiple of a row added to another, and to several rows, to each by a number of its own: what generated loops of
+ * such a body call. */
 #ifndef TL_SCALED_H
 #define TL_SCALED_H
 #include "tl_hal.h"
@@ -33,12 +33,11 @@ static inline void tl_add_five(float *y, int pitch, const float *x, const float 
 {
     float *y0 = y, *y1 = y0 + pitch, *y2 = y1 + pitch, *y3 = y2 + pitch, *y4 = y3 + pitch;
     float p = *x++, a, b, c;
-    __asm__ volatile(
-        ".balign 4\n.option push\n.option norvc\n" TL_LOOP("%[n]", "32") TL_FIVE_ROWS ".option pop\n"
-        : [y0] "+r"(y0), [y1] "+r"(y1), [y2] "+r"(y2), [y3] "+r"(y3), [y4] "+r"(y4), [x] "+r"(x), [p] "+r"(p),
-          [a] "=&r"(a), [b] "=&r"(b), [c] "=&r"(c)
-        : [s0] "r"(s[0]), [s1] "r"(s[1]), [s2] "r"(s[2]), [s3] "r"(s[3]), [s4] "r"(s[4]), [n] "r"(columns)
-        : "memory");
+    __asm__ volatile(".balign 4\n.option push\n.option norvc\n" TL_LOOP("%[n]", "32") TL_FIVE_ROWS ".option pop\n"
+                     : [y0] "+r"(y0), [y1] "+r"(y1), [y2] "+r"(y2), [y3] "+r"(y3), [y4] "+r"(y4), [x] "+r"(x),
+                       [p] "+r"(p), [a] "=&r"(a), [b] "=&r"(b), [c] "=&r"(c)
+                     : [s0] "r"(s[0]), [s1] "r"(s[1]), [s2] "r"(s[2]), [s3] "r"(s[3]), [s4] "r"(s[4]), [n] "r"(columns)
+                     : "memory");
 }
 #define TL_FIVE_AT_A_TIME
 
