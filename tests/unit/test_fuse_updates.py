@@ -5,10 +5,13 @@ from __future__ import annotations
 import itertools
 
 import pytest
+import torch
+from torch import nn
 
+from tests.unit.small_programs import program_of
 from trainlib_deployer.passes.fuse_updates import by_one_number
 from trainlib_deployer.program.expr import Const, Instr
-from trainlib_deployer.program.ir import DType
+from trainlib_deployer.program.ir import DType, Role
 from trainlib_deployer.program.loop import Loop
 
 F32 = DType.F32
@@ -34,3 +37,19 @@ def test_a_gradient_that_is_an_operand_stays(weight: int, rate: int, gradient: i
     """As a bias's: nothing of the body makes it."""
     kind = update(3 + more, (Instr("fma", (rate, gradient, weight), F32),), gradient)
     assert by_one_number(kind, {weight, gradient}) == kind
+
+
+def test_a_parameter_without_dimensions() -> None:
+    """Its update is a loop of one element, and of no dimension."""
+    program = program_of(Scaled(), (1, 3))
+    gradients = dict(program.gradients)
+    assert program.tensors[gradients["by"]].role is Role.RECORDED
+
+
+class Scaled(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.by = nn.Parameter(torch.tensor(0.7))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.sum() * self.by

@@ -51,7 +51,7 @@ def joined(producer: Op, update: Op, numel: int) -> Op | None:
         return None
     assert isinstance(joint.kind, Loop)
     kind = replace(joint.kind, recorded=1)
-    return replace(joint, kind=by_one_number(kind, {i for i, v in enumerate(joint.reads) if v.strides[-1]}))
+    return replace(joint, kind=by_one_number(kind, {i for i, v in enumerate(joint.reads) if any(v.strides[-1:])}))
 
 
 def by_one_number(kind: Loop, moving: set[int]) -> Loop:
