@@ -72,3 +72,14 @@ def test_merged_dimensions_take_what_one_takes() -> None:
     apart = replace(kind, extents=(64, 33))
     whole = loop_cycles(kind, (dense(64 * 33),), (dense(64 * 33),), 8, COSTS)
     assert loop_cycles(apart, (dense(64, 33),), (dense(64, 33),), 8, COSTS) == whole
+
+
+def test_what_a_record_alone_needs_takes_nothing() -> None:
+    """An update by an outer product, five rows at a time: the gradient is not made where nothing is recorded."""
+    shape, body = (10, 128), (Instr("mul", (3, 0), F32), Instr("fma", (4, 1, 2), F32))
+    reads = tuple(View("", shape, strides) for strides in ((1, 0), (0, 1), (128, 1), (0, 0)))
+    update = Loop(shape, 0, (F32,) * 4, body, (), (), (5,), (F32,))
+    product = (Instr("fma", (0, 1, Const(0.0)), F32), Instr("mul", (3, 0), F32), Instr("fma", (5, 1, 2), F32))
+    recording = replace(update, body=product, results=(6, 4), outputs=(F32, F32), recorded=1)
+    alone = loop_cycles(update, reads, (dense(*shape),), 8, COSTS)
+    assert loop_cycles(recording, reads, (dense(*shape),) * 2, 8, COSTS) == alone

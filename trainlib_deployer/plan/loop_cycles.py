@@ -80,6 +80,8 @@ def moving_inputs(reads: Views) -> list[int]:
 
 def moving_body(kind: Loop, reads: Views) -> tuple[Instr, ...]:
     values = kind.depending(moving_inputs(reads))
+    if kind.recorded:
+        values &= kind.shipped
     return tuple(step for i, step in enumerate(kind.body) if kind.at_body + i in values)
 
 

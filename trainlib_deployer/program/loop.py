@@ -92,6 +92,15 @@ class Loop(Cuttable[tuple[Range, ...]]):
         return found
 
     @property
+    def shipped(self) -> set[int]:
+        """What a pointwise loop calculates in a build that does not record."""
+        found = set(self.results[: len(self.results) - self.recorded])
+        for i, step in reversed([*enumerate(self.body)]):
+            if self.at_body + i in found:
+                found |= {a for a in step.args if isinstance(a, int)}
+        return found
+
+    @property
     def product(self) -> int | None:
         """The sum of products which are of use for nothing else."""
         readers = [a for s in self.body for a in s.args] + [r.value for r in self.reductions]
