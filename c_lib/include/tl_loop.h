@@ -2,7 +2,7 @@
  * rules of PyTorch and Python. */
 #ifndef TL_LOOP_H
 #define TL_LOOP_H
-#include "tl_adam.h"
+#include "tl_adaptive.h"
 #include "tl_half.h"
 #include "tl_math.h"
 #include "tl_scaled.h"

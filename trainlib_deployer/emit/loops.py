@@ -8,7 +8,7 @@ from functools import partial
 from math import prod
 from zlib import crc32
 
-from trainlib_deployer.emit.adam import adam_of, update_row
+from trainlib_deployer.emit.adaptive import adaptive_of, update_row
 from trainlib_deployer.emit.folds import fold
 from trainlib_deployer.emit.loop_text import (
     Text,
@@ -130,9 +130,9 @@ def along(t: Text, kind: Loop, row: Row) -> None:
     if scaled := scaled_of(kind, row):
         with unless_recording(t, kind, plainly):
             add_scaled(t, kind, row, scaled)
-    elif adam := adam_of(kind, row):
+    elif update := adaptive_of(kind, row):
         with unless_recording(t, kind, plainly):
-            update_row(t, kind, row, adam)
+            update_row(t, kind, row, update)
     else:
         plainly()
 

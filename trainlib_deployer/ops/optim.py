@@ -241,9 +241,9 @@ def rmsprop(b: Builder, group: Group, parameters: list[Parameter]) -> None:
             spread = square - average * average
         direction = over_root(spread, 1.0, eps)(g)
         if heavy:
-            direction = left.pop(0) * momentum + direction
+            direction = apply("fma", [left.pop(0), momentum, direction])
             out.append(direction)
-        return (p - lr * direction, *out)
+        return (moved(p, lr, direction), *out)
 
     labels = ["square_avg"] + ["grad_avg"] * centered + ["momentum_buffer"] * heavy
     for q in parameters:

@@ -4,7 +4,7 @@
 #include "tl_loop.h"
 #include "tl_matmul.h"
 #include "tl_recurrent.h"
-#include "tl_adam.h"
+#include "tl_adaptive.h"
 #include "tl_scaled.h"
 #include "tl_winograd_tiles.h"
 
@@ -248,17 +248,18 @@ static void scaled(int n)
     tl_record(l1.c, sizeof l1.c);
 }
 
-/* Parameters that decay and others, onto themselves and elsewhere; every fifth average of squares is beyond 2^96. */
-static void adam(int n)
+/* Parameters that decay, or have a momentum, and others, onto themselves and elsewhere; every fifth average of squares
+ * is beyond 2^96. */
+static void adaptive(int n, void (*update)(const tl_adaptive *a, int more, int n))
 {
     fill_all();
     float *w = l1.a, *m = w + n, *v = m + n;
     for (int i = 0; i < n; i++)
         v[i] = i % 5 == 3 ? 1e30f * (float)(i + 1) : v[i] * v[i];
-    const tl_adam apart = {l1.c, l1.c + n, l1.c + 2 * n, w, l1.b, m, v, 0.01f, 0.9f, 0.1f, 0.001f, 1.7f, 1e-8f};
-    const tl_adam in_place = {w, m, v, w, l1.b, m, v, 0.01f, 0.9f, 0.1f, 0.001f, 1.7f, 1e-8f};
-    tl_adam_row(&apart, 0, n);
-    tl_adam_row(&in_place, 1, n);
+    const tl_adaptive apart = {l1.c, l1.c + n, l1.c + 2 * n, w, l1.b, m, v, 0.01f, 0.9f, 0.1f, 0.001f, 1.7f, 1e-8f};
+    const tl_adaptive in_place = {w, m, v, w, l1.b, m, v, 0.01f, 0.9f, 0.1f, 0.001f, 1.7f, 1e-8f};
+    update(&apart, 0, n);
+    update(&in_place, 1, n);
     tl_record(l1.c, sizeof l1.c);
     tl_record(l1.a, sizeof l1.a);
 }
@@ -291,7 +292,7 @@ int main(void)
     depthwise();
     depthwise_threes();
     for (int n = 1; n < 19; n += 4)
-        scaled(n), scaled(n + 2), adam(n);
+        scaled(n), scaled(n + 2), adaptive(n, tl_adam_row), adaptive(n, tl_rmsprop_row);
     tl_puts("DONE\n");
     tl_exit(0);
     return 0;

@@ -1,0 +1,104 @@
+/* Adam's and RMSprop's updates of a row of parameters: what generated loops of such bodies call. Two cores share a
+ * float unit, so where a core can it has something else to do between two of its float instructions. */
+#ifndef TL_ADAPTIVE_H
+#define TL_ADAPTIVE_H
+#include "tl_divide.h"
+#include "tl_xpulp.h"
+
+typedef struct {
+    float *to_w, *to_m, *to_v; /* may be w, m and v */
+    const float *w, *g, *m, *v;
+    float rate, keep, first, second, scale, more; /* `keep`: of each parameter, where it decays */
+} tl_adaptive;
+
+#if defined(TL_XPULP) && defined(__riscv_zfinx) && defined(__OPTIMIZE__)
+/* clang-format off */
+/* tl_inverse_rootf in its order, of the new v in a4, to a7; g is in a0, and m is for a1, w for a5. What its
+ * multiplications do not take is done behind the loop. `p0` to `p5`: what else is to be done there, `last`: behind. */
+#define TL_ADAPTIVE_ROW(halfwords, p0, p1, p2, p3, p4, p5, last)                                                       \
+    "lw t0, 0(%[a])\nlw t1, 4(%[a])\nlw t2, 8(%[a])\nlw t3, 12(%[a])\nlw t4, 16(%[a])\nlw t5, 20(%[a])\n"              \
+    "lw t6, 24(%[a])\nlw s2, 28(%[a])\nlw s3, 32(%[a])\nlw s4, 36(%[a])\nlw s5, 40(%[a])\nlw s6, 44(%[a])\n"           \
+    "lw s7, 48(%[a])\nlui s8, 0x3f000\nlui s9, 0x3f800\nlui s10, 0x7ef32\nli s11, 0xdf\nfneg.s s2, s2\n"               \
+    "lui %[a], 0x3f81c\n.balign 4\n.option push\n.option norvc\n" TL_LOOP("%[n]", halfwords)                           \
+    TL_LOAD("a0", "t4") TL_LOAD("a4", "t6") "lui ra, 0x5f131\nfmsub.s a6, a0, a0, a4\n" p0                                              \
+    "fmadd.s a4, a6, s5, a4\nsrli s1, a4, 1\nsub a7, ra, s1\nfmul.s a6, a4, a7\nlui ra, 0x3f902\n"    \
+    "fnmsub.s a7, a6, a7, ra\nsrli ra, a4, 23\nfmadd.s a7, a7, a7, %[a]\nbgeu ra, s11, 2f\nlui ra, 0x5e931\n"          \
+    "fmul.s a6, a6, a7\nsub s1, ra, s1\nfmul.s s1, a7, s1\n" p1 "fnmsub.s a7, a6, s1, s8\n"                            \
+    "lui ra, 0x3fc02\nfmadd.s a6, a7, a6, a6\n" p2 "fmadd.s a6, a6, s6, s7\nsub a7, s10, a6\n"                         \
+    "fnmsub.s s1, a6, a7, ra\nlui ra, 0x3f3fc\nfmadd.s s1, s1, s1, ra\n" p3 "fmul.s a7, a7, s1\n" p4                   \
+    "fnmsub.s s1, a6, a7, s9\n" p5 "fmadd.s a7, s1, a7, a7\n1:\n" last "j 3f\n"                                        \
+    "2:\nfsqrt.s a7, a4\nfmadd.s a7, a7, s6, s7\nfdiv.s a7, s9, a7\n" p1 p2 p3 p4 p5 "j 1b\n3:\n.option pop\n"
+#define TL_ADAM_ROW(halfwords, keep)                                                                                   \
+    TL_ADAPTIVE_ROW(halfwords, TL_LOAD("a1", "t5"), TL_LOAD("a5", "t3"), TL_STORE_ON("a4", "t2"),                      \
+                    "fsub.s a4, a0, a1\n", "fmadd.s a1, a4, s4, a1\n", keep, TL_STORE_ON("a1", "t1")                   \
+                    "fmul.s a7, a1, a7\nfmadd.s a5, s2, a7, a5\n" TL_STORE_ON("a5", "t0"))
+#define TL_RMSPROP_ROW                                                                                                 \
+    TL_ADAPTIVE_ROW("66", , , TL_STORE_ON("a4", "t2"), , TL_LOAD("a5", "t3"), , "fmul.s a7, a0, a7\n"                  \
+                    "fmadd.s a5, s2, a7, a5\n" TL_STORE_ON("a5", "t0"))
+#define TL_MOMENTUM_ROW                                                                                                \
+    TL_ADAPTIVE_ROW("72", , , TL_STORE_ON("a4", "t2"), TL_LOAD("a5", "t3"), , TL_LOAD("a1", "t5"),                     \
+                    "fmul.s a7, a0, a7\nfmadd.s a1, a1, s4, a7\n" TL_STORE_ON("a1", "t1")                              \
+                    "fmadd.s a5, s2, a1, a5\n" TL_STORE_ON("a5", "t0"))
+/* clang-format on */
+#define TL_ADAPTIVE(row)                                                                                               \
+    __asm__ volatile(row                                                                                               \
+                     : [a] "+r"(a)                                                                                     \
+                     : [n] "r"(n)                                                                                      \
+                     : "memory", "ra", "t0", "t1", "t2", "t3", "t4", "t5", "t6", "s1", "s2", "s3", "s4", "s5", "s6",   \
+                       "s7", "s8", "s9", "s10", "s11", "a0", "a1", "a4", "a5", "a6", "a7")
+
+/* For n parameters; a literal says whether they decay. */
+static inline void tl_adam_row(const tl_adaptive *a, int decays, int n)
+{
+    if (n <= 0)
+        return;
+    if (decays)
+        TL_ADAPTIVE(TL_ADAM_ROW("76", "fmul.s a5, a5, s3\n"));
+    else
+        TL_ADAPTIVE(TL_ADAM_ROW("74", ""));
+}
+
+/* The same; a literal says whether there is a momentum, of which `first` stays in m. */
+static inline void tl_rmsprop_row(const tl_adaptive *a, int momentum, int n)
+{
+    if (n <= 0)
+        return;
+    if (momentum)
+        TL_ADAPTIVE(TL_MOMENTUM_ROW);
+    else
+        TL_ADAPTIVE(TL_RMSPROP_ROW);
+}
+#else
+static inline float tl_mean_square(float v, float g, float second)
+{
+    return tl_fmaf(tl_fmaf(g, g, -v), second, v);
+}
+
+static inline void tl_adam_row(const tl_adaptive *a, int decays, int n)
+{
+    const tl_adaptive row = *a;
+    for (int i = 0; i < n; i++) {
+        const float g = row.g[i], m = row.m[i], w = decays ? row.w[i] * row.keep : row.w[i];
+        const float square = tl_mean_square(row.v[i], g, row.second), average = tl_fmaf(g - m, row.first, m);
+        const float inverse = tl_inverse_rootf(square, row.scale, row.more);
+        row.to_w[i] = tl_fmaf(-row.rate, average * inverse, w);
+        row.to_m[i] = average;
+        row.to_v[i] = square;
+    }
+}
+
+static inline void tl_rmsprop_row(const tl_adaptive *a, int momentum, int n)
+{
+    const tl_adaptive row = *a;
+    for (int i = 0; i < n; i++) {
+        const float g = row.g[i], w = row.w[i], square = tl_mean_square(row.v[i], g, row.second);
+        const float alone = g * tl_inverse_rootf(square, row.scale, row.more);
+        const float direction = momentum ? tl_fmaf(row.m[i], row.first, alone) : alone;
+        row.to_w[i] = tl_fmaf(-row.rate, direction, w);
+        if (momentum)
+            row.to_m[i] = direction;
+        row.to_v[i] = square;
+    }
+}
+#endif
+#endif
