@@ -20,8 +20,8 @@ typedef struct {
     "lw t6, 24(%[a])\nlw s2, 28(%[a])\nlw s3, 32(%[a])\nlw s4, 36(%[a])\nlw s5, 40(%[a])\nlw s6, 44(%[a])\n"           \
     "lw s7, 48(%[a])\nlui s8, 0x3f000\nlui s9, 0x3f800\nlui s10, 0x7ef32\nli s11, 0xdf\nfneg.s s2, s2\n"               \
     "lui %[a], 0x3f81c\n.balign 4\n.option push\n.option norvc\n" TL_LOOP("%[n]", halfwords)                           \
-    TL_LOAD("a0", "t4") TL_LOAD("a4", "t6") "lui ra, 0x5f131\nfmsub.s a6, a0, a0, a4\n" p0                                              \
-    "fmadd.s a4, a6, s5, a4\nsrli s1, a4, 1\nsub a7, ra, s1\nfmul.s a6, a4, a7\nlui ra, 0x3f902\n"    \
+    TL_LOAD("a0", "t4") TL_LOAD("a4", "t6") "lui ra, 0x5f131\nfmsub.s a6, a0, a0, a4\n" p0                             \
+    "fmadd.s a4, a6, s5, a4\nsrli s1, a4, 1\nsub a7, ra, s1\nfmul.s a6, a4, a7\nlui ra, 0x3f902\n"                     \
     "fnmsub.s a7, a6, a7, ra\nsrli ra, a4, 23\nfmadd.s a7, a7, a7, %[a]\nbgeu ra, s11, 2f\nlui ra, 0x5e931\n"          \
     "fmul.s a6, a6, a7\nsub s1, ra, s1\nfmul.s s1, a7, s1\n" p1 "fnmsub.s a7, a6, s1, s8\n"                            \
     "lui ra, 0x3fc02\nfmadd.s a6, a7, a6, a6\n" p2 "fmadd.s a6, a6, s6, s7\nsub a7, s10, a6\n"                         \
