@@ -6,16 +6,15 @@
 /* The square between columns a and b of dL/dy, whose upper row has the index 0. */
 #define SQUARE(a, b, at)                                                                                               \
     {                                                                                                                  \
-        const float one = w4 * a##0, across = __builtin_fmaf(w5, a##0, w3 * b##0);                                     \
-        const float down = __builtin_fmaf(w7, a##0, w1 * a##1);                                                        \
-        const float last = __builtin_fmaf(w8, a##0, __builtin_fmaf(w6, b##0, __builtin_fmaf(w2, a##1, w0 * b##1)));    \
-        upper[at] = start + one, upper[at + 1] = start + across;                                                       \
-        lower[at] = start + down, lower[at + 1] = start + last;                                                        \
+        const float across = __builtin_fmaf(w3, b##0, 0.0f), down = __builtin_fmaf(w1, a##1, 0.0f);                    \
+        const float all = __builtin_fmaf(w6, b##0, __builtin_fmaf(w2, a##1, __builtin_fmaf(w0, b##1, 0.0f)));          \
+        upper[at] = __builtin_fmaf(w4, a##0, 0.0f), upper[at + 1] = __builtin_fmaf(w5, a##0, across);                  \
+        lower[at] = __builtin_fmaf(w7, a##0, down), lower[at + 1] = __builtin_fmaf(w8, a##0, all);                     \
     }
 
 /* `count` neighbouring squares; in: the first one's element of dL/dy with the lowest row and column. */
-static __attribute__((noinline)) void squares(const float *in, int pitch, const float *w, float start, float *upper,
-                                              float *lower, int count)
+static __attribute__((noinline)) void squares(const float *in, int pitch, const float *w, float *upper, float *lower,
+                                              int count)
 {
     const float w0 = w[0], w1 = w[1], w2 = w[2], w3 = w[3], w4 = w[4], w5 = w[5], w6 = w[6], w7 = w[7], w8 = w[8];
     const float *next = in + pitch;
@@ -33,19 +32,25 @@ static __attribute__((noinline)) void squares(const float *in, int pitch, const 
 }
 
 /* A row of squares, the first of which begins at column `left` of the rows. */
-static void row_of_squares(const float *in, int pitch, const float *w, float start, float *upper, float *lower,
-                           int left, int extent)
+static void row_of_squares(const float *in, int pitch, const float *w, float *upper, float *lower, int left, int extent)
 {
     float alone[4];
     if (left < 0) {
-        squares(in++, pitch, w, start, alone, alone + 2, 1);
+        squares(in++, pitch, w, alone, alone + 2, 1);
         *upper++ = alone[1], *lower++ = alone[3], --extent;
     }
-    squares(in, pitch, w, start, upper, lower, extent / 2);
+    squares(in, pitch, w, upper, lower, extent / 2);
     if (extent % 2) {
-        squares(in + extent / 2, pitch, w, start, alone, alone + 2, 1);
+        squares(in + extent / 2, pitch, w, alone, alone + 2, 1);
         upper[extent - 1] = alone[0], lower[extent - 1] = alone[2];
     }
+}
+
+/* To what is there of a row. */
+static __attribute__((noinline)) void add(float bias, float *to, int count)
+{
+    for (; count > 0; --count, ++to)
+        *to = bias + *to;
 }
 
 void tl_conv2d_bw_x_depthwise_3x3_s2_f32(const tl_conv2d *a)
@@ -67,8 +72,11 @@ void tl_conv2d_bw_x_depthwise_3x3_s2_f32(const tl_conv2d *a)
             tl_plane_clear(&c, a->yp.h, a->ho, a->wo, own);
         tl_plane_copy(&c, a->y + n * a->yp.n + group * a->yp.c);
         for (int at = 2 * c.top + 1 - a->pad_h, left_rows = r.end - r.row; left_rows > 0; --left_rows, at += 2) {
-            row_of_squares(in, columns, w, a->bias ? a->bias[i] : 0.0f, at < 0 ? outside : to + at * a->xp.h,
-                           at + 1 < a->h ? to + (at + 1) * a->xp.h : outside, 2 * left + 1 - a->pad_w, a->wd);
+            float *upper = at < 0 ? outside : to + at * a->xp.h;
+            float *lower = at + 1 < a->h ? to + (at + 1) * a->xp.h : outside;
+            row_of_squares(in, columns, w, upper, lower, 2 * left + 1 - a->pad_w, a->wd);
+            if (a->bias)
+                add(a->bias[i], upper, a->wd), add(a->bias[i], lower, a->wd);
             in += columns;
         }
     }
