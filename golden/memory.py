@@ -107,15 +107,12 @@ class Found:
         same = self.tensors.get(made.numel())
         if same is None or repeats(made) or made.numel() == 1:  # one number has no direction
             return False
-        with among_ourselves():
-            return self.follow_one_of(same, made)
-
-    def follow_one_of(self, same: Same, made: torch.Tensor) -> bool:
         own = made.detach().double().reshape(-1)
         square = float(own @ own)
         if not 0.0 < square < np.inf:
             return False
-        others = same.near(own, self.within)
+        with among_ourselves():
+            others = same.near(own, self.within)
         sizes = others @ own / square
         itself = (sizes - 1.0).abs() <= self.within  # what it is a multiple of is nearer than its own halves
         for chosen, is_it in ((itself, True), (sizes > 0.0, False)):
