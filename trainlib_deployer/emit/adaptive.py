@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from trainlib_deployer.emit.loop_text import Text, closed, constant, instructions
+from trainlib_deployer.emit.loop_text import Text, constant, instructions
 from trainlib_deployer.emit.rows import Row
 from trainlib_deployer.program.expr import Arg, Const, Instr
 from trainlib_deployer.program.ir import DType
@@ -30,14 +30,13 @@ class OtherwiseError(Exception):
 
 def adaptive_of(kind: Loop, row: Row) -> Adaptive | None:
     """Where its results are those of `adam` or `rmsprop` in ops/optim.py."""
-    kept = kind.results[: len(kind.results) - kind.recorded]
     dense = all(p.stride == 1 for p in (*row.reads.values(), *row.writes))
     if not dense or any(kind.inputs[i] is not DType.F32 for i in row.reads):
         return None
     depending = kind.depending(row.reads)
     for matched in (adam, rmsprop):
         try:
-            found = matched(kind, kept)
+            found = matched(kind, kind.kept)
         except OtherwiseError:
             continue
         if set(found.moving.values()) <= set(row.reads) and not depending & set(found.factors.values()):
@@ -109,13 +108,10 @@ def only(condition: bool) -> None:
 
 def update_row(t: Text, kind: Loop, row: Row, update: Adaptive) -> None:
     fixed = {a for a in update.factors.values() if isinstance(a, int)}
-    instructions(t, kind, kind.body, kind.at_body, closed(kind, fixed))
-    begin = "" if row.begin == "0" else f" + {row.begin}"
-    places = {f"to_{n}": p.name for n, p in zip(update.written, row.writes, strict=False)}
-    places |= {n: row.reads[i].name for n, i in update.moving.items()}
-    members = {n: f"{p}{begin}" for n, p in places.items()}
+    instructions(t, kind, kind.body, kind.at_body, kind.needed(fixed))
+    members = {f"to_{n}": row.first(p) for n, p in zip(update.written, row.writes, strict=False)}
+    members |= {n: row.first(row.reads[i]) for n, i in update.moving.items()}
     for name, value in update.factors.items():
         members[name] = constant(value.value, DType.F32) if isinstance(value, Const) else f"v{value}"
     t.add(f"const tl_adaptive a = {{{', '.join(f'.{n} = {text}' for n, text in members.items())}}};")
-    count = row.end if row.begin == "0" else f"{row.end} - {row.begin}"
-    t.add(f"{update.function}(&a, {int(update.literal)}, {count});")
+    t.add(f"{update.function}(&a, {int(update.literal)}, {row.elements});")

@@ -125,13 +125,3 @@ def value_dtype(kind: Loop, index: int) -> DType:
         *(s.dtype for s in kind.post),
     ]
     return types[index]
-
-
-def closed(kind: Loop, wanted: set[int]) -> set[int]:
-    """Those of `wanted` that are inputs or made by the body, and what they are made of."""
-    first = kind.at_body
-    found = {i for i in wanted if i < first + len(kind.body)}
-    for i in reversed(range(len(kind.body))):
-        if first + i in found:
-            found |= {a for a in kind.body[i].args if isinstance(a, int)}
-    return found

@@ -12,7 +12,6 @@ from trainlib_deployer.emit.adaptive import adaptive_of, update_row
 from trainlib_deployer.emit.folds import fold
 from trainlib_deployer.emit.loop_text import (
     Text,
-    closed,
     instructions,
     loads,
     of_record,
@@ -165,7 +164,7 @@ def folded(t: Text, kind: Loop, reads: tuple[View, ...], writes: tuple[View, ...
         t.open("for (int u = lo; u < hi; u++) {")
         indices(t, outer, "u")
     pointers(t, kind, reads, writes, len(outer))
-    fold(t, kind, reads, closed(kind, {r.value for r in kind.reductions}))
+    fold(t, kind, reads, kind.needed(r.value for r in kind.reductions))
     again = needed_behind(kind)
     loads(t, kind, {i: f"p{i}[0]" for i in sorted(again) if i < kind.at_body})
     instructions(t, kind, kind.body, kind.at_body, again)
@@ -177,7 +176,7 @@ def folded(t: Text, kind: Loop, reads: tuple[View, ...], writes: tuple[View, ...
 
 def needed_behind(kind: Loop) -> set[int]:
     """Inputs and values of the body that the part behind the reductions reads: constants, or constant along them."""
-    return closed(kind, {a for s in kind.post for a in s.args if isinstance(a, int)} | set(kind.results))
+    return kind.needed({a for s in kind.post for a in s.args if isinstance(a, int)} | set(kind.results))
 
 
 def indices(t: Text, outer: Shape, row: str) -> None:

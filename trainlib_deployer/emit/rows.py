@@ -53,6 +53,15 @@ class Row:
         return int(self.end) if self.begin == "0" else None
 
     @property
+    def elements(self) -> str:
+        """How many."""
+        return self.end if self.begin == "0" else f"{self.end} - {self.begin}"
+
+    def first(self, pointer: Pointer) -> str:
+        """Where the first one is."""
+        return pointer.name if self.begin == "0" else f"{pointer.name} + {self.begin}"
+
+    @property
     def fours(self) -> bool:
         """Nothing is left behind the last four."""
         return self.even if self.count is None else self.count % LANES == 0
@@ -127,11 +136,10 @@ def one_by_one(t: Text, kind: Loop, row: Row) -> None:
         elements(t, kind, row, 1)
         t.close()
         return
-    begin = "" if row.begin == "0" else f" + {row.begin}"
     for i, pointer in row.reads.items():
-        t.add(f"const float *a{i} = {pointer.name}{begin};")
+        t.add(f"const float *a{i} = {row.first(pointer)};")
     for i, pointer in enumerate(row.writes):
-        t.add(f"float *b{i} = {pointer.name}{begin};")
+        t.add(f"float *b{i} = {row.first(pointer)};")
     t.open(f"for (int i = {row.begin}; i < {row.end}; i++) {{")
     loads(t, kind, {i: f"tl_next(&a{i})" for i in row.reads})
     instructions(t, kind, kind.body, kind.at_body, kind.depending(row.reads))

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from trainlib_deployer.emit.loop_text import Text, closed, instructions, loads
+from trainlib_deployer.emit.loop_text import Text, instructions, loads
 from trainlib_deployer.emit.rows import Pointer, Row
 from trainlib_deployer.program.ir import View
 from trainlib_deployer.program.loop import Loop, many_rows
@@ -24,8 +24,7 @@ class Scaled:
 def scaled_of(kind: Loop, row: Row) -> Scaled | None:
     """Where that is all that a row of dense operands keeps."""
     last = kind.body[-1] if kind.body else None
-    kept = kind.results[: len(kind.results) - kind.recorded]
-    if last is None or last.op != "fma" or kept != (kind.at_reductions - 1,):
+    if last is None or last.op != "fma" or kind.kept != (kind.at_reductions - 1,):
         return None
     if not all(p.stride == 1 for p in (*row.reads.values(), *row.writes)):
         return None
@@ -38,11 +37,9 @@ def scaled_of(kind: Loop, row: Row) -> Scaled | None:
 
 
 def add_scaled(t: Text, kind: Loop, row: Row, scaled: Scaled) -> None:
-    instructions(t, kind, kind.body, kind.at_body, closed(kind, {scaled.s}))
-    begin = "" if row.begin == "0" else f" + {row.begin}"
-    rows = [f"{p.name}{begin}" for p in (row.writes[0], row.reads[scaled.y], row.reads[scaled.x])]
-    count = row.end if row.begin == "0" else f"{row.end} - {row.begin}"
-    t.add(f"tl_add_scaled({', '.join([*rows, f'v{scaled.s}', count])});")
+    instructions(t, kind, kind.body, kind.at_body, kind.needed({scaled.s}))
+    rows = [row.first(p) for p in (row.writes[0], row.reads[scaled.y], row.reads[scaled.x])]
+    t.add(f"tl_add_scaled({', '.join([*rows, f'v{scaled.s}', row.elements])});")
 
 
 @dataclass(frozen=True)
@@ -68,13 +65,13 @@ def rows_of(kind: Loop, reads: tuple[View, ...], writes: tuple[View, ...]) -> Ro
     s, r = number.args
     if not isinstance(s, int) or not isinstance(r, int) or r >= kind.at_body:
         return None
-    alone = all(reads[i].strides == (0, 0) for i in closed(kind, {s}) if i < kind.at_body)
+    alone = all(reads[i].strides == (0, 0) for i in kind.needed({s}) if i < kind.at_body)
     lined = (reads[r].strides, reads[scaled.x].strides) == ((1, 0), (0, 1))
     return Rows(s, r, scaled.x, scaled.y) if alone and lined and reads[scaled.y].strides == writes[0].strides else None
 
 
 def add_rows(t: Text, kind: Loop, reads: tuple[View, ...], found: Rows) -> None:
-    once = closed(kind, {found.s})
+    once = kind.needed({found.s})
     loads(t, kind, {i: f"r{i}[0]" for i in sorted(once) if i < kind.at_body})
     instructions(t, kind, kind.body, kind.at_body, once)
     rows, columns = kind.extents

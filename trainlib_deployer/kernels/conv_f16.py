@@ -230,12 +230,10 @@ def plane_cycles(kind: Conv, cores: int, costs: Costs) -> float:
         of_tile = pairs * s.kh * s.kw if common else p.pairs * taps
         blocks, passes = -(-pairs // p.pairs), -(-tiles // weight_tiles(kind, of_tile))
         share = -(-y.count * s.n * s.groups * -(-x.count // 4) * tiles // working(kind.team, cores))
-        words, step = float(pairs * p.rows * p.pitch), c.step
-        if common:  # what is waited for is waited for together
-            words, step = common / len(classes(kind)), c.apart
+        words = common / len(classes(kind)) if common else pairs * p.rows * p.pitch
         packing = (pairs * c.weights * tiles * taps * 4 + c.pixels * words) / cores
         total += share * (c.tile * blocks + c.tap * taps * pairs)
-        total += p.strips * s.n * s.groups * (step * blocks * passes + packing)
+        total += p.strips * s.n * s.groups * (c.step * blocks * passes + packing)
     return total
 
 

@@ -49,7 +49,6 @@ class PlanesCosts:
     """Convolutions of halves over planes, a word for each pixel of two channels."""
 
     step: float  # what is packed at a time: barriers, code fetched anew
-    apart: float  # ... for each class of those that are packed together
     tile: float  # of 4 channels x 4 outputs
     tap: float  # ... of a pair of summed channels
     weights: float  # to pack a word of two weights

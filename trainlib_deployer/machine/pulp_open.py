@@ -124,7 +124,7 @@ COSTS = Costs(
     PairCosts(tile_block=77.4, tile_term=18.24, visit_block=923.7, block=332.9, packed=6.33),
     PairCosts(tile_block=0, tile_term=17.6, visit_block=1302, block=1862, packed=17.3),
     PairCosts(tile_block=200.4, tile_term=22.96, visit_block=1813, block=0, packed=0),
-    PlanesCosts(step=1400, apart=1400, tile=275.3, tap=34, weights=8, pixels=5.1),
+    PlanesCosts(step=1400, tile=275.3, tap=34, weights=8, pixels=5.1),
     StripCosts(step=1590, tile=200, pair=24.2, inputs=9, gradients=14),
     TwosCosts(start=840, plane=525, channel=260, row=5, copied=2, output=12.8, met=21.3),
     ProductCosts(

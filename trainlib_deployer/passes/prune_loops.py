@@ -57,14 +57,5 @@ def live_values(kind: Loop) -> set[int]:
         live |= set(needs)
     if kind.reductions and not any(folds <= v < tail for v in live):  # keep it a reduction
         live |= {folds} | {kind.reductions[0].value}
-        return live_with(kind, live)
-    return live
-
-
-def live_with(kind: Loop, live: set[int]) -> set[int]:
-    """Close `live` under what the body needs."""
-    base = kind.at_body
-    for i in reversed(range(len(kind.body))):
-        if base + i in live:
-            live |= {a for a in kind.body[i].args if isinstance(a, int)}
+        return live | kind.needed(live)
     return live

@@ -81,7 +81,7 @@ def moving_inputs(reads: Views) -> list[int]:
 def moving_body(kind: Loop, reads: Views) -> tuple[Instr, ...]:
     values = kind.depending(moving_inputs(reads))
     if kind.recorded:
-        values &= kind.shipped
+        values &= kind.needed(kind.kept)
     return tuple(step for i, step in enumerate(kind.body) if kind.at_body + i in values)
 
 

@@ -92,12 +92,16 @@ class Loop(Cuttable[tuple[Range, ...]]):
         return found
 
     @property
-    def shipped(self) -> set[int]:
-        """What a pointwise loop calculates in a build that does not record."""
-        found = set(self.results[: len(self.results) - self.recorded])
-        for i, step in reversed([*enumerate(self.body)]):
+    def kept(self) -> tuple[int, ...]:
+        """The results of a build that does not record."""
+        return self.results[: len(self.results) - self.recorded]
+
+    def needed(self, wanted: Iterable[int]) -> set[int]:
+        """Those of `wanted` that are inputs or made by the body, and what they are made of."""
+        found = {value for value in wanted if value < self.at_reductions}
+        for i in reversed(range(len(self.body))):
             if self.at_body + i in found:
-                found |= {a for a in step.args if isinstance(a, int)}
+                found |= {a for a in self.body[i].args if isinstance(a, int)}
         return found
 
     @property
