@@ -18,7 +18,7 @@ from trainlib_deployer.check.in_place import gone, in_place, same_ways
 from trainlib_deployer.check.streams import missing
 from trainlib_deployer.emit.addresses import Addresses
 from trainlib_deployer.emit.listed import listed
-from trainlib_deployer.emit.listing import Call, Home, Move, Pointer, Stream, Tile, Tiles, Way
+from trainlib_deployer.emit.listing import Call, Home, Move, Operation, Pointer, Stream, Tile, Tiles, Way
 from trainlib_deployer.emit.loops import LoopLibrary
 from trainlib_deployer.plan import layout
 from trainlib_deployer.program.expr import Reduction
@@ -188,6 +188,23 @@ def test_a_reduction_in_place_is_refused(emitted: Emitted) -> None:
     assert call.loop is not None and isinstance(call.loop.kind, Loop)
     folding = replace(call.loop.kind, reductions=(Reduction("sum", 0, DType.F32),))
     assert not in_place(replace(operation, calls=((replace(call, loop=call.loop._replace(kind=folding)),),)), old, new)
+
+
+def test_a_product_writes_where_it_begins() -> None:
+    """It adds to each element of what lies there; of what it multiplies, it reads elements again."""
+
+    def product(init: str = "old", c: str = "new", a: str = "x", past: int = 0, **changed: int) -> Operation:
+        places = {"a": (a, 0), "b": ("y", 0), "init": (init, past), "c": (c, 0)}
+        given = {name: Pointer(Home(home, "L2", home), offset) for name, (home, offset) in places.items()}
+        steps = {f"{one}_{dim}": step for one in "ci" for dim, step in zip("bmn", (0, 7, 1), strict=True)}
+        call = Call("tl_matmul_rows", "tl_matmul", tuple({**given, **steps, **changed}.items()))
+        return Operation("op", None, (), ((call,),))
+
+    assert in_place(product(), "old", "new")
+    mistakes = [product("new", "old"), product(a="old"), product(a="new"), product(init="z", a="old")]
+    mistakes += [product(past=7), product(i_m=1), product(i_n=0), product(c_b=1)]
+    assert not any(in_place(mistake, "old", "new") for mistake in mistakes)
+    assert not in_place(replace(product(), meets=False), "old", "new")
 
 
 def test_loops_in_a_row_may_read_what_a_later_one_overwrites(emitted: Emitted) -> None:

@@ -116,6 +116,25 @@ def test_product(lib: ctypes.CDLL, p: Product, storage: DType, reference: str) -
             np.testing.assert_array_equal(found.view(np.int32), wanted.view(np.int32), err_msg=row.symbol)
 
 
+@pytest.mark.parametrize("storage", REFERENCES)
+@pytest.mark.parametrize("p", PRODUCTS, ids=str)
+def test_a_product_may_begin_with_what_lies_in_the_place_of_its_result(
+    lib: ctypes.CDLL, p: Product, storage: DType
+) -> None:
+    """As if it added to what is there."""
+    adding, reads, write = operands(p, False, "accumulate", storage)
+    kind = replace(adding, init=True, accumulate=False)
+    first = write.operand.view._replace(tensor="first")
+    assert kind.replaceable((*(t.operand.view for t in reads), first)) == (first,)
+    for cores in (1, 3, 8):
+        for row in fitting(kind, [*reads, write], write, cores):
+            wanted, found = (
+                run(lib, row, adding, reads, write, cores),
+                run(lib, row, kind, [*reads, write], write, cores),
+            )
+            np.testing.assert_array_equal(found.view(np.int32), wanted.view(np.int32), err_msg=row.symbol)
+
+
 @pytest.mark.parametrize("p", [p for p in PRODUCTS if min(p.m, p.n, p.k) > 1], ids=str)
 def test_tiles_keep_what_is_known_of_layouts(p: Product) -> None:
     """In whatever pieces, and however those lie in L1, a kernel takes them, of which there is no other."""

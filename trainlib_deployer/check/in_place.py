@@ -1,5 +1,7 @@
 """Work in place: does an operation read each element of one tensor before it writes the same one of another?
 
+A product adds to what it begins with, as it does to what is there already, element by element.
+
 A generated loop reads what it needs of an element, or of a few neighbours, before it writes them, and goes on to
 others: where both operands step alike, none is read that was written before. Of several loops in a row those before may
 read the same elements, too, and none behind it.
@@ -19,14 +21,29 @@ from trainlib_deployer.program.loop import Loop
 def in_place(operation: Operation, old: str, new: str) -> bool:
     """C names: the operation reads the last of `old` and writes the first of `new`, which has its place."""
     tiles = {id(calls): calls for calls in operation.calls}.values()
-    if not all(c.loop is not None and isinstance(c.loop.kind, Loop) for calls in tiles for c in calls):
+    if not all(adds(c) or (c.loop is not None and isinstance(c.loop.kind, Loop)) for calls in tiles for c in calls):
         return False
     if not operation.meets:
         return False
     if operation.tiles is not None and any(s.home and s.home.name in (old, new) for s in operation.tiles.streams):
         pointed = (p.home.name for calls in tiles for c in calls for p in c.pointers)
         return not {old, new} & {*pointed} and same_ways(operation.tiles, old, new)
-    return all(one_by_one(calls, old, new) for calls in tiles)
+    return all(goes_on(calls[0], old, new) if adds(calls[0]) else one_by_one(calls, old, new) for calls in tiles)
+
+
+def adds(call: Call) -> bool:
+    """A product, which begins with an operand."""
+    return call.struct == "tl_matmul"
+
+
+def goes_on(call: Call, old: str, new: str) -> bool:
+    """It begins with `old` where it writes `new`, and that is all that it does with them."""
+    fields = dict(call.arguments)
+    found = {name: a for name, a in call.arguments if isinstance(a, Pointer) and a.home.name in (old, new)}
+    if {name: a.home.name for name, a in found.items()} != {"init": old, "c": new}:
+        return False
+    steps = [(fields[f"i_{dim}"], fields[f"c_{dim}"]) for dim in "bmn"]
+    return found["init"].offset == found["c"].offset and all(i == c for i, c in steps)
 
 
 def same_ways(tiles: Tiles, old: str, new: str) -> bool:

@@ -61,6 +61,11 @@ class MatMul(Cuttable[Cut], Leading, Frugal, Priced):
     def strided(self) -> bool:
         return True
 
+    def replaceable(self, reads: tuple[View, ...]) -> tuple[View, ...]:
+        """What it begins with, as it may add to what is there already."""
+        multiplied = {v.tensor for v in reads[:2]}
+        return tuple(v for v in reads[2:] if v.tensor not in multiplied)
+
     def leaner(self, cores: int) -> Iterator[MatMul]:
         return (replace(self, team=t) for t in range(cores - 1, 0, -1))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from trainlib_deployer.passes.add_up import add_up
 from trainlib_deployer.passes.choose_winograd import choose_winograd
 from trainlib_deployer.passes.coalesce import coalesce
 from trainlib_deployer.passes.drop_dead import drop_dead
@@ -31,6 +32,7 @@ DEFAULT: tuple[Pass, ...] = (
     prune_loops,  # ... and inside of generated loops
     share_constants,  # those of the same contents
     place_sums,  # gradients of slices into one tensor
+    add_up,  # gradients of shared weights inside of the products that make them
     pool_first,  # maxima before a ReLU
     fuse_loops,  # chains of pointwise operations into one loop
     fuse_updates,  # gradients that are products of single numbers into the update that uses them

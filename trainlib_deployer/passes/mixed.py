@@ -100,6 +100,7 @@ def halves_of(program: Program) -> set[str]:
     read, written = readers(program), writers(program)
     late = {v.tensor for op in program.ops if op.phase not in PASSES for v in op.reads}  # gradients, new statistics
     late -= of_scans(program)
+    late |= begun_with(program)
     floats = {*program.shown, *of_losses(program), *late, *(t for _, t in program.gradients), *positions(program)}
     floats |= of_frozen_norms(program) | of_alignments(program) | of_weight_norms(program)
     floats |= of_wide_functions(program) | of_scans(program, "carry")
@@ -115,6 +116,12 @@ def halves_of(program: Program) -> set[str]:
         if multiplied or name not in few:
             out.add(name)
     return out
+
+
+def begun_with(program: Program) -> set[str]:
+    """What sums of the backward pass go on from: parts of the gradient of a weight."""
+    products = (op for op in program.ops if op.phase == "backward" and isinstance(op.kind, MatMul))
+    return {v.tensor for op in products for v in op.reads[2:]}
 
 
 def alike(program: Program, halves: set[str]) -> set[str]:

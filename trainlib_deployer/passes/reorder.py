@@ -12,8 +12,7 @@ from itertools import accumulate, islice
 
 from trainlib_deployer.machine.machine import GROUND
 from trainlib_deployer.program.ir import Op, Program
-from trainlib_deployer.program.lifetimes import donors
-from trainlib_deployer.program.loop import Loop
+from trainlib_deployer.program.lifetimes import overlaid
 
 ATTEMPTS = 1000  # orders weighed in all, so that large networks stay fast
 WEIGHED = 1_000_000  # operations weighed in all, in as many orders as that allows
@@ -123,11 +122,8 @@ class Scale:
 
 def facts_of(program: Program, op: Op, lives: dict[str, int]) -> Facts:
     touched = tuple(dict.fromkeys(lives[v.tensor] for v in (*op.writes, *op.reads) if v.tensor in lives))
-    pairs: tuple[tuple[int, tuple[int, ...]], ...] = ()
-    if isinstance(op.kind, Loop) and not op.kind.reductions:
-        found = ((v, donors(program, op.reads, v, lives)) for v in op.writes if v.tensor in lives)
-        pairs = tuple((lives[v.tensor], tuple(lives[d] for d in ds)) for v, ds in found)
-    return Facts(touched, pairs)
+    found = ((v, donors) for v, donors in overlaid(program, op, lives) if v.tensor in lives)
+    return Facts(touched, tuple((lives[v.tensor], tuple(lives[d] for d in donors)) for v, donors in found))
 
 
 def shared(facts: list[Facts], birth: list[int], last: list[int]) -> list[int]:

@@ -242,6 +242,11 @@ class Kind(ABC):
         """It may write an element where it has read the same one."""
         return False
 
+    def replaceable(self, reads: tuple[View, ...]) -> tuple[View, ...]:
+        """Operands of which each element is read for the last time just before the same one of a result is written,
+        so that the result may lie in their place, if it lies there in the same way."""
+        return ()
+
 
 class Frugal(Kind):
     """An operation whose scratch grows with the cores that work."""

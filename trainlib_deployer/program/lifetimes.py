@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from trainlib_deployer.program.ir import Op, Program, Tensor, View, readers, writers
-from trainlib_deployer.program.loop import Loop
 from trainlib_deployer.program.series import Series
 
 
@@ -44,7 +43,7 @@ def alive(sizes: Iterable[tuple[Lifetime, int]], end: int) -> list[int]:
 
 
 def shared_storage(program: Program, lives: dict[str, Lifetime]) -> dict[str, str]:
-    """Tensor to the tensor whose bytes it takes over: pointwise loops that write where a dying operand lay. Not
+    """Tensor to the tensor whose bytes it takes over: loops and products that write where a dying operand lay. Not
     one that the same operation writes, too: both results would go to the same bytes."""
     root = {name: name for name in lives}
     last = {name: life.death - 1 for name, life in lives.items()}
@@ -69,9 +68,9 @@ def overlaid(program: Program, op: Op, lives: Container[str]) -> Iterator[tuple[
             wanted = extent(program.tensors[target.tensor])
             lined = (v.tensor for v in before if v.tensor in lives and extent(program.tensors[v.tensor]) == wanted)
             yield target, [*donors(program, reads, target, lives), *dict.fromkeys(lined)]
-    elif isinstance(op.kind, Loop) and not op.kind.reductions:
+    elif found := op.kind.replaceable(op.reads):
         for target in op.writes:
-            yield target, donors(program, op.reads, target, lives)
+            yield target, donors(program, found, target, lives)
 
 
 def donors(program: Program, reads: Sequence[View], target: View, lives: Container[str]) -> list[str]:

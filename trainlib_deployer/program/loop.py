@@ -154,6 +154,9 @@ class Loop(Cuttable[tuple[Range, ...]]):
     def in_place(self) -> bool:
         return not self.reductions
 
+    def replaceable(self, reads: tuple[View, ...]) -> tuple[View, ...]:
+        return reads if self.in_place else ()
+
     def cuts(self) -> Iterator[list[tuple[Range, ...]]]:
         """Over the parallel dimensions, outermost first: every result is still folded in one piece."""
         return outer_cuts(self.parallel)
