@@ -32,7 +32,7 @@ FLOAT = HALF.calculated
 LOSS = "loss"  # the layer of what the loss function does
 PASSES = {"forward", "backward"}  # updates are float throughout
 CHOICES = frozenset("copy select max min eq ne lt le gt ge and or".split())  # each result is one of the operands
-MOST_TERMS = 256  # of sums that are halves: whole ones have to lie in L1, as they do not go on from tile to tile
+MOST_TERMS = 128  # of sums that are halves: whole ones have to lie in L1, as they do not go on from tile to tile
 
 
 def mixed(program: Program, keep: Sequence[str] = (), weights: Collection[str] = (), half: DType = HALF) -> Program:
