@@ -25,6 +25,21 @@
 #define TL_FOUR_LINES_BY                                                                                               \
     TL_LINE_BY("a", "one") TL_ONTO_SUM("s3", "b") TL_LINE("x", "v") TL_LINE_BY("b", "one") TL_ONTO_SUM("s0", "a")      \
     TL_LINE_BY("a", "one") TL_ONTO_SUM("s1", "b") TL_ONTO_SUM("s2", "a") TL_LINE_BY("b", "back")
+/* Here the loop ends with the next term's first load, so that no two multiply-adds follow each other. */
+#define TL_SUM_AND_LINE(sum, value, to, by) TL_ONTO_SUM(sum, value) TL_LINE_BY(to, by)
+#define TL_EIGHT_LINES_BY                                                                                              \
+    TL_ONTO_SUM("s7", "b") TL_LINE("x", "v") TL_LINE_BY("b", "one")                                                    \
+    TL_SUM_AND_LINE("s0", "a", "a", "one") TL_SUM_AND_LINE("s1", "b", "b", "one")                                      \
+    TL_SUM_AND_LINE("s2", "a", "a", "one") TL_SUM_AND_LINE("s3", "b", "b", "one")                                      \
+    TL_SUM_AND_LINE("s4", "a", "a", "one") TL_SUM_AND_LINE("s5", "b", "b", "back")                                     \
+    TL_SUM_AND_LINE("s6", "a", "a", "one")
+/* A sum on what stands at `from`, to where `to` points. */
+#define TL_ADD_SUM(sum)                                                                                                \
+    TL_LOAD_STEP("%[a]", "%[from]", "%[from_step]") "fadd.s %[" sum "], %[a], %[" sum "]\n"                            \
+    TL_STORE_STEP("%[" sum "]", "%[to]", "%[to_step]")
+#define TL_ADD_EIGHT                                                                                                   \
+    TL_ADD_SUM("s0") TL_ADD_SUM("s1") TL_ADD_SUM("s2") TL_ADD_SUM("s3") TL_ADD_SUM("s4") TL_ADD_SUM("s5")              \
+    TL_ADD_SUM("s6") TL_ADD_SUM("s7")
 /* Four rows of a gate: each load goes on to the next row, the third one's `by` to those of the next gate. */
 #define TL_ROW_ONTO(sum, now, next, by) TL_LOAD_STEP(next, "%[w]", by) "fmadd.s " sum ", " now ", s1, " sum "\n"
 #define TL_ROWS_OF_GATE(by, s0, s1, s2, s3)                                                                            \
@@ -102,6 +117,29 @@ static inline __attribute__((always_inline)) const float *tl_xpulp_four_lines(fl
                      : [one] "r"(4 * pitch), [back] "r"(4 * (step - 3 * pitch)), [n] "r"(n)
                      : "memory");
     return w;
+}
+
+/* to[r to_step] = from[r from_step] + sum_k w[r pitch + k] v[k] for n > 0 terms and eight lines; gives w behind the
+ * last term. */
+static inline __attribute__((always_inline)) const float *tl_xpulp_eight_lines(float *to, int to_step,
+                                                                               const float *from, int from_step,
+                                                                               const float *w, int pitch,
+                                                                               const float *v, int n)
+{
+    float s0 = 0.0f, s1 = 0.0f, s2 = 0.0f, s3 = 0.0f, s4 = 0.0f, s5 = 0.0f, s6 = 0.0f, s7 = 0.0f;
+    const int one = 4 * pitch, back = 4 - 7 * one;
+    float x = 0.0f, a, b = 0.0f;
+    __asm__ volatile(TL_LINE_BY("a", "one") TL_DOTS("34", TL_EIGHT_LINES_BY, "s7")
+                     : [s0] "+r"(s0), [s1] "+r"(s1), [s2] "+r"(s2), [s3] "+r"(s3), [s4] "+r"(s4), [s5] "+r"(s5),
+                       [s6] "+r"(s6), [s7] "+r"(s7), [w] "+r"(w), [v] "+r"(v), [x] "+r"(x), [a] "=&r"(a), [b] "+r"(b)
+                     : [one] "r"(one), [back] "r"(back), [n] "r"(n)
+                     : "memory");
+    __asm__ volatile(".option push\n.option norvc\n" TL_ADD_EIGHT ".option pop\n"
+                     : [s0] "+r"(s0), [s1] "+r"(s1), [s2] "+r"(s2), [s3] "+r"(s3), [s4] "+r"(s4), [s5] "+r"(s5),
+                       [s6] "+r"(s6), [s7] "+r"(s7), [a] "=&r"(a), [from] "+r"(from), [to] "+r"(to)
+                     : [from_step] "r"(4 * from_step), [to_step] "r"(4 * to_step)
+                     : "memory");
+    return w - pitch;
 }
 
 /* The same for up to three: the last one stands for those that are missing. */

@@ -283,9 +283,20 @@ def outer_cycles(kind: MatMul, cores: int, costs: Costs) -> float:
 
 def vector_cycles(kind: MatMul, cores: int, costs: Costs) -> float:
     """Four rows at a time."""
-    c, rows = costs.product, kind.batch * kind.m * kind.n
-    quad = 4 * c.rows_mac * kind.k + c.rows_block * -(-kind.k // BLOCK) + c.rows_quad
-    return quad * -(-rows // (4 * cores)) + c.rows
+    return quad_cycles(kind, costs) * -(-kind.batch * kind.m * kind.n // (4 * cores)) + costs.product.rows
+
+
+def one_vector_cycles(kind: MatMul, cores: int, costs: Costs) -> float:
+    """Eight rows at a time, then four."""
+    c, (eights, rest) = costs.product, divmod(-(-kind.m * kind.n // cores), 8)
+    eight = 8 * c.eight_mac * kind.k + c.eight_block * -(-kind.k // BLOCK) + c.eight
+    return eight * eights + quad_cycles(kind, costs) * -(-rest // 4) + c.rows
+
+
+def quad_cycles(kind: MatMul, costs: Costs) -> float:
+    """Of four rows."""
+    c = costs.product
+    return 4 * c.rows_mac * kind.k + c.rows_block * -(-kind.k // BLOCK) + c.rows_quad
 
 
 def split_vector_cycles(kind: MatMul, cores: int, costs: Costs) -> float:
@@ -357,7 +368,7 @@ MATMUL = (
     outer_row("outer", fits=dense_outer),
     outer_row("outer_any"),
     outer_row("outer_two", takes=two_terms, fits=long_outer),
-    vector_row("vector", fits=one_dense_vector),
+    vector_row("vector", fits=one_dense_vector, cycles=one_vector_cycles),
     vector_row("vectors", fits=dense_vector),
     vector_row("vectors_columns", fits=side_by_side, grain=EIGHT),
     vector_row("vectors_any"),

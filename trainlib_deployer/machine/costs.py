@@ -89,6 +89,9 @@ class ProductCosts:
     rows_quad: float
     rows_block: float
     rows_mac: float
+    eight: float  # eight rows
+    eight_block: float
+    eight_mac: float
     split: float  # few rows, split over their terms
     split_mac: float
     two: float  # four rows at a time times two columns

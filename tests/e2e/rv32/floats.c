@@ -274,6 +274,7 @@ int main(void)
     product((tl_fn)tl_matmul_panels_x_panels_f32, 3, 4, 20, 2, 1);
     product((tl_fn)tl_matmul_packed_x_packed_f32, 1, 11, 17, 31, 1);
     product((tl_fn)tl_matmul_vector_f32, 1, 21, 1, 83, 0);
+    product((tl_fn)tl_matmul_vector_f32, 1, 32, 1, 129, 0);
     product((tl_fn)tl_matmul_two_f32, 1, 21, 2, 83, 0);
     product((tl_fn)tl_matmul_split_two_f32, 2, 7, 2, 130, 1);
     convolution(&any, 1, 5, 7, 6, 3, 1, 1);
