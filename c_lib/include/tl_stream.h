@@ -1,7 +1,8 @@
 /* Tiles of tensors on their way between L2 and L1. With two buffers a stream, while all cores compute on one tile the
- * DMA brings the next and takes the last one away; with one buffer a tile waits for the one before. What is updated in
- * place is two streams that share three buffers: one comes, one is worked on, one leaves. What is there already, or
- * stays for the next tile, does not move. Stream s is driven by core s; every core calls every function.
+ * DMA brings the next and takes the last one away; with one buffer a tile waits for the one before. With three buffers
+ * the one behind the next is asked for as well, so that the DMA never waits for the cores between two of them. What is
+ * updated in place is two streams that share a buffer more: some come, one is worked on, one leaves. What is there
+ * already, or stays for the next tile, does not move. Stream s is driven by core s; every core calls every function.
  *
  *     tl_tiles t;
  *     tl_tiles_open(&t, streams, lanes, shape);
@@ -34,15 +35,20 @@ typedef struct {
     const tl_way *way;
 } tl_stream;
 
+typedef struct {
+    tl_dma_t job;
+    int under_way;
+} tl_flight;
+
 /* One stream at work, in L1: reading its tables, which lie in L2, takes some fifteen cycles a word. */
 typedef struct tl_lane {
-    char *at[2]; /* where even tiles lie, and odd ones: slow cores may still read the one while the other is set */
+    char *at[4];          /* where tiles lie, by their number: slow cores may still read the one while another is set */
     struct tl_lane *more; /* the next one that the same core drives, or 0 */
     int leaves;           /* it takes results away */
     tl_stream home;
     int pitch, plane_pitch;
-    tl_dma_t job; /* at most one transfer is under way: out of tile k - 2 or into tile k, while k - 1 is worked on */
-    int under_way;
+    /* While tile k is worked on: of odd and of even tiles, out of k - 1, or into k + 1 and perhaps k + 2. */
+    tl_flight flights[2];
 } tl_lane;
 
 /* What all tiles of an operation have in common: two registers, as every word that eight cores read in L2 takes them
@@ -50,10 +56,9 @@ typedef struct tl_lane {
 typedef struct {
     short tiles;
     unsigned char reads, count; /* streams: the first ones come, the others leave; all */
-    unsigned char
-        ahead; /* 1: two buffers each, the next tile comes while one is worked on; 0: one buffer, one by one */
-    unsigned char cores;  /* of the team: asking for it takes longer */
-    unsigned short early; /* bit s: an operation before this one starts the first transfer of stream s */
+    unsigned char ahead;        /* 1: more buffers than one, others come while a tile is worked on; 0: one by one */
+    unsigned char cores;        /* of the team: asking for it takes longer */
+    unsigned short early;       /* bit s: an operation before this one starts the first transfer of stream s */
 } tl_shape;
 
 /* What each core knows of the operation under way, on its own stack. */
@@ -75,6 +80,10 @@ void tl_tiles_open(tl_tiles *t, const tl_stream *streams, tl_lane *lanes, tl_sha
 /* All cores are done with the tile before, whose results leave. If there is a further one, its reads are there, its
  * write buffers free, and the next is coming; 0 behind the last one. */
 int tl_tiles_next(tl_tiles *t);
+
+/* The same with three buffers each: two tiles come while one is worked on. */
+void tl_tiles_open_two(tl_tiles *t, const tl_stream *streams, tl_lane *lanes, tl_shape shape);
+int tl_tiles_next_two(tl_tiles *t);
 
 static inline void *tl_tiles_at(const tl_tiles *t, int stream)
 {

@@ -74,7 +74,7 @@ def told(made: Deployment, listing: Listing) -> Told:
     mine += ["-DTL_NEXT_OP=void tell_next(void); tell_next()"]
     if made.plan.far:
         mine += [f"-DORDERS_STORED={orders_at(folder)}", f'-DFAR_FILE="{folder / FAR_FILE}"']
-    sources = [folder / "teller.c", folder / "weights.c", *folder.glob("kernels/stream.c"), folder / "host.o"]
+    sources = [folder / "teller.c", folder / "weights.c", *folder.glob("kernels/stream*.c"), folder / "host.o"]
     subprocess.run([*gcc, *mine, *sources, "-o", folder / "teller", "-pthread", "-lm"], check=True)
     done = subprocess.run([folder / "teller"], check=False, capture_output=True, text=True)  # a mistake may end it
     return in_order(done.stdout.splitlines())

@@ -88,7 +88,7 @@ class Case:
 
     def __str__(self) -> str:
         shapes = " ".join("x".join(map(str, v.shape)) for v in (*self.op.reads, *self.op.writes))
-        ahead = "two buffers" if self.tiling.ahead else "one buffer"
+        ahead = f"{self.tiling.ahead} ahead"
         tiles = f"{len(self.tiling.parts)} tiles in {self.capacity} bytes, {ahead}, {self.cores} cores"
         return f"{self.op.name} ({self.op.kind.name}) {shapes}: {tiles}"
 
@@ -125,7 +125,7 @@ def any_tiling(known: Prospects, op: Op, capacity: int, rng: random.Random) -> T
         fitting = [i for i in fitting if adds_up(known, i)] or fitting
     if not fitting:
         return None
-    found = known.tiling(rng.choice(fitting), rng.random() < 0.7, rng.random() < 0.7)
+    found = known.tiling(rng.choice(fitting), rng.choice((0, 1, 2)), rng.random() < 0.7)
     return found.named(names_in(op)) if found is not None and found.nbytes <= capacity else None
 
 
@@ -247,6 +247,8 @@ class Comparison:
             "#define PLAN_CORES 0",  # known when a case begins
             "#define OPEN(t, streams, lanes, shape) tl_tiles_open(t, streams, lanes, of_all(shape))",
             "#define NEXT tl_tiles_next",
+            "#define OPEN_TWO(t, streams, lanes, shape) tl_tiles_open_two(t, streams, lanes, of_all(shape))",
+            "#define NEXT_TWO tl_tiles_next_two",
             "#define AT(stream) tl_tiles_at(&t, stream)",
             "#define PAST(stream, bytes) ((void *)((char *)AT(stream) + (bytes)))",
             "static inline tl_shape of_all(tl_shape shape)",

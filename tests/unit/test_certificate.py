@@ -15,7 +15,7 @@ from trainlib_deployer.api import Deployment, deploy
 from trainlib_deployer.check.apart import unmet
 from trainlib_deployer.check.certificate import CertificateError, Emitted, check
 from trainlib_deployer.check.in_place import gone, in_place, same_ways
-from trainlib_deployer.check.streams import missing
+from trainlib_deployer.check.streams import missing, overtaken
 from trainlib_deployer.emit.addresses import Addresses
 from trainlib_deployer.emit.listed import listed
 from trainlib_deployer.emit.listing import Call, Home, Move, Operation, Pointer, Stream, Tile, Tiles, Way
@@ -375,4 +375,26 @@ def test_a_tile_that_is_read_before_it_came_is_caught(streamed: Emitted) -> None
             planted = changed(streamed, at, tiles=replace(tiles, streams=streams))
             fault = f"operation {at}, tile {tile} of stream {k}: its buffer holds something else"
             assert next(missing(planted.listing)) == fault
+    assert fault in wrong(planted)
+
+
+def test_a_tile_that_comes_over_another_is_caught(streamed: Emitted) -> None:
+    """With one tile more on its way than there are buffers for, and with the buffer of the one before."""
+    tiled = [(at, o.tiles) for at, o in enumerate(streamed.listing.operations) if o.tiles is not None]
+    longest = [(at, tiles) for at, tiles in tiled if tiles.ahead and len(tiles.streams[0].way.moves) > 4]
+    assert longest
+    for at, tiles in longest:
+        deeper = changed(streamed, at, tiles=replace(tiles, ahead=tiles.ahead + 2))
+        assert any(words.startswith(f"operation {at}, ") for words in overtaken(deeper.listing))
+    for at, tiles in tiled:
+        for k, s in enumerate(tiles.streams if tiles.ahead else ()):
+            pairs = enumerate(zip(s.way.moves, s.way.moves[1:], strict=False), 1)
+            for tile in (i for i, (a, b) in pairs if s.home and b.moves and a.buffer != b.buffer):
+                held = s.way.moves[tile - 1].buffer
+                moves = [replace(m, buffer=held) if i == tile else m for i, m in enumerate(s.way.moves)]
+                mistake = replace(s, way=replace(s.way, moves=tuple(moves)))
+                streams = (*tiles.streams[:k], mistake, *tiles.streams[k + 1 :])
+                planted = changed(streamed, at, tiles=replace(tiles, streams=streams))
+                fault = f"operation {at}, tile {tile} of stream {k}: its buffer is still worked on"
+                assert fault in [*overtaken(planted.listing)]
     assert fault in wrong(planted)

@@ -15,6 +15,7 @@ from trainlib_deployer.ops.conv_shape import ConvShape
 from trainlib_deployer.ops.matmul import Cut, MatMul
 from trainlib_deployer.plan.cycles import work_cycles
 from trainlib_deployer.plan.glance import Look
+from trainlib_deployer.plan.tile_cost import queued
 from trainlib_deployer.plan.tiles import Room, Stream, Tiles, Tiling, stream, tiled
 from trainlib_deployer.plan.window import Window, alike
 from trainlib_deployer.program.cuts import (
@@ -210,13 +211,36 @@ def test_transfers_in_both_directions_flow_at_once_where_the_link_says_so() -> N
 
 
 def test_what_comes_for_the_first_tile_and_leaves_from_the_last_is_never_hidden() -> None:
-    row, tile = 4 * COLUMNS, ROOM.machine.costs.tile.tile
+    row, costs = 4 * COLUMNS, ROOM.machine.costs.tile
     found = priced((2, 7, 2), 0.0)
     ends = 2 * (1000 + 2 * row) + 1000 + 2 * row
-    beside = [2 * (1000 + 7 * row), 2 * (1000 + 2 * row), 1000 + 7 * row]
-    work = [work_cycles(p, ROOM.machine) + tile for p in found.tiles.parts]
+    beside = [costs.idle + 2 * (1000 + 7 * row), costs.idle + 2 * (1000 + 2 * row), 1000 + 7 * row]
+    work = [work_cycles(p, ROOM.machine) + costs.tile for p in found.tiles.parts]
     hidden = sum(max(b - w, 0) for b, w in zip(beside, work, strict=True))
     assert found.cost.exposed == pytest.approx(ends + hidden)
+
+
+def test_what_was_asked_for_before_comes_behind_the_last_one_at_once() -> None:
+    """Four tiles whose transfers take ten cycles and whose work three: the link waits for nobody. One that takes longer
+    than the work on two tiles begins when its buffer is free."""
+    assert queued([3.0] * 4, [10.0] * 4 + [0.0], 1, 5.0) == 10 + 3 * (5 + 10) + 3
+    assert queued([3.0] * 4, [10.0] * 4 + [0.0], 2, 5.0) == 4 * 10 + 3
+    assert queued([20.0, 20.0, 3.0], [10.0, 1.0, 60.0, 0.0], 2, 5.0) == 10 + 5 + 60 + 3
+    assert queued([20.0, 20.0], [10.0, 0.0, 0.0], 1, 5.0) == 10 + 40
+
+
+def test_two_tiles_ahead_take_a_buffer_more_but_for_results_of_their_own() -> None:
+    program, parts = updates(rows_of("w"), rows_of("g"), written=rows_of("w"), rows=2)
+    found = tiled(program, Tiles.of(program, parts), ROOM, 2)
+    assert found is not None
+    old, gradient, new = found.streams
+    assert (old.buffers, gradient.buffers, new.shares) == (4, 3, 0)
+    assert [m.buffer for m in old.moves] == [m.buffer for m in new.moves] == [0, 1, 2, 3, 0, 1]
+    assert found.flights == 2 + 2 + 1
+    program, parts = updates(rows_of("w", 1), rows_of("g"), written=rows_of("w"), rows=2)
+    found = tiled(program, Tiles.of(program, parts), ROOM, 2)
+    assert found is not None
+    assert [s.buffers for s in found.streams] == [3, 3, 2]
 
 
 @pytest.mark.parametrize(("rows", "buffers"), [(2, 3), (-(-ROWS // 2), 2)])

@@ -19,7 +19,7 @@ from trainlib_deployer.check.apart import unmet
 from trainlib_deployer.check.copies import wrong_copies
 from trainlib_deployer.check.early import too_early
 from trainlib_deployer.check.in_place import in_place, overlaid
-from trainlib_deployer.check.streams import missing, outside
+from trainlib_deployer.check.streams import missing, outside, overtaken
 from trainlib_deployer.emit.listing import Listing
 from trainlib_deployer.folder import PLAN, stored_plan
 
@@ -107,6 +107,7 @@ def check(emitted: Emitted) -> tuple[dict[str, Level], list[str]]:
     wrong += too_early(emitted.listing, emitted.plan)
     wrong += outside(emitted.listing, emitted.sizes)
     wrong += missing(emitted.listing)
+    wrong += overtaken(emitted.listing)
     wrong += overlaid(emitted.listing)
     wrong += unmet(emitted.listing)
     wrong += wrong_copies(emitted.listing, emitted.plan)

@@ -33,7 +33,29 @@ def missing(listing: Listing) -> Iterator[str]:
         for number, s in enumerate(operation.tiles.streams if operation.tiles else ()):
             held: dict[int, tuple[int, int, int, int]] = {}
             for tile, m in enumerate(s.way.moves if s.home and not s.leaves else ()):
-                wanted = m.offset, m.row_bytes, m.rows, m.planes
-                if not m.moves and held.get(m.buffer) != wanted:
+                if not m.moves and held.get(m.buffer) != same(m):
                     yield f"operation {at}, tile {tile} of stream {number}: its buffer holds something else"
-                held[m.buffer] = wanted
+                held[m.buffer] = same(m)
+
+
+def overtaken(listing: Listing) -> Iterator[str]:
+    """Tiles that come into a buffer, or are written in one, in which another is still worked on or leaves, in words."""
+    for at, operation in enumerate(listing.operations):
+        tiles = operation.tiles
+        for number, s in enumerate(tiles.streams if tiles else ()):
+            assert tiles is not None
+            later = [o for o in tiles.streams if o.leaves and o.buffer.name == s.buffer.name and o is not s]
+            for tile, m in enumerate(s.way.moves if s.home else ()):
+                since = max(tile - (min(tiles.ahead, 1) if s.leaves else tiles.ahead), 0)
+                worked = s.way.moves[since:tile]
+                leaving = [n for o in later for n in o.way.moves[max(since - 1, 0) : tile]] if tiles.ahead else []
+                comes = m.moves or s.leaves
+                if comes and any(n.buffer == m.buffer and same(n) != same(m) for n in worked):
+                    yield f"operation {at}, tile {tile} of stream {number}: its buffer is still worked on"
+                elif m.moves and not s.leaves and any(n.buffer == m.buffer for n in leaving):
+                    yield f"operation {at}, tile {tile} of stream {number}: what its buffer holds has not left"
+
+
+def same(move: Move) -> tuple[int, int, int, int]:
+    """Two tiles have the same bytes if this is the same."""
+    return move.offset, move.row_bytes, move.rows, move.planes

@@ -25,7 +25,6 @@ ESTIMATED = ", estimated"  # behind what is not as it was when its code was meas
 STREAM = 4 * POINTER  # tl_stream (tl_stream.h)
 TEAM = ("tl_cluster_run", "memcpy", "memset")  # what every step needs
 STATE = ("tl_state_to_memory", "tl_state_from_memory", "tl_state_save", "tl_state_load")
-TILES = ("tl_tiles_open", "tl_tiles_next", "tl_tiles_early")
 CHECK = ("tl_agrees", "tl_record_open", "tl_record", "tl_puts", "tl_exit")
 
 
@@ -96,7 +95,9 @@ def linked(
 def roots(project: Project, step: Sequence[str]) -> set[str]:
     """What the step and the interface mention of the library."""
     library = Library.at(resources.c_lib_dir())
-    texts = (*step, *loop_texts(project), *TEAM, *(TILES if project.plan.tilings else ()))
+    tiles = (f"tl_tiles_{what}{two}" for two in project.ahead for what in ("open", "next"))
+    early = ("tl_tiles_early",) if project.ahead else ()
+    texts = (*step, *loop_texts(project), *TEAM, *tiles, *early)
     return library.mentioned(texts)
 
 

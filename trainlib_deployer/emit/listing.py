@@ -114,7 +114,7 @@ class Tiles:
     """An operation in tiles; the streams that leave come last."""
 
     lanes: Home
-    ahead: bool
+    ahead: int  # how many come while one is worked on
     streams: tuple[Stream, ...]
 
 

@@ -50,7 +50,7 @@ def shape_text(operation: Operation, tiles: Tiles) -> str:
     reads = sum(not s.leaves for s in tiles.streams)
     text = f".tiles = {len(operation.calls)}, .reads = {reads}, .count = {len(tiles.streams)}"
     early = f", .early = {mask(tiles):#x}" if mask(tiles) else ""
-    return f"{text}, .ahead = {int(tiles.ahead)}, .cores = PLAN_CORES{early}"
+    return f"{text}, .ahead = {min(tiles.ahead, 1)}, .cores = PLAN_CORES{early}"
 
 
 def mask(tiles: Tiles) -> int:
@@ -84,7 +84,8 @@ def statements_text(operation: Operation, starts: Sequence[str], streams: str, t
     if operation.tiles is None:
         return [*starts, *work]
     lines = [f"const tl_shape shape = {{{shape_text(operation, operation.tiles)}}};", "tl_tiles t;"]
-    lines += [f"OPEN(&t, {streams}, {operation.tiles.lanes.text}, shape);", *starts, "while (NEXT(&t)) {"]
+    two = "_TWO" if operation.tiles.ahead > 1 else ""
+    lines += [f"OPEN{two}(&t, {streams}, {operation.tiles.lanes.text}, shape);", *starts, f"while (NEXT{two}(&t)) {{"]
     return [*lines, *columns.declaration(tables), *(f"    {line}" for line in work), "}"]
 
 

@@ -174,7 +174,7 @@ class Project:
             "levels": levels,
             "far": far[0] if far else None,
             "planned": [*levels, *far],
-            "tiled": bool(self.plan.tilings),
+            "ahead": self.ahead,
             "near": self.plan.stacks.level,
             "lane_bytes": LANE_BYTES,
             "outer": self.plan.outer.name,
@@ -213,6 +213,11 @@ class Project:
             "plan": self.plan,
             **poison_context(self.plan, self.at),
         }
+
+    @property
+    def ahead(self) -> list[str]:
+        """Ends of the names of functions for tiles: those that come one by one or one ahead, and two ahead."""
+        return sorted({"_two" if t.ahead > 1 else "" for t in self.plan.tilings.values()})
 
     def update_if(self) -> str:
         """In C, where the updates do not run in every step."""

@@ -237,6 +237,7 @@ class UnpricedCosts:
 class TileCosts:
     """What an operation takes beside work and transfers."""
 
+    idle: float  # what the link waits from one transfer to the next, where that is not asked for before
     tile: float  # a barrier, bookkeeping, what is read of tables in L2, and all cores that fetch code anew
     kernel: float  # once an operation: a kernel's code that all cores fetch
     loop: float  # ... and a generated loop's

@@ -128,7 +128,7 @@ class Prospects:
         look = Look.at(self.program, whole, job.room)
         self.least = look.least(whole)
         self.ways = [way.glance(look) for way in self.cuttings.ways]
-        self.known: dict[tuple[int, bool, bool, bool], Tiling | None] = {}
+        self.known: dict[tuple[int, int, bool, bool], Tiling | None] = {}
         self.chosen: dict[int, Tiling | None] = {}  # by the capacity
         self.named: dict[tuple[int, tuple[str, ...]], Tiling] = {}  # by the capacity and the tensors
 
@@ -164,8 +164,8 @@ class Prospects:
         """Of all ways that fit."""
         if capacity not in self.chosen:
             found = sorted(self.looked_at(capacity), key=lambda way: way[0].cycles)
-            thinner = [t for t in self.tapered(found) if t.nbytes <= capacity]
-            self.chosen[capacity] = self.best(sorted([t for t, _ in found] + thinner, key=lambda t: t.cycles))
+            more = [t for t in (*self.tapered(found), *self.deeper(found)) if t.nbytes <= capacity]
+            self.chosen[capacity] = self.best(sorted([t for t, _ in found] + more, key=lambda t: t.cycles))
         return self.chosen[capacity]
 
     def tapered(self, found: Sequence[tuple[Tiling, int]]) -> Iterator[Tiling]:
@@ -173,7 +173,12 @@ class Prospects:
         at the most, and is a tile more."""
         more = self.job.room.machine.costs.tile.tile
         hopeful = (i for t, i in found[:TAPERED] if t.cycles - t.cost.exposed / 2 + more < found[0][0].cycles)
-        yield from (t for i in hopeful if (t := self.tiling(i, True, tapered=True)) is not None)
+        yield from (t for i in hopeful if (t := self.tiling(i, 1, tapered=True)) is not None)
+
+    def deeper(self, found: Sequence[tuple[Tiling, int]]) -> Iterator[Tiling]:
+        """With two tiles coming while one is worked on, where that may be better than the best one."""
+        hopeful = (i for t, i in found if t.ahead and t.count > 2 and t.cycles - t.cost.exposed < found[0][0].cycles)
+        yield from (t for i in hopeful if (t := self.tiling(i, 2)) is not None)
 
     def with_names(self, capacity: int, names: tuple[str, ...]) -> Tiling:
         """The cheapest one, which there is, of an operation with these tensors; others ask for the same one again."""
@@ -208,10 +213,10 @@ class Prospects:
     def fitting(self, index: int, capacity: int) -> Tiling | None:
         """With two buffers a stream, and more for what is read again, as far as there is room for them."""
         twice = index < 0 or self.ways[index].twice <= capacity
-        found = (self.tiling(index, ahead, keep) for ahead in (True, False)[not twice :] for keep in (True, False))
+        found = (self.tiling(index, ahead, keep) for ahead in (1, 0)[not twice :] for keep in (True, False))
         return next((t for t in found if t is not None and t.nbytes <= capacity), None)
 
-    def tiling(self, index: int, ahead: bool, keep: bool = False, tapered: bool = False) -> Tiling | None:
+    def tiling(self, index: int, ahead: int, keep: bool = False, tapered: bool = False) -> Tiling | None:
         tiles = self.tiles(index, tapered)
         keep = keep and tiles is not None and tiles.recurs
         key = index, ahead, keep, tapered

@@ -185,5 +185,5 @@ def first_cycles(tiling: Tiling, streams: list[int], link: Link) -> float:
 
 
 def in_flight(tiling: Tiling | None) -> int:
-    """Transfers under way at once: one a stream."""
-    return len(tiling.streams) if tiling else 0
+    """Transfers under way at once."""
+    return tiling.flights if tiling else 0

@@ -79,8 +79,9 @@ class Look:
             if view != others[s.operand]:
                 transfer += size / link.bytes_per_cycle + link.issue
                 again += buffer if third or not s.overlaid else 0
-        tile = self.machine.costs.tile.tile
-        bare, hidden = transfer + work + tile, max(transfer, work) + tile
+        costs = self.machine.costs.tile
+        bare = transfer + work + costs.tile
+        hidden = max(transfer + costs.idle if transfer else 0.0, work + costs.tile)
         return Glance(bare * alike, hidden * alike, least, least + again)
 
 

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from trainlib_deployer.machine.machine import Link, Machine
 from trainlib_deployer.machine.sizes import aligned
 from trainlib_deployer.plan.cycles import transfer_cycles, work_cycles
+from trainlib_deployer.plan.tile_cost import Cost, cost
 from trainlib_deployer.plan.window import Window, alike, same_layout, windows_of
 from trainlib_deployer.program.ir import Kind, Part, Program, Role, View, renamed
 from trainlib_deployer.program.linked import Linked
@@ -128,16 +129,6 @@ def element_sizes(program: Program, part: Part) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True)
-class Cost:
-    """Cycles, estimated: of the operation, of tiles beside their work, of its transfers, and of those not hidden."""
-
-    cycles: float
-    tiles: float
-    transfer: float
-    exposed: float
-
-
-@dataclass(frozen=True)
 class Tiling:
     """An operation in parts. Part k's operand i is stream `of_operand[i]`, or stays where it is (None)."""
 
@@ -145,7 +136,7 @@ class Tiling:
     streams: tuple[Stream, ...]
     of_operand: tuple[int | None, ...]  # reads, then writes
     scratch: int
-    ahead: bool  # two buffers a stream: the next tile comes while one is worked on
+    ahead: int  # tiles that come while one is worked on, of a buffer each; 0: one buffer a stream
     cost: Cost
     alignment: int  # of what lies in L1
     host: int | None = None  # the operation before this one that starts the early streams
@@ -180,7 +171,7 @@ class Tiling:
         """The tiles in few words, others for each way to cut an operation."""
         shapes = (v.shape for v in (*self.tiles.parts[0].reads, *self.tiles.parts[0].writes))
         order = digest(self.tiles.parts[:2])[:4]
-        ahead = "" if self.ahead else " one by one"
+        ahead = (" one by one", "", " two ahead")[self.ahead]
         return f"{self.count} x {' '.join('x'.join(map(str, shape)) for shape in shapes)} {order}{ahead}"
 
     @property
@@ -202,6 +193,11 @@ class Tiling:
     def nbytes(self) -> int:
         """L1 that the tiles take: buffers, scratch, and the record of the transfers."""
         return sum(s.nbytes for s in self.streams) + aligned(self.scratch, self.alignment) + self.lanes
+
+    @property
+    def flights(self) -> int:
+        """Transfers under way at once, at the most."""
+        return sum(1 if s.writes else max(self.ahead, 1) for s in self.streams)
 
     @property
     def moved(self) -> int:
@@ -231,8 +227,8 @@ def digest(value: object) -> str:
     return sha256(repr(value).encode()).hexdigest()[:24]
 
 
-def tiled(program: Program, tiles: Tiles, room: Room, ahead: bool, keep: bool = False) -> Tiling | None:
-    """With the next tile coming while one is worked on, or one by one; `keep`: what is read again has stayed."""
+def tiled(program: Program, tiles: Tiles, room: Room, ahead: int, keep: bool = False) -> Tiling | None:
+    """With the next tiles coming while one is worked on, or one by one; `keep`: what is read again has stayed."""
     parts, machine = tiles.parts, room.machine
     operands = (*parts[0].reads, *parts[0].writes)
     reads, inside = len(parts[0].reads), {i for i, v in enumerate(operands) if is_inside(program, v)}
@@ -255,7 +251,8 @@ def tiled(program: Program, tiles: Tiles, room: Room, ahead: bool, keep: bool = 
         if i in inside or i in inner:
             slots.append(INSIDE)
             continue
-        count = 1 + ahead + (i in source or (i < reads and tensor.name in overlaid))
+        goes_on = i in source or (i < reads and tensor.name in overlaid)
+        count = 1 + (ahead if i < reads or goes_on else min(ahead, 1)) + goes_on
         if keep and i < reads:
             count = max(count, tiles.recurring(i))
         shares = slots[source[i]] if i in source else None
@@ -272,11 +269,20 @@ def tiled(program: Program, tiles: Tiles, room: Room, ahead: bool, keep: bool = 
         if slots[i] is not None and not same_bytes(by_operand[i], by_operand[reads + made]):
             return None
         slots[i] = slots[reads + made]
-    if len(streams) > machine.link.channels:
-        return None
     scratch = max(parts[k].kind.scratch(room.cores) for k in set(tiles.first_alike))
-    spent = cost(tiles, streams, machine, ahead)
-    return Tiling(tiles, tuple(streams), tuple(slots), scratch, ahead, spent, machine.alignment)
+    spent = cost(tiles.work(machine), *moved(streams, len(parts), machine.link), machine, ahead)
+    found = Tiling(tiles, tuple(streams), tuple(slots), scratch, ahead, spent, machine.alignment)
+    return found if found.flights <= machine.link.channels else None
+
+
+def moved(streams: list[Stream], parts: int, link: Link) -> tuple[list[float], list[float]]:
+    """Cycles of what comes for each part, and of what leaves from it."""
+    came, gone = [0.0] * parts, [0.0] * parts
+    for s in streams:
+        for k, m in enumerate(s.moves):
+            if m.moves:
+                (gone if s.writes else came)[k] += transfer_cycles(m.window, link)
+    return came, gone
 
 
 def is_inside(program: Program, view: View) -> bool:
@@ -370,29 +376,3 @@ def localized(part: Part, windows: list[Window | None]) -> Part:
         for v, w in zip((*part.reads, *part.writes), windows, strict=True)
     ]
     return Part(part.kind, tuple(views[: len(part.reads)]), tuple(views[len(part.reads) :]))
-
-
-def cost(tiles: Tiles, streams: list[Stream], machine: Machine, ahead: bool) -> Cost:
-    """With two buffers, transfers hide behind the work of the part before, and what is around it; the first and the
-    last do not."""
-    work, tile = tiles.work(machine), machine.costs.tile.tile
-    came, gone = [0.0] * len(work), [0.0] * len(work)
-    for s in streams:
-        for k, m in enumerate(s.moves):
-            if m.moves:
-                (gone if s.writes else came)[k] += transfer_cycles(m.window, machine.link)
-    around = tile * len(work)
-    bare = sum(work) + around
-    if ahead:  # beside the work of a tile the next one comes and the one before leaves
-        beside = [at_once(i, o, machine.link) for i, o in zip([*came[1:], 0.0], [0.0, *gone[:-1]], strict=True)]
-        exposed = sum(max(t - w - tile, 0.0) for w, t in zip(work, beside, strict=True))
-    else:
-        beside = [at_once(i, o, machine.link) for i, o in zip(came[1:], gone[:-1], strict=True)]
-        exposed = sum(beside)
-    ends = came[0] + gone[-1]
-    return Cost(bare + exposed + ends, around, sum(beside) + ends, exposed + ends)
-
-
-def at_once(inwards: float, outwards: float, link: Link) -> float:
-    """Cycles of transfers in both directions."""
-    return max(inwards, outwards) + link.back * min(inwards, outwards)
