@@ -13,8 +13,9 @@ from trainlib_deployer.emit.library import Library
 from trainlib_deployer.emit.loops import LoopLibrary
 from trainlib_deployer.passes.prune_loops import pruned
 from trainlib_deployer.program.expr import Const, Instr, Reduction
-from trainlib_deployer.program.ir import DType, Op, View, row_major
+from trainlib_deployer.program.ir import DType, Op, View
 from trainlib_deployer.program.loop import Loop
+from trainlib_deployer.program.strides import row_major
 
 pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)}")
 

@@ -19,7 +19,8 @@ from golden.random_numbers import Numbers
 from trainlib_deployer.ops.build import Builder
 from trainlib_deployer.ops.registry import covers
 from trainlib_deployer.program.expr import Expr, apply, select
-from trainlib_deployer.program.ir import DType, Role, Shape, Tensor, View, row_major
+from trainlib_deployer.program.ir import DType, Role, Shape, Tensor, View
+from trainlib_deployer.program.strides import row_major
 
 TABLE = "random.index"
 LONGEST = 64  # entries of the table, unless a dimension is longer and prime

@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 
 from trainlib_deployer.ops.pool import MaxPool
 from trainlib_deployer.program.expr import Const, Instr
-from trainlib_deployer.program.ir import DType, Op, Program, Shape, Tensor, View, readers, row_major, writers
+from trainlib_deployer.program.ir import DType, Op, Program, Shape, Tensor, View, readers, writers
 from trainlib_deployer.program.loop import Loop
+from trainlib_deployer.program.strides import row_major
 
 F, T, ZERO = DType.F32, DType.U8, Const(0.0)
 RELU = (Instr("le", (0, ZERO), T), Instr("select", (1, ZERO, 0), F))

@@ -13,9 +13,10 @@ from functools import partial
 from typing import Generic, TypeVar
 
 from trainlib_deployer.program.cuts import Parts, Range
-from trainlib_deployer.program.ir import Kind, Leading, Op, Part, Shape, View, row_major
+from trainlib_deployer.program.ir import Kind, Leading, Op, Part, Shape, View
 from trainlib_deployer.program.linked import Linked
 from trainlib_deployer.program.loop import Loop, inside
+from trainlib_deployer.program.strides import row_major
 
 T = TypeVar("T")  # a view, or what stands for it
 Slot = int  # an operand of a chain: reads count from 0 up, writes from -1 down

@@ -10,12 +10,11 @@ from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
 from trainlib_deployer.formats import DType as DType  # noqa: PLC0414 - handed on: every tensor has one
+from trainlib_deployer.program.strides import Shape as Shape  # noqa: PLC0414 - likewise
+from trainlib_deployer.program.strides import row_major, split_strides
 
 if TYPE_CHECKING:
     from trainlib_deployer.machine.costs import Costs
-
-Shape = tuple[int, ...]
-
 
 # What the caller of a step sets; no attribute of a module has such a name.
 LEARNING_RATE = "learning rate"
@@ -103,15 +102,6 @@ class Tensor:
         return self.numel * self.dtype.size
 
 
-def row_major(shape: Shape) -> Shape:
-    """Strides of a contiguous array, in elements."""
-    strides, step = [], 1
-    for extent in reversed(shape):
-        strides.append(step)
-        step *= extent
-    return tuple(reversed(strides))
-
-
 class View(NamedTuple):
     """A strided window on a tensor; strides and offset count elements. Every operand of an operation is one. Planning
     makes and compares hundreds of thousands of them, which tuples do fastest."""
@@ -169,35 +159,6 @@ class View(NamedTuple):
             (*self.strides[:dim], self.strides[dim] * step, *self.strides[dim + 1 :]),
             self.offset + start * self.strides[dim],
         )
-
-
-def split_strides(shape: Shape, strides: Shape, target: Shape) -> Shape | None:
-    """Strides that show `shape`/`strides` as `target` (same element order), or None if no such strides exist."""
-    if prod(shape) != prod(target):
-        return None
-    if prod(shape) == 0:
-        return row_major(target)
-    runs: list[list[int]] = []  # maximal runs of dimensions that step as one: [extent, innermost stride]
-    for extent, stride in zip(shape, strides, strict=True):
-        if extent == 1:
-            continue
-        if runs and runs[-1][1] == stride * extent:
-            runs[-1] = [runs[-1][0] * extent, stride]
-        else:
-            runs.append([extent, stride])
-    out: list[int] = []
-    left = runs.pop() if runs else [1, 1]
-    for extent in reversed(target):
-        if extent == 1:
-            out.append(left[1] * left[0] if left else 1)
-            continue
-        if left[0] == 1 and runs:
-            left = runs.pop()
-        if left[0] % extent:
-            return None
-        out.append(left[1])
-        left = [left[0] // extent, left[1] * extent]
-    return tuple(reversed(out))
 
 
 class Kind(ABC):
