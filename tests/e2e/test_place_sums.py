@@ -66,6 +66,16 @@ def zeros(program: Program) -> int:
 
 
 def test_slices_that_have_nothing_in_common_share_one_tensor() -> None:
-    """Of each step one, of the overlapping slices two and of the signed ones two; where two overlap, the sum stays."""
+    """Of each step one, of the overlapping slices two and of the signed ones two; where two overlap, the sum stays.
+    What the steps cover together does not begin as zeros."""
     placed, summed = (zeros(program_of(Steps(), (3, STEPS, 7), steps)) for steps in (passes.DEFAULT, apart()))
-    assert (placed, summed) == (3, STEPS + 4)
+    assert (placed, summed) == (2, STEPS + 4)
+
+
+def test_parts_that_leave_a_step_out_are_written_into_zeros() -> None:
+    class Some(Steps):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            y = torch.tanh(self.first(x))
+            return y[:, :4].sum((1, 2)) + y[:, 5:].prod(2).sum(1)
+
+    assert zeros(program_of(Some(), (3, STEPS, 7))) == 1

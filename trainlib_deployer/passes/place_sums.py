@@ -3,7 +3,8 @@
 The gradient of a slice is a tensor of zeros with a part written; a network that takes a tensor apart adds up as many of
 these as there are slices. Where no two parts overlap, all are written into the zeros of one, each element plus zero,
 which is what the sum makes of it: the bits stay, and of the sign of a zero, too. A sum of something else and of two
-such terms is that of the one and of both in one: where one has a part, the other one's zero changes nothing.
+such terms is that of the one and of both in one: where one has a part, the other one's zero changes nothing. Zeros that
+parts cover altogether are not written.
 """
 
 from __future__ import annotations
@@ -85,6 +86,8 @@ def joined(ops: list[Op | None], one: Placed, other: Placed, added: Op, name: st
         fused = (*(op.fused or (op.name,)), added.name)
         ops[position] = replace(op, kind=kind, writes=(renamed(op.writes[0], name),), fused=fused)
     ops[max(one.zeros, other.zeros)] = None
+    if both.covered.all():
+        ops[both.zeros] = None
     return both
 
 
