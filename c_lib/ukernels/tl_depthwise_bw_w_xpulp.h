@@ -6,10 +6,10 @@
 #include "tl_tile_xpulp.h"
 
 #ifdef TL_XPULP_TILES
-/* Rows of dL/dy, and the three image rows that the first one meets. Rows that meet all three go together; the first
- * one's upper and the last one's lower image row may be outside: it is a zero then that stays where it is. */
+/* Rows of dL/dy. Those that meet three image rows go together; the first one's upper and the last one's lower image row
+ * may be outside: it is a zero then that stays where it is. */
 typedef struct {
-    const float *at[3], *y, *zero;
+    const float *zero;
     float *sums;        /* nine, to which those of the rows are added */
     int top, bottom;    /* bytes from a column to the next, of the first rows */
     int rows;           /* that go together first */
@@ -101,9 +101,10 @@ typedef struct {
                        "s9")
 /* clang-format on */
 
-static inline __attribute__((always_inline)) void tl_depthwise_meet(tl_depthwise_rows *r)
+/* p0, p1, p2: the three image rows that the first one of dL/dy, y, meets. */
+static inline __attribute__((always_inline)) void tl_depthwise_meet(tl_depthwise_rows *r, const float *p0,
+                                                                    const float *p1, const float *p2, const float *y)
 {
-    const float *p0 = r->at[0], *p1 = r->at[1], *p2 = r->at[2], *y = r->y;
     int rows = r->rows, top = r->top, bottom = r->bottom;
 #if TL_STEP_3X3 == 1
     if (r->middle == 3)

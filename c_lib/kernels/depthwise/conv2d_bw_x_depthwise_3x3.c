@@ -11,6 +11,7 @@ void tl_conv2d_bw_x_depthwise_3x3_f32(const tl_conv2d *a)
     TL_PROMISE(a->co == 1 && a->kh == 3 && a->kw == 3 && a->dil_h == 1 && a->dil_w == 1 && !a->accumulate);
     TL_PROMISE(a->stride_h == 1 && a->stride_w == 1 && s.skip <= 2 && s.rows >= 2 - s.skip);
     s.pitch = -a->yp.h, s.out_pitch = -a->xp.h, s.left = a->pad_w - 2, s.extent = a->wo, s.whole = is_whole(&s, a->wd);
+    s.in_c = a->yp.c, s.w_c = a->w_co, s.out_c = a->xp.c;
     tl_split(a->n * ins * a->wd, 1, &lo, &hi);
     if (lo >= hi)
         return;
@@ -20,10 +21,11 @@ void tl_conv2d_bw_x_depthwise_3x3_f32(const tl_conv2d *a)
         s.in = a->y + n * a->yp.n + group * a->yp.c + last * a->yp.h;
         s.w = a->w + group * a->w_co + (c - group * a->ci) * a->w_ci;
         s.out = a->x + n * a->xp.n + c * a->xp.c + (a->h - 1) * a->xp.h;
-        s.start = a->bias ? a->bias[c] : 0.0f;
+        s.bias = a->bias ? a->bias + c : NULL, s.start = s.bias ? *s.bias : 0.0f;
+        s.planes = together(&s, x, a->wd, hi - lo, a->ci == 1 ? ins - c : 1);
         some_columns(&s, x, end);
-        lo += end - x;
-        if (++c == ins)
+        lo += s.planes == 1 ? end - x : s.planes * a->wd, c += s.planes;
+        if (c == ins)
             c = 0, ++n;
     }
 }

@@ -211,6 +211,9 @@ static void depthwise_threes(void)
             convolution(&of, 3, 1, 1, size, 3, stride, 1);
         }
     }
+    const kernels many = {forward[0], input[0], whole[0]}; /* whole planes, and parts of some, for each core */
+    for (int size = 4; size <= 7; size++)
+        convolution(&many, 11, 1, 1, size, 3, 1, 1);
 }
 
 /* Of three channels; images and outputs of six, of four, and of fewer at the end of a row. */
@@ -289,9 +292,7 @@ int main(void)
     kernel_rows();
     pointwise();
     planes(1, 12, 68, 3), planes(1, 68, 12, 3), planes(2, 4, 8, 6), planes(1, 8, 8, 5);
-    squares();
-    depthwise();
-    depthwise_threes();
+    squares(), depthwise(), depthwise_threes();
     for (int n = 1; n < 19; n += 4)
         scaled(n), scaled(n + 2), adaptive(n, tl_adam_row), adaptive(n, tl_rmsprop_row);
     tl_puts("DONE\n");
