@@ -118,6 +118,7 @@ class ConvCosts:
     depthwise_classes: float  # more for a plane of an input gradient of stride 2
     depthwise_squares: float  # ... of 3 x 3: a row of squares of 2 x 2 outputs
     depthwise_square: float  # ... and each of them
+    depthwise_half_square: float  # ... and one at an end of which half is in the row
     depthwise_mac: float  # any kernel
     scattered: float  # times the panels' cycles where columns are gathered one by one
     by_table: float  # times the packing of a term where a table says where it is

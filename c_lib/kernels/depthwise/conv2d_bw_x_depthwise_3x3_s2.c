@@ -12,23 +12,36 @@
         lower[at] = __builtin_fmaf(w7, a##0, down), lower[at + 1] = __builtin_fmaf(w8, a##0, all);                     \
     }
 
-/* `count` neighbouring squares; in: the first one's element of dL/dy with the lowest row and column. */
+/* `count` neighbouring squares in each of so many rows; in: the first one's element of dL/dy with the lowest row and
+ * column; down: from a row of squares to the next in the outputs. */
 static __attribute__((noinline)) void squares(const float *in, int pitch, const float *w, float *upper, float *lower,
-                                              int count)
+                                              int count, int rows, int down)
 {
     const float w0 = w[0], w1 = w[1], w2 = w[2], w3 = w[3], w4 = w[4], w5 = w[5], w6 = w[6], w7 = w[7], w8 = w[8];
-    const float *next = in + pitch;
-    float a0 = *in++, a1 = *next++, b0, b1;
-    for (; count >= 2; count -= 2, in += 2, next += 2, upper += 4, lower += 4) {
-        b0 = in[0], b1 = next[0];
-        SQUARE(a, b, 0)
-        a0 = in[1], a1 = next[1];
-        SQUARE(b, a, 2)
+    for (down -= 2 * count, pitch -= count; rows > 0; --rows, in += pitch - 1, upper += down, lower += down) {
+        const float *next = in + pitch + count;
+        float a0 = *in++, a1 = *next++, b0, b1;
+        int left = count;
+        for (; left >= 2; left -= 2, in += 2, next += 2, upper += 4, lower += 4) {
+            b0 = in[0], b1 = next[0];
+            SQUARE(a, b, 0)
+            a0 = in[1], a1 = next[1];
+            SQUARE(b, a, 2)
+        }
+        if (left > 0) {
+            b0 = in[0], b1 = next[0];
+            SQUARE(a, b, 0)
+            ++in, upper += 2, lower += 2;
+        }
     }
-    if (count > 0) {
-        b0 = in[0], b1 = next[0];
-        SQUARE(a, b, 0)
-    }
+}
+
+/* The left half of a square. */
+static void half_square(const float *in, int pitch, const float *w, float *upper, float *lower)
+{
+    float alone[4];
+    squares(in, pitch, w, alone, alone + 2, 1, 1, 0);
+    *upper = alone[0], *lower = alone[2];
 }
 
 /* A row of squares, the first of which begins at column `left` of the rows. */
@@ -36,14 +49,24 @@ static void row_of_squares(const float *in, int pitch, const float *w, float *up
 {
     float alone[4];
     if (left < 0) {
-        squares(in++, pitch, w, alone, alone + 2, 1);
+        squares(in++, pitch, w, alone, alone + 2, 1, 1, 0);
         *upper++ = alone[1], *lower++ = alone[3], --extent;
     }
-    squares(in, pitch, w, upper, lower, extent / 2);
-    if (extent % 2) {
-        squares(in + extent / 2, pitch, w, alone, alone + 2, 1);
-        upper[extent - 1] = alone[0], lower[extent - 1] = alone[2];
-    }
+    squares(in, pitch, w, upper, lower, extent / 2, 1, 0);
+    if (extent % 2)
+        half_square(in + extent / 2, pitch, w, upper + extent - 1, lower + extent - 1);
+}
+
+/* The same of so many rows, all of them inside. */
+static void rows_of_squares(const float *in, int pitch, const float *w, float *upper, float *lower, int extent,
+                            int rows, int down)
+{
+    squares(in, pitch, w, upper, lower, extent / 2, rows, down);
+    if (extent % 2 == 0)
+        return;
+    in += extent / 2, upper += extent - 1, lower += extent - 1;
+    for (; rows > 0; --rows, in += pitch, upper += down, lower += down)
+        half_square(in, pitch, w, upper, lower);
 }
 
 /* To what is there of a row. */
@@ -62,6 +85,7 @@ void tl_conv2d_bw_x_depthwise_3x3_s2_f32(const tl_conv2d *a)
     tl_plane_rows r = tl_plane_share(a->team, a->n * ins, rows);
     TL_PROMISE(a->co == 1 && a->kh == 3 && a->kw == 3 && a->dil_h == 1 && a->dil_w == 1 && !a->accumulate);
     TL_PROMISE(a->stride_h == 2 && a->stride_w == 2);
+    const int even = 2 * left + 1 == a->pad_w && a->bias == NULL; /* squares begin with the rows */
     tl_copied c = {.left = left, .columns = columns};
     while (tl_plane_next(&r, rows)) {
         const int n = r.plane / ins, i = r.plane - n * ins, group = i / a->ci;
@@ -71,13 +95,20 @@ void tl_conv2d_bw_x_depthwise_3x3_s2_f32(const tl_conv2d *a)
         if (!r.again)
             tl_plane_clear(&c, a->yp.h, a->ho, a->wo, own);
         tl_plane_copy(&c, a->y + n * a->yp.n + group * a->yp.c);
-        for (int at = 2 * c.top + 1 - a->pad_h, left_rows = r.end - r.row; left_rows > 0; --left_rows, at += 2) {
+        int at = 2 * c.top + 1 - a->pad_h, left_rows = r.end - r.row;
+        for (int done; left_rows > 0; left_rows -= done, at += 2 * done, in += done * columns) {
+            done = even && at >= 0 ? tl_min(left_rows, (a->h - at) / 2) : 0;
+            if (done > 0) {
+                float *upper = to + at * a->xp.h;
+                rows_of_squares(in, columns, w, upper, upper + a->xp.h, a->wd, done, 2 * a->xp.h);
+                continue;
+            }
+            done = 1;
             float *upper = at < 0 ? outside : to + at * a->xp.h;
             float *lower = at + 1 < a->h ? to + (at + 1) * a->xp.h : outside;
             row_of_squares(in, columns, w, upper, lower, 2 * left + 1 - a->pad_w, a->wd);
             if (a->bias)
                 add(a->bias[i], upper, a->wd), add(a->bias[i], lower, a->wd);
-            in += columns;
         }
     }
 }
