@@ -1,42 +1,41 @@
 /* A row of the transformed 4 x 4 gradients of halves, A dY A', of pairs of tiles. */
 #define TL_HALVES
-#include "tl_winograd_pairs_bw_w.h"
+#include "tl_winograd_pairs_bw_w_xpulp.h"
 
 /* Two tiles side by side whose rows lie at even places. */
-static inline __attribute__((always_inline)) void two(const tl_half_rows *r, int plus, tl_pair *z, int channel,
-                                                      int next, int count)
+static inline __attribute__((always_inline)) void two(const tl_half_rows *r, int plus, tl_pair *z, int next, int count)
 {
     const tl_half *p = r->p, *q = r->q;
     const int p_next = r->p_next, q_next = r->q_next;
-    for (; count > 0; --count, p += p_next, q += q_next) {
+    for (int channel = 1; channel <= count; ++channel, p += p_next, q += q_next) {
         const tl_pair *upper = (const tl_pair *)p, *lower = (const tl_pair *)q;
         const tl_pair s = TL_OF_BOTH(plus, upper[0], lower[0]), t = TL_OF_BOTH(plus, upper[1], lower[1]);
         const tl_pair even = tl_pair_of((tl_half)s, (tl_half)t), odd = tl_pair_of(s >> 16, t >> 16);
         z[0] = even, z[4] = tl_pair_plus(even, odd), z[8] = tl_pair_minus(even, odd), z[12] = odd;
-        z += ++channel % 4 ? 1 : next;
+        z += channel % 4 ? 1 : next + 1;
     }
 }
 
-static __attribute__((noinline)) void two_plus(const tl_half_rows *r, tl_pair *z, int channel, int next, int count)
+static __attribute__((noinline)) void two_plus(const tl_half_rows *r, tl_pair *z, int next, int count)
 {
-    two(r, 1, z, channel, next, count);
+    two(r, 1, z, next, count);
 }
 
-static __attribute__((noinline)) void two_minus(const tl_half_rows *r, tl_pair *z, int channel, int next, int count)
+static __attribute__((noinline)) void two_minus(const tl_half_rows *r, tl_pair *z, int next, int count)
 {
-    two(r, 0, z, channel, next, count);
+    two(r, 0, z, next, count);
 }
 
 /* One tile of a pair, perhaps without its second column. */
-static __attribute__((noinline)) void one(const tl_half_rows *r, int plus, int wide, int second, tl_pair *z,
-                                          int channel, int next, int count)
+static __attribute__((noinline)) void one(const tl_half_rows *r, int plus, int wide, int second, tl_pair *z, int next,
+                                          int count)
 {
     const tl_half *p = r->p, *q = r->q;
-    for (; count > 0; --count, p += r->p_next, q += r->q_next) {
+    for (int channel = 1; channel <= count; ++channel, p += r->p_next, q += r->q_next) {
         const tl_pair even = TL_OF_BOTH(plus, p[0], q[0]), odd = wide ? TL_OF_BOTH(plus, p[1], q[1]) : 0;
         tl_winograd_lane(z, second, even), tl_winograd_lane(z + 4, second, tl_pair_plus(even, odd));
         tl_winograd_lane(z + 8, second, tl_pair_minus(even, odd)), tl_winograd_lane(z + 12, second, odd);
-        z += ++channel % 4 ? 1 : next;
+        z += channel % 4 ? 1 : next + 1;
     }
 }
 
@@ -51,13 +50,26 @@ static void rows_of(const tl_winograd_pairs_bw_w *t, const tl_half *y, int below
         r->q = y + a->yp.h, r->q_next = a->yp.c;
 }
 
-void tl_winograd_pairs_bw_w_gradients(const void *of, int at, int first, int count)
+/* Two tiles side by side. */
+static void side_by_side(const tl_half_rows *r, int plus, tl_pair *z, int next, int count)
+{
+#ifdef TL_XF16AUXVEC
+    if (count % 4 == 0) {
+        tl_gradients_by_words(r, plus, z, count / 4, next);
+        return;
+    }
+#endif
+    plus ? two_plus(r, z, next, count) : two_minus(r, z, next, count);
+}
+
+void tl_winograd_pairs_bw_w_gradients(const void *of, int at, int first, int fours)
 {
     const tl_winograd_pairs_bw_w *t = of;
     const tl_conv2d *a = t->a;
-    const int next = t->pairs * TL_WINOGRAD_PAIR - 3, plus = t->row != 2, left = t->tiles - 2 * at;
-    const tl_half *y = a->y_f16 + (t->group * a->co + t->out + first) * a->yp.c;
-    tl_pair *z = t->z + ((first >> 2) * t->pairs + at) * TL_WINOGRAD_PAIR + (first & 3);
+    const int next = t->pairs * TL_WINOGRAD_PAIR - 4, plus = t->row != 2, left = t->tiles - 2 * at;
+    const int count = tl_min(4 * fours, t->outs - 4 * first);
+    const tl_half *y = a->y_f16 + (t->group * a->co + t->out + 4 * first) * a->yp.c;
+    tl_pair *z = t->z + (first * t->pairs + at) * TL_WINOGRAD_PAIR;
     tl_tile_at tile = tl_tile_of(t->tile + 2 * at, t->high, t->wide);
     for (int j = 0; j < 2 && j < left; ++j) {
         TL_ONE_POINTER(j) /* not two copies */
@@ -66,10 +78,10 @@ void tl_winograd_pairs_bw_w_gradients(const void *of, int at, int first, int cou
         rows_of(t, y + to, 2 * tile.y + 1 < a->ho, &rows);
         if (j == 0 && left > 1 && tile.x + 2 <= t->wide && 2 * tile.x + 4 <= a->wo &&
             (((uintptr_t)(y + to) >> 1 | (unsigned)a->yp.h | (unsigned)a->yp.c) & 1) == 0) {
-            plus ? two_plus(&rows, z, first & 3, next, count) : two_minus(&rows, z, first & 3, next, count);
+            side_by_side(&rows, plus, z, next, count);
             return;
         }
-        one(&rows, plus, 2 * tile.x + 1 < a->wo, j, z, first & 3, next, count);
+        one(&rows, plus, 2 * tile.x + 1 < a->wo, j, z, next, count);
         tl_next_tile(&tile, t->high, t->wide);
     }
 }

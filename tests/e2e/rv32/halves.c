@@ -216,6 +216,7 @@ int main(void)
     convolution(2, 4, 6, 5, 1, 1, 0);
     convolution(1, 18, 8, 8, 3, 1, 1);
     convolution(1, 4, 5, 12, 3, 1, 1);
+    convolution(1, 4, 4, 16, 3, 1, 1);
     convolution(1, 1, 5, 11, 5, 2, 2);
     depthwise(9, 7, 1);
     depthwise(5, 6, 0);
