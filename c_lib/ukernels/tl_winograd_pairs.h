@@ -32,8 +32,8 @@ typedef struct {
     tl_pair *u;         /* [rows / 4][pairs][4 elements of the row][4 channels] */
     tl_pair *v;         /* [panels][pairs][4 elements][4 tiles] */
     float *y;           /* [panels][rows / 4][2 rows of outputs][2 columns][4 channels][4 tiles] */
-    float *m;           /* [4 elements][4 channels][4 tiles], of each core, or of each unit where sums go on */
-    tl_half zeros[10];  /* outside of the image; constants lie in L2 */
+    float *m;           /* [4 or 16 elements][4 channels][4 tiles], of each core, or of each unit where sums go on */
+    tl_half zeros[12];  /* outside of the image; constants lie in L2 */
 } tl_winograd_pairs;
 
 /* Weights of output channel `at`, pairs first .. first + count - 1; inputs of panel `at` and the same pairs; products
@@ -50,13 +50,13 @@ void tl_winograd_pairs_outputs(const tl_winograd_pairs *t, const float *y, int a
 /* Inputs of a row that is told. */
 void tl_winograd_pairs_row(const tl_winograd_pairs *t, int row, int at, int first, int count);
 
-/* Where all rows are in scratch at once, u and v hold 16 elements of a pair, and m those of each core: weights, inputs,
- * products and what becomes of them, four tiles side by side or not. */
+/* Where all rows are in scratch at once, u, v and m hold 16 elements: weights, inputs, products and what becomes of
+ * them, four tiles side by side or not. */
 void tl_winograd_whole_weights(const void *of, int at, int first, int count);
 void tl_winograd_whole_inputs(const void *of, int at, int first, int count);
 void tl_winograd_whole_products(const void *of, int at, int first, int count);
 
-/* All groups and channels; with all rows at once, where the sums are of all channels. */
+/* All groups and channels; with all rows at once. */
 void tl_winograd_whole_run(const tl_gather *g, const tl_conv2d *a, int turned);
 void tl_winograd_pairs_run(const tl_gather *g, const tl_conv2d *a, int turned);
 #endif

@@ -55,6 +55,8 @@ TOGETHER = (  # all rows of the transformed 4 x 4
     (8, WHOLE),
     (3, Winograd(12, 16, whole=True)),
     (2, Winograd(4, 4, whole=True)),
+    (1, Winograd(8, 12, 4, whole=True)),
+    (3, Winograd(4, 8, 2, whole=True)),
 )
 
 

@@ -4,6 +4,7 @@ of weight gradients, transformed gradients and inputs, in pairs of tiles.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
@@ -32,6 +33,7 @@ GRADIENTS = f"Winograd's F(3x3, 2x2), chains of {PAIRS_BLOCK} tiles, of sums of 
 PAIR = 4 * 4  # words: elements of a row of the transformed 4 x 4, of four tiles or channels
 ROWS = 4
 FEWER = (64, 32, 16)  # tiles: whole panels for eight cores, or halves of them
+PARTS = (32, 24, 16)  # summed channels, of more
 UNIT = 4 * 4 * 4  # floats: its products for 4 channels x 4 tiles, and their outputs
 MOST = Winograd(tiles=128)
 WHOLE = replace(MOST, whole=True)
@@ -62,10 +64,12 @@ def leaner(kind: Conv, cores: int) -> Iterator[Conv]:
 
 
 def whole_chunks(most: Winograd) -> Iterator[Winograd]:
-    """All rows of the transformed 4 x 4 together; with fewer channels of the outputs inputs are transformed again."""
-    for rows in (most.rows, up(most.rows // 2)):
+    """All rows of the transformed 4 x 4 together; with fewer channels of the outputs inputs are transformed again, with
+    a part of the summed ones products wait for the others."""
+    parts = [part for part in PARTS if part < most.chans]
+    for rows, chans in itertools.product((most.rows, up(most.rows // 2)), (most.chans, *parts)):
         for tiles in (most.tiles, *(t for t in FEWER if t < most.tiles)):
-            yield replace(most, rows=rows, tiles=tiles, whole=True)
+            yield replace(most, rows=rows, tiles=tiles, chans=chans, whole=True)
 
 
 def chunks(rows: int, tiles: int, chans: int) -> Iterator[Winograd]:
@@ -106,9 +110,11 @@ def scratch(kind: Conv, cores: int) -> int:
 
 
 def whole_scratch(kind: Conv, cores: int) -> int:
-    """Transformed weights and inputs, and products of each core."""
+    """Transformed weights and inputs, and products of each core, or of all where they go on."""
     chunk, (_, _, chans) = at_a_time(kind), extents(kind)
-    return FLOAT * ROWS * (PAIR * (chunk.rows // 4 + chunk.tiles // 4) * pairs(chans) + UNIT * cores)
+    fours, panels = chunk.rows // 4, chunk.tiles // 4
+    products = cores if chunk.chans >= chans else fours * panels
+    return FLOAT * ROWS * (PAIR * (fours + panels) * pairs(chunk.chans) + UNIT * products)
 
 
 def takes_rows(kind: Conv, _cores: int) -> bool:
@@ -120,17 +126,18 @@ def takes_whole(kind: Conv, _cores: int) -> bool:
 
 
 def whole_cycles(kind: Conv, cores: int, costs: Costs) -> float:
-    """Weights are transformed for each turn of channels of the outputs, and so are inputs."""
+    """Inputs are transformed for each turn of channels of the outputs, and so are weights; these also for each step of
+    tiles, where a part of the summed channels is there at a time."""
     c, chunk, (rows, tiles, chans), groups = costs.winograd_whole, at_a_time(kind), extents(kind), kind.shape.groups
     turns, panels, fours = -(-rows // chunk.rows), -(-tiles // 4), -(-min(rows, chunk.rows) // 4)
-    at_once = chunk.tiles // 4
+    at_once, parts = chunk.tiles // 4, -(-chans // chunk.chans)
     steps = -(-panels // at_once)
-    weights = -(-4 * fours * pairs(chans) // cores) * c.weight
+    weights = -(-4 * fours * pairs(chans) // cores) * c.weight * (steps if parts > 1 else 1)
     full, left = divmod(panels, at_once)
     inputs = (full * -(-at_once * pairs(chans) // cores) + -(-left * pairs(chans) // cores)) * c.input
     units = full * -(-at_once * fours // cores) + -(-left * fours // cores)
-    products = units * (c.tile + c.term * pairs(chans) + c.output)
-    around = steps * c.step
+    products = units * (c.tile * parts + c.term * pairs(chans) + c.output)
+    around = steps * parts * c.step
     return c.start + groups * turns * (weights + inputs * scattered(kind, c.apart) + products + around)
 
 

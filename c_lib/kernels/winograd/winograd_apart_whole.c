@@ -21,7 +21,8 @@ static __attribute__((noinline)) void two(const tl_four_rows *r, tl_pair *v, int
 void tl_winograd_whole_apart(const tl_winograd_pairs *t, int at, int first, int count)
 {
     const tl_gather *g = t->g;
-    const int lone = 2 * (first + count) > g->chans, inside = g->x.in0 + 2 * t->wide + 1 <= g->x.extent;
+    const int inside = g->x.in0 + 2 * t->wide + 1 <= g->x.extent;
+    const int chan = t->chan + 2 * first, lone = chan + 2 * count > g->chans;
     if (lone || t->wide % 2 != 0 || g->x.in0 < -1 || !inside) {
         for (int row = 0; row < 4; ++row)
             tl_winograd_pairs_row(t, row, at, first, count);
@@ -31,7 +32,7 @@ void tl_winograd_whole_apart(const tl_winograd_pairs *t, int at, int first, int 
     tl_pair *v = t->v + (at * t->pairs + first) * TL_WINOGRAD_WHOLE;
     for (int j = 0; j < 4; j += 2) {
         tl_four_rows rows;
-        tl_winograd_whole_rows(t, &tile, 2, 2 * first, &rows);
+        tl_winograd_whole_rows(t, &tile, 2, chan, &rows);
         two(&rows, v + j, count);
         tl_next_tile(&tile, t->high, t->wide), tl_next_tile(&tile, t->high, t->wide);
     }
@@ -46,15 +47,15 @@ static void back(float *m)
     }
 }
 
-void tl_winograd_whole_outputs(const tl_winograd_pairs *t, int at, int four)
+void tl_winograd_whole_outputs(const tl_winograd_pairs *t, float *m, int at, int four)
 {
     const tl_gather *g = t->g;
     const int number = 4 * (t->panel + at), left = tl_min(4, g->n * t->high * t->wide - number);
     const int channel = t->group * g->rows + t->channel + 4 * four, count = tl_min(4, t->rows - 4 * four);
     const int odd = (int)((uintptr_t)g->out_f16 >> 1) | g->x.count | g->out_p.h | g->out_p.c | g->out_p.n;
     if (!g->out_f16 || odd % 2 != 0) {
-        back(t->m);
-        tl_winograd_pairs_outputs(t, t->m, at, four);
+        back(m);
+        tl_winograd_pairs_outputs(t, m, at, four);
         return;
     }
     tl_half *to = g->out_f16 + channel * g->out_p.c;
@@ -62,8 +63,8 @@ void tl_winograd_whole_outputs(const tl_winograd_pairs *t, int at, int four)
     for (int j = 0, tiles; j < left; j += tiles) {
         const int from = tile.n * g->out_p.n + 2 * tile.y * g->out_p.h + 2 * tile.x;
         tiles = tl_min(left - j, t->wide - tile.x);
-        tl_whole_to_halves(g, t->m + j, g->bias ? g->bias + channel : NULL, to + from, 2 * tile.y + 1 < g->y.count,
-                           tiles, count);
+        tl_whole_to_halves(g, m + j, g->bias ? g->bias + channel : NULL, to + from, 2 * tile.y + 1 < g->y.count, tiles,
+                           count);
         tile.x += tiles - 1;
         tl_next_tile(&tile, t->high, t->wide);
     }

@@ -86,6 +86,7 @@ static void in_tiles(tl_fn kernel, tl_fn whole, tl_conv2d p, int rows, int chans
     run(whole, &p);
     p.packed_rows = 4, p.chans = 2, p.tiles = 4;
     run(kernel, &p);
+    run(whole, &p);
 }
 
 static void convolution(int groups, int ci, int co, int size, int kernel, int stride, int pad)
@@ -217,6 +218,7 @@ int main(void)
     convolution(1, 18, 8, 8, 3, 1, 1);
     convolution(1, 4, 5, 12, 3, 1, 1);
     convolution(1, 4, 4, 16, 3, 1, 1);
+    convolution(1, 4, 3, 12, 3, 1, 0);
     convolution(1, 1, 5, 11, 5, 2, 2);
     depthwise(9, 7, 1);
     depthwise(5, 6, 0);
