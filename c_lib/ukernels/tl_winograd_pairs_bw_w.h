@@ -25,7 +25,7 @@ typedef struct {
     tl_pair *z;             /* [outs / 4][pairs][4 elements of the row][4 channels] */
     tl_pair *v;             /* [ins / 4][pairs][4 elements][4 channels] */
     float *m;               /* [4 elements][4 outs][4 ins], of each core, or of each unit where sums go on */
-    tl_pair zeros[4];       /* outside of the image; constants lie in L2 */
+    tl_pair zeros[6];       /* outside of the image; constants lie in L2 */
 } tl_winograd_pairs_bw_w;
 
 /* Two rows of halves of one channel, and from there to the next channel: zeros where one is outside. */
@@ -43,7 +43,7 @@ static inline void tl_winograd_lane(tl_pair *to, int second, tl_pair element)
     *to = second ? (*to & 0xffff) | element << 16 : element & 0xffff;
 }
 
-/* Pair `at`, fours of channels first .. first + count - 1. */
+/* Two pairs of tiles, `at`, fours of channels first .. first + count - 1. */
 void tl_winograd_pairs_bw_w_gradients(const void *of, int at, int first, int count);
 void tl_winograd_pairs_bw_w_inputs(const void *of, int at, int first, int count);
 /* Four channels of gradients, `at`; fours of channels of inputs. Complete sums go to the weights. */

@@ -9,47 +9,59 @@
 /* clang-format off */
 /* a6 and a7 choose both upper halves, and the lower one of the first word and the upper one of the second. */
 #define TL_FOURS_OF_CHANNELS(halfwords, body)                                                                          \
-    ".balign 4\n.option push\n.option norvc\nlui a7, 0x30\naddi a6, a7, 1\n1:\nli t0, 4\n"                            \
+    ".balign 4\n.option push\n.option norvc\nlui a7, 0x30\naddi a6, a7, 1\n1:\nli t0, 4\n"                             \
     TL_LOOP("t0", halfwords) body                                                                                      \
-    TL_SHORT("addi %[fours], %[fours], -1\nadd %[to], %[to], %[next]\nbnez %[fours], 1b\n") ".option pop\n"
-#define TL_STORE_ROW(a, b, c, d)                                                                                       \
-    "sw " b ", 16(%[to])\nsw " c ", 32(%[to])\nsw " d ", 48(%[to])\n" TL_STORE_ON(a, "%[to]")
-#define TL_ROWS_OF_WORDS                                                                                               \
-    "lw t1, -4(%[p])\nlw t2, -4(%[q])\n" TL_LOAD_STEP("t3", "%[p]", "%[p_step]") TL_LOAD_STEP("t4", "%[q]", "%[q_step]")
-/* Four outputs of two rows: of two tiles, the even columns and the odd ones. */
-#define TL_TWO_GRADIENTS(both)                                                                                         \
-    TL_ROWS_OF_WORDS both("t1", "t1", "t2") both("t3", "t3", "t4")                                                     \
-    TL_PAIR_OF("t2", "t1", "t3") TL_CHOOSE_HALVES("t1", "t3", "a6")                                                    \
-    TL_PLUS("t4", "t2", "t1") TL_MINUS("t5", "t2", "t1") TL_STORE_ROW("t2", "t4", "t5", "t1")
-/* Six inputs of two rows, the outer ones of which may be outside. */
-#define TL_TWO_INPUTS(both)                                                                                            \
-    TL_LOAD_HALF_STEP("t0", "%[p0]", "%[p0_step]") TL_LOAD_HALF_STEP("t5", "%[q0]", "%[q0_step]") TL_ROWS_OF_WORDS     \
-    TL_LOAD_HALF_STEP("t6", "%[p5]", "%[p5_step]") TL_LOAD_HALF_STEP("s2", "%[q5]", "%[q5_step]")                      \
-    both("t0", "t0", "t5") both("t1", "t1", "t2") both("t3", "t3", "t4") both("t6", "t6", "s2")                        \
-    TL_PAIR_OF("t2", "t1", "t3") TL_CHOOSE_HALVES("t0", "t1", "a7") TL_CHOOSE_HALVES("t1", "t3", "a6")                 \
-    TL_PAIR_OF("t3", "t3", "t6")                                                                                       \
-    TL_MINUS("t0", "t0", "t1") TL_PLUS("t4", "t2", "t1") TL_MINUS("t5", "t1", "t2") TL_MINUS("t3", "t2", "t3")         \
-    TL_STORE_ROW("t0", "t4", "t5", "t3")
+    TL_SHORT("lw t0, %[next]\nlw t1, %[fours]\nadd %[to], %[to], t0\naddi t1, t1, -1\nsw t1, %[fours]\nbnez t1, 1b\n") \
+    ".option pop\n"
+/* Eight columns of two rows: words t1, t3, s3, s5, and of the other row t2, t4, s4, s6. */
+#define TL_WORDS_OF_ROW(p, a, b, c, d)                                                                                 \
+    "lw " a ", -12(%[" p "])\nlw " b ", -8(%[" p "])\nlw " c ", -4(%[" p "])\n"                                        \
+    TL_LOAD_STEP(d, "%[" p "]", "%[" p "_step]")
+#define TL_WORDS_OF_ROWS TL_WORDS_OF_ROW("p", "t1", "t3", "s3", "s5") TL_WORDS_OF_ROW("q", "t2", "t4", "s4", "s6")
+#define TL_OF_BOTH_ROWS(both)                                                                                          \
+    both("t1", "t1", "t2") both("t3", "t3", "t4") both("s3", "s3", "s4") both("s5", "s5", "s6")
+#define TL_STORE_ROWS(a, b, c, d, e, f, g, h)                                                                          \
+    "sw " b ", 16(%[to])\nsw " c ", 32(%[to])\nsw " d ", 48(%[to])\nsw " e ", 64(%[to])\n"                             \
+    "sw " f ", 80(%[to])\nsw " g ", 96(%[to])\nsw " h ", 112(%[to])\n" TL_STORE_ON(a, "%[to]")
+/* Outputs of two rows: of two tiles, the even columns and the odd ones; then of the next two. */
+#define TL_FOUR_GRADIENTS(both)                                                                                        \
+    TL_WORDS_OF_ROWS TL_OF_BOTH_ROWS(both)                                                                             \
+    TL_PAIR_OF("t2", "t1", "t3") TL_PAIR_OF("t4", "s3", "s5")                                                          \
+    TL_CHOOSE_HALVES("t1", "t3", "a6") TL_CHOOSE_HALVES("s3", "s5", "a6")                                              \
+    TL_PLUS("t3", "t2", "t1") TL_MINUS("t5", "t2", "t1") TL_PLUS("s4", "t4", "s3") TL_MINUS("s5", "t4", "s3")          \
+    TL_STORE_ROWS("t2", "t3", "t5", "t1", "t4", "s4", "s5", "s3")
+/* Ten inputs of two rows, the outer ones of which may be outside. */
+#define TL_FOUR_INPUTS(both)                                                                                           \
+    TL_LOAD_HALF_STEP("t0", "%[p0]", "%[p0_step]") TL_LOAD_HALF_STEP("t5", "%[q0]", "%[q0_step]") TL_WORDS_OF_ROWS     \
+    TL_LOAD_HALF_STEP("t6", "%[p9]", "%[p9_step]") TL_LOAD_HALF_STEP("s2", "%[q9]", "%[q9_step]")                      \
+    both("t0", "t0", "t5") TL_OF_BOTH_ROWS(both) both("t6", "t6", "s2")                                                \
+    TL_PAIR_OF("t2", "t1", "t3") TL_PAIR_OF("t4", "t3", "s3") TL_PAIR_OF("t5", "s3", "s5")                             \
+    TL_PAIR_OF("t6", "s5", "t6") TL_CHOOSE_HALVES("t0", "t1", "a7") TL_CHOOSE_HALVES("t1", "t3", "a6")                 \
+    TL_CHOOSE_HALVES("t3", "s3", "a6") TL_CHOOSE_HALVES("s3", "s5", "a6")                                              \
+    TL_MINUS("t0", "t0", "t1") TL_PLUS("s2", "t2", "t1") TL_MINUS("s4", "t1", "t2") TL_MINUS("t2", "t2", "t4")         \
+    TL_MINUS("t3", "t3", "s3") TL_PLUS("s5", "t5", "s3") TL_MINUS("s6", "s3", "t5") TL_MINUS("t5", "t5", "t6")         \
+    TL_STORE_ROWS("t0", "s2", "s4", "t2", "t3", "s5", "s6", "t5")
 #define TL_GRADIENT_FOURS(both)                                                                                        \
-    __asm__ volatile(TL_FOURS_OF_CHANNELS("28", TL_TWO_GRADIENTS(both))                                                \
-        : [p] "+r"(p), [q] "+r"(q), [to] "+r"(z), [fours] "+r"(fours)                                                  \
-        : [p_step] "r"(2 * r->p_next), [q_step] "r"(2 * r->q_next), [next] "r"(4 * next)                               \
-        : "memory", "t0", "t1", "t2", "t3", "t4", "t5", "a6", "a7")
+    __asm__ volatile(TL_FOURS_OF_CHANNELS("56", TL_FOUR_GRADIENTS(both))                                               \
+        : [p] "+r"(p), [q] "+r"(q), [to] "+r"(z), [fours] "+m"(fours)                                                  \
+        : [p_step] "r"(2 * r->p_next), [q_step] "r"(2 * r->q_next), [next] "m"(bytes)                                  \
+        : "memory", "t0", "t1", "t2", "t3", "t4", "t5", "s3", "s4", "s5", "s6", "a6", "a7")
 #define TL_INPUT_FOURS(both)                                                                                           \
-    __asm__ volatile(TL_FOURS_OF_CHANNELS("48", TL_TWO_INPUTS(both))                                                   \
-        : [p] "+r"(p), [q] "+r"(q), [p0] "+r"(p0), [q0] "+r"(q0), [p5] "+r"(p5), [q5] "+r"(q5), [to] "+r"(v),          \
-          [fours] "+r"(fours)                                                                                          \
+    __asm__ volatile(TL_FOURS_OF_CHANNELS("84", TL_FOUR_INPUTS(both))                                                  \
+        : [p] "+r"(p), [q] "+r"(q), [p0] "+r"(p0), [q0] "+r"(q0), [p9] "+r"(p9), [q9] "+r"(q9), [to] "+r"(v),          \
+          [fours] "+m"(fours)                                                                                          \
         : [p_step] "r"(p_step), [q_step] "r"(q_step), [p0_step] "r"(left ? p_step : 0),                                \
-          [q0_step] "r"(left ? q_step : 0), [p5_step] "r"(right ? p_step : 0), [q5_step] "r"(right ? q_step : 0),      \
-          [next] "r"(4 * next)                                                                                         \
-        : "memory", "t0", "t1", "t2", "t3", "t4", "t5", "t6", "s2", "a6", "a7")
+          [q0_step] "r"(left ? q_step : 0), [p9_step] "r"(right ? p_step : 0), [q9_step] "r"(right ? q_step : 0),      \
+          [next] "m"(bytes)                                                                                            \
+        : "memory", "t0", "t1", "t2", "t3", "t4", "t5", "t6", "s2", "s3", "s4", "s5", "s6", "a6", "a7")
 /* clang-format on */
 
-/* A row of two tiles' gradients for so many fours of channels, `next` words from one four to the next. */
+/* A row of four tiles' gradients for so many fours of channels, `next` words from one four to the next. */
 static inline __attribute__((always_inline)) void tl_gradients_by_words(const tl_half_rows *r, int plus, tl_pair *z,
                                                                         int fours, int next)
 {
-    const tl_half *p = r->p + 2, *q = r->q + 2;
+    const tl_half *p = r->p + 6, *q = r->q + 6;
+    const int bytes = 4 * next;
     if (plus)
         TL_GRADIENT_FOURS(TL_PLUS);
     else
@@ -61,9 +73,9 @@ static inline __attribute__((always_inline)) void tl_inputs_by_words(const tl_ha
                                                                      int right, const void *zeros, tl_pair *v,
                                                                      int fours, int next)
 {
-    const tl_half *p = r->p + 3, *q = r->q + 3, *p0 = left ? r->p : zeros, *q0 = left ? r->q : zeros;
-    const tl_half *p5 = right ? r->p + 5 : zeros, *q5 = right ? r->q + 5 : zeros;
-    const int p_step = 2 * r->p_next, q_step = 2 * r->q_next;
+    const tl_half *p = r->p + 7, *q = r->q + 7, *p0 = left ? r->p : zeros, *q0 = left ? r->q : zeros;
+    const tl_half *p9 = right ? r->p + 9 : zeros, *q9 = right ? r->q + 9 : zeros;
+    const int p_step = 2 * r->p_next, q_step = 2 * r->q_next, bytes = 4 * next;
     if (plus)
         TL_INPUT_FOURS(TL_PLUS);
     else

@@ -9,8 +9,8 @@ static void run_row(tl_winograd_pairs_bw_w *t, int block, int end, int tiles)
     for (t->tile = block; t->tile < end; t->tile += tiles) {
         t->tiles = tl_min(tiles, end - t->tile), t->pairs = (t->tiles + 1) / 2;
         t->first = t->tile == block, t->last = t->tile + tiles >= end;
-        tl_winograd_share(t, t->pairs, (t->outs + 3) / 4, tl_winograd_pairs_bw_w_gradients);
-        tl_winograd_share(t, t->pairs, (t->ins + 3) / 4, tl_winograd_pairs_bw_w_inputs);
+        tl_winograd_share(t, (t->pairs + 1) / 2, (t->outs + 3) / 4, tl_winograd_pairs_bw_w_gradients);
+        tl_winograd_share(t, (t->pairs + 1) / 2, (t->ins + 3) / 4, tl_winograd_pairs_bw_w_inputs);
         tl_barrier();
         tl_winograd_share(t, (t->outs + 3) / 4, (t->ins + 3) / 4, tl_winograd_pairs_bw_w_products);
         tl_barrier();

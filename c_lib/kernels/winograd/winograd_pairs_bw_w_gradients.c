@@ -50,26 +50,11 @@ static void rows_of(const tl_winograd_pairs_bw_w *t, const tl_half *y, int below
         r->q = y + a->yp.h, r->q_next = a->yp.c;
 }
 
-/* Two tiles side by side. */
-static void side_by_side(const tl_half_rows *r, int plus, tl_pair *z, int next, int count)
+/* A pair. */
+static void pair(const tl_winograd_pairs_bw_w *t, const tl_half *y, int at, tl_pair *z, int next, int count)
 {
-#ifdef TL_XF16AUXVEC
-    if (count % 4 == 0) {
-        tl_gradients_by_words(r, plus, z, count / 4, next);
-        return;
-    }
-#endif
-    plus ? two_plus(r, z, next, count) : two_minus(r, z, next, count);
-}
-
-void tl_winograd_pairs_bw_w_gradients(const void *of, int at, int first, int fours)
-{
-    const tl_winograd_pairs_bw_w *t = of;
     const tl_conv2d *a = t->a;
-    const int next = t->pairs * TL_WINOGRAD_PAIR - 4, plus = t->row != 2, left = t->tiles - 2 * at;
-    const int count = tl_min(4 * fours, t->outs - 4 * first);
-    const tl_half *y = a->y_f16 + (t->group * a->co + t->out + 4 * first) * a->yp.c;
-    tl_pair *z = t->z + (first * t->pairs + at) * TL_WINOGRAD_PAIR;
+    const int plus = t->row != 2, left = t->tiles - 2 * at;
     tl_tile_at tile = tl_tile_of(t->tile + 2 * at, t->high, t->wide);
     for (int j = 0; j < 2 && j < left; ++j) {
         TL_ONE_POINTER(j) /* not two copies */
@@ -78,10 +63,42 @@ void tl_winograd_pairs_bw_w_gradients(const void *of, int at, int first, int fou
         rows_of(t, y + to, 2 * tile.y + 1 < a->ho, &rows);
         if (j == 0 && left > 1 && tile.x + 2 <= t->wide && 2 * tile.x + 4 <= a->wo &&
             (((uintptr_t)(y + to) >> 1 | (unsigned)a->yp.h | (unsigned)a->yp.c) & 1) == 0) {
-            side_by_side(&rows, plus, z, next, count);
+            plus ? two_plus(&rows, z, next, count) : two_minus(&rows, z, next, count);
             return;
         }
         one(&rows, plus, 2 * tile.x + 1 < a->wo, j, z, next, count);
         tl_next_tile(&tile, t->high, t->wide);
     }
+}
+
+#ifdef TL_XF16AUXVEC
+/* Two pairs, if their tiles are side by side and whole, at even places, in fours of channels. */
+static int by_words(const tl_winograd_pairs_bw_w *t, const tl_half *y, int at, tl_pair *z, int next, int count)
+{
+    const tl_conv2d *a = t->a;
+    const tl_tile_at tile = tl_tile_of(t->tile + 2 * at, t->high, t->wide);
+    const int to = tile.n * a->yp.n + 2 * tile.y * a->yp.h + 2 * tile.x;
+    const int odd = (int)((uintptr_t)(y + to) >> 1) | a->yp.h | a->yp.c;
+    if (t->tiles < 2 * at + 4 || 2 * tile.x + 8 > a->wo || odd % 2 != 0 || count % 4 != 0)
+        return 0;
+    tl_half_rows rows;
+    rows_of(t, y + to, 2 * tile.y + 1 < a->ho, &rows);
+    tl_gradients_by_words(&rows, t->row != 2, z, count / 4, next);
+    return 1;
+}
+#endif
+
+void tl_winograd_pairs_bw_w_gradients(const void *of, int at, int first, int fours)
+{
+    const tl_winograd_pairs_bw_w *t = of;
+    const tl_conv2d *a = t->a;
+    const int next = t->pairs * TL_WINOGRAD_PAIR - 4, count = tl_min(4 * fours, t->outs - 4 * first);
+    const tl_half *y = a->y_f16 + (t->group * a->co + t->out + 4 * first) * a->yp.c;
+    tl_pair *z = t->z + (first * t->pairs + 2 * at) * TL_WINOGRAD_PAIR;
+#ifdef TL_XF16AUXVEC
+    if (by_words(t, y, 2 * at, z, next, count))
+        return;
+#endif
+    for (int i = 2 * at; i < tl_min(2 * at + 2, t->pairs); ++i, z += TL_WINOGRAD_PAIR)
+        pair(t, y, i, z, next, count);
 }
