@@ -25,8 +25,10 @@
 #define TL_ARENA_L2(name, bytes) TL_L2 static uint8_t name[bytes] __attribute__((aligned(16)))
 
 typedef struct {
-    pi_cl_dma_cmd_t command; /* the SDK keeps the transfer's counter in it, */
-    uint32_t counter;        /* or it is taken at this core's own port */
+    union {
+        pi_cl_dma_cmd_t command; /* the SDK keeps the transfer's counter in it, */
+        uint32_t counter;        /* or it is taken at this core's own port */
+    };
     int pending;
 } tl_dma_t;
 

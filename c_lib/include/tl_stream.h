@@ -35,20 +35,15 @@ typedef struct {
     const tl_way *way;
 } tl_stream;
 
-typedef struct {
-    tl_dma_t job;
-    int under_way;
-} tl_flight;
-
 /* One stream at work, in L1: reading its tables, which lie in L2, takes some fifteen cycles a word. */
 typedef struct tl_lane {
     char *at[4];          /* where tiles lie, by their number: slow cores may still read the one while another is set */
     struct tl_lane *more; /* the next one that the same core drives, or 0 */
-    int leaves;           /* it takes results away */
     tl_stream home;
     int pitch, plane_pitch;
     /* While tile k is worked on: of odd and of even tiles, out of k - 1, or into k + 1 and perhaps k + 2. */
-    tl_flight flights[2];
+    tl_dma_t job[2];
+    unsigned char under_way[2], leaves; /* leaves: it takes results away */
 } tl_lane;
 
 /* What all tiles of an operation have in common: two registers, as every word that eight cores read in L2 takes them
