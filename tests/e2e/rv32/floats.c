@@ -86,11 +86,11 @@ static void run(tl_fn kernel, const void *argument)
     run_as_it_is(kernel, argument);
 }
 
-/* Overwritten, with a start for each column, with one for each element, and added to what is there. */
-static void product(tl_fn kernel, int batch, int m, int n, int k, int across)
+/* Overwritten, with a start for each column or element, and added. Rows so far apart; 0: dense, 1: side by side. */
+static void product(tl_fn kernel, int batch, int m, int n, int k, int apart)
 {
     tl_matmul p = {.a = l1.a, .b = l1.b, .c = l1.c, .batch = batch, .m = m, .n = n, .k = k, .scratch = l1.scratch};
-    p.a_b = m * k, p.a_m = across ? 1 : k, p.a_k = across ? m : 1;
+    p.a_b = m * k, p.a_m = apart ? apart : k, p.a_k = apart == 1 ? m : 1;
     p.b_b = k * n, p.b_k = n, p.b_n = 1, p.c_b = m * n, p.c_m = n, p.c_n = 1;
     run(kernel, &p);
     p.init = l1.init, p.i_n = 1;
@@ -276,8 +276,8 @@ int main(void)
     product((tl_fn)tl_matmul_panels_x_panels_f32, 1, 16, 13, 129, 1);
     product((tl_fn)tl_matmul_panels_x_panels_f32, 3, 4, 20, 2, 1);
     product((tl_fn)tl_matmul_packed_x_packed_f32, 1, 11, 17, 31, 1);
-    product((tl_fn)tl_matmul_vector_f32, 1, 21, 1, 83, 0);
-    product((tl_fn)tl_matmul_vector_f32, 1, 32, 1, 129, 0);
+    product((tl_fn)tl_matmul_vector_f32, 1, 21, 1, 83, 0), product((tl_fn)tl_matmul_vector_f32, 1, 100, 1, 20, 0);
+    product((tl_fn)tl_matmul_vector_f32, 1, 67, 1, 130, 9);
     product((tl_fn)tl_matmul_two_f32, 1, 21, 2, 83, 0);
     product((tl_fn)tl_matmul_split_two_f32, 2, 7, 2, 130, 1);
     convolution(&any, 1, 5, 7, 6, 3, 1, 1);
