@@ -32,4 +32,12 @@ typedef struct {
     int tiles;         /* of rows for halves: tiles of four rows that the team packs at a time, at most; 0: any */
     void *scratch;     /* shared by all cores; the kernel's row says how many bytes */
 } tl_matmul;
+
+/* A product that uses its sums up: init is what it updates, c = init - *rate * sum. */
+typedef struct {
+    tl_matmul product;
+    const float *rate;
+    float *record; /* where a build that records keeps the sums, or NULL */
+    int r_m, r_n;
+} tl_matmul_update;
 #endif

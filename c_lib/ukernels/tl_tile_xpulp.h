@@ -41,8 +41,6 @@ static inline tl_tile_way tl_way_of(const tl_panel_out *out, int row, int end, i
 }
 
 /* clang-format off */
-#define TL_MAC(to, a, b) "fmadd.s " to ", " a ", " b ", " to "\n"
-#define TL_ZEROS(s0, s1, s2, s3) "li " s0 ", 0\nli " s1 ", 0\nli " s2 ", 0\nli " s3 ", 0\n"
 #define TL_FROM_ZERO(s0, s1, s2, s3)                                                                                   \
     "fadd.s " s0 ", " s0 ", x0\nfadd.s " s1 ", " s1 ", x0\nfadd.s " s2 ", " s2 ", x0\nfadd.s " s3 ", " s3 ", x0\n"
 #define TL_ONTO(s0, s1, s2, s3)                                                                                        \
@@ -75,7 +73,6 @@ static inline tl_tile_way tl_way_of(const tl_panel_out *out, int row, int end, i
     TL_MAC("s6", "a6", "s0") TL_MAC("s10", "a7", "s0") b2
 #define TL_FIRST_A TL_LOAD("s1", "%[a]"), TL_LOAD("a5", "%[a]")
 #define TL_FIRST_B TL_LOAD("a4", "%[b]"), TL_LOAD("s11", "%[b]"), TL_LOAD("ra", "%[b]")
-#define TL_ALL_FIVE(a0, a1, b0, b1, b2) a0 a1 b0 b1 b2
 
 /* Row by row, so that a has three registers and its pointer walks down the four rows: a4, s11, s0, s11; b: s1, a5, a6,
  * a7 */

@@ -26,10 +26,14 @@
 #define TL_OUTER_LOOP(count, halfwords) ".insn i 0x7b, 4, x1, " count ", " halfwords "\n" /* around another */
 /* pv.shuffle2.h: two halves in the place of `to`, which of it (0, 1) or of b (2, 3). */
 #define TL_CHOOSE_HALVES(to, b, which) ".insn r 0x57, 0, 0x64, " to ", " b ", " which "\n"
+#define TL_MAC(to, a, b) "fmadd.s " to ", " a ", " b ", " to "\n"
 /* What is in no hardware loop may be compressed. */
 #define TL_SHORT(code) ".option rvc\n" code ".option norvc\n"
 #define TL_EACH(what, ...) what(__VA_ARGS__)
+#define TL_ALL_FIVE(a0, a1, b0, b1, b2) a0 a1 b0 b1 b2
 
+/* Four sums of a row begin. */
+#define TL_ZEROS(s0, s1, s2, s3) "li " s0 ", 0\nli " s1 ", 0\nli " s2 ", 0\nli " s3 ", 0\n"
 /* Four sums and the output that a4 points at; ra: bytes to its next row. */
 #define TL_START(s0, s1, s2, s3)                                                                                       \
     "lw " s0 ", 0(a4)\nlw " s1 ", 4(a4)\nlw " s2 ", 8(a4)\nlw " s3 ", 12(a4)\nadd a4, a4, ra\n"

@@ -17,11 +17,13 @@ from trainlib_deployer import passes
 from trainlib_deployer.api import Deployment, deploy
 from trainlib_deployer.folder import read_plan
 from trainlib_deployer.passes.fuse_updates import fuse_updates
+from trainlib_deployer.passes.store_updates import store_updates
 from trainlib_deployer.program.ir import Role
 from trainlib_deployer.run.host import Host
 
 WIDTHS = (131, 67, 33, 5)
 WEIGHTS = {"0.weight", "2.weight", "4.weight"}
+DTYPES = ("fp32", "mixed")
 OPTIMIZERS: dict[str, Callable[[Any], torch.optim.Optimizer]] = {
     "sgd": lambda p: torch.optim.SGD(p, 0.1),
     "heavy": lambda p: torch.optim.SGD(p, 0.1, momentum=0.9, nesterov=True, weight_decay=0.01),
@@ -82,6 +84,52 @@ def before_update(found: dict[tuple[int, str, str], bytes], step: int) -> dict[t
     return {k: v for k, v in found.items() if k[0] == step and k[1] != "parameter"}
 
 
+@pytest.mark.parametrize(("dtype", "batch"), [("fp32", 3), ("fp32", 32), ("mixed", 8), ("mixed", 64)])
+def test_products_that_update_have_the_bits_of_a_gradient_that_is_kept(
+    dtype: str, batch: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stored = deployed(tmp_path / "stored", batch=batch, dtype=dtype)
+    assert recorded(stored) == WEIGHTS
+    assert all(f"{w}: sgd" in {op["name"] for op in read_plan(stored.folder)["ops"] if op["macs"]} for w in WEIGHTS)
+    small, whole = (deployed(tmp_path / l1, batch=batch, dtype=dtype, l1=l1) for l1 in ("20k", "4M"))
+    chosen = passes.chosen
+    monkeypatch.setattr(passes, "chosen", lambda *given: tuple(p for p in chosen(*given) if p is not store_updates))
+    kept = deployed(tmp_path / "kept", batch=batch, dtype=dtype)
+    assert not recorded(kept)
+    expected = bits(kept, 8)
+    for made, cores in ((stored, 5), (small, 3), (whole, 8)):
+        assert bits(made, cores) == expected
+
+
+@pytest.mark.parametrize("kind", ["heavy", "adam"])
+def test_only_plain_updates_are_stored_by_products(kind: str, tmp_path: Path) -> None:
+    assert not recorded(deployed(tmp_path / "net", kind, batch=8, dtype="mixed")) & WEIGHTS
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_wrong_sum_of_a_product_that_updates_is_seen_as_a_gradient(dtype: str, tmp_path: Path) -> None:
+    made = deployed(tmp_path / "net", batch=8, dtype=dtype)
+    source = made.folder / "kernels" / "tl_update.h"
+    right = source.read_text()
+    source.write_text(right.replace("sum = sums[4 * i + j]", "sum = 1.05f * sums[4 * i + j]"))
+    assert source.read_text() != right
+    first = made.verify().verdict.first_failure
+    assert first is not None and first.kind == "gradient" and first.name in WEIGHTS
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_wrong_update_by_a_product_is_seen(dtype: str, tmp_path: Path) -> None:
+    made = deployed(tmp_path / "net", batch=8, dtype=dtype)
+    source = made.folder / "kernels" / "tl_update.h"
+    right = source.read_text()
+    source.write_text(
+        right.replace("minus_rate, sum, old", "1.05f * w->minus_rate, sum, old").replace("w->1.05f", "1.05f")
+    )
+    assert source.read_text() != right
+    first = made.verify().verdict.first_failure
+    assert first is not None and first.kind == "parameter" and first.name in WEIGHTS
+
+
 def test_no_memory_and_one_visit_of_each_weight(tmp_path: Path) -> None:
     """The plan has no place for these gradients; an update moves the weights in and out, and little else."""
     made = deployed(tmp_path / "net")
@@ -95,7 +143,21 @@ def test_no_memory_and_one_visit_of_each_weight(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "more", [{"batch": 2, "cores": 4}, {"clip_grad_norm": 0.1}, {"accumulate": 2}], ids=lambda m: next(iter(m))
+    "more",
+    [
+        {"batch": 2, "cores": 4},
+        {"batch": 33},
+        {"batch": 65, "dtype": "mixed"},
+        {"clip_grad_norm": 0.1},
+        {"accumulate": 2},
+        {"batch": 8, "clip_grad_norm": 0.1},
+        {"batch": 8, "dtype": "mixed", "clip_grad_norm": 0.1},
+        {"batch": 8, "dtype": "mixed", "accumulate": 2},
+        {"batch": 8, "dtype": "mixed", "loss_scale": "dynamic"},
+        {"batch": 8, "dtype": "mixed", "loss_scale": "1024"},
+        {"batch": 8, "dtype": "fp16"},
+    ],
+    ids=str,
 )
 def test_gradients_that_must_be_kept(more: dict[str, Any], tmp_path: Path) -> None:
     made = deployed(tmp_path / "net", **more)

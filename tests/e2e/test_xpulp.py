@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -42,7 +43,9 @@ def extension(folder: Path) -> Path:
 
 
 @without_spike
-@pytest.mark.parametrize(("name", "sets"), [("halves", "TL_XF16AUXVEC"), ("floats", "TL_XPULP")])
+@pytest.mark.parametrize(
+    ("name", "sets"), [("halves", "TL_XF16AUXVEC"), ("floats", "TL_XPULP"), ("updates", "TL_XPULP")]
+)
 def test_the_same_bits_as_portable_c(tmp_path: Path, name: str, sets: str) -> None:
     program = PROGRAMS / f"{name}.c"
     host, wanted = tmp_path / "host", tmp_path / "host.bin"
@@ -95,13 +98,17 @@ def is_dot(word: int) -> bool:
     return word & 0xFE00707F == 0x96000033
 
 
-def test_encodings(tmp_path: Path) -> None:
-    """8 loads, each behind two of 16 vfdotpex.s.h of all rows with all columns."""
-    bodies = loops(tmp_path, "tile_pairs")
+@pytest.mark.parametrize(
+    ("name", "family", "is_step"),
+    [("tile_pairs", "tile", is_dot), ("matmul_update_f16", "matmul", is_dot), ("matmul_update", "matmul", is_mac)],
+)
+def test_encodings(tmp_path: Path, name: str, family: str, is_step: Callable[[int], bool]) -> None:
+    """8 loads, each behind two of 16 sums of all rows with all columns."""
+    bodies = loops(tmp_path, name, family)
     assert len(bodies) == 1
     for body in bodies:
         loads, dots = body[2::3], [word for at, word in enumerate(body) if at % 3 != 2]
-        assert all(map(is_load, loads)) and all(map(is_dot, dots))
+        assert all(map(is_load, loads)) and all(map(is_step, dots))
         loaded = {word >> 7 & 31 for word in loads}
         pairs = {(word >> 15 & 31, word >> 20 & 31) for word in dots}
         assert len(loaded) == 8

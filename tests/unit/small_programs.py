@@ -9,8 +9,11 @@ from trainlib_deployer import passes
 from trainlib_deployer.capture.step import capture
 from trainlib_deployer.ops.lower import lower
 from trainlib_deployer.passes import Pass
+from trainlib_deployer.passes.store_updates import store_updates
 from trainlib_deployer.program.ir import Program
 from trainlib_deployer.user.assemble import Parts, assemble
+
+FLOATS = tuple(step for step in passes.DEFAULT if step is not store_updates)  # which comes behind changes of types
 
 
 def program_of(module: nn.Module, shape: tuple[int, ...], steps: tuple[Pass, ...] = passes.DEFAULT) -> Program:

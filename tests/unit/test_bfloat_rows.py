@@ -14,7 +14,7 @@ import torch
 from tests.unit import test_conv_rows as conv
 from tests.unit import test_depthwise_halves as depthwise
 from tests.unit import test_matmul_rows as matmul
-from tests.unit.kernel_harness import C_LIB, Array, Tensor, as_bfloats, built, fitting, run
+from tests.unit.kernel_harness import C_LIB, Array, Tensor, as_bfloats, built, fitting, run, run_all
 from tests.unit.pool_cases import MAX, TESTED, Memory, aten, carry_out, drawn, lowered, sample, three_columns
 from tests.unit.test_recurrent_rows import CELLS, held_in_halves
 from trainlib_deployer.emit.library import Library
@@ -23,6 +23,7 @@ from trainlib_deployer.kernels.bf16 import BF16, HALVES
 from trainlib_deployer.kernels.depthwise_f16 import DEPTHWISE_F16
 from trainlib_deployer.kernels.pool import POOL
 from trainlib_deployer.kernels.recurrent import RECURRENT
+from trainlib_deployer.kernels.table import rows_for
 from trainlib_deployer.ops.conv import Conv
 from trainlib_deployer.ops.matmul import MatMul
 
@@ -96,6 +97,17 @@ def test_product(bf16_lib: ctypes.CDLL, p: matmul.Product) -> None:
             for row in fitting(packing, given, write, 3):
                 found = run(bf16_lib, row, packing, given, write, 3)
                 np.testing.assert_array_equal(found.view(np.int32), wanted.view(np.int32), err_msg=row.symbol)
+
+
+@pytest.mark.compiler
+@pytest.mark.parametrize("p", matmul.UPDATES[::3], ids=str)
+def test_update(bf16_lib: ctypes.CDLL, p: matmul.Product) -> None:
+    kind, reads, writes = matmul.update_of(p, False, DType.BF16)
+    (row,) = rows_for(kind, 8)
+    wanted = run_all(bf16_lib, row, kind, reads, writes, 1, "reference_matmul_update_f16")
+    for cores in (1, 3, 8):
+        for made, right in zip(run_all(bf16_lib, row, kind, reads, writes, cores), wanted, strict=True):
+            np.testing.assert_array_equal(made.view(np.int32), right.view(np.int32))
 
 
 @pytest.mark.compiler
@@ -182,6 +194,7 @@ def test_every_row_is_tested(bf16_lib: ctypes.CDLL) -> None:
     for p in matmul.PRODUCTS:
         k, reads, write = matmul.operands(p, True, "plain", DType.BF16)
         seen |= {r.symbol for r in fitting(k, reads, write, 8)}
+    seen |= {r.symbol for r in rows_for(matmul.update_of(matmul.UPDATES[0], True, DType.BF16)[0], 8)}
     pools = {r.symbol for r in BF16 if "pool" in r.operation}
     twos = {r.symbol.replace("_f16", "_bf16") for r in DEPTHWISE_F16}
     for seed, windows in itertools.product(range(24), ("regular", "three columns", "adaptive")):

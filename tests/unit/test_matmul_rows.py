@@ -9,13 +9,27 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from tests.unit.kernel_harness import ALL_CORES, Tensor, fitting, random, run, transposed
+from tests.unit.kernel_harness import (
+    ALL_CORES,
+    Array,
+    Tensor,
+    execute,
+    fitting,
+    random,
+    run,
+    run_all,
+    transposed,
+)
 from trainlib_deployer.formats import DType
 from trainlib_deployer.kernels.matmul import MATMUL, known_layouts, seen
 from trainlib_deployer.kernels.matmul_f16 import MATMUL_F16
+from trainlib_deployer.kernels.matmul_update import MATMUL_UPDATE, MATMUL_UPDATE_F16
+from trainlib_deployer.kernels.panels import BLOCK
+from trainlib_deployer.kernels.row import Row
 from trainlib_deployer.kernels.table import chosen, rows_for
 from trainlib_deployer.ops.matmul import MatMul
 from trainlib_deployer.plan.window import window
+from trainlib_deployer.program.call import Operand
 from trainlib_deployer.program.ir import View
 
 EPS = 2.0**-23
@@ -75,6 +89,7 @@ PRODUCTS = [
     Product(2, 3, 7, 2, a=(2, 1, 0), b=(1, 2, 0), extra=1),
     Product(1, 3, 70, 21),
 ]
+UPDATING = (DType.F32, DType.F16)
 REFERENCES = {DType.F32: "reference_matmul", DType.F16: "reference_matmul_f16"}
 MODES = ((True, "init"), (True, "plain"), (False, "broadcast"), (False, "accumulate"))
 
@@ -207,10 +222,65 @@ def test_floats_are_rounded_as_they_are_packed(lib: ctypes.CDLL, p: Product, rou
         np.testing.assert_array_equal(found.view(np.int32), wanted.view(np.int32), err_msg=row.symbol)
 
 
+UPDATES = [replace(p, batch=1) for p in PRODUCTS if 2 < p.k <= BLOCK]
+
+
+def update_of(p: Product, exact: bool, storage: DType) -> tuple[MatMul, list[Tensor], list[Tensor]]:
+    """Weights in an order of their own, and sums in another one."""
+    kind, (a, b, init), c = operands(p, exact, "init", storage)
+    rate, sums = Tensor(np.array(0.5 if exact else 0.0137, np.float32), ()), np.zeros_like(init.values)
+    weights = Tensor(init.values, c.strides)
+    return replace(kind, update=True), [a, b, weights, rate], [weights.fresh(), transposed(sums, (0, 2, 1), extra=2)]
+
+
+def updated(lib: ctypes.CDLL, row: Row, kind: MatMul, reads: list[Tensor], cores: int) -> Array:
+    """In place, by a build that does not record."""
+    weights, scratch = reads[2].fresh(), np.zeros(row.scratch(kind, cores) // 4 + 1, np.float32)
+    nowhere = Operand("0", weights.operand.view)
+    given = [t.operand for t in (*reads[:2], weights, reads[3])]
+    execute(lib, row, row.call(kind, given, [weights.operand, nowhere], str(scratch.ctypes.data)), cores)
+    assert weights.surroundings_intact()
+    return weights.view
+
+
+@pytest.mark.parametrize("storage", UPDATING, ids=str)
+@pytest.mark.parametrize("p", UPDATES, ids=str)
+def test_update(lib: ctypes.CDLL, p: Product, storage: DType) -> None:
+    """The sums are those of the product, and what is moved by them is rounded once."""
+    reference = REFERENCES[storage]
+    for exact in (True, False):
+        kind, reads, writes = update_of(p, exact, storage)
+        (row,) = fitting(kind, reads, writes[0], 8, writes[1])
+        wanted = run_all(lib, row, kind, reads, writes, 1, reference.replace("matmul", "matmul_update"))
+        product = replace(kind, init=False, update=False)
+        plain = fitting(product, reads[:2], writes[1], 1)[0]
+        sums = run(lib, plain, product, reads[:2], writes[1], 1, reference)
+        np.testing.assert_array_equal(wanted[1].view(np.int32), sums.view(np.int32))
+        moved = reads[2].view - reads[3].view.astype(np.float64) * sums
+        np.testing.assert_allclose(wanted[0], moved, rtol=0 if exact else EPS / 2 * 1.001)
+        for cores in ALL_CORES:
+            for made, right in zip(run_all(lib, row, kind, reads, writes, cores), wanted, strict=True):
+                np.testing.assert_array_equal(made.view(np.int32), right.view(np.int32))
+            alone = updated(lib, row, kind, reads, cores)
+            np.testing.assert_array_equal(alone.view(np.int32), wanted[0].view(np.int32))
+
+
+@pytest.mark.parametrize("rounds", [(True, False), (False, True), (True, True)], ids=str)
+def test_an_update_rounds_floats_as_they_are_packed(lib: ctypes.CDLL, rounds: tuple[bool, bool]) -> None:
+    for p in UPDATES[::2]:
+        kind, reads, _ = update_of(p, False, DType.F16)
+        floats = update_of(p, False, DType.F32)[1]
+        given = [f if r else half for f, half, r in zip(floats, reads, (*rounds, False, False), strict=True)]
+        (row,) = rows_for(kind, 3)
+        wanted = updated(lib, row, kind, reads, 3)
+        found = updated(lib, row, replace(kind, rounds=rounds), given, 3)
+        np.testing.assert_array_equal(found.view(np.int32), wanted.view(np.int32))
+
+
 def test_every_row_is_tested() -> None:
-    seen = set()
+    seen = {r.symbol for s in UPDATING for r in rows_for(update_of(UPDATES[0], True, s)[0], 8)}
     for p in PRODUCTS:
         for (exact, mode), storage in itertools.product(MODES, REFERENCES):
             kind, reads, write = operands(p, exact, mode, storage)
             seen |= {r.symbol for cores in ALL_CORES for r in fitting(kind, reads, write, cores)}
-    assert seen == {r.symbol for r in (*MATMUL, *MATMUL_F16)}
+    assert seen == {r.symbol for r in (*MATMUL, *MATMUL_F16, *MATMUL_UPDATE, *MATMUL_UPDATE_F16)}

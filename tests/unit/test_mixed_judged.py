@@ -18,7 +18,7 @@ from golden.half import BFLOAT, HALF, Half
 from golden.halves import Halves
 from golden.layers import inside
 from golden.task import Task
-from tests.unit.small_programs import program_of
+from tests.unit.small_programs import FLOATS, program_of
 from trainlib_deployer.check.verify import judged_in_halves
 from trainlib_deployer.passes.mixed import mixed
 from trainlib_deployer.program.ir import DType, Role
@@ -349,7 +349,7 @@ def test_a_frozen_norm_keeps_its_deviation_and_a_mean_its_shape() -> None:
     saw in another shape."""
     norms = nn.BatchNorm2d(5), nn.InstanceNorm2d(5, affine=True, track_running_stats=True)
     net = nn.Sequential(nn.Conv2d(3, 5, 3), *(norm.eval() for norm in norms), nn.ReLU())
-    program = mixed(program_of(net, (2, 3, 8, 7)))
+    program = mixed(program_of(net, (2, 3, 8, 7), FLOATS))
     small = [t for t in program.tensors.values() if t.numel in (5, 10) and t.role in (Role.ACTIVATION, Role.GRADIENT)]
     assert {5, 10} == {t.numel for t in small} and all(t.dtype is DType.F32 for t in small)
     x = torch.randn(2, 5, 4, 3)

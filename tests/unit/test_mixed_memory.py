@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from tests.unit.small_programs import program_of
+from tests.unit.small_programs import FLOATS, program_of
 from tests.unit.test_within_budget import peak
 from trainlib_deployer import passes
 from trainlib_deployer.ops.recurrent import Scan
@@ -40,7 +40,7 @@ def test_the_smaller_of_both_is_taken(length: int) -> None:
 def test_maxima_are_taken_of_halves(pool: nn.Module) -> None:
     """Fault: a float copy of what a pool reads, and a float of what it makes, lay beside the halves."""
     net = nn.Sequential(nn.Conv2d(3, 5, 3), nn.ReLU(), pool, nn.Conv2d(5, 7, 3), nn.ReLU())
-    small = mixed(program_of(net, (2, 3, 13, 11)))
+    small = mixed(program_of(net, (2, 3, 13, 11), FLOATS))
     pools = [op for op in small.ops if op.function.endswith("max_pool2d")]
     assert len(pools) == 2 and {op.kind.storage for op in pools} == {DType.F16}
     assert {small.tensors[v.tensor].dtype for op in pools for v in (*op.reads, *op.writes)} == {DType.F16, DType.U8}
@@ -48,7 +48,7 @@ def test_maxima_are_taken_of_halves(pool: nn.Module) -> None:
 
 def test_maxima_of_floats_that_are_kept_are_taken_of_floats() -> None:
     net = nn.Sequential(nn.Conv2d(3, 5, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(5, 7, 3))
-    small = mixed(program_of(net, (2, 3, 13, 11)), keep=("0", "1", "2"))
+    small = mixed(program_of(net, (2, 3, 13, 11), FLOATS), keep=("0", "1", "2"))
     assert {op.kind.storage for op in small.ops if op.function == "max_pool2d"} == {DType.F32}
 
 
@@ -65,7 +65,7 @@ def test_scans_read_and_write_halves(layer: type[nn.RNNBase]) -> None:
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return self.head(self.layer(x)[0][-1])
 
-    small = mixed(program_of(Last(), (11, 1, 5)))
+    small = mixed(program_of(Last(), (11, 1, 5), FLOATS))
     scans = [(op, op.kind) for op in small.ops if isinstance(op.kind, Scan)]
     assert [kind.storage for _, kind in scans] == [DType.F16, DType.F16]
     for op, kind in scans:
@@ -86,5 +86,5 @@ def test_scans_of_layers_that_are_kept_read_and_write_floats() -> None:
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return self.layer(x)[0].mean(0)
 
-    small = mixed(program_of(Mean(), (11, 2, 5)), keep=("layer",))
+    small = mixed(program_of(Mean(), (11, 2, 5), FLOATS), keep=("layer",))
     assert {op.kind.storage for op in small.ops if isinstance(op.kind, Scan)} == {DType.F32}

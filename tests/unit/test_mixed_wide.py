@@ -13,7 +13,7 @@ from torch.nn.utils.parametrizations import weight_norm
 
 from golden.memory import Memory
 from golden.wide import is_bounded, is_sum, is_wide
-from tests.unit.small_programs import program_of
+from tests.unit.small_programs import FLOATS, program_of
 from trainlib_deployer.api import deploy
 from trainlib_deployer.passes.mixed import mixed
 from trainlib_deployer.program.ir import DType, Program, Role
@@ -51,15 +51,15 @@ WIDE: dict[str, Operation] = {
 
 @pytest.mark.parametrize("function", WIDE)
 def test_what_autocast_keeps_as_floats_is_float_where_the_forward_pass_goes_on_with_it(function: str) -> None:
-    small = mixed(program_of(Between(WIDE[function]), (11, 13)))
+    small = mixed(program_of(Between(WIDE[function]), (11, 13), FLOATS))
     assert types(small, function) == {DType.F32}
 
 
 def test_what_only_products_and_gradients_read_is_half() -> None:
     """A product rounds it anyway."""
-    small = mixed(program_of(Between(lambda x: x.softmax(1)), (11, 13)))
+    small = mixed(program_of(Between(lambda x: x.softmax(1)), (11, 13), FLOATS))
     assert types(small, "softmax") == {DType.F16}
-    small = mixed(program_of(Between(torch.exp), (11, 13)))
+    small = mixed(program_of(Between(torch.exp), (11, 13), FLOATS))
     assert types(small, "exp") == {DType.F16}
 
 
@@ -73,7 +73,7 @@ def test_what_is_next_to_one_is_float_where_a_logarithm_is_made_of_it(bounded: O
         (lambda x: bounded(x) * x, DType.F16),
         (lambda x: torch.log(1.1 + bounded(x) * x), DType.F16),
     ):
-        assert types(mixed(program_of(Between(made), (11, 13))), name) == {dtype}
+        assert types(mixed(program_of(Between(made), (11, 13), FLOATS)), name) == {dtype}
 
 
 def test_names_of_users_and_of_aten() -> None:
@@ -124,6 +124,6 @@ def test_what_its_own_values_round_to_is_gone_on_with_as_it_is() -> None:
 def test_the_gradient_of_a_length_of_one_element_is_made_of_floats() -> None:
     """Fault: the sum over one element was a half, and what it is taken from was not: zero was 4e-4 of the gradients."""
     layers = (nn.Linear(13, 17), nn.Unflatten(1, (17, 1)), weight_norm(nn.Linear(1, 3)), nn.Tanh(), nn.Flatten())
-    small = mixed(program_of(nn.Sequential(*layers, nn.Linear(51, 5)), (11, 13)))
+    small = mixed(program_of(nn.Sequential(*layers, nn.Linear(51, 5)), (11, 13), FLOATS))
     made = [t for t in small.tensors.values() if t.function == "weight_norm" and t.role is Role.GRADIENT]
     assert len(made) > 1 and {t.dtype for t in made} == {DType.F32}

@@ -9,12 +9,13 @@ from trainlib_deployer.formats import DType
 from trainlib_deployer.kernels.conv_f16 import CONV_F16
 from trainlib_deployer.kernels.depthwise_f16 import DEPTHWISE_F16
 from trainlib_deployer.kernels.matmul_f16 import MATMUL_F16
+from trainlib_deployer.kernels.matmul_update import MATMUL_UPDATE_F16
 from trainlib_deployer.kernels.pool import POOL
 from trainlib_deployer.kernels.recurrent import RECURRENT_F16
 from trainlib_deployer.kernels.row import AnyRow
 
 POOL_F16 = tuple(r for r in POOL if r.storage is DType.F16)
-HALVES: tuple[AnyRow, ...] = (*MATMUL_F16, *CONV_F16, *DEPTHWISE_F16, *POOL_F16, *RECURRENT_F16)
+HALVES: tuple[AnyRow, ...] = (*MATMUL_F16, *MATMUL_UPDATE_F16, *CONV_F16, *DEPTHWISE_F16, *POOL_F16, *RECURRENT_F16)
 
 
 def of_bfloat(row: AnyRow) -> AnyRow:

@@ -84,7 +84,7 @@ def exchanged(kind: MatMul, a: View, b: View, c: View) -> bool:
     columns: down one panel. Two rows do where there are four columns."""
     if kind.k == 1 or two_terms(kind):
         return step(c, 2) != 1
-    if 1 in (kind.m, kind.n):
+    if vector(kind):
         return kind.n > 1
     if kind.storage.is_half:
         return step(c, 2) != 1 == step(c, 1)
@@ -163,11 +163,11 @@ def two_terms(kind: MatMul, _cores: int = 0) -> bool:
 def two_columns(kind: MatMul) -> bool:
     """Four rows at a time times two columns, or the other way round."""
     fours = min(kind.m, kind.n) == 2 and max(kind.m, kind.n) >= TILE.rows
-    return fours and kind.k > 2 and not kind.storage.is_half
+    return fours and kind.k > 2 and not kind.storage.is_half and not kind.update
 
 
 def vector(kind: MatMul, _cores: int = 0) -> bool:
-    return kind.k != 1 and 1 in (kind.m, kind.n)
+    return kind.k != 1 and 1 in (kind.m, kind.n) and not kind.update
 
 
 def scarce(kind: MatMul, cores: int) -> bool:
@@ -195,7 +195,7 @@ def split_two(kind: MatMul, cores: int) -> bool:
 
 
 def matrix(kind: MatMul) -> bool:
-    return not outer(kind) and not vector(kind) and not two_columns(kind)
+    return not outer(kind) and not vector(kind) and not two_columns(kind) and not kind.update
 
 
 def whole_matrix(kind: MatMul, cores: int) -> bool:

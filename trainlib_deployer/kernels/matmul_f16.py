@@ -51,6 +51,10 @@ def halves_times_vector(kind: MatMul, cores: int) -> bool:
     return vector(kind, cores) and not any(kind.rounds)
 
 
+def not_an_update(kind: MatMul, _cores: int) -> bool:
+    return not kind.update
+
+
 def cycles(kind: MatMul, cores: int, costs: Costs) -> float:
     return packed_cycles(kind.result, kind.batch, kind.m, kind.n, kind.k, working(kind.team, cores), costs)
 
@@ -80,5 +84,13 @@ MATMUL_F16 = (
         split="rows",
         grain=FOUR,
     ),
-    row("tl_matmul_f16", "matmul/matmul_f16.c", scratch=panels, cycles=cycles, split="tiles", grain=TILE),
+    row(
+        "tl_matmul_f16",
+        "matmul/matmul_f16.c",
+        takes=not_an_update,
+        scratch=panels,
+        cycles=cycles,
+        split="tiles",
+        grain=TILE,
+    ),
 )

@@ -15,6 +15,7 @@ from trainlib_deployer.kernels.depthwise_f16 import DEPTHWISE_F16
 from trainlib_deployer.kernels.index import INDEX
 from trainlib_deployer.kernels.matmul import MATMUL
 from trainlib_deployer.kernels.matmul_f16 import MATMUL_F16
+from trainlib_deployer.kernels.matmul_update import MATMUL_UPDATE, MATMUL_UPDATE_F16
 from trainlib_deployer.kernels.pool import POOL
 from trainlib_deployer.kernels.recurrent import RECURRENT
 from trainlib_deployer.kernels.row import AnyRow, Row, any_layout
@@ -26,6 +27,8 @@ from trainlib_deployer.program.ir import Kind, View
 ROWS: tuple[AnyRow, ...] = (
     *MATMUL,
     *MATMUL_F16,
+    *MATMUL_UPDATE,
+    *MATMUL_UPDATE_F16,
     *CONV,
     *CONV_F16,
     *WINOGRAD,

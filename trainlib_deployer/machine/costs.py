@@ -45,6 +45,17 @@ class PairCosts:
 
 
 @dataclass(frozen=True)
+class UpdateCosts:
+    """Products that move weights by their sums; all operands are packed."""
+
+    start: float
+    panel: float  # to pack four rows or columns
+    panel_step: float  # ... each term, or pair of terms
+    tile: float  # of 4 x 4 weights
+    step: float
+
+
+@dataclass(frozen=True)
 class PlanesCosts:
     """Convolutions of halves over planes, a word for each pixel of two channels."""
 
@@ -263,6 +274,8 @@ class Costs:
     pairs: PairCosts  # of matrix products
     pixels: PairCosts  # of convolutions
     columns: PairCosts  # of weight gradients
+    update: UpdateCosts
+    update_pairs: UpdateCosts
     planes: PlanesCosts
     strips: StripCosts
     twos: TwosCosts

@@ -35,7 +35,8 @@ class Cut(NamedTuple):
 
 @dataclass(frozen=True)
 class MatMul(Cuttable[Cut], Leading, Frugal, Priced):
-    """Reads a [batch, m, k], b [batch, k, n] and perhaps init [batch, m, n]; writes c [batch, m, n]."""
+    """Reads a [batch, m, k], b [batch, k, n] and perhaps init [batch, m, n]; writes c [batch, m, n]. As an update it
+    writes init - rate * sum over init itself: it reads the rate, too, and a build that records keeps the sums."""
 
     batch: int
     m: int
@@ -43,6 +44,7 @@ class MatMul(Cuttable[Cut], Leading, Frugal, Priced):
     k: int
     init: bool = False
     accumulate: bool = False  # add to what is there already
+    update: bool = False
     team: int = 0  # cores that work, with scratch for each; 0: all
     storage: DType = DType.F32  # of a and b
     result: DType = DType.F32  # of c
@@ -61,6 +63,10 @@ class MatMul(Cuttable[Cut], Leading, Frugal, Priced):
     def strided(self) -> bool:
         return True
 
+    @property
+    def in_place(self) -> bool:
+        return self.update
+
     def replaceable(self, reads: tuple[View, ...]) -> tuple[View, ...]:
         """What it begins with, as it may add to what is there already."""
         multiplied = {v.tensor for v in reads[:2]}
@@ -74,12 +80,12 @@ class MatMul(Cuttable[Cut], Leading, Frugal, Priced):
 
     def cuts(self) -> Iterator[list[Cut]]:
         """Whole products; or rows, then columns of one, pass by; long sums in pieces of whole blocks, unless only
-        complete ones can be stored."""
+        complete ones can be stored or used."""
         for some in sizes(self.batch)[1:]:
             if -(-self.batch // some) <= MOST_TILES:
                 whole = (0, self.m), (0, self.n), (0, self.k)
                 yield [Cut(s, *whole) for s in ranges(self.batch, some)]
-        for k in sizes(self.k, BLOCK) if self.result is DType.F32 else [self.k]:
+        for k in sizes(self.k, BLOCK) if self.result is DType.F32 and not self.update else [self.k]:
             for m in sizes(self.m, 4):
                 for n in sizes(self.n, 4):
                     terms = even_ranges(self.k, k, BLOCK)
@@ -94,9 +100,12 @@ class MatMul(Cuttable[Cut], Leading, Frugal, Priced):
                         yield [Cut(s, r, c, t) for (s, c), r in by_columns for t in terms]
 
     def part(self, cut: Cut, reads: tuple[View, ...], writes: tuple[View, ...]) -> Part:
-        a, b, *init = reads
+        a, b, *more = reads
         s, r, c, t = cut.samples, cut.rows, cut.columns, cut.terms
-        out = writes[0].sliced(0, *s).sliced(1, *r).sliced(2, *c)
+
+        def results(view: View) -> View:
+            return view.sliced(0, *s).sliced(1, *r).sliced(2, *c)
+
         kind = replace(
             self,
             batch=s[1] - s[0],
@@ -106,7 +115,8 @@ class MatMul(Cuttable[Cut], Leading, Frugal, Priced):
             accumulate=t[0] > 0 or self.accumulate,
         )
         windows = (a.sliced(0, *s).sliced(1, *r).sliced(2, *t), b.sliced(0, *s).sliced(1, *t).sliced(2, *c))
-        return Part(kind, (*windows, *(i.sliced(0, *s).sliced(1, *r).sliced(2, *c) for i in init)), (out,))
+        init, rate = more[: self.init], more[self.init :]
+        return Part(kind, (*windows, *map(results, init), *rate), tuple(map(results, writes)))
 
 
 def product(b: Builder, left: View, right: View, init: View | None = None, suffix: str = "") -> View:

@@ -22,6 +22,7 @@ from trainlib_deployer.passes.reorder import reorder
 from trainlib_deployer.passes.see_layouts import see_layouts
 from trainlib_deployer.passes.share_constants import share_constants
 from trainlib_deployer.passes.split_reductions import split_reductions
+from trainlib_deployer.passes.store_updates import store_updates
 from trainlib_deployer.program.ir import Program
 from trainlib_deployer.program.precision import Precision
 
@@ -42,6 +43,7 @@ DEFAULT: tuple[Pass, ...] = (
     reorder,  # the backward pass in the order that needs the least memory
     early_masks,  # signs or copies instead of activations where that lowers the peak
     choose_winograd,  # convolutions with fewer multiplications
+    store_updates,  # weights by the products that make their gradients
     see_layouts,  # what kernels of products have to pack
 )
 DIRECT = tuple(step for step in DEFAULT if step is not choose_winograd)  # every multiplication of the definition

@@ -20,6 +20,7 @@ volatile int net_position;
 
 void tl_matmul_f16(const tl_matmul *a);
 void tl_matmul_vectors_f16(const tl_matmul *a);
+void tl_matmul_update_f16(const tl_matmul_update *a);
 void tl_conv2d_fw_f16(const tl_conv2d *a);
 void tl_conv2d_fw_planes_f16(const tl_conv2d *a);
 void tl_conv2d_bw_x_f16(const tl_conv2d *a);
@@ -76,6 +77,18 @@ static void product(tl_fn kernel, int batch, int m, int n, int k, int across, in
     run(kernel, &p);
     if (n > 1)
         p.b = l1.init, p.floats = 2, run(kernel, &p);
+}
+
+/* In place, of weights in rows further apart than long, by halves and by floats on the right. */
+static void update(int m, int n, int k)
+{
+    static const float rate = 0.0137f;
+    tl_matmul p = {.a_f16 = l1.a, .b_f16 = l1.b, .c = l1.c, .init = l1.c, .batch = 1, .m = m, .n = n, .k = k};
+    p.a_m = 1, p.a_k = m, p.b_n = 1, p.b_k = n, p.c_m = p.i_m = n + 3, p.c_n = p.i_n = 1, p.scratch = l1.scratch;
+    tl_matmul_update u = {.product = p, .rate = &rate};
+    run((tl_fn)tl_matmul_update_f16, &u);
+    u.product.b = l1.init, u.product.floats = 2;
+    run((tl_fn)tl_matmul_update_f16, &u);
 }
 
 /* By Winograd's algorithm, with all channels that are summed at a time and with some. */
@@ -211,6 +224,9 @@ int main(void)
     product((tl_fn)tl_matmul_f16, 3, 5, 13, 31, 0, 1);
     product((tl_fn)tl_matmul_f16, 1, 16, 16, 70, 1, 0);
     product((tl_fn)tl_matmul_vectors_f16, 2, 11, 1, 77, 0, 0);
+    update(17, 22, 8);
+    update(33, 9, 3);
+    update(8, 40, 33);
     convolution(1, 5, 7, 6, 3, 1, 1);
     convolution(1, 5, 5, 9, 3, 2, 1);
     convolution(1, 3, 5, 8, 3, 2, 1);
