@@ -114,19 +114,6 @@ static inline __attribute__((always_inline)) float tl_expf(float x)
     return TL_SELDOM(!tl_below_(x, TL_EXP_NEAR)) ? tl_exp_far_(x) : tl_exp_moderate_(x, 0);
 }
 
-/* e^x to 2^-17, for results that are rounded to halves; e^0 is 1. */
-static inline __attribute__((always_inline)) float tl_short_expf(float x)
-{
-    if (TL_SELDOM(!tl_below_(x, TL_EXP_NEAR)))
-        return tl_exp_far_(x);
-    float shifted = tl_fmaf(x, tl_lit(1.44269502f), TL_ROUNDER);
-    float r = tl_fmaf(shifted - TL_ROUNDER, tl_lit(-0.693147182f), x), p = tl_lit(0.0412759595f);
-    p = tl_fmaf(p, r, tl_lit(0.167539775f));
-    p = tl_fmaf(p, r, tl_lit(0.500051677f));
-    p = tl_fmaf(tl_fmaf(p, r, tl_lit(1.0f)), r, tl_lit(1.0f));
-    return tl_from_bits(tl_bits(p) + ((tl_bits(shifted) - tl_bits(TL_ROUNDER)) << 23));
-}
-
 /* e^x as the unevaluated sum of the result and *low, for |x| < 87. */
 static inline float tl_exp_split_(float x, float *low)
 {
@@ -229,31 +216,6 @@ static inline __attribute__((always_inline)) float tl_gauss_densityf(float x)
     p = tl_fmaf(p, u, tl_lit(0.0498645231f));
     p = tl_fmaf(p, u, tl_lit(-0.19947055f));
     return tl_fmaf(p, u, tl_lit(0.398942262f));
-}
-
-/* The distribution's function to 1.8e-5 and the density to 1.4e-4 of themselves, for halves x: |x| phi(x) 2^-12 is what
- * the rounding of x makes of either. */
-static inline __attribute__((always_inline)) float tl_short_gauss_cdff(float x)
-{
-    if (TL_SELDOM(!tl_below_(x, TL_GAUSS_NEAR)))
-        return tl_lit(0.5f) * tl_erfc_far_(x * tl_lit(-0.707106781f));
-    float u = x * x, p = tl_lit(5.55354563e-05f);
-    p = tl_fmaf(p, u, tl_lit(-0.00100788893f));
-    p = tl_fmaf(p, u, tl_lit(0.0097117098f));
-    p = tl_fmaf(p, u, tl_lit(-0.0663195699f));
-    p = tl_fmaf(p, u, tl_lit(0.398906559f));
-    return tl_fmaf(p, x, tl_lit(0.5f));
-}
-
-static inline __attribute__((always_inline)) float tl_short_gauss_densityf(float x)
-{
-    if (TL_SELDOM(!tl_below_(x, TL_GAUSS_NEAR)))
-        return tl_gauss_density_far_(x);
-    float u = x * x, p = tl_lit(0.00047107233f);
-    p = tl_fmaf(p, u, tl_lit(-0.00688731857f));
-    p = tl_fmaf(p, u, tl_lit(0.048249986f));
-    p = tl_fmaf(p, u, tl_lit(-0.198774174f));
-    return tl_fmaf(p, u, tl_lit(0.398888439f));
 }
 
 /* x + x P(x^2) near zero, 1 - e^-P(x) beyond. */

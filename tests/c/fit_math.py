@@ -119,8 +119,6 @@ def one(u: mp.mpf) -> mp.mpf:
 FITS = [
     # e^r = 1 + r + r^2 P(r); the weight lies between those of e^r and e^r - 1, which share it
     Fit("exp", lambda r: (mp.expm1(r) - r) / r**2, lambda r: abs(r) ** 1.5 * mp.exp(-r), -0.3475, 0.3475, 4),
-    # the same for results that are rounded to halves
-    Fit("short_exp", lambda r: (mp.expm1(r) - r) / r**2, lambda r: r**2 * mp.exp(-r), -0.3475, 0.3475, 2),
     # log(1 + f) = f - f^2 / 2 + f^3 P(f)
     Fit("log", lambda f: (mp.log1p(f) - f + f**2 / 2) / f**3, lambda f: f**3 / mp.log1p(f), -0.33334, 0.33334, 8),
     # tanh x = x + x u P(u), u = x^2
@@ -131,9 +129,6 @@ FITS = [
     Fit("gauss_cdf", gauss_slope, gauss_weight, 0.0, 3.0656, 6),
     # the normal density at x: P(u), u = x^2
     Fit("gauss_density", lambda u: mp.npdf(root(u)), lambda u: 1 / mp.npdf(root(u)), 0.0, 3.0656, 7),
-    # both for halves, with the error of the results themselves
-    Fit("short_gauss_cdf", gauss_slope, lambda u: root(u) / mp.ncdf(-root(u)), 0.0, 3.0656, 4),
-    Fit("short_gauss_density", lambda u: mp.npdf(root(u)), lambda u: 1 / mp.npdf(root(u)), 0.0, 3.0656, 4),
     # erf x = 1 - exp(-P(x))
     Fit("erf_tail", lambda x: -mp.log(mp.erfc(x)), mp.erfc, 0.92, 4.0, 8),
     # 2^r = 1 + r P(r)

@@ -67,7 +67,6 @@ def nan_min(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 FUNCTIONS = {
     "exp": Function(torch.exp, 1.0, 100.0),
-    "short_exp": Function(torch.exp, 130.0, 100.0),
     "expm1": Function(torch.expm1, 1.3, 40.0),
     "exp2": Function(torch.exp2, 1.0, 150.0),
     "log": Function(torch.log, 1.0, 3.0),
@@ -92,8 +91,6 @@ FUNCTIONS = {
     "erfc": Function(torch.erfc, 1.3, 8.0),
     "gauss_cdf": Function(gauss_cdf, 3.3, 4.0, lambda x: torch.full_like(x, 0.125)),
     "gauss_density": Function(gauss_density, 3.1, 4.0, lambda x: torch.full_like(x, 0.125)),
-    "short_gauss_cdf": Function(gauss_cdf, 310.0, 4.0, lambda x: torch.full_like(x, 0.125)),
-    "short_gauss_density": Function(gauss_density, 2300.0, 4.0, lambda x: torch.full_like(x, 0.125)),
     "erfinv": Function(torch.erfinv, 2.7, 1.0),
     "lgamma": Function(torch.lgamma, 4.0, 10.0, lgamma_reflected),
     "digamma": Function(torch.digamma, 3.0, 10.0, digamma_reflected),

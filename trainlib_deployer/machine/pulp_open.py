@@ -43,7 +43,7 @@ FUNCTIONS = {
     **{"exp": 22, "exp2": 69, "expm1": 42, "log": 33, "log2": 82, "log10": 86, "log1p": 44, "pow": 315},
     **{"sin": 74, "cos": 78, "tan": 120, "asin": 93, "acos": 90, "atan": 49, "atan2": 105},
     **{"sinh": 27, "cosh": 106, "tanh": 31, "erf": 20, "erfc": 60, "erfinv": 115, "lgamma": 143, "sigmoid": 35},
-    **{"gauss_cdf": 13, "gauss_density": 16, "short_exp": 18, "short_gauss_cdf": 11, "short_gauss_density": 13},
+    **{"gauss_cdf": 13, "gauss_density": 16},
     **{"floor": 15, "ceil": 17, "trunc": 11, "round": 12},
 }
 COSTS = Costs(

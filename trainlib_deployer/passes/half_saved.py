@@ -16,7 +16,6 @@ from trainlib_deployer.program.ir import DType, Op, Program, Tensor, View, reade
 from trainlib_deployer.program.loop import Loop
 
 HALF = DType.F16
-LOADS, STORES = {d.load for d in DType if d.is_half}, {d.store for d in DType if d.is_half}
 ROUNDS = 200
 LEAST_BYTES = 1024  # of a float tensor that is worth an operation more
 LATE = ("backward", "accumulate", "update")

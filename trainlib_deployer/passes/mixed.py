@@ -21,14 +21,14 @@ from trainlib_deployer.ops.matmul import MatMul
 from trainlib_deployer.ops.pool import MaxPool
 from trainlib_deployer.ops.recurrent import Scan
 from trainlib_deployer.passes.coalesce import coalesced
-from trainlib_deployer.passes.half_saved import HALF, LOADS, STORES, converting, rounding
+from trainlib_deployer.passes.half_saved import HALF, converting, rounding
 from trainlib_deployer.passes.prune_loops import pruned
-from trainlib_deployer.passes.short_functions import short_functions
 from trainlib_deployer.program.expr import Instr
 from trainlib_deployer.program.ir import DType, Kind, Op, Program, Role, Tensor, View, readers, writers
 from trainlib_deployer.program.loop import Loop
 
 FLOAT = HALF.calculated
+LOADS, STORES = {d.load for d in DType if d.is_half}, {d.store for d in DType if d.is_half}
 LOSS = "loss"  # the layer of what the loss function does
 PASSES = {"forward", "backward"}  # updates are float throughout
 CHOICES = frozenset("copy select max min eq ne lt le gt ge and or".split())  # each result is one of the operands
@@ -293,8 +293,7 @@ class Made:
                 op = converting(op, name, name, FLOAT, self.half)
         for name in dict.fromkeys(v.tensor for v in op.writes if self.is_half(v.tensor)):
             op = rounding(op, name, name, self.half)
-        op = moved_as_it_is(op)
-        return op if op.layer in self.kept else short_functions(op)
+        return moved_as_it_is(op)
 
     def of_kernel(self, op: Op) -> None:
         """By a kernel of halves, if there is a good one; else between conversions."""
