@@ -108,3 +108,18 @@ def test_a_product_of_one_term_is_never_in_memory() -> None:
     made = [op for op in program.ops if op.kind.name == "matmul" and op.phase == "backward"]
     assert made and all(op.kind.k > 1 for op in made if op.writes[0].numel == 2 * 13 * 7)
     assert any(getattr(op.kind, "terms", 0) == 2 for op in program.ops)
+
+
+class Nothing(nn.Module):
+    """Puts no number anywhere: its gradient has no elements, and no operation makes it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight, self.last = nn.Parameter(torch.randn(3, 2)), nn.Linear(2, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.last(x) @ torch.put(self.weight.tanh(), torch.zeros(0).long(), torch.zeros(0))
+
+
+def test_what_has_no_elements_is_there_at_no_moment() -> None:
+    assert len(program_of(Nothing(), (4, 2)).ops) > 5

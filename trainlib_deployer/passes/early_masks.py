@@ -46,7 +46,7 @@ def variants(program: Program, position: int, live: tuple[str, ...]) -> Iterator
     results = {*program.shown, *(t for _, t in program.gradients)}
     for name in sorted(live, key=lambda n: (-program.tensors[n].nbytes, n)):
         uses = sorted({*read.get(name, []), *written.get(name, [])})
-        if len(uses) < 2 or name in results:
+        if len(uses) < 2 or name in results or name not in written:  # nobody makes what has no elements
             continue
         elsewhere = read_from_copy(program, name, written[name], read.get(name, []))
         if elsewhere is not None:
