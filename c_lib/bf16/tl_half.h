@@ -40,6 +40,12 @@ typedef tl_bf16 tl_half;
 #define tl_lstm_bw_f16 tl_lstm_bw_bf16
 #define tl_gru_fw_f16 tl_gru_fw_bf16
 #define tl_gru_bw_f16 tl_gru_bw_bf16
+#define tl_rnn_fw_brought_f16 tl_rnn_fw_brought_bf16
+#define tl_rnn_bw_brought_f16 tl_rnn_bw_brought_bf16
+#define tl_lstm_fw_brought_f16 tl_lstm_fw_brought_bf16
+#define tl_lstm_bw_brought_f16 tl_lstm_bw_brought_bf16
+#define tl_gru_fw_brought_f16 tl_gru_fw_brought_bf16
+#define tl_gru_bw_brought_f16 tl_gru_bw_brought_bf16
 
 /* A NaN stays one, also where what tells it lies in the lower bits; what is beyond the largest one by half a step or
  * more is infinite, by the carry. */

@@ -53,7 +53,9 @@ typedef struct {
     int initial;    /* bw: 0 where nobody reads dh afterwards: it still carries sums from step to step */
     int resume;     /* 1: behind another tile */
     int steps, batch, hidden, reverse, relu;
-    float *scratch; /* of rows for halves, shared by all cores; the kernel's row says how many bytes */
+    int rows;       /* of w that come through scratch at a time: 64, 32 or 16; 0: w is read where it lies */
+    float *scratch; /* of rows for halves and of those that bring w, shared by all cores; the kernel's row says how
+                     * many bytes */
 } tl_recurrent;
 
 /* Forward reads gates, h0, c0, w, bias; writes hs, cs, saved. Backward reads h0, c0, w, hs, cs, saved, y; writes

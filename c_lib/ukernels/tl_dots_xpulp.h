@@ -105,12 +105,11 @@ static inline __attribute__((always_inline)) void tl_xpulp_dots(float *s, const 
         : "memory");
 }
 
-/* s[r] = sum_k w[r pitch + k step] v[k] for n > 0 terms and four lines; gives w behind the last term. */
+/* s[r] += sum_k w[r pitch + k step] v[k] for n > 0 terms and four lines; gives w behind the last term. */
 static inline __attribute__((always_inline)) const float *tl_xpulp_four_lines(float *s, const float *w, int pitch,
                                                                               int step, const float *v, int n)
 {
     float x = 0.0f, a, b = 0.0f;
-    s[0] = s[1] = s[2] = s[3] = 0.0f;
     __asm__ volatile(TL_DOTS("18", TL_FOUR_LINES_BY, "s3")
                      : [s0] "+r"(s[0]), [s1] "+r"(s[1]), [s2] "+r"(s[2]), [s3] "+r"(s[3]), [w] "+r"(w), [v] "+r"(v),
                        [x] "+r"(x), [a] "=&r"(a), [b] "+r"(b)
@@ -148,7 +147,6 @@ static inline __attribute__((always_inline)) const float *tl_xpulp_few_lines(flo
 {
     const int one = count > 1 ? pitch : 0, two = count > 2 ? pitch : 0;
     float x = 0.0f, a, b = 0.0f;
-    s[0] = s[1] = s[2] = 0.0f;
     __asm__ volatile(TL_DOTS("14", TL_THREE_LINES_BY, "s2")
                      : [s0] "+r"(s[0]), [s1] "+r"(s[1]), [s2] "+r"(s[2]), [w] "+r"(w), [v] "+r"(v), [x] "+r"(x),
                        [a] "=&r"(a), [b] "+r"(b)

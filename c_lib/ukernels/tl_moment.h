@@ -15,6 +15,15 @@
 #define INLINE static inline __attribute__((always_inline))
 #define APART static __attribute__((noinline, unused)) /* called once per gate: one copy of the code is enough */
 
+#ifdef TL_BROUGHT /* w comes through scratch: tl_brought.h */
+#define SCAN(name) NAMED(name##_brought)
+#else
+#define SCAN(name) NAMED(name)
+#endif
+#if defined(TL_HALVES) || defined(TL_BROUGHT)
+#define TL_STATES /* what goes on from step to step lies in scratch, as floats */
+#endif
+
 /* What there is at one moment, of all samples. Their units follow each other: unit j of the sample whose first one is
  * number `row` has states at row + j, gate g of G at G row + g n + j. */
 typedef struct {
@@ -22,7 +31,7 @@ typedef struct {
     element *saved, *dgates, *dhidden;
     const float *h_before, *c_before, *later; /* later: gradients of the gates of the step after, or NULL */
     float *h, *c;
-    float *now;           /* what is `later` in the next step, of rows for halves */
+    float *now;           /* what is `later` in the next step, where that lies in scratch */
     int before, after, y; /* where hs and cs have the states, and y its first element */
 } moment;
 
@@ -130,19 +139,25 @@ INLINE void add_any(const float *w, int pitch, int step, const float *v, int n, 
 }
 #endif
 
-/* s[r] = sum_k w[r pitch + k step] v[k] for r < count, 4 (a literal) or fewer, and 0 < n <= TL_KC. Gives w behind the
- * last term. */
-INLINE const float *block_sums(const float *w, int pitch, int step, const float *v, int n, int count, float *s)
+/* s[r] += sum_k w[r pitch + k step] v[k] for r < count, 4 (a literal) or fewer, and n > 0 terms. Gives w behind the
+ * last one. */
+INLINE const float *add_terms(const float *w, int pitch, int step, const float *v, int n, int count, float *s)
 {
 #ifdef TL_XPULP_DOTS
     return count == 4 ? tl_xpulp_four_lines(s, w, pitch, step, v, n)
                       : tl_xpulp_few_lines(s, w, count, pitch, step, v, n);
 #else
-    for (int r = 0; r < 4; r++)
-        s[r] = 0.0f;
     add_any(w, pitch, step, v, n, count, s);
     return w + n * step;
 #endif
+}
+
+/* The same from zero, for n <= TL_KC. */
+INLINE const float *block_sums(const float *w, int pitch, int step, const float *v, int n, int count, float *s)
+{
+    for (int r = 0; r < 4; r++)
+        s[r] = 0.0f;
+    return add_terms(w, pitch, step, v, n, count, s);
 }
 
 INLINE void all_blocks(const float *w, int pitch, int step, const float *v, int n, int count, float *total)

@@ -1,12 +1,17 @@
 /* The scan of a recurrent layer, backward; internal to c_lib/kernels. */
 #ifndef TL_RECURRENT_BW_H
 #define TL_RECURRENT_BW_H
-#include "tl_moment.h"
+#include "tl_brought.h"
 
 /* Gradients of the gates of one step, in scratch: those of the next one go beside them. */
 INLINE float *row_of_gates(const tl_recurrent *a, int s, int gates)
 {
-    return a->scratch + (s & 1) * a->batch * gates * a->hidden;
+#ifdef TL_BROUGHT
+    float *first = behind(a);
+#else
+    float *first = a->scratch;
+#endif
+    return first + (s & 1) * a->batch * gates * a->hidden;
 }
 
 /* The steps run against the scan. */
@@ -17,7 +22,7 @@ INLINE moment first_moment(const tl_recurrent *a, int gates, int saved)
     m.y = t * a->y_t;
     m.dgates = a->READ(dgates) + row;
     m.dhidden = (a->READ(dhidden) ? a->READ(dhidden) : a->READ(dgates)) + row;
-#ifdef TL_HALVES
+#ifdef TL_STATES
     m.now = row_of_gates(a, 0, gates);
 #endif
     return m;
@@ -29,7 +34,7 @@ INLINE void next_moment(const tl_recurrent *a, int s, int way, int gates, int sa
     (void)s;
     move_on(m, way, saved);
     m->y += a->reverse ? a->y_t : -a->y_t;
-#ifdef TL_HALVES
+#ifdef TL_STATES
     m->later = m->now;
     m->now = row_of_gates(a, s, gates);
 #else
@@ -43,7 +48,7 @@ INLINE void next_moment(const tl_recurrent *a, int s, int way, int gates, int sa
 INLINE void put_gate(const moment *m, int at, float value)
 {
     m->dhidden[at] = NARROWED(value);
-#ifdef TL_HALVES
+#ifdef TL_STATES
     m->now[at] = value;
 #endif
 }
@@ -68,11 +73,72 @@ INLINE float with_output(const tl_recurrent *a, int at, float dh)
     return a->y ? a->y[at] + dh : dh;
 }
 
-/* What reaches `count` units, up to four, through the gates of the step after. */
-INLINE void through_gates(const tl_recurrent *a, const float *later, int gates, int j, int count, float *total)
+#ifdef TL_BROUGHT
+/* What reaches the units through the gates of the step after, and behind that the sums of a block of TL_KC that goes on
+ * in the next rows of w. */
+INLINE float *totals(const tl_recurrent *a, int gates)
 {
-    sums(a->w + j, 1, a->hidden, later, gates * a->hidden, count, total);
+    return row_of_gates(a, 0, gates) + 2 * a->batch * gates * a->hidden;
 }
+
+/* Rows of w that are there, all of one block of TL_KC. */
+typedef struct {
+    const float *w;
+    int first, count;
+    int ends; /* the block of TL_KC */
+} some_rows;
+
+/* Of `count` units, 4 (a literal) or fewer; v: of these rows. */
+INLINE void take_rows(const some_rows *by, int j, int pitch, const float *v, int count, float *total, float *part)
+{
+    float s[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+    for (int i = 0; by->first % TL_KC && i < count; i++)
+        s[i] = part[i];
+    add_terms(by->w + j, 1, pitch, v, by->count, count, s);
+    for (int i = 0; i < count; i++)
+        if (!by->ends)
+            part[i] = s[i];
+        else
+            total[i] = by->first < TL_KC ? s[i] + 0.0f : total[i] + s[i];
+}
+
+/* Of this core's units; later: gates in scratch. */
+APART void through_blocks(const tl_recurrent *a, feed *f, const float *later, int gates, int lo, int hi)
+{
+    const int n = a->hidden;
+    float *total = totals(a, gates), *part = total + a->batch * n;
+    for (some_rows by = {.first = 0}; by.first < f->rows; by.first += by.count) {
+        by.w = next_block(a, f);
+        by.count = smaller(a->rows, f->rows - by.first);
+        by.ends = (by.first + by.count) % TL_KC == 0 || by.first + by.count == f->rows;
+        for (int u = lo, row = lo - lo % n; u < hi;) {
+            const int next = row + n, count = smaller(smaller(hi, next) - u, 4);
+            const float *v = later + gates * row + by.first;
+            if (count == 4)
+                take_rows(&by, u - row, n, v, 4, total + u, part + u);
+            else
+                take_rows(&by, u - row, n, v, count, total + u, part + u);
+            u += count;
+            row = u == next ? next : row;
+        }
+    }
+}
+
+/* What reaches `count` units, up to four, through the gates of the step after. */
+INLINE void through_gates(const tl_recurrent *a, const float *later, int gates, int row, int j, int count, float *total)
+{
+    const float *from = totals(a, gates) + row + j;
+    (void)later;
+    for (int i = 0; i < count; i++)
+        total[i] = from[i];
+}
+#else
+/* What reaches `count` units, up to four, through the gates of the step after. */
+INLINE void through_gates(const tl_recurrent *a, const float *later, int gates, int row, int j, int count, float *total)
+{
+    sums(a->w + j, 1, a->hidden, later + gates * row, gates * a->hidden, count, total);
+}
+#endif
 
 APART float tanh_of(float x)
 {
@@ -89,7 +155,7 @@ INLINE void some_units(const tl_recurrent *a, const moment *m, int gates, int ro
     const int by = a->y_h;
     float total[4];
     if (later)
-        through_gates(a, later + gates * row, gates, j, count, total);
+        through_gates(a, later, gates, row, j, count, total);
     y += j * by;
     int i = 0;
     do {
@@ -104,17 +170,17 @@ INLINE void some_units(const tl_recurrent *a, const moment *m, int gates, int ro
 INLINE void initial_units(const tl_recurrent *a, int gates, int lo, int hi)
 {
     const int n = a->hidden;
-#ifdef TL_HALVES
+#ifdef TL_STATES
     const float *d = row_of_gates(a, a->steps - 1, gates);
 #else
     const int first = a->reverse ? (a->steps - 1) * a->batch : 0;
     const float *d = (a->dhidden ? a->dhidden : a->dgates) + first * gates * n;
 #endif
     for (int u = lo, count; u < hi; u += count) {
-        const int b = u / n;
+        const int row = u - u % n;
         float total[4] = {0.0f, 0.0f, 0.0f, 0.0f};
-        count = smaller(4, smaller(hi, (b + 1) * n) - u);
-        through_gates(a, d + b * gates * n, gates, u - b * n, count, total);
+        count = smaller(4, smaller(hi, row + n) - u);
+        through_gates(a, d, gates, row, u - row, count, total);
         for (int i = 0; i < count; i++)
             a->dh[u + i] += total[i];
     }
@@ -132,6 +198,10 @@ INLINE void backward(const tl_recurrent *a, int gates, int saved, unit slope)
     }
     const int sample = lo / n, way = a->reverse ? a->batch * n : -a->batch * n;
     moment m = first_moment(a, gates, saved);
+#ifdef TL_BROUGHT
+    feed f;
+    open_feed(a, &f, gates, a->steps - 1 + (a->initial != 0));
+#endif
     for (int s = 0;;) {
         for (int u = lo, row = sample * n, y = m.y + sample * a->y_b; u < hi;) {
             const int next = row + n, count = smaller(smaller(hi, next) - u, 4);
@@ -144,10 +214,18 @@ INLINE void backward(const tl_recurrent *a, int gates, int saved, unit slope)
         if (++s == a->steps)
             break;
         next_moment(a, s, way, gates, saved, &m);
+#ifdef TL_BROUGHT
+        through_blocks(a, &f, m.later, gates, lo, hi);
+#else
         tl_barrier();
+#endif
     }
     if (a->initial) {
+#ifdef TL_BROUGHT
+        through_blocks(a, &f, m.now, gates, lo, hi);
+#else
         tl_barrier();
+#endif
         initial_units(a, gates, lo, hi);
     }
 }

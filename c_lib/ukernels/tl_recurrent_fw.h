@@ -1,7 +1,7 @@
 /* The scan of a recurrent layer, forward; internal to c_lib/kernels. */
 #ifndef TL_RECURRENT_FW_H
 #define TL_RECURRENT_FW_H
-#include "tl_moment.h"
+#include "tl_brought.h"
 
 enum { TL_UNITS = 4 }; /* that are worked on at a time */
 
@@ -57,10 +57,56 @@ INLINE int place(int g, int gates)
     return TL_UNITS * (gates == 4 && g > 1 ? 5 - g : g);
 }
 
-/* sum[place(g) + i] = w h of gate g and unit j + i; gates: 3 or 4, a literal, as is a count of TL_UNITS. */
-INLINE void gate_sums(const tl_recurrent *a, const float *h, int j, int count, int gates, float *sum)
+#ifdef TL_BROUGHT
+/* Where scratch has the states, and behind them w h, [batch][gates][hidden]. */
+INLINE float *states_of(const tl_recurrent *a)
+{
+    return behind(a);
+}
+
+INLINE float *said(const tl_recurrent *a, int gates)
+{
+    return states_of(a) + (gates == 4 ? 3 : 2) * a->batch * a->hidden;
+}
+
+/* w h of all samples, four rows of w at a time. */
+APART void products(const tl_recurrent *a, feed *f, const float *h, float *out)
+{
+    const int n = a->hidden, rows = f->rows;
+    for (int first = 0, count; first < rows; first += count) {
+        const float *w = next_block(a, f);
+        count = smaller(a->rows, rows - first);
+        int lo, hi;
+        const int groups = (count + 3) / 4;
+        tl_split(a->batch * groups, 1, &lo, &hi);
+        for (int g = lo; g < hi; g++) {
+            const int b = g / groups, r = 4 * (g - b * groups), some = smaller(4, count - r);
+            float total[4];
+            sums(w + r * n, n, 1, h + b * n, n, some, total);
+            put_down(out + b * rows + first + r, total, some);
+        }
+    }
+}
+
+/* sum[place(g) + i] = w h of gate g and unit j + i of a sample; gates: a literal, as is a count of TL_UNITS. */
+INLINE void gate_sums(const tl_recurrent *a, const moment *m, int row, int j, int count, int gates, float *sum)
+{
+    const float *of_unit = said(a, gates) + gates * row + j;
+    (void)m;
+    for (int g = 0; g < gates; g++)
+        put_down(sum + place(g, gates), of_unit + g * a->hidden, count);
+}
+#else
+INLINE float *states_of(const tl_recurrent *a)
+{
+    return a->scratch;
+}
+
+/* The same; gates: 3 or 4. */
+INLINE void gate_sums(const tl_recurrent *a, const moment *m, int row, int j, int count, int gates, float *sum)
 {
     const int n = a->hidden;
+    const float *h = m->h_before + row;
 #ifdef TL_XPULP_DOTS
     if (count == TL_UNITS) {
         const float *w = a->w + j * n;
@@ -81,21 +127,22 @@ INLINE void gate_sums(const tl_recurrent *a, const float *h, int j, int count, i
             sum[place(g, gates) + i] = own[g];
     }
 }
+#endif
 
-#ifdef TL_HALVES
+#ifdef TL_STATES
 /* Scratch has the states of h before and after a step, which exchange their places, and that of c. */
 INLINE void put_scratch(const tl_recurrent *a, int s, moment *m)
 {
     const int size = a->batch * a->hidden;
-    m->h_before = a->scratch + (s & 1) * size;
-    m->h = a->scratch + (~s & 1) * size;
+    m->h_before = states_of(a) + (s & 1) * size;
+    m->h = states_of(a) + (~s & 1) * size;
 }
 
 INLINE moment first_moment(const tl_recurrent *a, int gates, int saved)
 {
     moment m = moment_of(a, a->reverse ? a->steps - 1 : 0, gates, saved, a->resume);
     put_scratch(a, 0, &m);
-    m.c_before = m.c = a->scratch + 2 * a->batch * a->hidden;
+    m.c_before = m.c = states_of(a) + 2 * a->batch * a->hidden;
     return m;
 }
 
@@ -108,10 +155,13 @@ INLINE void next_states(const tl_recurrent *a, int s, int way, moment *m)
 /* `count` states of h as they lie in memory, from element `at` on. */
 INLINE void put_states(const tl_recurrent *a, int at, const float *h, int count)
 {
-    if (a->hs_f16)
+#ifdef TL_HALVES
+    if (a->hs_f16) {
         save(a->hs_f16 + at, h, count);
-    else
-        put_down(a->hs + at, h, count);
+        return;
+    }
+#endif
+    put_down(a->hs + at, h, count);
 }
 
 INLINE void keep_states(const tl_recurrent *a, const moment *m, int at, const float *h, int count)
@@ -121,7 +171,7 @@ INLINE void keep_states(const tl_recurrent *a, const moment *m, int at, const fl
 
 INLINE void keep_cells(const tl_recurrent *a, const moment *m, int at, const float *c, int count)
 {
-    save(a->cs_f16 + m->after + at, c, count);
+    save(a->READ(cs) + m->after + at, c, count);
 }
 
 /* The initial states of this core's units. */
@@ -129,23 +179,23 @@ INLINE void begin(const tl_recurrent *a, int lo, int hi)
 {
     const int size = a->batch * a->hidden, first = a->reverse ? a->steps * size : 0;
     const float *h0 = a->resume ? a->carry : a->h0, *c0 = a->resume ? a->carry + size : a->c0;
-    put_down(a->scratch + lo, h0 + lo, hi - lo);
+    put_down(states_of(a) + lo, h0 + lo, hi - lo);
     if (!a->resume)
         put_states(a, first + lo, h0 + lo, hi - lo);
-    if (!a->cs_f16)
+    if (!a->READ(cs))
         return;
-    put_down(a->scratch + 2 * size + lo, c0 + lo, hi - lo);
+    put_down(states_of(a) + 2 * size + lo, c0 + lo, hi - lo);
     if (!a->resume)
-        save(a->cs_f16 + first + lo, c0 + lo, hi - lo);
+        save(a->READ(cs) + first + lo, c0 + lo, hi - lo);
 }
 
 /* What the next tile starts from. */
 INLINE void hand_over(const tl_recurrent *a, int lo, int hi)
 {
     const int size = a->batch * a->hidden;
-    put_down(a->carry + lo, a->scratch + (a->steps & 1) * size + lo, hi - lo);
-    if (a->cs_f16)
-        put_down(a->carry + size + lo, a->scratch + 2 * size + lo, hi - lo);
+    put_down(a->carry + lo, states_of(a) + (a->steps & 1) * size + lo, hi - lo);
+    if (a->READ(cs))
+        put_down(a->carry + size + lo, states_of(a) + 2 * size + lo, hi - lo);
 }
 #else
 /* They are where they stay. */
@@ -215,7 +265,14 @@ INLINE void forward(const tl_recurrent *a, int gates, int saved, units step)
     const int first = lo - lo % n, way = a->reverse ? -a->batch * n : a->batch * n;
     const numbers k = tl_exp_numbers_();
     moment m = first_moment(a, gates, saved);
+#ifdef TL_BROUGHT
+    feed f;
+    open_feed(a, &f, gates, a->steps);
+#endif
     for (int s = 0;;) {
+#ifdef TL_BROUGHT
+        products(a, &f, m.h_before, said(a, gates));
+#endif
         tl_barrier();
         for (int u = lo, row = first; u < hi;) {
             const int next = row + n, count = smaller(smaller(hi, next) - u, TL_UNITS);

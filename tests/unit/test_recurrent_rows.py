@@ -29,7 +29,7 @@ from trainlib_deployer.program.call import Operand
 from trainlib_deployer.program.ir import View
 
 CELLS = ("rnn_tanh", "rnn_relu", "lstm", "gru")
-LAYERS = ((5, 1, 3), (3, 2, 71), (1, 3, 8), (4, 2, 13))  # steps, samples, units
+LAYERS = ((5, 1, 3), (3, 2, 71), (1, 3, 8), (4, 2, 13), (3, 1, 66), (2, 3, 37))  # steps, samples, units
 
 
 def dense(seed: int, *shape: int) -> Tensor:
@@ -59,17 +59,23 @@ def scan(direction: str, cell: str, layer: tuple[int, int, int], seed: int) -> t
     return kind, list(reads.values()), list(writes.values())
 
 
+def by_blocks(kind: Scan) -> list[Scan]:
+    """Where the weights lie, and in each way to bring them."""
+    return [kind, *kind.bringing()]
+
+
 @pytest.mark.parametrize("cell", CELLS)
 @pytest.mark.parametrize("direction", ["fw", "bw"])
 def test_scan(lib: ctypes.CDLL, direction: str, cell: str) -> None:
     for layer, seed in product(LAYERS, range(4)):
         kind, reads, writes = scan(direction, cell, layer, seed)
-        rows = fitting(kind, reads, writes[0], 1, *writes[1:])
-        wanted = run_all(lib, rows[0], kind, reads, writes, 1, f"reference_{kind.name}")
-        for row, cores in product(rows, ALL_CORES):
-            found = run_all(lib, row, kind, reads, writes, cores)
-            for one, other in zip(found, wanted, strict=True):
-                np.testing.assert_array_equal(one, other, err_msg=f"{kind} by {cores} cores")
+        first = fitting(kind, reads, writes[0], 1, *writes[1:])[0]
+        wanted = run_all(lib, first, kind, reads, writes, 1, f"reference_{kind.name}")
+        for one, cores in product(by_blocks(kind), ALL_CORES):
+            for row in fitting(one, reads, writes[0], 1, *writes[1:]):
+                found = run_all(lib, row, one, reads, writes, cores)
+                for mine, other in zip(found, wanted, strict=True):
+                    np.testing.assert_array_equal(mine, other, err_msg=f"{one} by {cores} cores")
 
 
 def rounded(values: Array, half: DType) -> Array:
@@ -107,13 +113,14 @@ def held_in_halves(lib: ctypes.CDLL, half: DType, direction: str, cell: str) -> 
         wanted = run_all(lib, fitting(kind, given[:count], given[count], 1)[0], kind, given[:count], given[count:], 1)
         kinds = zip(kind.writes, wanted, strict=True)
         wanted = [rounded(values, half) if name in small.halves else values for name, values in kinds]
-        for row, cores in product(fitting(small, stored[:count], stored[count], 1), ALL_CORES):
+        for one, cores in product(by_blocks(small), ALL_CORES):
+            (row,) = fitting(one, stored[:count], stored[count], 1)
             seen.add(row.symbol)
-            found = run_all(lib, row, small, stored[:count], stored[count:], cores)
-            for one, other in zip(found, wanted, strict=True):
-                np.testing.assert_array_equal(one, other, err_msg=f"{small} by {cores} cores")
+            found = run_all(lib, row, one, stored[:count], stored[count:], cores)
+            for mine, other in zip(found, wanted, strict=True):
+                np.testing.assert_array_equal(mine, other, err_msg=f"{one} by {cores} cores")
             if cores == 3 and layer[0] > 1 and ("carry" in kind.writes or direction == "bw") and kind.initial:
-                in_tiles(lib, small, stored[:count], stored[count:], wanted, cores)
+                in_tiles(lib, one, stored[:count], stored[count:], wanted, cores)
     return seen
 
 

@@ -217,6 +217,8 @@ class ScanCosts:
     mac: float
     unit: float
     gate: float  # of a unit: its function or its slope
+    block: float  # of rows of w that come: a barrier, code that is not at hand, the start of a transfer
+    four: float  # more for four sums of products with one
 
 
 @dataclass(frozen=True)

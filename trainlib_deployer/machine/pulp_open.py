@@ -235,8 +235,8 @@ COSTS = Costs(
         functions=FUNCTIONS,
         folds={"max": 7, "min": 7},
     ),
-    ScanCosts(step=82, mac=2.4, unit=21.5, gate=81),
-    ScanCosts(step=125, mac=2.3, unit=5, gate=58),
+    ScanCosts(step=82, mac=2.4, unit=21.5, gate=81, block=600, four=250),
+    ScanCosts(step=125, mac=2.3, unit=5, gate=58, block=600, four=95),
     PoolCosts(
         row=109,
         maximum=9.6,

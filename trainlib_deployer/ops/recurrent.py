@@ -14,6 +14,7 @@ from trainlib_deployer.machine.costs import Costs
 from trainlib_deployer.ops.build import Builder
 from trainlib_deployer.ops.movement import split
 from trainlib_deployer.ops.registry import covers
+from trainlib_deployer.program.brought import Bringing, Brought
 from trainlib_deployer.program.cuts import Cuttable, Range, ranges, sizes
 from trainlib_deployer.program.ir import Part, Priced, View
 
@@ -22,12 +23,14 @@ TIMED = {"gates", "saved", "y", "dgates", "dhidden"}  # operands with a row for 
 MOMENTS = {"gates", "saved", "dgates", "dhidden", "cs"}  # of a kernel for halves these are some
 EITHER = {"y", "hs"}  # ... and these may be
 
+BLOCKS = (64, 32, 16)  # rows of w that come at a time: a sum's blocks of 64 terms end with one
+
 # LSTMs with projections are unrolled by PyTorch, which cuts the gates apart with this
 covers(torch.ops.aten.unsafe_split.Tensor)(split)
 
 
 @dataclass(frozen=True)
-class Scan(Cuttable[Range], Priced):
+class Scan(Cuttable[Range], Priced, Bringing):
     """One layer in one direction of time. `reads` and `writes` name the operands, as the struct in C does.
 
     fw: gates [steps, batch, G*hidden], h0, c0, w, bias -> hs, cs, saved, carry
@@ -46,6 +49,7 @@ class Scan(Cuttable[Range], Priced):
     more: bool = False  # another tile follows
     storage: DType = DType.F32  # of what there is for each moment
     halves: tuple[str, ...] = ()  # operands that are, where these are some
+    rows: int = 0  # of w that its kernel brings at a time; 0: w is read where it lies
 
     @property
     def name(self) -> str:
@@ -68,9 +72,27 @@ class Scan(Cuttable[Range], Priced):
             return self
         return replace(self, storage=half, halves=tuple(n for n in operands if n in those and n in MOMENTS | EITHER))
 
+    @property
+    def products(self) -> int:
+        """Steps that multiply by w."""
+        return self.steps if self.direction == "fw" else self.steps - 1 + (self.initial or self.more)
+
     def macs(self) -> int:
-        steps = self.steps if self.direction == "fw" else self.steps - 1 + (self.initial or self.more)
-        return steps * self.batch * self.gates * self.hidden * self.hidden
+        return self.products * self.batch * self.gates * self.hidden * self.hidden
+
+    @property
+    def brought(self) -> Brought | None:
+        if not self.rows:
+            return None
+        every, times = self.gates * self.hidden, self.products
+        nbytes = times * every * self.hidden * DType.F32.size
+        return Brought(self.reads.index("w"), times * -(-every // self.rows), nbytes)
+
+    def bringing(self) -> Iterator[Scan]:
+        return (replace(self, rows=rows) for rows in BLOCKS if self.products and rows < self.gates * self.hidden)
+
+    def touched(self, operand: int, view: View) -> int:
+        return view.numel if self.products or operand != self.reads.index("w") else 0
 
     def cuts(self) -> Iterator[list[Range]]:
         """Ranges of time in the order in which the steps run."""

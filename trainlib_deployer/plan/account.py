@@ -8,6 +8,7 @@ from trainlib_deployer.kernels.row import Row
 from trainlib_deployer.plan.direct import direct_operations
 from trainlib_deployer.plan.figures import Account, Carried, Figures, Traffic
 from trainlib_deployer.plan.plan import Plan
+from trainlib_deployer.program.brought import brought_bytes
 from trainlib_deployer.program.ir import Kind
 
 
@@ -22,7 +23,7 @@ def accounted(plan: Plan) -> Plan:
 
 def moved_at(plan: Plan, at: int) -> int:
     tilings = plan.tilings
-    own = tilings[at].moved - tilings[at].early_moved if at in tilings else 0
+    own = tilings[at].moved - tilings[at].early_moved if at in tilings else brought_bytes(plan.program.ops[at].kind)
     return own + sum(tilings[g].early_moved for g in plan.guests.get(at, ()))
 
 

@@ -7,6 +7,7 @@ from trainlib_deployer.machine.costs import TileCosts
 from trainlib_deployer.machine.machine import Link, Machine
 from trainlib_deployer.plan.loop_cycles import loop_cycles
 from trainlib_deployer.plan.window import Window
+from trainlib_deployer.program.brought import brought, comes_by_itself
 from trainlib_deployer.program.cuts import working
 from trainlib_deployer.program.ir import Frugal, Kind, Op, Part, Priced, View
 from trainlib_deployer.program.linked import Linked
@@ -20,8 +21,10 @@ def direct_cycles(part: Part, streamed: list[View], machine: Machine) -> float:
     kind, reads, writes = part
     if isinstance(kind, Together):
         return sum(direct_cycles(one, streamed, machine) for one in kind.parts(reads, writes))
-    touched = sum(kind.touched(i, v) for i, v in enumerate((*reads, *writes)) if v in streamed)
-    waiting = machine.outer.load * (touched + kind.macs() / 4) / busy_cores(part, machine.cores)
+    far = ((i, v) for i, v in enumerate((*reads, *writes)) if v in streamed and not comes_by_itself(kind, i))
+    touched = sum(kind.touched(i, v) for i, v in far)
+    again = 0 if brought(kind) else kind.macs() / 4
+    waiting = machine.outer.load * (touched + again) / busy_cores(part, machine.cores)
     return waiting + work_cycles(part, machine)
 
 
@@ -49,11 +52,21 @@ def work_cycles(part: Part, machine: Machine) -> float:
         return sum(work_cycles(one, machine) for one in part.kind.parts(part.reads, part.writes))
     if isinstance(part.kind, Priced):
         at_once = DType.F32.size // part.kind.storage.size
-        return max(part.kind.cycles(cores, costs), part.kind.multiplied() / (machine.float_units() * at_once))
+        work = max(part.kind.cycles(cores, costs), part.kind.multiplied() / (machine.float_units() * at_once))
+        return beside_transfers(work, part.kind, machine.link)
     if isinstance(part.kind, Loop):
         return loop_cycles(part.kind, part.reads, part.writes, cores, costs.loop)
     elements, c = max(v.numel for v in (*part.reads, *part.writes)), costs.unpriced
     return (part.kind.macs() * c.mac + c.element * elements) / busy_cores(part, cores) + c.start
+
+
+def beside_transfers(work: float, kind: Kind, link: Link) -> float:
+    """With what the kernel brings itself while it works, but for the first block."""
+    found = brought(kind)
+    if found is None or not found.transfers:
+        return work
+    every = found.nbytes / link.bytes_per_cycle + link.issue * found.transfers
+    return max(work, every) + every / found.transfers
 
 
 def fetched_once(kind: Kind, c: TileCosts) -> float:

@@ -8,6 +8,7 @@ from trainlib_deployer.plan.figures import Direct
 from trainlib_deployer.plan.layout import free_bytes
 from trainlib_deployer.plan.plan import Plan
 from trainlib_deployer.plan.tiles import Room
+from trainlib_deployer.program.brought import comes_by_itself
 
 INDIVISIBLE, NO_ROOM, FASTER = "indivisible", "no room", "faster"
 
@@ -20,7 +21,8 @@ def direct_operations(plan: Plan) -> dict[int, Direct]:
     there = frozenset(name for name, b in plan.home.items() if b.level == plan.inner.name)
     found = {}
     for at, op in enumerate(plan.program.ops):
-        far = [v for v in (*op.reads, *op.writes) if v.tensor in plan.home and v.tensor not in there]
+        own = (v for i, v in enumerate((*op.reads, *op.writes)) if not comes_by_itself(op.kind, i))
+        far = [v for v in own if v.tensor in plan.home and v.tensor not in there]
         if far and at not in plan.tilings and not isinstance(op.kind, Transfer):
             names = tuple(dict.fromkeys(v.tensor for v in far))
             known = prospects(Job.of(plan.program, op, Room(there, 0, plan.target)))

@@ -13,6 +13,7 @@ from trainlib_deployer.machine.machine import Link
 from trainlib_deployer.plan.best_tiling import Choice
 from trainlib_deployer.plan.cycles import transfer_cycles, untiled_cycles
 from trainlib_deployer.plan.tiles import Room, Stream, Tiling
+from trainlib_deployer.program.brought import brought
 from trainlib_deployer.program.ir import Program
 from trainlib_deployer.program.lifetimes import lifetimes, shared_storage
 from trainlib_deployer.program.segments import segments
@@ -94,10 +95,9 @@ class Board:
                     return None
                 recut[p] = host_tiling
                 loss += host_tiling.cycles - self.tilings[p].cycles
-            if (
-                self.flights[p] + in_flight(host_tiling) + len(offer.streams) > self.rooms[p].machine.link.channels
-            ):  # a core that starts one more waits for ever
-                return None
+            own = in_flight(host_tiling) + (brought(self.program.ops[p].kind) is not None)
+            if self.flights[p] + own + len(offer.streams) > self.rooms[p].machine.link.channels:
+                return None  # a core that starts one more waits for ever
         return replace(offer, recut=recut, gain=offer.gain - loss)
 
     def take(self, at: int, offer: Offer) -> None:

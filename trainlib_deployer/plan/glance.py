@@ -10,6 +10,7 @@ from typing import NamedTuple
 from trainlib_deployer.machine.machine import Machine
 from trainlib_deployer.machine.sizes import aligned
 from trainlib_deployer.plan.tiles import LANE_BYTES, Room, is_inside, made_inside, updated
+from trainlib_deployer.program.brought import comes_by_itself
 from trainlib_deployer.program.ir import Part, Program, View
 from trainlib_deployer.program.series import Series
 
@@ -91,7 +92,7 @@ def streams(program: Program, part: Part, room: Room) -> Iterator[Streamed]:
     seen = set[object]()
     for i, view in enumerate((*part.reads, *part.writes)):
         same = view.tensor if series else view
-        known = i < len(part.reads) and same in seen
+        known = (i < len(part.reads) and same in seen) or comes_by_itself(part.kind, i)
         if i not in inner and not known and view.tensor not in room.resident and not is_inside(program, view):
             yield Streamed(i, program.tensors[view.tensor].dtype.size, i in overlaid)
             seen.add(same)

@@ -18,6 +18,7 @@ from trainlib_deployer.plan.links import Link, links
 from trainlib_deployer.plan.smaller import AS_FLOATS, NOTHING_TWICE, Recomputed, Saved
 from trainlib_deployer.plan.tiles import Tiling
 from trainlib_deployer.plan.tuning import Tuning
+from trainlib_deployer.program.brought import brought_bytes
 from trainlib_deployer.program.ir import EVALUATION, Program, Source
 
 
@@ -108,7 +109,8 @@ class Plan:
     @cached_property
     def moved(self) -> int:
         """Bytes that cross between the near levels in a step."""
-        return sum(t.moved for t in self.streaming)
+        alone = (op.kind for at, op in enumerate(self.program.ops) if at not in self.tilings and op.phase != EVALUATION)
+        return sum(t.moved for t in self.streaming) + sum(map(brought_bytes, alone))
 
     def op_cycles(self, at: int) -> float:
         """A kernel's code is not at hand when it begins; tiles do not change that."""

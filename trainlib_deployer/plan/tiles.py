@@ -18,6 +18,7 @@ from trainlib_deployer.machine.sizes import aligned
 from trainlib_deployer.plan.cycles import transfer_cycles, work_cycles
 from trainlib_deployer.plan.tile_cost import Cost, cost
 from trainlib_deployer.plan.window import Window, alike, same_layout, windows_of
+from trainlib_deployer.program.brought import brought, brought_bytes, comes_by_itself
 from trainlib_deployer.program.ir import Kind, Part, Program, Role, View, renamed
 from trainlib_deployer.program.linked import Linked
 from trainlib_deployer.program.series import Series
@@ -201,7 +202,8 @@ class Tiling:
 
     @property
     def moved(self) -> int:
-        return sum(m.window.nbytes for s in self.streams for m in s.moves if m.moves)
+        streamed = sum(m.window.nbytes for s in self.streams for m in s.moves if m.moves)
+        return streamed + sum(brought_bytes(p.kind) for p in self.tiles.parts)
 
     @property
     def early_moved(self) -> int:
@@ -240,7 +242,7 @@ def tiled(program: Program, tiles: Tiles, room: Room, ahead: int, keep: bool = F
     by_operand: list[Sequence[Window | None]] = []
     for i, view in enumerate(operands):
         tensor = program.tensors[view.tensor]
-        if tensor.name in room.resident:
+        if tensor.name in room.resident or comes_by_itself(parts[0].kind, i):
             slots.append(None)
             by_operand.append([None] * len(parts))
             continue
@@ -272,7 +274,8 @@ def tiled(program: Program, tiles: Tiles, room: Room, ahead: int, keep: bool = F
     scratch = max(parts[k].kind.scratch(room.cores) for k in set(tiles.first_alike))
     spent = cost(tiles.work(machine), *moved(streams, len(parts), machine.link), machine, ahead)
     found = Tiling(tiles, tuple(streams), tuple(slots), scratch, ahead, spent, machine.alignment)
-    return found if found.flights <= machine.link.channels else None
+    flights = found.flights + (brought(parts[0].kind) is not None)
+    return found if flights <= machine.link.channels else None
 
 
 def moved(streams: list[Stream], parts: int, link: Link) -> tuple[list[float], list[float]]:

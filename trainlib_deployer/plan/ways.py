@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from trainlib_deployer.plan.best_tiling import Job, best_tiling, prospects
 from trainlib_deployer.plan.cycles import untiled_cycles, work_cycles
 from trainlib_deployer.plan.tiles import Room, Tiling
+from trainlib_deployer.program.brought import Bringing, brought_bytes
 from trainlib_deployer.program.ir import Frugal, Kind, Op, Part, Program
 from trainlib_deployer.program.linked import Linked
 
@@ -25,16 +26,14 @@ class Way:
     @property
     def moved(self) -> int:
         """Bytes."""
-        return 0 if self.tiling is None else self.tiling.moved
+        return brought_bytes(self.op.kind) if self.tiling is None else self.tiling.moved
 
 
 def fastest(program: Program, op: Op, room: Room) -> Way | None:
     """The way that takes the fewest cycles; None where none fits."""
-    first = way(program, op, room)
-    if first is not None and AMPLE * op.kind.scratch(room.cores) <= room.capacity:
-        return first
-    best = first
-    for kind in leaner(op.kind, room.cores):
+    best = way(program, op, room)
+    ample = best is not None and AMPLE * op.kind.scratch(room.cores) <= room.capacity
+    for kind in (*(() if ample else leaner(op.kind, room.cores)), *bringing(op, room)):
         slim = replace(op, kind=kind)
         if best is None or work_cycles(Part(kind, op.reads, op.writes), room.machine) < best.cycles:
             found = way(program, slim, room)
@@ -72,6 +71,14 @@ def least(program: Program, op: Op, room: Room) -> int:
 def leaner(kind: Kind, cores: int) -> Iterator[Kind]:
     if isinstance(kind, Frugal) and kind.scratch(cores):
         yield from kind.leaner(cores)
+
+
+def bringing(op: Op, room: Room) -> Iterator[Kind]:
+    """By kernels that bring what lives elsewhere themselves."""
+    if isinstance(op.kind, Bringing):
+        for kind in op.kind.bringing():
+            if kind.brought is not None and op.reads[kind.brought.operand].tensor not in room.resident:
+                yield kind
 
 
 def leanest_way(op: Op, cores: int) -> Op:

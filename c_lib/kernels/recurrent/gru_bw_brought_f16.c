@@ -1,0 +1,4 @@
+/* GRU, backward, of halves; w comes through scratch. */
+#define TL_HALVES
+#define TL_BROUGHT
+#include "tl_gru_bw.inc"

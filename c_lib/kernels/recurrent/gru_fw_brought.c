@@ -1,0 +1,3 @@
+/* GRU, forward; w comes through scratch. */
+#define TL_BROUGHT
+#include "tl_gru_fw.inc"

@@ -1,0 +1,3 @@
+/* LSTM, backward; w comes through scratch. */
+#define TL_BROUGHT
+#include "tl_lstm_bw.inc"

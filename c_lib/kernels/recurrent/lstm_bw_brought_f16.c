@@ -1,0 +1,4 @@
+/* LSTM, backward, of halves; w comes through scratch. */
+#define TL_HALVES
+#define TL_BROUGHT
+#include "tl_lstm_bw.inc"

@@ -1,0 +1,4 @@
+/* Elman networks, forward, of halves; w comes through scratch. */
+#define TL_HALVES
+#define TL_BROUGHT
+#include "tl_rnn_fw.inc"
