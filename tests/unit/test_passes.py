@@ -184,6 +184,18 @@ def test_a_long_sum_is_split() -> None:
     assert len(program.ops) == 2
 
 
+def test_sums_in_parts_of_one_result_have_partial_results_of_their_own() -> None:
+    """A stack of sums over ever fewer elements: with one tensor for all, the size was what the last one needs."""
+    b, v, given = started(x=(2100,), y=(1048,), z=(900,))
+    out = b.tensor((3,))
+    for at, name in enumerate("xyz"):
+        total = b.reduce("sum", [0], v[name], body=lambda x: x * 2.0)
+        b.map(lambda t: t, b.reshape(total, (1,)), into=out.sliced(0, at, at + 1))
+    program = same(finished(b, out), given)
+    tensors = program.tensors
+    assert all(v.offset + v.numel <= tensors[v.tensor].numel for op in program.ops for v in (*op.reads, *op.writes))
+
+
 PRIME = [
     ((3,), (701,)),
     ((5, 2), (2, 14, 701)),

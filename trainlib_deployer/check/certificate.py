@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from trainlib_deployer.check.apart import unmet
+from trainlib_deployer.check.bounds import beyond
 from trainlib_deployer.check.copies import wrong_copies
 from trainlib_deployer.check.early import too_early
 from trainlib_deployer.check.in_place import in_place, overlaid
@@ -106,6 +107,7 @@ def check(emitted: Emitted) -> tuple[dict[str, Level], list[str]]:
     wrong += short_lives(emitted, stretches)
     wrong += too_early(emitted.listing, emitted.plan)
     wrong += outside(emitted.listing, emitted.sizes)
+    wrong += beyond(emitted.listing, emitted.sizes)
     wrong += missing(emitted.listing)
     wrong += overtaken(emitted.listing)
     wrong += overlaid(emitted.listing)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from trainlib_deployer.passes.reorder import Fullness, Scale, reorder
 from trainlib_deployer.program.expr import Instr
-from trainlib_deployer.program.ir import DType, Op, Program, Tensor, View, readers, renamed, writers
+from trainlib_deployer.program.ir import DType, Op, Program, Tensor, View, fresh, readers, renamed, writers
 from trainlib_deployer.program.loop import Loop
 
 HALF = DType.F16
@@ -103,7 +103,7 @@ def variants(program: Program, life: Life) -> Iterator[Program]:
 
 def kept_as_half(program: Program, life: Life, rounded: int | None, restored: list[int]) -> Program:
     """Rounded before operation `rounded` (None: by the operation that makes it), widened before those of `restored`."""
-    twin = replace(life.tensor, name=f"{life.tensor.name}.half", dtype=HALF)
+    twin = replace(life.tensor, name=fresh(program.tensors, f"{life.tensor.name}.half"), dtype=HALF)
     tensors = {**program.tensors, twin.name: twin}
     ops: list[Op] = []
     current = life.tensor

@@ -24,7 +24,7 @@ from trainlib_deployer.passes.coalesce import coalesced
 from trainlib_deployer.passes.half_saved import HALF, converting, rounding
 from trainlib_deployer.passes.prune_loops import pruned
 from trainlib_deployer.program.expr import Instr
-from trainlib_deployer.program.ir import DType, Kind, Op, Program, Role, Tensor, View, readers, writers
+from trainlib_deployer.program.ir import DType, Kind, Op, Program, Role, Tensor, View, fresh, readers, writers
 from trainlib_deployer.program.loop import Loop
 
 FLOAT = HALF.calculated
@@ -352,17 +352,13 @@ class Made:
         the same shape."""
         source = self.tensors[view.tensor]
         role = Role.ACTIVATION if source.role.persistent else source.role
-        made = replace(source, name=self.fresh(f"{source.name}.{what}"), dtype=dtype, role=role)
+        made = replace(source, name=fresh(self.tensors, f"{source.name}.{what}"), dtype=dtype, role=role)
         if not is_compact(view):
             self.tensors[made.name] = made
             return view._replace(tensor=made.name)
         order = sorted(range(len(view.shape)), key=lambda d: (-view.strides[d], d))
         made = self.tensors[made.name] = replace(made, shape=tuple(view.shape[d] for d in order))
         return View.whole(made).permuted(tuple(order.index(d) for d in range(len(order))))
-
-    def fresh(self, wish: str) -> str:
-        numbered = (f"{wish}{i}" for i in range(2, len(self.tensors) + 3))
-        return next(n for n in (wish, *numbered) if n not in self.tensors)
 
 
 def is_compact(view: View) -> bool:

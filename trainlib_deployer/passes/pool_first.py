@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from trainlib_deployer.ops.pool import MaxPool
 from trainlib_deployer.program.expr import Const, Instr
-from trainlib_deployer.program.ir import DType, Op, Program, Shape, Tensor, View, readers, writers
+from trainlib_deployer.program.ir import DType, Op, Program, Shape, Tensor, View, fresh, readers, writers
 from trainlib_deployer.program.loop import Loop
 from trainlib_deployer.program.strides import row_major
 
@@ -109,7 +109,7 @@ def exchange(program: Program, p: Pair, tensors: dict[str, Tensor], ops: list[li
 
 def beside(program: Program, view: View, suffix: str, tensors: dict[str, Tensor]) -> View:
     """A new tensor of a view's shape, for the same layer as its tensor."""
-    made = replace(program.tensors[view.tensor], name=view.tensor + suffix, shape=view.shape)
+    made = replace(program.tensors[view.tensor], name=fresh(tensors, view.tensor + suffix), shape=view.shape)
     tensors[made.name] = made
     return View(made.name, view.shape, row_major(view.shape))
 

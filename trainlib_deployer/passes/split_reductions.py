@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from trainlib_deployer.passes.prune_loops import pruned
-from trainlib_deployer.program.ir import Op, Program, Role, Shape, Tensor, View
+from trainlib_deployer.program.ir import Op, Program, Role, Shape, Tensor, View, fresh
 from trainlib_deployer.program.loop import Loop
 
 FEW = 64  # results that may leave cores idle, or tiles too large
@@ -52,9 +52,8 @@ def halves(op: Op, kind: Loop, tensors: dict[str, Tensor]) -> list[Op]:
     result = tensors[op.writes[0].tensor]
     parts = []
     for i, r in enumerate(kind.reductions):
-        part = Tensor(
-            f"{result.name}.part{i}", (*kind.parallel, *outer), r.dtype, Role.SCRATCH, op.layer, result.source
-        )
+        name = fresh(tensors, f"{result.name}.part{i}")  # several operations may write parts of one result
+        part = Tensor(name, (*kind.parallel, *outer), r.dtype, Role.SCRATCH, op.layer, result.source)
         tensors[part.name] = part
         parts.append(View.whole(part))
     return [*partial(op, kind, blocks, parts), joining(op, kind, outer, parts)]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from itertools import count
 from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -340,6 +341,11 @@ class Mentions:
             self.ops[i] = replace(op, reads=renamed(op.reads, names), writes=renamed(op.writes, names))
         self.places.pop(old, None)
         self.places[new] = sorted({*self.places.get(new, []), *found})
+
+
+def fresh(tensors: Container[str], wish: str) -> str:
+    """A name that no tensor has: the one wished for, or that with a number."""
+    return next(name for number in count(1) if (name := f"{wish}{number if number > 1 else ''}") not in tensors)
 
 
 def renamed(views: tuple[View, ...], names: Mapping[str, str]) -> tuple[View, ...]:
