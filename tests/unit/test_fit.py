@@ -106,8 +106,9 @@ def test_remedies_are_exact(roomy: Deployment, tmp_path: Path) -> None:
     text = message(tmp_path / "net", needed - SHORT)
     plain = deployed(tmp_path / "plain", "1M", momentum=0.0)
     state = 4 * (WIDE * WIDE + WIDE + WIDE * NARROW + NARROW)
-    assert needed - used(plain) == state
-    assert f"an optimizer without state ({state:,} bytes of it): {state:,} bytes less\n" in text
+    saved = needed - used(plain)
+    assert saved > state, "products store the weights, and no gradient is there"
+    assert 0.95 * saved < about(text, f"an optimizer without state ({state:,} bytes of it)") <= saved
     assert f"--l2 {-(-needed // 1024)}k" in text
     last = deployed(tmp_path / "last", "1M", trained="2.")
     assert abs(about(text, "train the last layer, '2', only") - (needed - used(last))) <= 128
@@ -205,7 +206,7 @@ def test_nothing_helps(roomy: Deployment, tmp_path: Path) -> None:
     text = message(tmp_path / "net", 2048)
     partly = text.partition("what helps, but not enough by itself:")[2]
     missing = used(deployed(tmp_path / "plain", "1M", momentum=0.0)) - 2048
-    assert f"still {missing:,} over" in partly
+    assert f"still about {missing:,} over" in partly
     assert "--l2" in text.partition("what helps")[0]
 
 

@@ -8,6 +8,7 @@ from functools import partial
 
 from trainlib_deployer.advice.precision import loss_of
 from trainlib_deployer.advice.shortage import missing, over, words, worst
+from trainlib_deployer.advice.stateless import by_plain_sgd, dropped
 from trainlib_deployer.advice.variants import Parameters, Selection
 from trainlib_deployer.errors import Advice, DoesNotFit, Shortage
 from trainlib_deployer.far.carried import planned_far
@@ -15,6 +16,7 @@ from trainlib_deployer.machine.machine import Machine
 from trainlib_deployer.machine.sizes import show_size
 from trainlib_deployer.machine.targets import TARGETS
 from trainlib_deployer.ops.conv import Conv
+from trainlib_deployer.ops.matmul import MatMul
 from trainlib_deployer.passes.choose_winograd import choose_winograd
 from trainlib_deployer.passes.drop_dead import without_dead_results
 from trainlib_deployer.passes.early_slopes import early_slopes
@@ -131,8 +133,12 @@ def without_state(plan: Plan, replan: Replan) -> Iterator[Remedy]:
     if states:
         names = {t.name for t in states}
         what = f"an optimizer without state ({sum(t.nbytes for t in states):,} bytes of it)"
-        slim = replan(dropped(plan.program, names), plan.target)
-        yield Remedy(what, "optimizer = torch.optim.SGD(model.parameters(), lr=...)", slim)
+        plain = by_plain_sgd(plan.program, names)
+        stored = any(
+            isinstance(op.kind, MatMul) and op.kind.update for op in plain.ops
+        )  # what else meets, is not known
+        how = "optimizer = torch.optim.SGD(model.parameters(), lr=...)"
+        yield Remedy(what, how, replan(plain, plan.target), exact=not stored)
 
 
 def half_precision(plan: Plan, replan: Replan) -> Iterator[Remedy]:
@@ -173,20 +179,6 @@ def in_halves(program: Program, weights: Collection[str]) -> Program:
     ]
     slim = reorder(mixed(replace(program, ops=direct), weights=weights))
     return slim if direct == list(program.ops) else choose_winograd(slim)
-
-
-def dropped(program: Program, names: set[str]) -> Program:
-    """Without persistent tensors, as far as memory is concerned."""
-    ops = [
-        replace(
-            op,
-            reads=tuple(v for v in op.reads if v.tensor not in names),
-            writes=tuple(v for v in op.writes if v.tensor not in names),
-        )
-        for op in program.ops
-        if any(v.tensor not in names for v in (*op.reads, *op.writes))
-    ]
-    return replace(program, ops=ops, tensors={n: t for n, t in program.tensors.items() if n not in names})
 
 
 def batch_of(program: Program) -> int:

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from trainlib_deployer.advice.beyond import fullest
-from trainlib_deployer.advice.fit import batch_of, dropped, frozen, with_batch
+from trainlib_deployer.advice.fit import batch_of, frozen, with_batch
+from trainlib_deployer.advice.stateless import by_plain_sgd
 from trainlib_deployer.advice.variants import Parameters, Selection
 from trainlib_deployer.machine.machine import Machine
 from trainlib_deployer.plan.layout import persistent_items, tensor_items
@@ -40,7 +41,7 @@ def what_if(program: Program, target: Machine) -> list[WhatIf]:
 def variants(program: Program) -> Iterator[tuple[str, str, Program]]:
     states = program.of_role(Role.STATE)
     if states:
-        yield "an optimizer without state", NO_STATE, dropped(program, {t.name for t in states})
+        yield "an optimizer without state", NO_STATE, by_plain_sgd(program, {t.name for t in states})
     batch = batch_of(program)
     for size in dict.fromkeys(b for b in (batch // 2, 1) if 0 < b < batch):
         words = f"a batch of {size} instead of {batch}"

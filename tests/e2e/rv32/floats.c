@@ -1,5 +1,4 @@
-/* What tests/e2e/test_xpulp.py runs on the host, in portable C, and on Spike, with PULP's instructions: products,
- * convolutions and scans of floats, over shapes that leave edges, and their tiles alone. */
+/* Products, convolutions and scans of floats, of shapes with edges: what test_xpulp.py runs here and on Spike. */
 #include "shapes.h"
 #include "tl_loop.h"
 #include "tl_matmul.h"
@@ -30,9 +29,12 @@ void tl_conv2d_bw_w_f32(const tl_conv2d *a);
 void tl_conv2d_bw_w_pointwise_f32(const tl_conv2d *a);
 void tl_conv2d_fw_plane_f32(const tl_conv2d *a);
 void tl_conv2d_bw_x_plane_f32(const tl_conv2d *a);
-void tl_rnn_fw_f32(const tl_recurrent *a), tl_rnn_bw_f32(const tl_recurrent *a);
-void tl_gru_fw_f32(const tl_recurrent *a), tl_gru_bw_f32(const tl_recurrent *a);
-void tl_lstm_fw_f32(const tl_recurrent *a), tl_lstm_bw_f32(const tl_recurrent *a);
+void tl_rnn_fw_f32(const tl_recurrent *a);
+void tl_rnn_bw_f32(const tl_recurrent *a);
+void tl_gru_fw_f32(const tl_recurrent *a);
+void tl_gru_bw_f32(const tl_recurrent *a);
+void tl_lstm_fw_f32(const tl_recurrent *a);
+void tl_lstm_bw_f32(const tl_recurrent *a);
 void tl_conv2d_bw_w_3_f32(const tl_conv2d *a);
 void tl_conv2d_bw_w_3_s2_f32(const tl_conv2d *a);
 void tl_conv2d_bw_w_3_twos_f32(const tl_conv2d *a);
