@@ -134,9 +134,8 @@ def without_state(plan: Plan, replan: Replan) -> Iterator[Remedy]:
         names = {t.name for t in states}
         what = f"an optimizer without state ({sum(t.nbytes for t in states):,} bytes of it)"
         plain = by_plain_sgd(plan.program, names)
-        stored = any(
-            isinstance(op.kind, MatMul) and op.kind.update for op in plain.ops
-        )  # what else meets, is not known
+        # where products store weights, what else meets then is not known
+        stored = any(isinstance(op.kind, MatMul) and op.kind.update for op in plain.ops)
         how = "optimizer = torch.optim.SGD(model.parameters(), lr=...)"
         yield Remedy(what, how, replan(plain, plan.target), exact=not stored)
 

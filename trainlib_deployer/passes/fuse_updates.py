@@ -8,18 +8,26 @@ are accumulated stay as they are.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from trainlib_deployer.ops.matmul import MatMul
 from trainlib_deployer.passes.fuse_loops import fused
 from trainlib_deployer.passes.outer_products import as_loop
 from trainlib_deployer.program.expr import Const, Instr
-from trainlib_deployer.program.ir import DType, Op, Program, Role
+from trainlib_deployer.program.ir import DType, Op, Program, Role, Tensor
 from trainlib_deployer.program.loop import Loop
 from trainlib_deployer.program.places import Places
 
+Join = Callable[[Op, Op, Tensor], Op | None]  # of what makes a gradient and the only update that reads it
+
 
 def fuse_updates(program: Program) -> Program:
+    return with_joined(program, joined)
+
+
+def with_joined(program: Program, join: Join) -> Program:
+    """Gradients that nobody else reads made inside of their updates, where `join` has an operation that does both."""
     if any(op.phase == "accumulate" for op in program.ops):
         return program
     ops: list[Op | None] = list(program.ops)
@@ -33,7 +41,7 @@ def fuse_updates(program: Program) -> Program:
         producer, update = ops[made[0]], ops[used[0]]
         if producer is None or update is None or places.disturb(producer, made[0], used[0]):
             continue
-        joint = joined(producer, update, tensors[name].numel)
+        joint = join(producer, update, tensors[name])
         if joint is not None:
             ops[made[0]], ops[used[0]] = None, joint
             places.move(producer, made[0], used[0])
@@ -41,12 +49,12 @@ def fuse_updates(program: Program) -> Program:
     return replace(program, tensors=tensors).with_ops([op for op in ops if op is not None])
 
 
-def joined(producer: Op, update: Op, numel: int) -> Op | None:
+def joined(producer: Op, update: Op, gradient: Tensor) -> Op | None:
     """One loop that keeps the gradient for the record alone."""
     product = as_loop(producer)
     if not isinstance(product.kind, Loop) or product.kind.reductions or update.phase != "update":
         return None
-    joint = fused(replace(product, phase=update.phase), update, True, numel)
+    joint = fused(replace(product, phase=update.phase), update, True, gradient.numel)
     if joint is None:
         return None
     assert isinstance(joint.kind, Loop)

@@ -7,36 +7,21 @@ be used; the order of arithmetic is that of the separate operations.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 
 from trainlib_deployer.kernels.matmul_update import can_update
 from trainlib_deployer.ops.matmul import MatMul
+from trainlib_deployer.passes.fuse_updates import with_joined
 from trainlib_deployer.passes.reorder import Scale
-from trainlib_deployer.program.ir import DType, Op, Program, Role, Tensor, View
+from trainlib_deployer.program.ir import DType, Op, Program, Tensor, View
 from trainlib_deployer.program.loop import Loop
-from trainlib_deployer.program.places import Places
 
 
 def store_updates(program: Program) -> Program:
     """Unless the step gets fuller: what the product reads is there until nobody else needs the old weight."""
-    if any(op.phase == "accumulate" for op in program.ops):
-        return program
-    ops: list[Op | None] = list(program.ops)
-    tensors = dict(program.tensors)
-    places = Places.of(program)
-    for name in dict.fromkeys(t for _, t in program.gradients):
-        made, used = places.written.get(name, []), places.read.get(name, [])
-        if len(made) != 1 or len(used) != 1:
-            continue
-        product, update = ops[made[0]], ops[used[0]]
-        if product is None or update is None or places.disturb(product, made[0], used[0]):
-            continue
-        joint = joined(product, update, tensors)
-        if joint is not None:
-            ops[made[0]], ops[used[0]] = None, joint
-            places.move(product, made[0], used[0])
-            tensors[name] = replace(tensors[name], role=Role.RECORDED)
-    found = replace(program, tensors=tensors).with_ops([op for op in ops if op is not None])
+    found = with_joined(program, partial(joined, tensors=program.tensors))
     return found if fullest(found) <= fullest(program) else program
 
 
@@ -44,14 +29,14 @@ def fullest(program: Program) -> int:
     return Scale.of(program).weigh(program.ops).peak
 
 
-def joined(product: Op, update: Op, tensors: dict[str, Tensor]) -> Op | None:
+def joined(product: Op, update: Op, made: Tensor, tensors: Mapping[str, Tensor]) -> Op | None:
     """The product where the update stood."""
     kind, sums = product.kind, product.writes[0]
     moving = moved_by(update, sums.tensor)
     if moving is None or not isinstance(kind, MatMul) or not can_update(kind):
         return None
     weight, gradient, rate = moving
-    whole = weight.covers(tensors[weight.tensor]) and gradient.covers(tensors[gradient.tensor])
+    whole = weight.covers(tensors[weight.tensor]) and gradient.covers(made)
     if not whole or sums.numel != gradient.numel or sums.tensor in {v.tensor for v in product.reads}:
         return None
     place = sums._replace(tensor=weight.tensor)
