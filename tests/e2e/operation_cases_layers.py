@@ -45,6 +45,9 @@ module(
     (2, 4, 4, 3),
 )
 module("convolutions", "transpose2d_no_bias", nn.ConvTranspose2d(3, 2, 2, stride=2, bias=False), (1, 3, 3, 4))
+module("convolutions", "transpose2d_stamps", nn.ConvTranspose2d(5, 3, (2, 3), stride=(2, 3)), (2, 5, 3, 5))
+module("convolutions", "transpose2d_stamps_no_bias", nn.ConvTranspose2d(4, 3, 2, stride=2, bias=False), (1, 4, 7, 1))
+module("convolutions", "transpose1d_stamps", nn.ConvTranspose1d(7, 2, 3, stride=3), (2, 7, 5))
 module("convolutions", "transpose2d_depthwise", nn.ConvTranspose2d(3, 3, 3, stride=2, groups=3), (1, 3, 3, 4))
 module("convolutions", "transpose1d", nn.ConvTranspose1d(3, 2, 3), (2, 3, 5))
 module(

@@ -1,4 +1,4 @@
-"""Convolutions whose windows lie side by side are matrix products, and no others."""
+"""Convolutions whose windows lie side by side are matrix products, and no others; transposed ones are of one tap."""
 
 from __future__ import annotations
 
@@ -37,6 +37,17 @@ def test_a_sample_is_copied_again_for_the_weights() -> None:
     copied = [op for op in program.ops if any(v.tensor == "input" for v in op.reads)]
     assert [op.phase for op in copied] == ["forward", "backward"]
     assert not any(isinstance(op.kind, MatMul | Conv) for op in copied)
+
+
+def test_a_transposed_convolution_is_of_one_tap_and_its_gradient_taken_apart_once() -> None:
+    torch.manual_seed(7)
+    network = nn.Sequential(nn.Conv2d(3, 5, 1), nn.ConvTranspose2d(5, 3, (2, 3), stride=(2, 3)), nn.Flatten())
+    program = program_of(network, (2, 3, 3, 3))
+    planes = [op for op in program.ops if isinstance(op.kind, Conv) and op.kind.shape.ci == 18]
+    assert [op.kind.direction for op in planes] == ["bw_x", "fw", "bw_w"]
+    assert {(op.kind.shape.kh, op.kind.shape.kw, op.kind.bias) for op in planes} == {(1, 1, False)}
+    _, back, weight = planes
+    assert back.reads[0] == weight.reads[0]
 
 
 @pytest.mark.parametrize(

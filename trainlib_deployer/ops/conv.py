@@ -31,6 +31,7 @@ from trainlib_deployer.ops.patches import (
     patches_weight_gradient,
 )
 from trainlib_deployer.ops.registry import covers
+from trainlib_deployer.ops.stamps import by_planes, dealt_out, planes_shape, taken_apart
 from trainlib_deployer.program.cuts import Cuttable
 from trainlib_deployer.program.ir import Frugal, Kind, Leading, Part, Priced, Shape, View
 
@@ -125,6 +126,9 @@ class Geometry:
         return Geometry(pair(stride, rank, 1), pair(pad, rank, 0), pair(dilation, rank, 1))
 
 
+ONE_TAP = Geometry((1, 1), (0, 0), (1, 1))
+
+
 def pair(values: Sequence[int], rank: int, row: int) -> tuple[int, int]:
     full = list(values) * (rank // len(values))
     return (full[0], full[1]) if rank == 2 else (row, full[0])
@@ -187,11 +191,16 @@ def convolution(
     g = Geometry.of(stride, pad, dilation, len(x.shape) - 2)
     shape = tuple(b.meta.shape)
     dense_bias = None if bias is None else b.contiguous(bias)
-    extents = conv_shape(as_4d(x.shape), as_4d(shape), as_4d(w.shape), groups, g)
-    if not transposed and in_patches(extents):
-        return b.reshape(patches_forward(b, image(b, x), w, dense_bias, extents), shape)
-    step = input_gradient if transposed else forward
-    out = step(b, image(b, x), image(b, w), dense_bias, as_4d(shape), groups, g)
+    large, small = (shape, x.shape) if transposed else (x.shape, shape)
+    extents = conv_shape(as_4d(large), as_4d(small), as_4d(w.shape), groups, g)
+    if not in_patches(extents):
+        step = input_gradient if transposed else forward
+        out = step(b, image(b, x), image(b, w), dense_bias, as_4d(shape), groups, g)
+    elif transposed:
+        planes = input_gradient(b, image(b, x), by_planes(b, w), None, planes_shape(extents), 1, ONE_TAP)
+        out = dealt_out(b, planes, dense_bias, extents)
+    else:
+        out = patches_forward(b, image(b, x), w, dense_bias, extents)
     return b.reshape(out, shape)
 
 
@@ -212,9 +221,13 @@ def convolution_backward(
 ) -> tuple[View | None, View | None, View | None]:
     g = Geometry.of(stride, pad, dilation, len(x.shape) - 2)
     gx = gw = gb = None
-    extents = conv_shape(as_4d(x.shape), as_4d(gy.shape), as_4d(w.shape), groups, g)
+    large, small = (gy, x) if transposed else (x, gy)
+    extents = conv_shape(as_4d(large.shape), as_4d(small.shape), as_4d(w.shape), groups, g)
     patches = not transposed and in_patches(extents)
     gy4 = b.reshape(gy, as_4d(gy.shape)) if patches else image(b, gy)
+    w_shape = w.shape
+    if transposed and in_patches(extents):
+        gy4, w, g = taken_apart(b, gy4, extents), by_planes(b, w), ONE_TAP
     if wanted[0]:
         if patches:
             out = patches_input_gradient(b, gy4, w, extents)
@@ -229,7 +242,7 @@ def convolution_backward(
         else:
             pair_of = (gy4, x4) if transposed else (x4, gy4)
             out = weight_gradient(b, *pair_of, as_4d(w.shape), groups, g)
-        gw = b.reshape(out, w.shape)
+        gw = b.reshape(out, w_shape)
     if wanted[2]:
         gb = b.reduce("sum", [d for d in range(len(gy.shape)) if d != 1], gy, suffix="bias")
     return gx, gw, gb
