@@ -12,6 +12,7 @@ from benchmarks import bench_loops, bench_rows
 from benchmarks.bench_rows import timed
 from trainlib_deployer.kernels.conv import CONV
 from trainlib_deployer.kernels.conv_f16 import CONV_F16
+from trainlib_deployer.kernels.conv_plane import PLANES
 from trainlib_deployer.kernels.depthwise import DEPTHWISE
 from trainlib_deployer.kernels.depthwise_f16 import DEPTHWISE_F16
 from trainlib_deployer.kernels.matmul import MATMUL
@@ -26,6 +27,7 @@ pytestmark = pytest.mark.compiler
 def test_every_row_is_timed() -> None:
     pools = {r for r in POOL if "adaptive" not in r.symbol and "u16" not in r.symbol}
     assert {t.row for t in timed([])} == {
+        *PLANES,
         *CONV,
         *CONV_F16,
         *DEPTHWISE,

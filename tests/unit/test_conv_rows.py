@@ -15,6 +15,7 @@ from tests.unit.kernel_harness import ALL_CORES, Tensor, fitting, pitched, rando
 from trainlib_deployer.formats import DType
 from trainlib_deployer.kernels.conv import CONV
 from trainlib_deployer.kernels.conv_f16 import CONV_F16
+from trainlib_deployer.kernels.conv_plane import PLANES
 from trainlib_deployer.kernels.depthwise import DEPTHWISE, met
 from trainlib_deployer.kernels.table import chosen
 from trainlib_deployer.machine.targets import resolve
@@ -299,7 +300,7 @@ def test_every_row_is_tested() -> None:
         for direction, storage in itertools.product(DIRECTIONS, STORAGES):
             kind, reads, write = operands(case, direction, True, "plain", storage)
             seen |= {r.symbol for cores in ALL_CORES for r in fitting(kind, reads, write, cores)}
-    assert seen == {r.symbol for r in (*CONV, *CONV_F16, *DEPTHWISE)}
+    assert seen == {r.symbol for r in (*PLANES, *CONV, *CONV_F16, *DEPTHWISE)}
 
 
 @pytest.mark.parametrize("direction", DIRECTIONS)

@@ -110,14 +110,6 @@ def plane_by_plane(kind: Conv, _cores: int) -> bool:
     return whole_tiles(kind, 0) and pixel_by_pixel(kind.shape) and kind.shape.co % 4 == 0
 
 
-def whole_planes(kind: Conv, _cores: int) -> bool:
-    """Of which each is panels of its own, in whole tiles of channels; no bias, which would differ from row to row."""
-    s = kind.shape
-    made = s.co if kind.direction == "fw" else s.ci
-    panels = s.h * s.w >= 4 and (s.n == 1 or s.h * s.w % 4 == 0)
-    return any_groups(kind, 0) and pixel_by_pixel(s) and panels and made % 4 == 0 and not kind.bias
-
-
 def three_by_three(kind: Conv, _cores: int, stride: int = 1) -> bool:
     """Whose neighbouring pixels read neighbours, or every other column."""
     s = kind.shape
@@ -166,11 +158,6 @@ def dense_weights(kind: Conv, reads: Sequence[View], _writes: Sequence[View]) ->
 
 def weights_side_by_side(_kind: Conv, reads: Sequence[View], _writes: Sequence[View]) -> bool:
     return channel_step(reads[1]) == 1
-
-
-def dense_planes(kind: Conv, reads: Sequence[View], writes: Sequence[View]) -> bool:
-    """And weights whose input channels lie side by side."""
-    return channel_step(reads[1]) == 1 and dense_rows(kind.shape, reads[0], writes[0])
 
 
 def dense_rows(s: ConvShape, x: View, y: View) -> bool:
@@ -266,13 +253,6 @@ def input_cycles(kind: Conv, cores: int, costs: Costs, gather: Gather = near) ->
     return work + packing + len(passes) * s.groups * (costs.conv.packed_block * -(-terms // BLOCK))
 
 
-def plane_cycles(kind: Conv, cores: int, costs: Costs) -> float:
-    """Products of channels with pixels, in either direction."""
-    s, team = kind.shape, working(kind.team, cores)
-    rows, terms = (s.co, s.ci) if kind.direction == "fw" else (s.ci, s.co)
-    return panel_cycles(s.groups * s.n, rows, s.h * s.w, terms, team, costs.plane)
-
-
 def square_cycles(kind: Conv, cores: int, costs: Costs) -> float:
     s, (rows, panels, copied) = kind.shape, squares(kind.shape)
     share = -(-s.n * s.groups * rows * panels * s.ci // cores)
@@ -324,7 +304,6 @@ def row(folder: str, name: str, **more: Unpack[More[Conv]]) -> Row[Conv]:
 tiled = partial(row, "conv", takes=any_groups, grain=TILE)
 forward = partial(tiled, scratch=gathered, cycles=forward_cycles, split="tiles of channels x pixels")
 input_gradient = partial(tiled, scratch=gathered_and_packed, cycles=input_cycles, split="tiles of channels x pixels")
-plane = partial(tiled, takes=whole_planes, fits=dense_planes, cycles=plane_cycles, split="tiles of channels x pixels")
 weight_gradient = partial(
     tiled, scratch=one_panel, cycles=weight_cycles, split="tiles of channels x taps", arithmetic=ROW_BLOCKS
 )
@@ -340,12 +319,10 @@ kernel_rows = partial(
 CONV = (
     forward("fw_3x3", takes=three_by_three, fits=dense_weights),
     forward("fw_3x3_s2", takes=partial(three_by_three, stride=2), fits=dense_weights),
-    plane("fw_plane"),
     forward("fw_pointwise", takes=pointwise, fits=dense_weights, cycles=partial(forward_cycles, gather=in_place)),
     forward("fw", fits=dense_weights, cycles=partial(forward_cycles, gather=by_table)),
     forward("fw_apart", cycles=partial(forward_cycles, gather=by_table)),
     input_gradient("bw_x_3x3", takes=three_by_three),
-    plane("bw_x_plane"),
     input_gradient(
         "bw_x_pointwise",
         takes=whole_tiles,

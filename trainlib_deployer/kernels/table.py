@@ -10,6 +10,7 @@ from trainlib_deployer.kernels.bf16 import BF16
 from trainlib_deployer.kernels.carry import CARRY
 from trainlib_deployer.kernels.conv import CONV
 from trainlib_deployer.kernels.conv_f16 import CONV_F16
+from trainlib_deployer.kernels.conv_plane import PLANES
 from trainlib_deployer.kernels.depthwise import DEPTHWISE
 from trainlib_deployer.kernels.depthwise_f16 import DEPTHWISE_F16
 from trainlib_deployer.kernels.index import INDEX
@@ -29,6 +30,7 @@ ROWS: tuple[AnyRow, ...] = (
     *MATMUL_F16,
     *MATMUL_UPDATE,
     *MATMUL_UPDATE_F16,
+    *PLANES,
     *CONV,
     *CONV_F16,
     *WINOGRAD,

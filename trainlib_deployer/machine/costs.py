@@ -134,6 +134,7 @@ class ConvCosts:
     scattered: float  # times the panels' cycles where columns are gathered one by one
     by_table: float  # times the packing of a term where a table says where it is
     in_place: float  # ... where panels are read as they lie, but for those at an edge
+    ragged: float  # more for a tile of fewer than four channels of planes: each block
     by_two: float  # times the cycles of kernel rows that take two outputs at a time
     sum: float  # an element of a weight gradient that is split over its blocks
     sum_block: float  # ... for each of them

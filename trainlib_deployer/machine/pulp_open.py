@@ -167,6 +167,7 @@ COSTS = Costs(
         scattered=0.92,
         by_table=2.35,
         in_place=0.32,
+        ragged=430,
         by_two=1.0,
         sum=54,
         sum_block=6,

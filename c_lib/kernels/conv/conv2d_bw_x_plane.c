@@ -3,5 +3,5 @@
 
 void tl_conv2d_bw_x_plane_f32(const tl_conv2d *a)
 {
-    tl_conv_plane(a, 1);
+    tl_conv_plane(a, 1, 0);
 }

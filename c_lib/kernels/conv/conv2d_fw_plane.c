@@ -3,5 +3,5 @@
 
 void tl_conv2d_fw_plane_f32(const tl_conv2d *a)
 {
-    tl_conv_plane(a, 0);
+    tl_conv_plane(a, 0, 0);
 }

@@ -28,7 +28,9 @@ void tl_conv2d_bw_x_f32(const tl_conv2d *a);
 void tl_conv2d_bw_w_f32(const tl_conv2d *a);
 void tl_conv2d_bw_w_pointwise_f32(const tl_conv2d *a);
 void tl_conv2d_fw_plane_f32(const tl_conv2d *a);
+void tl_conv2d_fw_plane_prepared_f32(const tl_conv2d *a);
 void tl_conv2d_bw_x_plane_f32(const tl_conv2d *a);
+void tl_conv2d_bw_x_plane_prepared_f32(const tl_conv2d *a);
 void tl_rnn_fw_f32(const tl_recurrent *a);
 void tl_rnn_bw_f32(const tl_recurrent *a);
 void tl_gru_fw_f32(const tl_recurrent *a);
@@ -160,15 +162,15 @@ static void pointwise(void)
     run((tl_fn)tl_conv2d_bw_w_pointwise_f32, &p);
 }
 
-/* One tap over planes that end with fewer than four pixels or not, in one block and in two, overwritten and added. */
-static void planes(int groups, int ci, int co, int size)
+/* One tap over planes, in one block and in two, overwritten and added; prepared: with a bias, of any channels. */
+static void planes(int groups, int ci, int co, int size, int prepared)
 {
     tl_conv2d p = convolved(groups, ci, co, size, 1, 1, 0);
-    for (p.accumulate = 0; p.accumulate < 2; p.accumulate++) {
+    for (p.scratch = l1.scratch, p.bias = prepared ? l1.init : NULL; p.accumulate < 2; p.accumulate++) {
         p.w = l1.b, p.x = l1.a, p.y = l1.c;
-        run((tl_fn)tl_conv2d_fw_plane_f32, &p);
+        run(prepared ? (tl_fn)tl_conv2d_fw_plane_prepared_f32 : (tl_fn)tl_conv2d_fw_plane_f32, &p);
         p.x = l1.c, p.y = l1.a;
-        run((tl_fn)tl_conv2d_bw_x_plane_f32, &p);
+        run(prepared ? (tl_fn)tl_conv2d_bw_x_plane_prepared_f32 : (tl_fn)tl_conv2d_bw_x_plane_f32, &p);
     }
 }
 
@@ -279,8 +281,7 @@ int main(void)
     product((tl_fn)tl_matmul_vector_f32, 1, 67, 1, 130, 9);
     product((tl_fn)tl_matmul_two_f32, 1, 21, 2, 83, 0);
     product((tl_fn)tl_matmul_split_two_f32, 2, 7, 2, 130, 1);
-    convolution(&any, 1, 5, 7, 6, 3, 1, 1);
-    convolution(&any, 1, 3, 5, 9, 3, 2, 1);
+    convolution(&any, 1, 5, 7, 6, 3, 1, 1), convolution(&any, 1, 3, 5, 9, 3, 2, 1);
     convolution(&any, 2, 4, 6, 5, 1, 1, 0);
     chains(1), chains(2), chains(3), chains(19);
     scan((tl_fn)tl_rnn_fw_f32, (tl_fn)tl_rnn_bw_f32, 1, 2, 17, 0);
@@ -288,10 +289,9 @@ int main(void)
     scan((tl_fn)tl_gru_fw_f32, (tl_fn)tl_gru_bw_f32, 3, 1, 26, 1);
     scan((tl_fn)tl_gru_fw_f32, (tl_fn)tl_gru_bw_f32, 3, 1, 66, 0);
     scan((tl_fn)tl_lstm_fw_f32, (tl_fn)tl_lstm_bw_f32, 4, 2, 19, 0);
-    kernel_rows();
-    pointwise();
-    planes(1, 12, 68, 3), planes(1, 68, 12, 3), planes(2, 4, 8, 6), planes(1, 8, 8, 5);
-    squares(), depthwise(), depthwise_threes();
+    kernel_rows(), pointwise(), squares(), depthwise(), depthwise_threes();
+    planes(1, 12, 68, 3, 0), planes(1, 68, 12, 3, 0), planes(2, 4, 8, 6, 0), planes(1, 8, 8, 5, 0);
+    planes(2, 4, 8, 6, 1), planes(1, 67, 13, 3, 1), planes(1, 7, 9, 4, 1);
     for (int n = 1; n < 19; n += 4)
         scaled(n), scaled(n + 2), adaptive(n, tl_adam_row), adaptive(n, tl_rmsprop_row);
     tl_puts("DONE\n");
