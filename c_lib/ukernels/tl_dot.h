@@ -37,13 +37,17 @@ static inline void tl_dot_dense(float *sum, const float *a, int a_m, int rows, c
 #else
     while (k > 0) {
         const int kc = tl_min(TL_KC, k);
-        const float *end = x + kc, *whole = x + (kc & ~3);
+        const float *end = x + kc, *whole = x + (kc & ~7);
         float s0 = 0.0f, s1 = 0.0f, s2 = 0.0f, s3 = 0.0f;
-        for (; x < whole; x += 4, a += 4, a1 += 4, a2 += 4, a3 += 4) {
+        for (; x < whole; x += 8, a += 8, a1 += 8, a2 += 8, a3 += 8) {
             TL_DOT_STEP(0)
             TL_DOT_STEP(1)
             TL_DOT_STEP(2)
             TL_DOT_STEP(3)
+            TL_DOT_STEP(4)
+            TL_DOT_STEP(5)
+            TL_DOT_STEP(6)
+            TL_DOT_STEP(7)
         }
         for (; x < end; x++, a++, a1++, a2++, a3++)
             TL_DOT_STEP(0)

@@ -23,6 +23,8 @@
 #define TL_POINT(p, to) p = to; TL_ADDRESS_HERE(p)
 #define TL_FOUR(i) TL_FMA(i, 0) TL_FMA(i, 1) TL_FMA(i, 2) TL_FMA(i, 3)
 #define TL_IF(more, what) if (more) { what }
+#define TL_EACH_ROW(what) what(0) what(1) what(2) what(3)
+#define TL_ZERO_ROW(i) float c##i##0 = 0.0f, c##i##1 = 0.0f, c##i##2 = 0.0f, c##i##3 = 0.0f;
 
 /* One term. `more`, a literal: the first operands of the next one are loaded on the way. */
 #define TL_TERM_OF_PANEL(more)                                                                                         \

@@ -33,10 +33,10 @@ static inline tl_moved tl_moved_of(const tl_matmul_update *u, int n, int first, 
                       .row_end = tl_min(p->m, 4 * (first + count))};
 }
 
-/* Do whole tiles have rows that lie in one piece, and does nobody record sums? */
+/* Do whole tiles have rows that lie in one piece? */
 static inline int tl_moved_whole(const tl_moved *w)
 {
-    return w->cols == 4 && w->c_n == 1 && w->i_n == 1 && !w->record;
+    return w->cols == 4 && w->c_n == 1 && w->i_n == 1 && (!w->record || w->r_n == 1);
 }
 
 /* The part of a tile of sums that is there. */

@@ -7,10 +7,6 @@
 #include "tl_winograd_tiles.h"
 #include "tl_winograd_xpulp.h"
 
-/* clang-format off */
-#define TL_EACH_ROW(what) what(0) what(1) what(2) what(3)
-/* clang-format on */
-#define TL_DECLARE(i) float c##i##0 = 0.0f, c##i##1 = 0.0f, c##i##2 = 0.0f, c##i##3 = 0.0f;
 #define TL_TAKE(i) c##i##0 = m[4 * i], c##i##1 = m[4 * i + 1], c##i##2 = m[4 * i + 2], c##i##3 = m[4 * i + 3];
 #define TL_KEEP(i) m[4 * i] = c##i##0, m[4 * i + 1] = c##i##1, m[4 * i + 2] = c##i##2, m[4 * i + 3] = c##i##3;
 
@@ -24,7 +20,7 @@ static inline __attribute__((always_inline)) void tl_chains(const float *u, int 
 #else
     for (; count > 0; --count, u += u_step, m += 16) {
         const float *a = u, *b = v;
-        TL_EACH_ROW(TL_DECLARE)
+        TL_EACH_ROW(TL_ZERO_ROW)
         if (resumed) {
             TL_EACH_ROW(TL_TAKE)
         }

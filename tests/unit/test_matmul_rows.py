@@ -259,8 +259,10 @@ def test_update(lib: ctypes.CDLL, p: Product, storage: DType) -> None:
         moved = reads[2].view - reads[3].view.astype(np.float64) * sums
         np.testing.assert_allclose(wanted[0], moved, rtol=0 if exact else EPS / 2 * 1.001)
         for cores in ALL_CORES:
-            for made, right in zip(run_all(lib, row, kind, reads, writes, cores), wanted, strict=True):
-                np.testing.assert_array_equal(made.view(np.int32), right.view(np.int32))
+            for recorded in (writes[1], Tensor(writes[1].values, writes[0].strides)):
+                found = run_all(lib, row, kind, reads, [writes[0], recorded], cores)
+                for made, right in zip(found, wanted, strict=True):
+                    np.testing.assert_array_equal(made.view(np.int32), right.view(np.int32))
             alone = updated(lib, row, kind, reads, cores)
             np.testing.assert_array_equal(alone.view(np.int32), wanted[0].view(np.int32))
 

@@ -3,9 +3,6 @@
 #include "tl_terms.h"
 #include "tl_tile_xpulp.h"
 
-#define TL_EACH_ROW(what) what(0) what(1) what(2) what(3)
-
-#define TL_DECLARE(i) float c##i##0 = 0.0f, c##i##1 = 0.0f, c##i##2 = 0.0f, c##i##3 = 0.0f;
 #define TL_TAKE(i) c##i##0 = t[4 * i], c##i##1 = t[4 * i + 1], c##i##2 = t[4 * i + 2], c##i##3 = t[4 * i + 3];
 #define TL_KEEP(i) t[4 * i] = c##i##0, t[4 * i + 1] = c##i##1, t[4 * i + 2] = c##i##2, t[4 * i + 3] = c##i##3;
 
@@ -87,7 +84,7 @@ static inline int end_of(const tl_panel_out *out)
 }
 
 #define TL_BEGIN                                                                                                       \
-    TL_EACH_ROW(TL_DECLARE)                                                                                            \
+    TL_EACH_ROW(TL_ZERO_ROW)                                                                                           \
     if (out->resume) {                                                                                                 \
         const float *t = out->tile;                                                                                    \
         TL_EACH_ROW(TL_TAKE)                                                                                           \
