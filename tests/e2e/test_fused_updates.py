@@ -216,3 +216,26 @@ class Twice(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return self.trunk(x) * self.trunk(x.flip(1))  # type: ignore[no-any-return]
+
+
+class OfItself(nn.Module):
+    """The gradients of both weights are made of the weights themselves: by a product, and element by element."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = (nn.Parameter(torch.randn(31, 31) * 0.2) for _ in range(2))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * (self.first @ self.first.detach() + self.second * self.second.t())
+
+
+@pytest.mark.parametrize("kind", OPTIMIZERS)
+@pytest.mark.parametrize("cores", [1, 3])
+def test_gradients_made_of_the_weight_that_is_moved(kind: str, cores: int, tmp_path: Path) -> None:
+    """Fault: they were made where it was moved, of elements that had been moved before."""
+    torch.manual_seed(3)
+    x, y = torch.randn(2, 1, 31, 31)
+    sizes = {"cores": cores, "l1": "24k", "l2": "1M"}
+    deploy(
+        OfItself(), x, y, loss=nn.MSELoss(reduction="sum"), optimizer=OPTIMIZERS[kind], steps=2, out=tmp_path, **sizes
+    ).verify().raise_if_failed()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -53,3 +54,26 @@ class Scaled(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return x.sum() * self.by
+
+
+class Turned(nn.Module):
+    """The gradient of an element of its weight is made of another one."""
+
+    def __init__(self, other: Callable[[torch.Tensor], torch.Tensor]) -> None:
+        super().__init__()
+        self.other = other
+        self.weight = nn.Parameter(torch.randn(5, 5))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * (self.weight * self.other(self.weight.detach()))
+
+
+@pytest.mark.parametrize(("other", "fused"), [(torch.t, False), (lambda w: w[:1], False), (torch.clone, True)])
+def test_an_element_that_others_still_read_is_not_moved(
+    other: Callable[[torch.Tensor], torch.Tensor], fused: bool
+) -> None:
+    """Fault: rows were moved by weights of columns that had been moved before."""
+    program = program_of(Turned(other), (1, 5))
+    (update,) = (op for op in program.ops if "weight" in {v.tensor for v in op.writes})
+    assert all(v in update.writes for v in update.reads if v.tensor == "weight")
+    assert (program.tensors[dict(program.gradients)["weight"]].role is Role.RECORDED) is fused

@@ -64,6 +64,22 @@ class Twice(nn.Module):
         return self.layer(torch.tanh(self.layer(x)))  # type: ignore[no-any-return]
 
 
+class OfItself(nn.Module):
+    """The gradient of its weight is a product of that weight, and of all of it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(7, 7))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * (self.weight @ self.weight.detach())
+
+
+def test_a_weight_is_not_stored_where_the_product_reads_it() -> None:
+    """Fault: where tiles cut the product, later ones read rows that the first ones had moved."""
+    assert not stored(program_of(OfItself(), (1, 7)))
+
+
 def test_gradients_that_are_added_up_are_kept() -> None:
     assert not stored(program_of(Twice(), (6, 8)))
 

@@ -85,7 +85,7 @@ def fused(producer: Op, consumer: Op, keep: bool, numel: int) -> Op | None:
         joint = Joint.behind_reduction(producer, consumer, taken, keep)
     else:
         joint = Joint.before(producer, consumer, taken, keep)
-    if joint is None:
+    if joint is None or not joint.in_place:
         return None
     names = (*(producer.fused or (producer.name,)), *(consumer.fused or (consumer.name,)))
     main = consumer if not p.reductions else producer
@@ -106,6 +106,12 @@ class Joint:
     kind: Loop
     reads: tuple[View, ...]
     writes: tuple[View, ...]
+
+    @property
+    def in_place(self) -> bool:
+        """Of a tensor that is written, as a weight is by its update, each element is read where it is written alone."""
+        written = {v.tensor: v for v in self.writes}
+        return all(written.get(v.tensor, v) == v for v in self.reads)
 
     @staticmethod
     def of_constant(producer: Op, consumer: Op, taken: list[int]) -> Joint | None:

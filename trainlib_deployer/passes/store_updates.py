@@ -37,7 +37,7 @@ def joined(product: Op, update: Op, made: Tensor, tensors: Mapping[str, Tensor])
         return None
     weight, gradient, rate = moving
     whole = weight.covers(tensors[weight.tensor]) and gradient.covers(made)
-    if not whole or sums.numel != gradient.numel or sums.tensor in {v.tensor for v in product.reads}:
+    if not whole or sums.numel != gradient.numel or {sums.tensor, weight.tensor} & {v.tensor for v in product.reads}:
         return None
     place = sums._replace(tensor=weight.tensor)
     return replace(
