@@ -111,6 +111,7 @@ FLOATS: tuple[Case, ...] = (
     *convolution((64, 64), (25, 5), 1, 1, 0),
     *convolution((16, 16), (10, 10), 1, 1, 0),
     *convolution((8, 3), (24, 24), 1, 1, 0),
+    *convolution((10, 16), (9, 9), 1, 1, 0),
     *convolution((64, 64), (3, 3), 1, 1, 0),
     *convolution((16, 32), (16, 16), 1, 2, 0),
     *pools(8, 16, 2, 2, 0),

@@ -20,8 +20,9 @@ static inline void tl_bw_w_rows(const tl_conv2d *a)
         count = tl_min(tiles - first, hi - lo);
         for (int n = 0; n < a->n; ++n, x += a->xp.n, y += a->yp.n) {
             for (int done = 0; done < plane; done += TL_KC, set = 0) {
-                tl_tile_way way = {.to = w, .bytes = 4 * a->w_co, .base = w, .base_bytes = 4 * a->w_co};
-                way.end = set ? TL_SET : TL_ADD, way.terms = tl_min(TL_KC, plane - done);
+                tl_tile_way way = {.to = w, .bytes = 4 * a->w_co, .end = set ? TL_SET : TL_ADD};
+                way.terms = tl_min(TL_KC, plane - done);
+                tl_onto(&way, w, way.bytes, 4);
                 tl_xpulp_both(&way, y + done, x + done, pitch, count);
             }
         }

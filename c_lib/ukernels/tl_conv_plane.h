@@ -14,7 +14,7 @@
 /* One of both directions. */
 typedef struct {
     const float *in, *w; /* of one panel: from its first pixel and its first channel on */
-    const float *bias;   /* that of each of its channels four times, or NULL */
+    const float *bias;   /* of its channels, or NULL */
     float *out;
     int in_c, out_c, w_step; /* from channel to channel; of w along summed channels (turned) or along outputs */
     int chans, accumulate;
@@ -29,16 +29,19 @@ TL_PLANE void tl_plane_tiles(const tl_plane_panel *p, int done, int end, const f
     const float *b = p->in + done * p->in_c, *w = p->w + (turned ? done * p->w_step : done);
 #ifdef TL_XPULP_TILES
     const int bytes = end == TL_PAUSE ? 16 : 4 * p->out_c;
-    tl_tile_way way = {NULL, to, bytes, base, base == to ? bytes : 16, end, terms};
+    tl_tile_way way = {.to = to, .bytes = bytes, .end = end, .terms = terms};
+    tl_onto(&way, base, base == to ? bytes : 4, base == to ? 4 : 0);
     if (turned)
         tl_xpulp_panel(&way, w, 4, p->w_step, b, p->in_c, count);
     else
         tl_xpulp_rows(&way, w, p->w_step, b, p->in_c, count);
 #else
-    tl_panel_out out = {.c = to, .c_m = p->out_c, .cols = 4, .c_n = {0, 1, 2, 3}, .dense = 1, .tile = to};
+    float tile[16];
+    tl_panel_out out = {.c = to, .c_m = p->out_c, .cols = 4, .c_n = {0, 1, 2, 3}, .dense = 1};
     out.row_end = 4 * count, out.first = end == TL_SET || base != to, out.pause = end == TL_PAUSE;
+    out.tile = out.pause ? to : tile;
     if (base != to)
-        out.init = base, out.i_m = 4, out.i_n[1] = 1, out.i_n[2] = 2, out.i_n[3] = 3;
+        out.init = base, out.i_m = 1;
     if (turned)
         tl_tile_panel(&out, w, 4, p->w_step, b, p->in_c, terms);
     else
@@ -60,61 +63,49 @@ TL_PLANE void tl_plane_whole(const tl_plane_panel *p, int count, int turned)
 static __attribute__((noinline)) void tl_plane_edge(const tl_plane_panel *panel, int count, int channels, int skip,
                                                     int turned)
 {
-    float tile[20];
+    float tile[17];
     tl_plane_panel p = *panel;
-    for (int i = 16; i < 20; ++i)
-        tile[i] = 0.0f;
-    for (; count > 0; --count, p.out += 4 * p.out_c, p.w += turned ? 4 : 4 * p.w_step, p.bias += p.bias ? 16 : 0)
+    tile[16] = 0.0f;
+    for (; count > 0; --count, p.out += 4 * p.out_c, p.w += turned ? 4 : 4 * p.w_step, p.bias += p.bias ? 4 : 0)
         for (int done = 0; done < p.chans; done += TL_KC) {
-            const int add = done > 0 || p.accumulate, down = add ? p.out_c : p.bias ? 4 : 0;
+            const int add = done > 0 || p.accumulate, down = add ? p.out_c : p.bias != NULL;
             const float *from = add ? p.out : p.bias ? p.bias : tile + 16, *sum = tile;
             float *to = p.out;
             tl_plane_tiles(&p, done, TL_PAUSE, tile, tile, 1, turned);
-            for (int i = channels; i > 0; --i, from += down, to += p.out_c, sum += 4) {
-                if (skip < 1)
-                    to[0] = from[0] + sum[0];
-                if (skip < 2)
-                    to[1] = from[1] + sum[1];
-                if (skip < 3)
-                    to[2] = from[2] + sum[2];
-                to[3] = from[3] + sum[3];
-            }
+            for (int i = channels; i > 0; --i, from += down, to += p.out_c, sum += 4)
+                for (int j = skip; j < 4; ++j)
+                    to[j] = from[add ? j : 0] + sum[j];
         }
 }
 
-/* Into scratch: the bias of each channel four times, and weights of the last channels, fewer than four. */
-static __attribute__((noinline)) void tl_plane_prepare(const tl_conv2d *a, int rows, int chans, int turned)
+/* The weights of the last channels, fewer than four, into scratch, with zeros for those that are missing. */
+static __attribute__((noinline)) void tl_plane_last(const tl_conv2d *a, int rows, int chans, int turned)
 {
-    const int biased = a->bias ? a->groups * rows : 0, whole = rows & ~3;
+    const int whole = rows & ~3;
     const float *w = a->w + (turned ? whole : whole * a->w_co);
-    float *to = (float *)a->scratch + 4 * biased;
     int lo, hi;
-    tl_split(biased, 1, &lo, &hi);
-    for (float *four = to + 4 * (lo - biased); lo < hi; ++lo, four += 4)
-        four[0] = four[1] = four[2] = four[3] = a->bias[lo];
-    tl_split(whole < rows ? 4 * chans : 0, 1, &lo, &hi);
-    for (; lo < hi; ++lo) {
+    tl_split(4 * chans, 1, &lo, &hi);
+    for (float *to = (float *)a->scratch + lo; lo < hi; ++lo) {
         const int term = turned ? lo >> 2 : lo % chans, row = turned ? lo & 3 : lo / chans;
-        to[lo] = row >= rows - whole ? 0.0f : turned ? w[term * a->w_co + row] : w[row * a->w_co + term];
+        *to++ = row >= rows - whole ? 0.0f : turned ? w[term * a->w_co + row] : w[row * a->w_co + term];
     }
     tl_barrier();
 }
 
-/* All groups, rows and terms. prepared, a literal: there is a bias, or a tile of fewer than four channels. */
-TL_PLANE void tl_conv_plane(const tl_conv2d *a, int turned, int prepared)
+/* All groups, rows and terms. ragged, a literal: there may be a tile of fewer than four channels. */
+TL_PLANE void tl_conv_plane(const tl_conv2d *a, int turned, int ragged)
 {
     const tl_pitch in_p = turned ? a->yp : a->xp, out_p = turned ? a->xp : a->yp;
-    const int rows = turned ? a->ci : a->co, tiles = (rows + 3) >> 2, over = prepared ? rows & 3 : 0;
+    const int rows = turned ? a->ci : a->co, tiles = (rows + 3) >> 2, over = ragged ? rows & 3 : 0;
     const int pixels = a->h * a->wd, panels = (pixels + 3) >> 2;
-    const float *const bias = prepared && a->bias ? a->scratch : NULL;
     tl_plane_panel p = {.in_c = in_p.c, .out_c = out_p.c, .accumulate = a->accumulate};
     p.chans = turned ? a->co : a->ci;
     int lo, hi;
-    TL_PROMISE(a->kh * a->kw == 1 && a->w_ci == 1 && (over == 0 || a->groups == 1) && rows > 0 && p.chans > 0);
+    TL_PROMISE(a->kh * a->kw == 1 && a->w_ci == 1 && rows > 0 && p.chans > 0);
+    TL_PROMISE(ragged ? a->groups == 1 : rows % 4 == 0);
     TL_PROMISE((a->h == 1 || (a->xp.h == a->wd && a->yp.h == a->wd)) && a->h == a->ho && a->wd == a->wo);
-    TL_PROMISE(prepared || (a->bias == NULL && rows % 4 == 0));
-    if (prepared)
-        tl_plane_prepare(a, rows, p.chans, turned);
+    if (over)
+        tl_plane_last(a, rows, p.chans, turned);
     tl_split_among(tl_team(a->team), a->groups * a->n * panels * tiles, 1, &lo, &hi);
     for (int count; lo < hi; lo += count) {
         const int at = lo / tiles, first = lo - at * tiles, plane = at / panels, from = 4 * (at - plane * panels);
@@ -126,14 +117,14 @@ TL_PLANE void tl_conv_plane(const tl_conv2d *a, int turned, int prepared)
         p.in = (turned ? a->y : a->x) + n * in_p.n + group * p.chans * in_p.c + from - skip;
         p.out = (turned ? a->x : a->y) + n * out_p.n + channel * out_p.c + from - skip;
         p.w = a->w + (turned ? group * a->co * a->w_co + 4 * first : channel * a->w_co), p.w_step = a->w_co;
-        p.bias = bias ? bias + 4 * channel : NULL;
+        p.bias = a->bias ? a->bias + channel : NULL;
         if (skip)
             tl_plane_edge(&p, whole, 4, skip, turned);
         else if (whole)
             tl_plane_whole(&p, whole, turned);
         if (last) {
-            p.out += 4 * whole * out_p.c, p.bias += bias ? 16 * whole : 0;
-            p.w = (const float *)a->scratch + (bias ? 4 * rows : 0), p.w_step = turned ? 4 : p.chans;
+            p.out += 4 * whole * out_p.c, p.bias += a->bias ? 4 * whole : 0;
+            p.w = a->scratch, p.w_step = turned ? 4 : p.chans;
             tl_plane_edge(&p, 1, over, skip, turned);
         }
     }

@@ -23,10 +23,17 @@ typedef struct {
     float *to;
     int bytes;         /* from one of its rows to the next */
     const float *base; /* TL_ADD: what they are added to */
-    int base_bytes;
-    int end; /* TL_SET, TL_ADD, TL_STORE */
+    int base_step;     /* ... from one of its columns to the next, in bytes: 4, or 0 where a row has one number */
+    int base_rest;     /* ... and from the last one to the next row */
+    int end;           /* TL_SET, TL_ADD, TL_STORE */
     int terms;
 } tl_tile_way;
+
+/* Tiles are added to rows so many bytes apart. */
+static inline void tl_onto(tl_tile_way *w, const float *base, int bytes, int step)
+{
+    w->base = base, w->base_step = step, w->base_rest = bytes - 3 * step;
+}
 
 /* What becomes of tiles from a row on. */
 static inline tl_tile_way tl_way_of(const tl_panel_out *out, int row, int end, int terms)
@@ -34,9 +41,9 @@ static inline tl_tile_way tl_way_of(const tl_panel_out *out, int row, int end, i
     tl_tile_way way = {
         .from = out->resume ? out->tile : NULL, .to = out->tile, .bytes = 16, .end = end, .terms = terms};
     if (end <= TL_ADD)
-        way.base = way.to = out->c + row * out->c_m + out->c_n[0], way.bytes = way.base_bytes = 4 * out->c_m;
+        tl_onto(&way, way.to = out->c + row * out->c_m + out->c_n[0], way.bytes = 4 * out->c_m, 4);
     if (end == TL_ADD && out->first)
-        way.base = out->init + row * out->i_m + out->i_n[0], way.base_bytes = 4 * out->i_m;
+        tl_onto(&way, out->init + row * out->i_m + out->i_n[0], 4 * out->i_m, 4 * (out->i_n[1] - out->i_n[0]));
     return way;
 }
 
@@ -44,8 +51,9 @@ static inline tl_tile_way tl_way_of(const tl_panel_out *out, int row, int end, i
 #define TL_FROM_ZERO(s0, s1, s2, s3)                                                                                   \
     "fadd.s " s0 ", " s0 ", x0\nfadd.s " s1 ", " s1 ", x0\nfadd.s " s2 ", " s2 ", x0\nfadd.s " s3 ", " s3 ", x0\n"
 #define TL_ONTO(s0, s1, s2, s3)                                                                                        \
-    "lw s1, 0(a5)\nlw s11, 4(a5)\nlw a6, 8(a5)\nlw a7, 12(a5)\nadd a5, a5, s0\n"                                       \
-    "fadd.s " s0 ", s1, " s0 "\nfadd.s " s1 ", s11, " s1 "\nfadd.s " s2 ", a6, " s2 "\nfadd.s " s3 ", a7, " s3 "\n"
+    TL_LOAD_STEP("s1", "a5", "a7") TL_LOAD_STEP("s11", "a5", "a7") TL_LOAD_STEP("a6", "a5", "a7")                      \
+    "fadd.s " s0 ", s1, " s0 "\n" TL_LOAD_STEP("s1", "a5", "s0")                                                       \
+    "fadd.s " s1 ", s11, " s1 "\nfadd.s " s2 ", a6, " s2 "\nfadd.s " s3 ", s1, " s3 "\n"
 
 /* `first`: the operands that a term finds loaded; `term` loads them for the next one, `last` does not. */
 #define TL_TILES(first, term, last)                                                                                    \
@@ -53,12 +61,12 @@ static inline tl_tile_way tl_way_of(const tl_panel_out *out, int row, int end, i
     "2:\nlw a7, %[terms]\nblez a7, 4f\naddi a7, a7, -1\n.balign 4\n.option push\n.option norvc\n"                      \
     first "beqz a7, 3f\n" TL_LOOP("a7", "48") term "3:\n" last ".option pop\n"                                         \
     "4:\nlw a4, %[to]\nlw ra, %[bytes]\nlw a5, %[end]\nbeqz a5, 5f\naddi a5, a5, -1\nbnez a5, 6f\n"                    \
-    "lw a5, %[base]\nlw s0, %[base_bytes]\n" TL_ROWS(TL_ONTO) "sw a5, %[base]\nj 6f\n5:\n" TL_ROWS(TL_FROM_ZERO)       \
+    "lw a5, %[base]\nlw s0, %[base_rest]\nlw a7, %[base_step]\n" TL_ROWS(TL_ONTO) "sw a5, %[base]\nj 6f\n5:\n" TL_ROWS(TL_FROM_ZERO)       \
     "6:\n" TL_ROWS(TL_SAVE) "lw a5, %[count]\nlw a6, %[a_next]\nlw a7, %[b_back]\nsw a4, %[to]\naddi a5, a5, -1\n"     \
     "sw a5, %[count]\nadd %[a], %[a], a6\nsub %[b], %[b], a7\nbnez a5, 0b\n"
 #define TL_TILE_MOVES [a] "+&r"(a), [b] "+&r"(b), [to] "+m"(w->to), [base] "+m"(w->base), [count] "+m"(count)
 #define TL_TILE_WAY                                                                                                    \
-    [from] "m"(w->from), [bytes] "m"(w->bytes), [base_bytes] "m"(w->base_bytes), [end] "m"(w->end),                    \
+    [from] "m"(w->from), [bytes] "m"(w->bytes), [base_step] "m"(w->base_step), [base_rest] "m"(w->base_rest), [end] "m"(w->end),                    \
         [terms] "m"(w->terms), [a_next] "m"(a_next), [b_back] "m"(b_back)
 
 /* Two rows, column by column, then the other two. a: s1, a5, a6, a7; b: a4, s11, ra, s0 */

@@ -33,14 +33,12 @@ def panels_of_planes(kind: Conv) -> bool:
 
 
 def whole_planes(kind: Conv, _cores: int) -> bool:
-    """In whole tiles of channels; no bias, which would differ from row to row."""
-    return panels_of_planes(kind) and made(kind) % 4 == 0 and not kind.bias
+    """In whole tiles of channels."""
+    return panels_of_planes(kind) and made(kind) % 4 == 0
 
 
-def prepared_planes(kind: Conv, _cores: int) -> bool:
-    """Of a bias, or of a number of channels, that a row of tiles has not got as it lies."""
-    ragged = made(kind) % 4 > 0
-    return panels_of_planes(kind) and (kind.shape.groups == 1 if ragged else kind.bias)
+def ragged_planes(kind: Conv, _cores: int) -> bool:
+    return panels_of_planes(kind) and made(kind) % 4 > 0 and kind.shape.groups == 1
 
 
 def dense_planes(kind: Conv, reads: Sequence[View], writes: Sequence[View]) -> bool:
@@ -48,10 +46,9 @@ def dense_planes(kind: Conv, reads: Sequence[View], writes: Sequence[View]) -> b
     return channel_step(reads[1]) == 1 and dense_rows(kind.shape, reads[0], writes[0])
 
 
-def prepared(kind: Conv, _cores: int) -> int:
-    """Four of each bias, and weights of fewer than four channels."""
-    biases = kind.shape.groups * made(kind) if kind.bias else 0
-    return 4 * FLOAT * (biases + (summed(kind) if made(kind) % 4 else 0))
+def last_weights(kind: Conv, _cores: int) -> int:
+    """Those of fewer than four channels."""
+    return 4 * FLOAT * summed(kind)
 
 
 def plane_cycles(kind: Conv, cores: int, costs: Costs) -> float:
@@ -64,11 +61,11 @@ def plane_cycles(kind: Conv, cores: int, costs: Costs) -> float:
 
 
 plane = partial(tiled, takes=whole_planes, fits=dense_planes, cycles=plane_cycles, split="tiles of channels x pixels")
-prepared_plane = partial(plane, takes=prepared_planes, scratch=prepared)
+ragged_plane = partial(plane, takes=ragged_planes, scratch=last_weights)
 
 PLANES = (
     plane("fw_plane"),
-    prepared_plane("fw_plane_prepared"),
+    ragged_plane("fw_plane_ragged"),
     plane("bw_x_plane"),
-    prepared_plane("bw_x_plane_prepared"),
+    ragged_plane("bw_x_plane_ragged"),
 )

@@ -3,6 +3,13 @@
 #include "tl_terms.h"
 #include "tl_tile_xpulp.h"
 
+/* What helps: steps that are known; one number that a whole row is added to. */
+#ifdef TL_XPULP_TILES
+enum { TL_STEPS_HELP = 0, TL_ONE_FOR_A_ROW = 1 };
+#else
+enum { TL_STEPS_HELP = 1, TL_ONE_FOR_A_ROW = 0 };
+#endif
+
 #define TL_TAKE(i) c##i##0 = t[4 * i], c##i##1 = t[4 * i + 1], c##i##2 = t[4 * i + 2], c##i##3 = t[4 * i + 3];
 #define TL_KEEP(i) t[4 * i] = c##i##0, t[4 * i + 1] = c##i##1, t[4 * i + 2] = c##i##2, t[4 * i + 3] = c##i##3;
 
@@ -69,8 +76,8 @@ static void store(const tl_panel_out *out, int row, const float *t)
     }
 }
 
-/* What becomes of whole tiles: they overwrite dense rows, or are added to dense rows on the way there; anything else;
- * they are continued. */
+/* What becomes of whole tiles: they overwrite dense rows, or are added to dense rows, or to a number a row, on the way
+ * there; anything else; they are continued. */
 static inline int end_of(const tl_panel_out *out)
 {
     const int begins = out->first && out->init, *n = out->i_n;
@@ -78,7 +85,7 @@ static inline int end_of(const tl_panel_out *out)
         return TL_PAUSE;
     if (!out->dense || out->cols < 4)
         return TL_STORE;
-    if (begins && !(n[1] == n[0] + 1 && n[2] == n[0] + 2 && n[3] == n[0] + 3))
+    if (begins && !(n[1] == n[0] + 1 && n[2] == n[0] + 2 && n[3] == n[0] + 3) && !(TL_ONE_FOR_A_ROW && n[3] == n[0]))
         return TL_STORE;
     return out->first && !begins ? TL_SET : TL_ADD;
 }
@@ -109,7 +116,6 @@ static inline int end_of(const tl_panel_out *out)
     }
 
 #ifdef TL_XPULP_TILES
-enum { TL_STEPS_HELP = 0 }; /* to be known */
 
 static inline __attribute__((always_inline)) void whole_rows(const tl_panel_out *out, const float *a, int a_m,
                                                              const float *b, int b_k, int kc, int packed)
@@ -146,8 +152,6 @@ static inline __attribute__((always_inline)) void panel_body(const tl_panel_out 
     }
 }
 #else
-enum { TL_STEPS_HELP = 1 };
-
 /* packed, a literal: b_k is 4. */
 static inline __attribute__((always_inline)) void four_rows(const tl_panel_out *out, int row, int above, int end,
                                                             const float *a, int step, const float *b, int b_k, int kc,

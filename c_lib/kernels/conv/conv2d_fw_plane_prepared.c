@@ -1,7 +1,0 @@
-/* Forward convolution with one tap over dense planes, with a bias or a tile of fewer than four channels. */
-#include "tl_conv_plane.h"
-
-void tl_conv2d_fw_plane_prepared_f32(const tl_conv2d *a)
-{
-    tl_conv_plane(a, 0, 1);
-}
