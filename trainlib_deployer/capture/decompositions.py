@@ -21,7 +21,7 @@ OURS: dict[Any, Callable[..., Any]] = {}
 
 THEIRS = (
     "_unsafe_masked_index _unsafe_masked_index_put_accumulate addmv addr alias_copy aminmax block_diag bucketize "
-    "celu channel_shuffle count_nonzero deg2rad diag_embed diagonal_copy dist expand_copy eye fill "
+    "celu channel_shuffle count_nonzero deg2rad diag_embed diagonal_copy dist expand_copy fill "
     "frac glu glu_backward hardshrink heaviside index_add index_copy isin isneginf isposinf ldexp "
     "linalg_cross logaddexp logaddexp2 logit logit_backward multi_margin_loss multilabel_margin_loss_forward "
     "mvlgamma nan_to_num nansum narrow_copy native_dropout_backward norm permute_copy rad2deg renorm rot90 "
@@ -42,6 +42,13 @@ def made_of(*targets: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]
 @made_of(aten._efficientzerotensor.default)
 def zero_tensor(size: Any, **_: Any) -> Tensor:
     return torch.zeros(size)
+
+
+@made_of(aten.eye.default, aten.eye.m)
+def eye(rows: int, columns: int | None = None, *, dtype: torch.dtype | None = None, **_: Any) -> Tensor:
+    """Counting by 64 bits: PyTorch's own takes 16 where 8 are too few, of which it then has no range."""
+    found = torch.arange(rows)[:, None] == torch.arange(rows if columns is None else columns)
+    return found.to(torch.get_default_dtype() if dtype is None else dtype)
 
 
 @made_of(aten.index_fill.int_Scalar, aten.index_fill.int_Tensor)
