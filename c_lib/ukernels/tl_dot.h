@@ -70,11 +70,27 @@ static inline void tl_dot_any(float *sum, const float *a, int a_m, int a_k, int 
     sum[0] += s0, sum[1] += s1, sum[2] += s2, sum[3] += s3;
 }
 
-/* The same for eight rows that lie side by side. */
-static inline void tl_dot_columns(float *sum, const float *a, int a_k, const float *x, int x_k, int kc)
+/* The same for eight rows that lie side by side, or up to four, and a dense x. */
+static inline void tl_dot_columns(float *sum, const float *a, int a_k, int rows, const float *x, int kc)
 {
+#ifdef TL_XPULP_DOTS
+    if (rows == 8) {
+        tl_xpulp_eight_lines(sum, 1, sum, 1, a, 1, a_k, x, kc);
+        return;
+    }
+    float s[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+    if (rows == 4)
+        tl_xpulp_four_lines(s, a, 1, a_k, x, kc);
+    else
+        tl_xpulp_few_lines(s, a, rows, 1, a_k, x, kc);
+    sum[0] += s[0], sum[1] += s[1], sum[2] += s[2], sum[3] += s[3];
+#else
+    if (rows < 8) {
+        tl_dot_any(sum, a, 1, a_k, rows, x, 1, kc);
+        return;
+    }
     float s0 = 0.0f, s1 = 0.0f, s2 = 0.0f, s3 = 0.0f, s4 = 0.0f, s5 = 0.0f, s6 = 0.0f, s7 = 0.0f;
-    for (; kc > 0; --kc, x += x_k, a += a_k) {
+    for (; kc > 0; --kc, ++x, a += a_k) {
         const float v = *x;
         s0 = __builtin_fmaf(a[0], v, s0), s1 = __builtin_fmaf(a[1], v, s1);
         s2 = __builtin_fmaf(a[2], v, s2), s3 = __builtin_fmaf(a[3], v, s3);
@@ -83,6 +99,7 @@ static inline void tl_dot_columns(float *sum, const float *a, int a_k, const flo
     }
     sum[0] += s0, sum[1] += s1, sum[2] += s2, sum[3] += s3;
     sum[4] += s4, sum[5] += s5, sum[6] += s6, sum[7] += s7;
+#endif
 }
 
 /* sum[0 .. rows) = what rows m .. m + rows - 1 of a product with a vector begin with; rows is at most 8. */

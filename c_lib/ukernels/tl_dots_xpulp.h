@@ -10,8 +10,8 @@
 /* clang-format off */
 /* A term's last sum waits for the next term, and the first term adds 0 * 0 to it: so the loop ends with a load, and
  * none goes beyond the last term. Lines are loaded by turns into a and b. */
-#define TL_DOTS(halfwords, terms, last)                                                                                \
-    ".balign 4\n.option push\n.option norvc\n" TL_LOOP("%[n]", halfwords) terms ".option pop\n" TL_ONTO_SUM(last, "b")
+#define TL_PLAIN(code) ".balign 4\n.option push\n.option norvc\n" code ".option pop\n"
+#define TL_DOTS(halfwords, terms, last) TL_PLAIN(TL_LOOP("%[n]", halfwords) terms) TL_ONTO_SUM(last, "b")
 #define TL_ONTO_SUM(sum, value) "fmadd.s %[" sum "], %[" value "], %[x], %[" sum "]\n"
 #define TL_LINE(to, line) TL_LOAD("%[" to "]", "%[" line "]")
 #define TL_FOUR_LINES                                                                                                  \
@@ -31,8 +31,12 @@
     TL_ONTO_SUM("s7", "b") TL_LINE("x", "v") TL_LINE_BY("b", "one")                                                    \
     TL_SUM_AND_LINE("s0", "a", "a", "one") TL_SUM_AND_LINE("s1", "b", "b", "one")                                      \
     TL_SUM_AND_LINE("s2", "a", "a", "one") TL_SUM_AND_LINE("s3", "b", "b", "one")                                      \
-    TL_SUM_AND_LINE("s4", "a", "a", "one") TL_SUM_AND_LINE("s5", "b", "b", "back")                                     \
-    TL_SUM_AND_LINE("s6", "a", "a", "one")
+    TL_SUM_AND_LINE("s4", "a", "a", "one") TL_SUM_AND_LINE("s5", "b", "b", "back") TL_ONTO_SUM("s6", "a")
+#define TL_EIGHT_LOOP TL_PLAIN(TL_LOOP("%[n]", "34") TL_EIGHT_LINES_BY TL_LINE_BY("a", "one"))
+#define TL_EIGHT_LAST TL_PLAIN(TL_EIGHT_LINES_BY TL_ONTO_SUM("s7", "b"))
+#define TL_EIGHT_SUMS                                                                                                  \
+    [s0] "+r"(s0), [s1] "+r"(s1), [s2] "+r"(s2), [s3] "+r"(s3), [s4] "+r"(s4), [s5] "+r"(s5), [s6] "+r"(s6),           \
+        [s7] "+r"(s7)
 /* A sum on what stands at `from`, to where `to` points. */
 #define TL_ADD_SUM(sum)                                                                                                \
     TL_LOAD_STEP("%[a]", "%[from]", "%[from_step]") "fadd.s %[" sum "], %[a], %[" sum "]\n"                            \
@@ -118,27 +122,31 @@ static inline __attribute__((always_inline)) const float *tl_xpulp_four_lines(fl
     return w;
 }
 
-/* to[r to_step] = from[r from_step] + sum_k w[r pitch + k] v[k] for n > 0 terms and eight lines; gives w behind the
- * last term. */
+/* to[r to_step] = from[r from_step] + sum_k w[r pitch + k step] v[k] for n > 0 terms and eight lines; gives w behind
+ * the last term, of which nothing is read: that term is done behind the loop. */
 static inline __attribute__((always_inline)) const float *tl_xpulp_eight_lines(float *to, int to_step,
                                                                                const float *from, int from_step,
-                                                                               const float *w, int pitch,
+                                                                               const float *w, int pitch, int step,
                                                                                const float *v, int n)
 {
     float s0 = 0.0f, s1 = 0.0f, s2 = 0.0f, s3 = 0.0f, s4 = 0.0f, s5 = 0.0f, s6 = 0.0f, s7 = 0.0f;
-    const int one = 4 * pitch, back = 4 - 7 * one;
+    const int one = 4 * pitch, back = 4 * step - 7 * one;
     float x = 0.0f, a, b = 0.0f;
-    __asm__ volatile(TL_LINE_BY("a", "one") TL_DOTS("34", TL_EIGHT_LINES_BY, "s7")
-                     : [s0] "+r"(s0), [s1] "+r"(s1), [s2] "+r"(s2), [s3] "+r"(s3), [s4] "+r"(s4), [s5] "+r"(s5),
-                       [s6] "+r"(s6), [s7] "+r"(s7), [w] "+r"(w), [v] "+r"(v), [x] "+r"(x), [a] "=&r"(a), [b] "+r"(b)
-                     : [one] "r"(one), [back] "r"(back), [n] "r"(n)
+    __asm__ volatile(TL_LINE_BY("a", "one") : [w] "+r"(w), [a] "=r"(a) : [one] "r"(one) : "memory");
+    if (n > 1)
+        __asm__ volatile(TL_EIGHT_LOOP
+                         : TL_EIGHT_SUMS, [w] "+r"(w), [v] "+r"(v), [x] "+r"(x), [a] "+r"(a), [b] "+r"(b)
+                         : [one] "r"(one), [back] "r"(back), [n] "r"(n - 1)
+                         : "memory");
+    __asm__ volatile(TL_EIGHT_LAST
+                     : TL_EIGHT_SUMS, [w] "+r"(w), [v] "+r"(v), [x] "+r"(x), [a] "+r"(a), [b] "+r"(b)
+                     : [one] "r"(one), [back] "r"(back)
                      : "memory");
-    __asm__ volatile(".option push\n.option norvc\n" TL_ADD_EIGHT ".option pop\n"
-                     : [s0] "+r"(s0), [s1] "+r"(s1), [s2] "+r"(s2), [s3] "+r"(s3), [s4] "+r"(s4), [s5] "+r"(s5),
-                       [s6] "+r"(s6), [s7] "+r"(s7), [a] "=&r"(a), [from] "+r"(from), [to] "+r"(to)
+    __asm__ volatile(TL_PLAIN(TL_ADD_EIGHT)
+                     : TL_EIGHT_SUMS, [a] "=&r"(a), [from] "+r"(from), [to] "+r"(to)
                      : [from_step] "r"(4 * from_step), [to_step] "r"(4 * to_step)
                      : "memory");
-    return w - pitch;
+    return w;
 }
 
 /* The same for up to three: the last one stands for those that are missing. */

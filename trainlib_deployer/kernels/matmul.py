@@ -231,7 +231,8 @@ def one_dense_vector(kind: MatMul, reads: Sequence[View], writes: Sequence[View]
 
 
 def side_by_side(kind: MatMul, reads: Sequence[View], writes: Sequence[View]) -> bool:
-    return step(seen(kind, reads, writes).a, 1) == 1
+    p = seen(kind, reads, writes)
+    return step(p.a, 1) == 1 and step(p.b, 1) == 1
 
 
 def lying(left: str, right: str) -> Fits:

@@ -11,7 +11,7 @@ static inline void eight(const tl_matmul *p, const float *base, int i_step, int 
     float *to = p->c + m * p->c_m;
     int step = base ? i_step : 0;
     for (int k = p->k; k > 0; k -= TL_KC, x += TL_KC, from = to, step = p->c_m)
-        w = tl_xpulp_eight_lines(to, p->c_m, from, step, w, p->a_m, x, tl_min(TL_KC, k));
+        w = tl_xpulp_eight_lines(to, p->c_m, from, step, w, p->a_m, 1, x, tl_min(TL_KC, k));
 }
 #endif
 

@@ -3,20 +3,15 @@
 
 void tl_matmul_vectors_columns_f32(const tl_matmul *p)
 {
-    TL_PROMISE(p->n == 1 && p->a_m == 1);
+    TL_PROMISE(p->n == 1 && p->a_m == 1 && p->b_k == 1);
     for (tl_rows r = tl_first_rows(p); r.left > 0; tl_next_rows(p, &r)) {
         float sum[8] = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f}, *c = p->c + r.b * p->c_b + r.m * p->c_m;
         const float *a = p->a + r.b * p->a_b + r.m, *x = p->b + r.b * p->b_b;
         const int rest = tl_min(r.left, p->m - r.m);
         r.rows = rest >= 8 ? 8 : tl_min(4, rest);
         tl_begin_rows(p, r.b, r.m, r.rows, sum);
-        for (int k = 0; k < p->k; k += TL_KC) {
-            const int kc = tl_min(TL_KC, p->k - k);
-            if (r.rows == 8)
-                tl_dot_columns(sum, a + k * p->a_k, p->a_k, x + k * p->b_k, p->b_k, kc);
-            else
-                tl_dot_any(sum, a + k * p->a_k, 1, p->a_k, r.rows, x + k * p->b_k, p->b_k, kc);
-        }
+        for (int k = 0; k < p->k; k += TL_KC, a += TL_KC * p->a_k, x += TL_KC)
+            tl_dot_columns(sum, a, p->a_k, r.rows, x, tl_min(TL_KC, p->k - k));
         for (int i = 0; i < r.rows; ++i, c += p->c_m)
             *c = sum[i];
     }

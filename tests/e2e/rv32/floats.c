@@ -1,4 +1,5 @@
 /* Products, convolutions and scans of floats, of shapes with edges: what test_xpulp.py runs here and on Spike. */
+#include "floats.h"
 #include "shapes.h"
 #include "tl_loop.h"
 #include "tl_matmul.h"
@@ -7,30 +8,17 @@
 #include "tl_scaled.h"
 #include "tl_winograd_tiles.h"
 
-enum { CORES = 8, STACK = 1536, ELEMENTS = 2100, RESULTS = 1200, SCRATCH = 26624 };
-
-typedef struct {
-    uint8_t stacks[CORES * STACK] __attribute__((aligned(16)));
-    float a[ELEMENTS], b[ELEMENTS], c[RESULTS], init[RESULTS];
-    uint32_t scratch[SCRATCH / 4];
-} l1_data;
-TL_L1 static l1_data l1;
-volatile int net_position;
-
 void tl_matmul_rows_x_panels_f32(const tl_matmul *a);
 void tl_matmul_panels_x_panels_f32(const tl_matmul *a);
 void tl_matmul_packed_x_packed_f32(const tl_matmul *a);
 void tl_matmul_vector_f32(const tl_matmul *a);
+void tl_matmul_vectors_columns_f32(const tl_matmul *a);
 void tl_matmul_two_f32(const tl_matmul *a);
 void tl_matmul_split_two_f32(const tl_matmul *a);
 void tl_conv2d_fw_f32(const tl_conv2d *a);
 void tl_conv2d_bw_x_f32(const tl_conv2d *a);
 void tl_conv2d_bw_w_f32(const tl_conv2d *a);
 void tl_conv2d_bw_w_pointwise_f32(const tl_conv2d *a);
-void tl_conv2d_fw_plane_f32(const tl_conv2d *a);
-void tl_conv2d_fw_plane_ragged_f32(const tl_conv2d *a);
-void tl_conv2d_bw_x_plane_f32(const tl_conv2d *a);
-void tl_conv2d_bw_x_plane_ragged_f32(const tl_conv2d *a);
 void tl_rnn_fw_f32(const tl_recurrent *a);
 void tl_rnn_bw_f32(const tl_recurrent *a);
 void tl_gru_fw_f32(const tl_recurrent *a);
@@ -59,33 +47,6 @@ void tl_conv2d_bw_w_depthwise_5_f32(const tl_conv2d *a);
 void tl_conv2d_bw_w_depthwise_5_s2_f32(const tl_conv2d *a);
 void tl_conv2d_bw_w_depthwise_7_f32(const tl_conv2d *a);
 void tl_conv2d_bw_w_depthwise_7_s2_f32(const tl_conv2d *a);
-
-/* Of all signs and many sizes; some are zero. */
-static void fill(float *to, int count, uint32_t state)
-{
-    for (int i = 0; i < count; i++) {
-        state = state * 1664525u + 1013904223u;
-        const float size = (float)(1u << (state >> 28)) * 0.01f;
-        to[i] = (state >> 8 & 15) == 0 ? -0.0f : ((float)(state >> 8 & 0xffff) - 32768.0f) * size;
-    }
-}
-
-static void fill_all(void)
-{
-    fill(l1.a, ELEMENTS, 1), fill(l1.b, ELEMENTS, 2), fill(l1.c, RESULTS, 3), fill(l1.init, RESULTS, 4);
-}
-
-static void run_as_it_is(tl_fn kernel, const void *argument)
-{
-    tl_cluster_run(CORES, kernel, (void *)(uintptr_t)argument, l1.stacks, STACK);
-    tl_record(l1.c, sizeof l1.c);
-}
-
-static void run(tl_fn kernel, const void *argument)
-{
-    fill_all();
-    run_as_it_is(kernel, argument);
-}
 
 /* Overwritten, with a start for each column or element, and added. Rows so far apart; 0: dense, 1: side by side. */
 static void product(tl_fn kernel, int batch, int m, int n, int k, int apart)
@@ -160,18 +121,6 @@ static void pointwise(void)
     tl_conv2d p = convolved(2, 4, 4, 6, 1, 1, 0);
     p.scratch = l1.scratch, p.x = l1.a, p.y = l1.b, p.w = l1.c, p.accumulate = 1;
     run((tl_fn)tl_conv2d_bw_w_pointwise_f32, &p);
-}
-
-/* One tap over planes, in one block and in two, overwritten and added; ragged: with a bias, of any channels. */
-static void planes(int groups, int ci, int co, int size, int ragged)
-{
-    tl_conv2d p = convolved(groups, ci, co, size, 1, 1, 0);
-    for (p.scratch = l1.scratch, p.bias = ragged ? l1.init : NULL; p.accumulate < 2; p.accumulate++) {
-        p.w = l1.b, p.x = l1.a, p.y = l1.c;
-        run(ragged ? (tl_fn)tl_conv2d_fw_plane_ragged_f32 : (tl_fn)tl_conv2d_fw_plane_f32, &p);
-        p.x = l1.c, p.y = l1.a;
-        run(ragged ? (tl_fn)tl_conv2d_bw_x_plane_ragged_f32 : (tl_fn)tl_conv2d_bw_x_plane_f32, &p);
-    }
 }
 
 /* Weight gradients by kernel rows, of whole and of missing channels. */
@@ -279,8 +228,10 @@ int main(void)
     product((tl_fn)tl_matmul_packed_x_packed_f32, 1, 11, 17, 31, 1);
     product((tl_fn)tl_matmul_vector_f32, 1, 21, 1, 83, 0), product((tl_fn)tl_matmul_vector_f32, 1, 100, 1, 20, 0);
     product((tl_fn)tl_matmul_vector_f32, 1, 67, 1, 130, 9);
-    product((tl_fn)tl_matmul_two_f32, 1, 21, 2, 83, 0);
-    product((tl_fn)tl_matmul_split_two_f32, 2, 7, 2, 130, 1);
+    product((tl_fn)tl_matmul_vectors_columns_f32, 2, 53, 1, 9, 1); /* eight rows of a core, and four, three or none */
+    product((tl_fn)tl_matmul_vectors_columns_f32, 1, 32, 1, 65, 1);
+    product((tl_fn)tl_matmul_vectors_columns_f32, 1, 64, 1, 1, 1);
+    product((tl_fn)tl_matmul_two_f32, 1, 21, 2, 83, 0), product((tl_fn)tl_matmul_split_two_f32, 2, 7, 2, 130, 1);
     convolution(&any, 1, 5, 7, 6, 3, 1, 1), convolution(&any, 1, 3, 5, 9, 3, 2, 1);
     convolution(&any, 2, 4, 6, 5, 1, 1, 0);
     chains(1), chains(2), chains(3), chains(19);
@@ -290,8 +241,6 @@ int main(void)
     scan((tl_fn)tl_gru_fw_f32, (tl_fn)tl_gru_bw_f32, 3, 1, 66, 0);
     scan((tl_fn)tl_lstm_fw_f32, (tl_fn)tl_lstm_bw_f32, 4, 2, 19, 0);
     kernel_rows(), pointwise(), squares(), depthwise(), depthwise_threes();
-    planes(1, 12, 68, 3, 0), planes(1, 68, 12, 3, 0), planes(2, 4, 8, 6, 0), planes(1, 8, 8, 5, 0);
-    planes(2, 4, 8, 6, 1), planes(1, 66, 13, 3, 1), planes(1, 7, 9, 4, 1);
     for (int n = 1; n < 19; n += 4)
         scaled(n), scaled(n + 2), adaptive(n, tl_adam_row), adaptive(n, tl_rmsprop_row);
     tl_puts("DONE\n");

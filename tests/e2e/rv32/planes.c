@@ -1,0 +1,31 @@
+/* Convolutions by one tap over whole planes, which test_xpulp.py runs here and on Spike. */
+#include "floats.h"
+#include "shapes.h"
+
+void tl_conv2d_fw_plane_f32(const tl_conv2d *a);
+void tl_conv2d_fw_plane_ragged_f32(const tl_conv2d *a);
+void tl_conv2d_bw_x_plane_f32(const tl_conv2d *a);
+void tl_conv2d_bw_x_plane_ragged_f32(const tl_conv2d *a);
+
+/* In one block of terms and in two, overwritten, with a bias or without, and added. */
+static void planes(int groups, int ci, int co, int size)
+{
+    const int ragged = ci % 4 || co % 4;
+    tl_conv2d p = convolved(groups, ci, co, size, 1, 1, 0);
+    for (p.scratch = l1.scratch, p.bias = size % 3 ? l1.init : NULL; p.accumulate < 2; p.accumulate++) {
+        p.w = l1.b, p.x = l1.a, p.y = l1.c;
+        run(ragged ? (tl_fn)tl_conv2d_fw_plane_ragged_f32 : (tl_fn)tl_conv2d_fw_plane_f32, &p);
+        p.x = l1.c, p.y = l1.a;
+        run(ragged ? (tl_fn)tl_conv2d_bw_x_plane_ragged_f32 : (tl_fn)tl_conv2d_bw_x_plane_f32, &p);
+    }
+}
+
+int main(void)
+{
+    tl_record_open();
+    planes(1, 12, 68, 3), planes(1, 68, 12, 2), planes(2, 4, 8, 4), planes(2, 4, 8, 6), planes(1, 8, 8, 5);
+    planes(1, 66, 13, 3), planes(1, 7, 9, 4), planes(1, 3, 1, 5);
+    tl_puts("DONE\n");
+    tl_exit(0);
+    return 0;
+}
