@@ -73,7 +73,7 @@ CASES = [
     Case(n=2, ci=20, co=12, size=(6, 6), kernel=(1, 1)),
     Case(n=2, ci=130, co=7, size=(3, 5), kernel=(1, 1), wide=2),
     Case(ci=12, co=9, size=(7, 9), kernel=(1, 1), stride=(2, 2)),
-    Case(ci=7, co=10, size=(5, 7), kernel=(1, 1)),  # planes of channels that are no whole tiles, in one block and in two
+    Case(ci=7, co=10, size=(5, 7), kernel=(1, 1)),  # planes, no whole tiles of channels, in one block and in two
     Case(n=2, ci=66, co=5, size=(4, 3), kernel=(1, 1)),
     Case(n=2, groups=2, ci=3, co=8, size=(4, 5), kernel=(1, 1)),
     Case(n=5, ci=6, co=10, size=(3, 3), kernel=(3, 3)),  # one pixel per image
