@@ -272,6 +272,26 @@ def test_batch_norm_statistics_follow_the_data(frozen: bool, tmp_path: Path) -> 
         assert (result.computed[1, "state", name] != result.computed[0, "state", name]).all()
 
 
+class MeansSoFar(nn.Module):
+    """Means over all batches: of a norm without momentum, and by hand. The first share is all."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.BatchNorm1d(5, momentum=None)
+        self.head = nn.Linear(5, 3)
+        self.mean, self.count = nn.Buffer(torch.full((5,), 1e4)), nn.Buffer(torch.zeros(()))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.count += 1
+        self.mean.lerp_(x.mean(0), 1 / self.count)
+        return self.head(self.norm(x)) + self.mean.sum()  # type: ignore[no-any-return]
+
+
+def test_means_over_all_batches_forget_what_they_begin_with(tmp_path: Path) -> None:
+    """Fault: first statistics were what running ones begin with and the difference to that, and lost their digits."""
+    assert_same(*trained(MeansSoFar(), random(4, 5) / 100, labels(4, 3), nn.CrossEntropyLoss(), tmp_path / "p"))
+
+
 # ---- checks that pass what they should not
 
 

@@ -91,12 +91,13 @@ def batch_norm_with_update(*args: Any) -> Any:
 def cumulative_batch_norm(
     x: Tensor, means: tuple[Tensor, Tensor], weight: Tensor | None, bias: Tensor | None, share: Tensor, eps: float
 ) -> Any:
-    """With a momentum of one the statistics are the batch's own; a share of them goes into the means."""
+    """With a momentum of one the statistics are the batch's own; a share of them goes into the means. A difference to
+    these would lose digits: they begin with one, and the first share is all."""
     own = [m.clone() for m in means]
     y = aten._native_batch_norm_legit(x, weight, bias, own[0], own[1], True, 1.0, eps)[0]
     with torch.no_grad():
         for mean, new in zip(means, own, strict=True):
-            mean.add_((new - mean) * share)
+            mean.copy_(mean * (1 - share) + new * share)
     return y
 
 

@@ -342,7 +342,11 @@ def addcdiv(x: Expr, a: Expr, c: Expr, value: float = 1) -> Operand:
 
 @formula(aten.lerp.Scalar, aten.lerp.Tensor)
 def lerp(a: Expr, c: Expr, weight: Operand) -> Operand:
-    return a + (c - a) * weight
+    """From the nearer end, as in PyTorch: with a weight of one it is the other value itself, however small."""
+    near, far = a + (c - a) * weight, c - (c - a) * (1.0 - weight)
+    if isinstance(weight, Expr):
+        return select(call("abs", weight) < 0.5, near, far)
+    return near if abs(weight) < 0.5 else far
 
 
 @covers(aten.fake_quantize_per_tensor_affine_cachemask.default)
