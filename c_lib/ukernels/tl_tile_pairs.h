@@ -21,4 +21,13 @@ void tl_pairs_of_terms(tl_half *panel, int kc);
 /* Tiles of rows out->row .. out->row_end - 1, whose panels are so many words apart: further with the sums that the
  * output, or init, has. */
 void tl_tile_pairs(const tl_panel_out *out, const tl_pair *a, int panel, const tl_pair *b, int pairs);
+
+/* How all columns of a product lie, in bytes: results of so many each, and the floats that their sums begin with. */
+typedef struct {
+    int size, to_m, to_n, from_m, from_n; /* from row to row, and from column to column */
+} tl_pairs_lie;
+
+/* Rows of up to four columns; from: NULL begins with zeros. */
+void tl_pairs_column(const tl_pairs_lie *lie, const tl_pair *a, int panel, const tl_pair *b, int pairs,
+                     const void *from, void *to, int rows, int cols);
 #endif

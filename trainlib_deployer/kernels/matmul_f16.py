@@ -55,6 +55,19 @@ def not_an_update(kind: MatMul, _cores: int) -> bool:
     return not kind.update
 
 
+def whole(kind: MatMul, _cores: int) -> bool:
+    """One block of terms, and all rows at once, whichever operand they are of."""
+    blocks, panel = of_terms(kind.k, kind.result)
+    tiles = kind.batch * -(-max(kind.m, kind.n) // 4)
+    some = min(kind.batch, kind.m, kind.n) > 0
+    return some and not kind.update and blocks == 1 and tiles * panel <= team_words(kind.result)
+
+
+def whole_cycles(kind: MatMul, cores: int, costs: Costs) -> float:
+    team = working(kind.team, cores)
+    return pair_cycles(kind.batch, kind.m, kind.n, kind.k, team, max(kind.m, 1), costs.whole_pairs, 1)
+
+
 def cycles(kind: MatMul, cores: int, costs: Costs) -> float:
     return packed_cycles(kind.result, kind.batch, kind.m, kind.n, kind.k, working(kind.team, cores), costs)
 
@@ -83,6 +96,15 @@ MATMUL_F16 = (
         cycles=vector_cycles,
         split="rows",
         grain=FOUR,
+    ),
+    row(
+        "tl_matmul_whole_f16",
+        "matmul/matmul_whole_f16.c",
+        takes=whole,
+        scratch=panels,
+        cycles=whole_cycles,
+        split="tiles",
+        grain=TILE,
     ),
     row(
         "tl_matmul_f16",

@@ -274,7 +274,8 @@ class Costs:
     plane_weight: PanelCosts  # ... and weight gradients
     weight_gradient: PanelCosts  # of others
     kernel_rows: PanelCosts  # weight gradients by kernel rows of three taps
-    pairs: PairCosts  # of matrix products
+    whole_pairs: PairCosts  # of matrix products, all rows and terms at once
+    pairs: PairCosts  # of others
     pixels: PairCosts  # of convolutions
     columns: PairCosts  # of weight gradients
     update: UpdateCosts

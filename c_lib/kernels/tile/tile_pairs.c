@@ -100,3 +100,54 @@ void tl_tile_pairs(const tl_panel_out *out, const tl_pair *a, int panel, const t
         t.a += count * panel, sums += 16 * count;
     }
 }
+
+/* A tile that is partly outside, or does not lie row by row: there and back element by element. */
+static void begin_part(float *tile, const tl_pairs_lie *lie, const char *from, int rows, int cols)
+{
+    for (int i = 0; i < rows; ++i, from += lie->from_m)
+        for (int j = 0; j < cols; ++j)
+            tile[4 * i + j] = *(const float *)(from + j * lie->from_n);
+}
+
+static void end_part(const void *tile, const tl_pairs_lie *lie, char *to, int rows, int cols)
+{
+    const int next = lie->to_n;
+    const char *from = tile;
+    for (; rows > 0; --rows, to += lie->to_m, from += 4 * lie->size) {
+        char *at = to;
+        if (lie->size == sizeof(float))
+            for (int j = 0; j < cols; ++j, at += next)
+                *(float *)at = ((const float *)from)[j];
+        else
+            for (int j = 0; j < cols; ++j, at += next)
+                *(tl_half *)at = ((const tl_half *)from)[j];
+    }
+}
+
+void tl_pairs_column(const tl_pairs_lie *lie, const tl_pair *a, int panel, const tl_pair *b, int pairs,
+                     const void *from, void *to, int rows, int cols)
+{
+    float tile[16];
+    const int same = lie->from_n == 0 && lie->from_m == sizeof(float), halves = lie->size == sizeof(tl_half);
+    const int whole = cols == 4 && lie->to_n == lie->size && (!from || same || lie->from_n == sizeof(float));
+    tl_pairs_tiles t = {.a = a, .b = b, .more = pairs - 1, .skip = 4 * (panel - 4 * pairs)};
+    for (int count; rows > 0; rows -= 4 * count) {
+        const int part = !whole || rows < 4, first = tl_min(4, rows);
+        count = part ? 1 : rows / 4;
+        if (part) {
+            if (from)
+                begin_part(tile, lie, from, first, cols);
+            t.from = from ? tile : NULL, t.from_m = 4 * sizeof(float), t.same = 0;
+            t.to = tile, t.to_m = 4 * lie->size, t.halves = 2 * halves;
+        } else {
+            t.from = from, t.from_m = lie->from_m, t.same = same, t.to = to, t.to_m = lie->to_m;
+            t.halves = halves ? 1 + ((((uintptr_t)to | (unsigned)t.to_m) & 3) == 0) : 0;
+        }
+        t.end = (char *)t.to + 4 * count * t.to_m;
+        multiply(&t);
+        if (part)
+            end_part(tile, lie, to, first, cols);
+        t.a += count * panel, to = (char *)to + 4 * count * lie->to_m;
+        from = from ? (const char *)from + 4 * count * lie->from_m : NULL;
+    }
+}

@@ -18,6 +18,7 @@ typedef struct {
 TL_L1 static l1_data l1;
 volatile int net_position;
 
+void tl_matmul_whole_f16(const tl_matmul *a);
 void tl_matmul_f16(const tl_matmul *a);
 void tl_matmul_vectors_f16(const tl_matmul *a);
 void tl_matmul_update_f16(const tl_matmul_update *a);
@@ -219,6 +220,10 @@ int main(void)
 {
     tl_record_open();
     conversions();
+    product((tl_fn)tl_matmul_whole_f16, 1, 9, 14, 64, 0, 0);
+    product((tl_fn)tl_matmul_whole_f16, 3, 7, 5, 11, 1, 1);
+    product((tl_fn)tl_matmul_whole_f16, 2, 13, 8, 2, 0, 0);
+    product((tl_fn)tl_matmul_whole_f16, 1, 5, 18, 127, 1, 0);
     product((tl_fn)tl_matmul_f16, 1, 8, 12, 64, 0, 0);
     product((tl_fn)tl_matmul_f16, 2, 9, 7, 129, 1, 1);
     product((tl_fn)tl_matmul_f16, 3, 5, 13, 31, 0, 1);
