@@ -22,6 +22,7 @@ typedef tl_bf16 tl_half;
 #define tl_conv2d_bw_w_3_f16 tl_conv2d_bw_w_3_bf16
 #define tl_conv2d_bw_w_f16 tl_conv2d_bw_w_bf16
 #define tl_conv2d_bw_x_pointwise_f16 tl_conv2d_bw_x_pointwise_bf16
+#define tl_conv2d_bw_x_apart_f16 tl_conv2d_bw_x_apart_bf16
 #define tl_conv2d_bw_x_planes_f16 tl_conv2d_bw_x_planes_bf16
 #define tl_conv2d_bw_x_f16 tl_conv2d_bw_x_bf16
 #define tl_conv2d_fw_depthwise_3x3_f16 tl_conv2d_fw_depthwise_3x3_bf16

@@ -128,6 +128,17 @@ def test_convolution(bf16_lib: ctypes.CDLL, case: conv.Case, direction: str) -> 
                 np.testing.assert_array_equal(found.view(np.int32), wanted.view(np.int32), err_msg=row.symbol)
 
 
+@pytest.mark.compiler
+@pytest.mark.parametrize("case", conv.DEEP, ids=str)
+def test_input_gradients_are_rounded_as_they_are_stored(bf16_lib: ctypes.CDLL, case: conv.Case) -> None:
+    kind, reads, write = conv.operands(case, "bw_x", False, "plain", DType.BF16)
+    wanted = as_bfloats(run(bf16_lib, fitting(kind, reads, write, 1)[0], kind, reads, write, 1))
+    storing, half = replace(kind, result=DType.BF16), write.stored_as(DType.BF16)
+    for cores, row in itertools.product((1, 3), fitting(storing, reads, half, 3)):
+        found = run(bf16_lib, row, storing, reads, half, cores)
+        np.testing.assert_array_equal(found.view(np.uint16), wanted.view(np.uint16), err_msg=row.symbol)
+
+
 def near_what_is_exact(kind: Conv, case: conv.Case, exact: bool, found: Array) -> None:
     expected, size = conv.expectation(kind, case, exact)
     terms = kind.shape.macs() / max(found.size, 1)
@@ -191,6 +202,10 @@ def test_every_row_is_tested(bf16_lib: ctypes.CDLL) -> None:
         *(conv.operands(c, d, True, "plain", DType.BF16) for c in conv.DEEP for d in conv.DIRECTIONS),
     ]
     seen = {r.symbol for k, reads, write in kinds for n in (1, 8) for r in fitting(k, reads, write, n)}
+    for case in conv.DEEP:
+        k, reads, write = conv.operands(case, "bw_x", True, "plain", DType.BF16)
+        stored = write.stored_as(DType.BF16)
+        seen |= {r.symbol for r in fitting(replace(k, result=DType.BF16), reads, stored, 8)}
     for p in matmul.PRODUCTS:
         k, reads, write = matmul.operands(p, True, "plain", DType.BF16)
         seen |= {r.symbol for r in fitting(k, reads, write, 8)}

@@ -159,6 +159,10 @@ DEEP = [
     Case(n=2, ci=4, co=7, size=(18, 15), kernel=(4, 3), stride=(2, 2), dil=(2, 2)),  # all taps in one class
     Case(ci=5, co=13, size=(12, 15), kernel=(3, 4), dil=(2, 3), stride=(4, 2), pad=(2, 4)),
     Case(ci=3, co=9, size=(11, 14), kernel=(4, 4), dil=(3, 2), stride=(2, 3), pad=(1, 2)),
+    Case(ci=13, co=300, size=(5, 7), kernel=(1, 1), stride=(2, 2)),  # pixels left out
+    Case(n=2, groups=3, ci=5, co=7, size=(7, 11), kernel=(1, 1), stride=(2, 3), wide=1, sparse_w=1),
+    Case(n=3, ci=2, co=3, size=(8, 5), kernel=(1, 1), stride=(3, 1), more=(-1, 0)),
+    Case(groups=2, ci=4, co=2, size=(1, 9), kernel=(1, 1), stride=(1, 4), wide=2),
 ]
 
 
@@ -303,6 +307,10 @@ def test_every_row_is_tested() -> None:
         for direction, storage in itertools.product(DIRECTIONS, STORAGES):
             kind, reads, write = operands(case, direction, True, "plain", storage)
             seen |= {r.symbol for cores in ALL_CORES for r in fitting(kind, reads, write, cores)}
+    for case, direction in itertools.product(DEEP, ("fw", "bw_x")):
+        kind, reads, write = operands(case, direction, False, "plain", DType.F16)
+        storing, half = replace(kind, result=DType.F16), write.stored_as(DType.F16)
+        seen |= {r.symbol for r in fitting(storing, reads, half, 3)}
     assert seen == {r.symbol for r in (*PLANES, *CONV, *CONV_F16, *DEPTHWISE)}
 
 

@@ -300,6 +300,31 @@ def product_cycles(kind: Conv, cores: int, costs: Costs) -> float:
     return items * s.groups * packed_cycles(kind.result, batch, rows, columns, terms, working(kind.team, cores), costs)
 
 
+def left_out(kind: Conv, _cores: int) -> bool:
+    """An input gradient of one tap, whose stride leaves pixels out: zeros there."""
+    s = kind.shape
+    inside = (s.ho - 1) * s.stride[0] < s.h and (s.wo - 1) * s.stride[1] < s.w
+    one_of_many = (s.kh, s.kw, s.pad) == (1, 1, (0, 0)) and s.stride != (1, 1)
+    return one_of_many and inside and s.ho * s.wo > 0 and kind.result.is_half and not kind.bias
+
+
+def dense_gradients(kind: Conv, reads: Sequence[View], writes: Sequence[View]) -> bool:
+    y = operands(kind, reads, writes)["y"]
+    return kind.shape.ho == 1 or y.strides[2:] == (kind.shape.wo, 1)
+
+
+def met_and_panels(kind: Conv, cores: int) -> int:
+    """What the product makes of an image, before it is put between zeros."""
+    s = kind.shape
+    return 2 * s.ci * (-(-s.ho * s.wo // 2) * 2) + product_panels(kind, cores)
+
+
+def apart_cycles(kind: Conv, cores: int, costs: Costs) -> float:
+    s, team, c = kind.shape, working(kind.team, cores), costs.pairs
+    product = packed_cycles(kind.result, 1, s.ci, s.ho * s.wo, s.co, team, costs)
+    return s.n * s.groups * (product + c.packed * s.ci * s.h * s.w / team)
+
+
 row = partial(Row, struct="tl_conv2d", header="tl_conv.h", fields=fields, takes=directly, grain=TILE, storage=DType.F16)
 gathering = partial(row, scratch=gathered, split="tiles of channels x pixels", arithmetic=CHANNELS)
 over_planes = partial(gathering, takes=few_taps, scratch=planes_and_weights, cycles=plane_cycles)
@@ -340,6 +365,17 @@ CONV_F16 = (
         "conv/conv2d_bw_x_pointwise_f16.c",
         arithmetic=CHANNELS,
         fits=one_row,
+    ),
+    row(
+        "conv2d_bw_x",
+        "tl_conv2d_bw_x_apart_f16",
+        "conv/conv2d_bw_x_apart_f16.c",
+        takes=left_out,
+        fits=dense_gradients,
+        scratch=met_and_panels,
+        cycles=apart_cycles,
+        split="tiles, then rows",
+        arithmetic=CHANNELS,
     ),
     over_planes("conv2d_bw_x", "tl_conv2d_bw_x_planes_f16", "conv/conv2d_bw_x_planes_f16.c"),
     gathering("conv2d_bw_x", "tl_conv2d_bw_x_f16", "conv/conv2d_bw_x_f16.c", cycles=input_cycles),

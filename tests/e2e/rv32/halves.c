@@ -35,6 +35,7 @@ void tl_conv2d_bw_w_f16(const tl_conv2d *a);
 void tl_conv2d_bw_w_3_f16(const tl_conv2d *a);
 void tl_conv2d_fw_pointwise_f16(const tl_conv2d *a);
 void tl_conv2d_bw_x_pointwise_f16(const tl_conv2d *a);
+void tl_conv2d_bw_x_apart_f16(const tl_conv2d *a);
 void tl_conv2d_bw_w_pointwise_f16(const tl_conv2d *a);
 void tl_conv2d_fw_depthwise_3x3_f16(const tl_conv2d *a);
 void tl_conv2d_bw_x_depthwise_3x3_f16(const tl_conv2d *a);
@@ -127,6 +128,11 @@ static void convolution(int groups, int ci, int co, int size, int kernel, int st
         tl_conv2d one = p; /* whose classes share planes where the stride is 2 */
         one.n = one.groups = 1, one.w = l1.init, one.floats = 1, one.x_f16 = (tl_half *)l1.c, one.halves = 1;
         run((tl_fn)tl_conv2d_bw_x_planes_f16, &one);
+    }
+    if (kernel == 1 && stride > 1) {
+        tl_conv2d apart = p;
+        apart.w = l1.init, apart.floats = 1, apart.x_f16 = (tl_half *)l1.c, apart.halves = 1;
+        run((tl_fn)tl_conv2d_bw_x_apart_f16, &apart);
     }
     if (kernel == 3 && stride == 1)
         in_tiles((tl_fn)tl_conv2d_bw_x_winograd_f16, (tl_fn)tl_conv2d_bw_x_winograd_whole_f16, p, ci, co);
@@ -236,6 +242,7 @@ int main(void)
     convolution(1, 5, 5, 9, 3, 2, 1);
     convolution(1, 3, 5, 8, 3, 2, 1);
     convolution(2, 4, 6, 5, 1, 1, 0);
+    convolution(1, 6, 5, 7, 1, 2, 0);
     convolution(1, 18, 8, 8, 3, 1, 1);
     convolution(1, 4, 5, 12, 3, 1, 1);
     convolution(1, 4, 4, 16, 3, 1, 1);
