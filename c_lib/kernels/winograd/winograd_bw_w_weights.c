@@ -15,15 +15,23 @@ void tl_winograd_bw_w_products(const void *of, int at, int first, int count)
         tl_winograd_chains_resumed(z, step, v, m, count, t->tiles);
 }
 
+/* One input channel and so many of outputs. */
+static inline __attribute__((always_inline)) void add(const float *m0, int element, float *w, int w_co, int count,
+                                                      int row, float middle, int begins)
+{
+    const float *m1 = m0 + element, *m2 = m1 + element, *m3 = m2 + element;
+    for (; count > 0; --count, w += w_co, m0 += 4, m1 += 4, m2 += 4, m3 += 4)
+        tl_winograd_bw_w_row(w, *m0, *m1, *m2, *m3, row, middle, begins);
+}
+
+#define ADD(row, middle, begins) add(m, element, w, w_co, count, row, middle, begins)
+
 void tl_winograd_bw_w_weights(const void *of, int at, int first, int count)
 {
     const tl_winograd_bw_w *t = of;
     const tl_conv2d *a = t->a;
-    const int fours = (t->outs + 3) / 4, element = (t->ins + 3) / 4 * fours * 16, w_co = a->w_co, row = t->row;
-    const int begins = t->block == 0 && !a->accumulate && row < 2;
-    const float *m0 = t->m + (at >> 2) * fours * 16 + first * 4 + (at & 3);
-    const float *m1 = m0 + element, *m2 = m1 + element, *m3 = m2 + element;
+    const int fours = (t->outs + 3) / 4, element = (t->ins + 3) / 4 * fours * 16, w_co = a->w_co;
+    const float *m = t->m + (at >> 2) * fours * 16 + first * 4 + (at & 3);
     float *w = a->w + (t->group * a->co + t->out + first) * w_co + (t->in + at) * a->w_ci;
-    for (; count > 0; --count, w += w_co, m0 += 4, m1 += 4, m2 += 4, m3 += 4)
-        tl_winograd_bw_w_row(w, *m0, *m1, *m2, *m3, row, begins);
+    TL_WINOGRAD_BW_W_ROW(t->row, t->block == 0 && !a->accumulate && t->row < 2, ADD);
 }
