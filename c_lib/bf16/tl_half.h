@@ -42,6 +42,12 @@ typedef tl_bf16 tl_half;
 #define tl_lstm_bw_f16 tl_lstm_bw_bf16
 #define tl_gru_fw_f16 tl_gru_fw_bf16
 #define tl_gru_bw_f16 tl_gru_bw_bf16
+#define tl_rnn_fw_both_f16 tl_rnn_fw_both_bf16
+#define tl_rnn_bw_both_f16 tl_rnn_bw_both_bf16
+#define tl_lstm_fw_both_f16 tl_lstm_fw_both_bf16
+#define tl_lstm_bw_both_f16 tl_lstm_bw_both_bf16
+#define tl_gru_fw_both_f16 tl_gru_fw_both_bf16
+#define tl_gru_bw_both_f16 tl_gru_bw_both_bf16
 #define tl_rnn_fw_brought_f16 tl_rnn_fw_brought_bf16
 #define tl_rnn_bw_brought_f16 tl_rnn_bw_brought_bf16
 #define tl_lstm_fw_brought_f16 tl_lstm_fw_brought_bf16

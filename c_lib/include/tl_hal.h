@@ -104,16 +104,22 @@ static inline int tl_team(int most)
     return most && most < cores ? most : cores;
 }
 
-/* The share of `total` items of this core, if the first `cores` do them: contiguous, in multiples of `grain` (the last
- * share takes the rest). */
-static inline void tl_split_among(int cores, int total, int grain, int *lo, int *hi)
+/* The share of `total` items that number `id` of so many cores has: contiguous, in multiples of `grain` (the last share
+ * takes the rest). Numbers beyond these have nothing. */
+static inline void tl_share(int id, int cores, int total, int grain, int *lo, int *hi)
 {
-    const int blocks = (total + grain - 1) / grain, id = tl_core_id();
+    const int blocks = (total + grain - 1) / grain;
     const int per = blocks / cores, extra = blocks % cores;
     const int first = id < cores ? id * per + (id < extra ? id : extra) : blocks;
     const int last = id < cores ? first + per + (id < extra ? 1 : 0) : blocks;
     *lo = first * grain < total ? first * grain : total;
     *hi = last * grain < total ? last * grain : total;
+}
+
+/* That of this core, if the first `cores` do them. */
+static inline void tl_split_among(int cores, int total, int grain, int *lo, int *hi)
+{
+    tl_share(tl_core_id(), cores, total, grain, lo, hi);
 }
 
 /* The same for all cores. */

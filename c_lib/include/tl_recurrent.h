@@ -56,7 +56,14 @@ typedef struct {
     int rows;       /* of w that come through scratch at a time: 64, 32 or 16; 0: w is read where it lies */
     float *scratch; /* of rows for halves and of those that bring w, shared by all cores; the kernel's row says how
                      * many bytes */
+    int taken;      /* floats of it that another scan has, in front of this one's */
 } tl_recurrent;
+
+/* Two scans that do not wait for each other, such as both directions of a layer, by half of the cores each: as many
+ * steps, samples and units, and both or neither with `initial` and `carry`. */
+typedef struct {
+    tl_recurrent first, second;
+} tl_recurrent_both;
 
 /* Forward reads gates, h0, c0, w, bias; writes hs, cs, saved. Backward reads h0, c0, w, hs, cs, saved, y; writes
  * dgates, dhidden, dh, dc. All call tl_barrier() about once per step. */

@@ -25,6 +25,10 @@
 #define TL_FOUR_LINES_BY                                                                                               \
     TL_LINE_BY("a", "one") TL_ONTO_SUM("s3", "b") TL_LINE("x", "v") TL_LINE_BY("b", "one") TL_ONTO_SUM("s0", "a")      \
     TL_LINE_BY("a", "one") TL_ONTO_SUM("s1", "b") TL_ONTO_SUM("s2", "a") TL_LINE_BY("b", "back")
+#define TL_SIX_LINES_BY                                                                                                \
+    TL_LINE_BY("a", "one") TL_ONTO_SUM("s5", "b") TL_LINE("x", "v") TL_LINE_BY("b", "one") TL_ONTO_SUM("s0", "a")      \
+    TL_LINE_BY("a", "one") TL_ONTO_SUM("s1", "b") TL_LINE_BY("b", "one") TL_ONTO_SUM("s2", "a")                        \
+    TL_LINE_BY("a", "one") TL_ONTO_SUM("s3", "b") TL_ONTO_SUM("s4", "a") TL_LINE_BY("b", "back")
 /* Here the loop ends with the next term's first load, so that no two multiply-adds follow each other. */
 #define TL_SUM_AND_LINE(sum, value, to, by) TL_ONTO_SUM(sum, value) TL_LINE_BY(to, by)
 #define TL_EIGHT_LINES_BY                                                                                              \
@@ -118,6 +122,19 @@ static inline __attribute__((always_inline)) const float *tl_xpulp_four_lines(fl
                      : [s0] "+r"(s[0]), [s1] "+r"(s[1]), [s2] "+r"(s[2]), [s3] "+r"(s[3]), [w] "+r"(w), [v] "+r"(v),
                        [x] "+r"(x), [a] "=&r"(a), [b] "+r"(b)
                      : [one] "r"(4 * pitch), [back] "r"(4 * (step - 3 * pitch)), [n] "r"(n)
+                     : "memory");
+    return w;
+}
+
+/* The same for six. */
+static inline __attribute__((always_inline)) const float *tl_xpulp_six_lines(float *s, const float *w, int pitch,
+                                                                             int step, const float *v, int n)
+{
+    float x = 0.0f, a, b = 0.0f;
+    __asm__ volatile(TL_DOTS("26", TL_SIX_LINES_BY, "s5")
+                     : [s0] "+r"(s[0]), [s1] "+r"(s[1]), [s2] "+r"(s[2]), [s3] "+r"(s[3]), [s4] "+r"(s[4]),
+                       [s5] "+r"(s[5]), [w] "+r"(w), [v] "+r"(v), [x] "+r"(x), [a] "=&r"(a), [b] "+r"(b)
+                     : [one] "r"(4 * pitch), [back] "r"(4 * (step - 5 * pitch)), [n] "r"(n)
                      : "memory");
     return w;
 }

@@ -15,8 +15,10 @@
 #define INLINE static inline __attribute__((always_inline))
 #define APART static __attribute__((noinline, unused)) /* called once per gate: one copy of the code is enough */
 
-#ifdef TL_BROUGHT /* w comes through scratch: tl_brought.h */
+#if defined(TL_BROUGHT) /* w comes through scratch: tl_brought.h */
 #define SCAN(name) NAMED(name##_brought)
+#elif defined(TL_BOTH) /* two scans at a time */
+#define SCAN(name) NAMED(name##_both)
 #else
 #define SCAN(name) NAMED(name)
 #endif
@@ -38,6 +40,49 @@ typedef struct {
 INLINE int smaller(int a, int b)
 {
     return a < b ? a : b;
+}
+
+enum { TL_SUMS = 6 }; /* at a time, the most */
+
+/* Of `left` units those whose sums go together: 13 instructions a term for six, 9 for four, 7 for up to three. */
+INLINE int together(int left)
+{
+#ifdef TL_XPULP_DOTS
+    if (left == TL_SUMS)
+        return TL_SUMS;
+#endif
+    return left == 5 || left == 6 ? 3 : smaller(left, 4);
+}
+
+/* The scan that this core takes part in, as number `id` of so many; `then`: what a single core does behind it. */
+typedef struct {
+    const tl_recurrent *a, *then;
+    int id, cores;
+} turn;
+
+#ifdef TL_BOTH
+typedef tl_recurrent_both scans;
+
+INLINE turn first_turn(const scans *both)
+{
+    const int cores = tl_num_cores(), half = cores / 2, id = tl_core_id();
+    if (half == 0)
+        return (turn){&both->first, &both->second, 0, 1};
+    return id < half ? (turn){&both->first, NULL, id, half} : (turn){&both->second, NULL, id - half, cores - half};
+}
+#else
+typedef tl_recurrent scans;
+
+INLINE turn first_turn(const scans *a)
+{
+    return (turn){a, NULL, tl_core_id(), tl_num_cores()};
+}
+#endif
+
+/* This core's units of a scan. */
+INLINE void own_units(const turn *t, int *lo, int *hi)
+{
+    tl_share(t->id, t->cores, t->a->batch * t->a->hidden, 1, lo, hi);
 }
 
 /* Of exponentials, on a core's stack. A load of each is less code than the two instructions that make it; read behind
@@ -139,50 +184,57 @@ INLINE void add_any(const float *w, int pitch, int step, const float *v, int n, 
 }
 #endif
 
-/* s[r] += sum_k w[r pitch + k step] v[k] for r < count, 4 (a literal) or fewer, and n > 0 terms. Gives w behind the
- * last one. */
-INLINE const float *add_terms(const float *w, int pitch, int step, const float *v, int n, int count, float *s)
+/* s[r] += sum_k w[r pitch + k step] v[k] for r < count and n > 0 terms; most: a literal, as many as there are (TL_SUMS
+ * or 4), or 3. Gives w behind the last one. */
+INLINE const float *add_terms(const float *w, int pitch, int step, const float *v, int n, int count, int most, float *s)
 {
 #ifdef TL_XPULP_DOTS
-    return count == 4 ? tl_xpulp_four_lines(s, w, pitch, step, v, n)
-                      : tl_xpulp_few_lines(s, w, count, pitch, step, v, n);
+    return most == TL_SUMS ? tl_xpulp_six_lines(s, w, pitch, step, v, n)
+           : most == 4     ? tl_xpulp_four_lines(s, w, pitch, step, v, n)
+                           : tl_xpulp_few_lines(s, w, count, pitch, step, v, n);
 #else
+    (void)most;
     add_any(w, pitch, step, v, n, count, s);
     return w + n * step;
 #endif
 }
 
 /* The same from zero, for n <= TL_KC. */
-INLINE const float *block_sums(const float *w, int pitch, int step, const float *v, int n, int count, float *s)
+INLINE const float *block_sums(const float *w, int pitch, int step, const float *v, int n, int count, int most,
+                               float *s)
 {
-    for (int r = 0; r < 4; r++)
+    for (int r = 0; r < (most < 4 ? 4 : most); r++)
         s[r] = 0.0f;
-    return add_terms(w, pitch, step, v, n, count, s);
+    return add_terms(w, pitch, step, v, n, count, most, s);
 }
 
-INLINE void all_blocks(const float *w, int pitch, int step, const float *v, int n, int count, float *total)
+INLINE void all_blocks(const float *w, int pitch, int step, const float *v, int n, int count, int most, float *total)
 {
-    const int kept = count == 4 ? 4 : 3;
-    float s[4];
-    w = block_sums(w, pitch, step, v, smaller(n, TL_KC), count, s);
-    for (int r = 0; r < kept; r++)
+    float s[TL_SUMS];
+    w = block_sums(w, pitch, step, v, smaller(n, TL_KC), count, most, s);
+    for (int r = 0; r < most; r++)
         total[r] = s[r] + 0.0f;
     for (n -= TL_KC; TL_SELDOM(n > 0); n -= TL_KC) {
         v += TL_KC;
-        w = block_sums(w, pitch, step, v, smaller(n, TL_KC), count, s);
-        for (int r = 0; r < kept; r++)
+        w = block_sums(w, pitch, step, v, smaller(n, TL_KC), count, most, s);
+        for (int r = 0; r < most; r++)
             total[r] += s[r];
     }
 }
 
-/* total[r] = sum_k w[r pitch + k step] v[k] for r < count, at most 4: rows of w (step 1) or columns (pitch 1); what is
- * behind them in `total` may be written. Apart, so that a step keeps its own in registers, of which this needs many. */
+/* total[r] = sum_k w[r pitch + k step] v[k] for r < count, as many as go together: rows of w (step 1) or columns (pitch
+ * 1); what is behind them in `total` may be written. Apart, so that a step keeps its own in registers, of which this
+ * needs many. */
 APART void sums(const float *w, int pitch, int step, const float *v, int n, int count, float *total)
 {
     if (TL_SELDOM(count == 4)) /* narrow layers first: their steps are short */
-        all_blocks(w, pitch, step, v, n, 4, total);
+        all_blocks(w, pitch, step, v, n, 4, 4, total);
+#ifdef TL_XPULP_DOTS
+    else if (TL_SELDOM(count == TL_SUMS))
+        all_blocks(w, pitch, step, v, n, TL_SUMS, TL_SUMS, total);
+#endif
     else
-        all_blocks(w, pitch, step, v, n, count, total);
+        all_blocks(w, pitch, step, v, n, count, 3, total);
 }
 
 /* v (1 - v), the slope of the sigmoid at value v; 1 - v^2 is that of tanh. */

@@ -9,7 +9,7 @@ INLINE float *row_of_gates(const tl_recurrent *a, int s, int gates)
 #ifdef TL_BROUGHT
     float *first = behind(a);
 #else
-    float *first = a->scratch;
+    float *first = a->scratch + a->taken;
 #endif
     return first + (s & 1) * a->batch * gates * a->hidden;
 }
@@ -88,13 +88,14 @@ typedef struct {
     int ends; /* the block of TL_KC */
 } some_rows;
 
-/* Of `count` units, 4 (a literal) or fewer; v: of these rows. */
-INLINE void take_rows(const some_rows *by, int j, int pitch, const float *v, int count, float *total, float *part)
+/* Of `count` units, 4 or, where most is 3 (a literal), fewer; v: of these rows. */
+INLINE void take_rows(const some_rows *by, int j, int pitch, const float *v, int count, int most, float *total,
+                      float *part)
 {
     float s[4] = {0.0f, 0.0f, 0.0f, 0.0f};
     for (int i = 0; by->first % TL_KC && i < count; i++)
         s[i] = part[i];
-    add_terms(by->w + j, 1, pitch, v, by->count, count, s);
+    add_terms(by->w + j, 1, pitch, v, by->count, count, most, s);
     for (int i = 0; i < count; i++)
         if (!by->ends)
             part[i] = s[i];
@@ -115,9 +116,9 @@ APART void through_blocks(const tl_recurrent *a, feed *f, const float *later, in
             const int next = row + n, count = smaller(smaller(hi, next) - u, 4);
             const float *v = later + gates * row + by.first;
             if (count == 4)
-                take_rows(&by, u - row, n, v, 4, total + u, part + u);
+                take_rows(&by, u - row, n, v, 4, 4, total + u, part + u);
             else
-                take_rows(&by, u - row, n, v, count, total + u, part + u);
+                take_rows(&by, u - row, n, v, count, 3, total + u, part + u);
             u += count;
             row = u == next ? next : row;
         }
@@ -133,7 +134,7 @@ INLINE void through_gates(const tl_recurrent *a, const float *later, int gates, 
         total[i] = from[i];
 }
 #else
-/* What reaches `count` units, up to four, through the gates of the step after. */
+/* What reaches `count` units, as many as go together, through the gates of the step after. */
 INLINE void through_gates(const tl_recurrent *a, const float *later, int gates, int row, int j, int count, float *total)
 {
     sums(a->w + j, 1, a->hidden, later + gates * row, gates * a->hidden, count, total);
@@ -153,7 +154,7 @@ INLINE void some_units(const tl_recurrent *a, const moment *m, int gates, int ro
 {
     const float *later = m->later;
     const int by = a->y_h;
-    float total[4];
+    float total[TL_SUMS];
     if (later)
         through_gates(a, later, gates, row, j, count, total);
     y += j * by;
@@ -186,30 +187,34 @@ INLINE void initial_units(const tl_recurrent *a, int gates, int lo, int hi)
     }
 }
 
-INLINE void backward(const tl_recurrent *a, int gates, int saved, unit slope)
+INLINE void take_part(const turn *t, int gates, int saved, unit slope)
 {
+    const tl_recurrent *a = t->a;
     const int n = a->hidden;
     int lo, hi;
-    tl_split(a->batch * n, 1, &lo, &hi);
+    own_units(t, &lo, &hi);
     for (int u = lo; u < hi && !a->resume; u++) {
         a->dh[u] = a->h0 ? a->h0[u] : 0.0f;
         if (a->dc)
             a->dc[u] = a->c0 ? a->c0[u] : 0.0f;
     }
-    const int sample = lo / n, way = a->reverse ? a->batch * n : -a->batch * n;
+    const int sample = lo / n, first = sample * n, some = together(smaller(hi, first + n) - lo);
+    const int way = a->reverse ? a->batch * n : -a->batch * n;
     moment m = first_moment(a, gates, saved);
 #ifdef TL_BROUGHT
     feed f;
     open_feed(a, &f, gates, a->steps - 1 + (a->initial != 0));
 #endif
     for (int s = 0;;) {
-        for (int u = lo, row = sample * n, y = m.y + sample * a->y_b; u < hi;) {
-            const int next = row + n, count = smaller(smaller(hi, next) - u, 4);
+        int y = m.y + sample * a->y_b;
+        for (int u = lo, row = first, count = some; u < hi; count = together(smaller(hi, row + n) - u)) {
             some_units(a, &m, gates, row, y, u - row, count, slope);
             u += count;
-            if (u == next)
-                row = next, y += a->y_b;
             TL_ONE_POINTER(u)
+            if (TL_SELDOM(u == hi))
+                break;
+            if (u == row + n)
+                row = u, y += a->y_b;
         }
         if (++s == a->steps)
             break;
@@ -228,5 +233,11 @@ INLINE void backward(const tl_recurrent *a, int gates, int saved, unit slope)
 #endif
         initial_units(a, gates, lo, hi);
     }
+}
+
+INLINE void backward(const scans *s, int gates, int saved, unit slope)
+{
+    for (turn t = first_turn(s); t.a; t.a = t.then, t.then = NULL)
+        take_part(&t, gates, saved, slope);
 }
 #endif

@@ -1,7 +1,7 @@
 /* The scan of a recurrent layer, forward; internal to c_lib/kernels. */
 #ifndef TL_RECURRENT_FW_H
 #define TL_RECURRENT_FW_H
-#include "tl_brought.h"
+#include "tl_states_fw.h"
 
 enum { TL_UNITS = 4 }; /* that are worked on at a time */
 
@@ -38,19 +38,6 @@ INLINE void put_input(float *sum, const element *x, int count)
         sum[i] = WIDENED(x[i]) + sum[i];
 }
 
-INLINE void put_down(float *to, const float *from, int count)
-{
-    for (int i = 0; i < count; i++)
-        to[i] = from[i];
-}
-
-/* For the backward pass. */
-INLINE void save(element *to, const float *from, int count)
-{
-    for (int i = 0; i < count; i++)
-        to[i] = NARROWED(from[i]);
-}
-
 /* Where the sums of gate g are: of four gates the last two are exchanged, as the third one alone is no sigmoid. */
 INLINE int place(int g, int gates)
 {
@@ -58,12 +45,7 @@ INLINE int place(int g, int gates)
 }
 
 #ifdef TL_BROUGHT
-/* Where scratch has the states, and behind them w h, [batch][gates][hidden]. */
-INLINE float *states_of(const tl_recurrent *a)
-{
-    return behind(a);
-}
-
+/* w h, [batch][gates][hidden], behind the states. */
 INLINE float *said(const tl_recurrent *a, int gates)
 {
     return states_of(a) + (gates == 4 ? 3 : 2) * a->batch * a->hidden;
@@ -97,11 +79,6 @@ INLINE void gate_sums(const tl_recurrent *a, const moment *m, int row, int j, in
         put_down(sum + place(g, gates), of_unit + g * a->hidden, count);
 }
 #else
-INLINE float *states_of(const tl_recurrent *a)
-{
-    return a->scratch;
-}
-
 /* The same; gates: 3 or 4. */
 INLINE void gate_sums(const tl_recurrent *a, const moment *m, int row, int j, int count, int gates, float *sum)
 {
@@ -129,140 +106,21 @@ INLINE void gate_sums(const tl_recurrent *a, const moment *m, int row, int j, in
 }
 #endif
 
-#ifdef TL_STATES
-/* Scratch has the states of h before and after a step, which exchange their places, and that of c. */
-INLINE void put_scratch(const tl_recurrent *a, int s, moment *m)
+/* Of `left` units those that are worked on at a time. */
+INLINE int group(int left, int gates)
 {
-    const int size = a->batch * a->hidden;
-    m->h_before = states_of(a) + (s & 1) * size;
-    m->h = states_of(a) + (~s & 1) * size;
+    return gates == 1 ? together(left) : smaller(left, TL_UNITS);
 }
 
-INLINE moment first_moment(const tl_recurrent *a, int gates, int saved)
+INLINE void take_part(const turn *t, int gates, int saved, units step)
 {
-    moment m = moment_of(a, a->reverse ? a->steps - 1 : 0, gates, saved, a->resume);
-    put_scratch(a, 0, &m);
-    m.c_before = m.c = states_of(a) + 2 * a->batch * a->hidden;
-    return m;
-}
-
-INLINE void next_states(const tl_recurrent *a, int s, int way, moment *m)
-{
-    (void)way;
-    put_scratch(a, s, m);
-}
-
-/* `count` states of h as they lie in memory, from element `at` on. */
-INLINE void put_states(const tl_recurrent *a, int at, const float *h, int count)
-{
-#ifdef TL_HALVES
-    if (a->hs_f16) {
-        save(a->hs_f16 + at, h, count);
-        return;
-    }
-#endif
-    put_down(a->hs + at, h, count);
-}
-
-INLINE void keep_states(const tl_recurrent *a, const moment *m, int at, const float *h, int count)
-{
-    put_states(a, m->after + at, h, count);
-}
-
-INLINE void keep_cells(const tl_recurrent *a, const moment *m, int at, const float *c, int count)
-{
-    save(a->READ(cs) + m->after + at, c, count);
-}
-
-/* The initial states of this core's units. */
-INLINE void begin(const tl_recurrent *a, int lo, int hi)
-{
-    const int size = a->batch * a->hidden, first = a->reverse ? a->steps * size : 0;
-    const float *h0 = a->resume ? a->carry : a->h0, *c0 = a->resume ? a->carry + size : a->c0;
-    put_down(states_of(a) + lo, h0 + lo, hi - lo);
-    if (!a->resume)
-        put_states(a, first + lo, h0 + lo, hi - lo);
-    if (!a->READ(cs))
-        return;
-    put_down(states_of(a) + 2 * size + lo, c0 + lo, hi - lo);
-    if (!a->resume)
-        save(a->READ(cs) + first + lo, c0 + lo, hi - lo);
-}
-
-/* What the next tile starts from. */
-INLINE void hand_over(const tl_recurrent *a, int lo, int hi)
-{
-    const int size = a->batch * a->hidden;
-    put_down(a->carry + lo, states_of(a) + (a->steps & 1) * size + lo, hi - lo);
-    if (a->READ(cs))
-        put_down(a->carry + size + lo, states_of(a) + 2 * size + lo, hi - lo);
-}
-#else
-/* They are where they stay. */
-INLINE void keep_states(const tl_recurrent *a, const moment *m, int at, const float *h, int count)
-{
-    (void)a, (void)m, (void)at, (void)h, (void)count;
-}
-
-INLINE void keep_cells(const tl_recurrent *a, const moment *m, int at, const float *c, int count)
-{
-    keep_states(a, m, at, c, count);
-}
-
-INLINE moment first_moment(const tl_recurrent *a, int gates, int saved)
-{
-    moment m = moment_of(a, a->reverse ? a->steps - 1 : 0, gates, saved, a->resume);
-    m.h_before = a->resume ? a->carry : a->hs + m.before;
-    m.h = a->hs + m.after;
-    if (a->cs) {
-        m.c_before = a->resume ? a->carry + a->batch * a->hidden : a->cs + m.before;
-        m.c = a->cs + m.after;
-    }
-    return m;
-}
-
-INLINE void next_states(const tl_recurrent *a, int s, int way, moment *m)
-{
-    (void)s;
-    m->h_before = m->h;
-    m->h += way;
-    if (!a->cs)
-        return;
-    m->c_before = m->c;
-    m->c += way;
-}
-
-/* The initial states of this core's units. */
-INLINE void begin(const tl_recurrent *a, int lo, int hi)
-{
-    const int first = a->reverse ? a->steps * a->batch * a->hidden : 0;
-    for (int u = lo; u < hi && !a->resume; u++) {
-        a->hs[first + u] = a->h0[u];
-        if (a->cs)
-            a->cs[first + u] = a->c0[u];
-    }
-}
-
-/* What the next tile starts from; the barrier: a single step still reads the carry. */
-INLINE void hand_over(const tl_recurrent *a, int lo, int hi)
-{
-    const int size = a->batch * a->hidden, last = a->reverse ? 0 : (a->steps - a->resume) * size;
-    tl_barrier();
-    for (int u = lo; u < hi; u++) {
-        a->carry[u] = a->hs[last + u];
-        if (a->cs)
-            a->carry[size + u] = a->cs[last + u];
-    }
-}
-#endif
-
-INLINE void forward(const tl_recurrent *a, int gates, int saved, units step)
-{
+    const tl_recurrent *a = t->a;
     const int n = a->hidden;
     int lo, hi;
-    tl_split(a->batch * n, 1, &lo, &hi);
+    own_units(t, &lo, &hi);
     begin(a, lo, hi);
-    const int first = lo - lo % n, way = a->reverse ? -a->batch * n : a->batch * n;
+    const int first = lo - lo % n, some = group(smaller(hi, first + n) - lo, gates);
+    const int way = a->reverse ? -a->batch * n : a->batch * n;
     const numbers k = tl_exp_numbers_();
     moment m = first_moment(a, gates, saved);
 #ifdef TL_BROUGHT
@@ -274,12 +132,13 @@ INLINE void forward(const tl_recurrent *a, int gates, int saved, units step)
         products(a, &f, m.h_before, said(a, gates));
 #endif
         tl_barrier();
-        for (int u = lo, row = first; u < hi;) {
-            const int next = row + n, count = smaller(smaller(hi, next) - u, TL_UNITS);
+        for (int u = lo, row = first, count = some; u < hi; count = group(smaller(hi, row + n) - u, gates)) {
             step(a, &m, &k, row, u - row, count);
             u += count;
-            row = u == next ? next : row;
             TL_ONE_POINTER(u)
+            if (TL_SELDOM(u == hi))
+                break;
+            row = u == row + n ? u : row;
         }
         if (++s == a->steps)
             break;
@@ -289,5 +148,11 @@ INLINE void forward(const tl_recurrent *a, int gates, int saved, units step)
     }
     if (a->carry)
         hand_over(a, lo, hi);
+}
+
+INLINE void forward(const scans *s, int gates, int saved, units step)
+{
+    for (turn t = first_turn(s); t.a; t.a = t.then, t.then = NULL)
+        take_part(&t, gates, saved, step);
 }
 #endif

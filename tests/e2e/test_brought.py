@@ -12,7 +12,7 @@ from torch import nn
 from torch.utils import _pytree as pytree
 
 from tests.e2e.simulators import SIMULATORS, needs
-from tests.e2e.test_recurrent import KINDS, SideBySide, check
+from tests.e2e.test_recurrent import KINDS, SideBySide, check, scans_of
 from trainlib_deployer.api import Deployment, deploy
 from trainlib_deployer.folder import read_plan
 from trainlib_deployer.ops.recurrent import Scan
@@ -59,7 +59,7 @@ def deployed(folder: Path, l1: str, dtype: str = "fp32") -> Deployment:
 
 def blocks(made: Deployment) -> list[Scan]:
     """Of all scans, by their direction and cell."""
-    kinds = [op.kind for op in made.plan.program.ops if isinstance(op.kind, Scan)]
+    kinds = scans_of(made)
     assert len(kinds) == 2 * 2 * len(KINDS)
     return kinds
 

@@ -15,7 +15,8 @@ from torch.utils import _pytree as pytree
 
 from trainlib_deployer.api import Deployment, deploy
 from trainlib_deployer.folder import read_plan
-from trainlib_deployer.ops.recurrent import Scan
+from trainlib_deployer.ops.recurrent import Scan, Scans
+from trainlib_deployer.program.ir import Kind
 from trainlib_deployer.run.host import Host
 from trainlib_deployer.run.record import read_record
 
@@ -143,6 +144,15 @@ def check(made: Deployment, parts: dict[str, nn.Module], steps: int = 2) -> None
         assert not other, f"{cores} cores give other bits"
 
 
+def scans_of(made: Deployment) -> list[Scan]:
+    """Also those that go two at a time."""
+    return [scan for op in made.plan.program.ops for scan in scans_in(op.kind)]
+
+
+def scans_in(kind: Kind) -> tuple[Scan, ...]:
+    return kind.scans if isinstance(kind, Scans) else (kind,) if isinstance(kind, Scan) else ()
+
+
 # Layers, bidirectional, batch_first, bias, given: any two of them meet in all four ways.
 SETTINGS = (
     (2, True, True, True, True),
@@ -176,12 +186,14 @@ def test_recurrent_layers_train_like_pytorch(project: Path) -> None:
     parts |= {f"{kind}_cell": Cell(kind, kind != "gru", kind != "lstm") for kind in CELLS}
     made = deployed(parts, project)
     check(made, parts)
-    scans = [op.kind for op in made.plan.program.ops if isinstance(op.kind, Scan)]
+    scans = scans_of(made)
     expected = sum(v.layers * (1 + v.bidirectional) for v in VARIANTS) + 2 * len(CELLS)
     assert sum(s.direction == "fw" for s in scans) == expected, (
         "one scan for each layer and direction, one for each step of a cell"
     )
     assert len({(s.steps, s.batch, s.hidden) for s in scans}) >= 10
+    both = {op.kind.name for op in made.plan.program.ops if isinstance(op.kind, Scans)}
+    assert both >= {f"{kind}_{direction}_both" for kind in ("rnn", "lstm", "gru") for direction in ("fw", "bw")}
 
 
 class Long(nn.Module):
@@ -206,7 +218,8 @@ def test_tiles_of_time_change_no_bit(project: Path) -> None:
     Host().run(whole.folder, 1, 8, record)
     computed = read_record(record, read_plan(whole.folder)["trace"])
     assert {k: v.tobytes() for k, v in computed.items()} == {k: v.tobytes() for k, v in result.computed.items()}
-    resumed = {p.kind.name for t in tiled.plan.tilings.values() for p in t.parts if getattr(p.kind, "resume", False)}
+    parts_of_all = [part for tiling in tiled.plan.tilings.values() for part in tiling.parts]
+    resumed = {scan.name for part in parts_of_all for scan in scans_in(part.kind) if scan.resume}
     assert resumed == {f"{kind}_{direction}" for kind in ("rnn", "lstm", "gru") for direction in ("fw", "bw")}
 
 

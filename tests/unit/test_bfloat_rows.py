@@ -16,7 +16,7 @@ from tests.unit import test_depthwise_halves as depthwise
 from tests.unit import test_matmul_rows as matmul
 from tests.unit.kernel_harness import C_LIB, Array, Tensor, as_bfloats, built, fitting, run, run_all
 from tests.unit.pool_cases import MAX, TESTED, Memory, aten, carry_out, drawn, lowered, sample, three_columns
-from tests.unit.test_recurrent_rows import CELLS, held_in_halves
+from tests.unit.test_recurrent_rows import CELLS, both_in_halves, held_in_halves
 from trainlib_deployer.emit.library import Library
 from trainlib_deployer.formats import DType
 from trainlib_deployer.kernels.bf16 import BF16, HALVES
@@ -191,7 +191,9 @@ def test_maxima(bf16_lib: ctypes.CDLL, seed: int, windows: str) -> None:
 @pytest.mark.parametrize("cell", CELLS)
 @pytest.mark.parametrize("direction", ["fw", "bw"])
 def test_scan(bf16_lib: ctypes.CDLL, direction: str, cell: str) -> None:
-    assert held_in_halves(bf16_lib, DType.BF16, direction, cell) <= {r.symbol for r in BF16}
+    own = {r.symbol for r in BF16}
+    assert held_in_halves(bf16_lib, DType.BF16, direction, cell) <= own
+    assert both_in_halves(bf16_lib, DType.BF16, direction, cell) <= own
 
 
 @pytest.mark.compiler
@@ -216,5 +218,6 @@ def test_every_row_is_tested(bf16_lib: ctypes.CDLL) -> None:
         if not pools <= TESTED:
             test_maxima(bf16_lib, seed, windows)
     assert pools <= TESTED
-    scans = set[str]().union(*(held_in_halves(bf16_lib, DType.BF16, d, c) for d in ("fw", "bw") for c in CELLS))
+    ways = itertools.product((held_in_halves, both_in_halves), ("fw", "bw"), CELLS)
+    scans = set[str]().union(*(held(bf16_lib, DType.BF16, d, c) for held, d, c in ways))
     assert seen | pools | twos | scans == {r.symbol for r in BF16}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import random
-from itertools import product
+from itertools import count, product
 
 import numpy as np
 import pytest
@@ -24,7 +24,8 @@ from tests.unit.kernel_harness import random as drawn
 from trainlib_deployer.capture.recurrent import GATES
 from trainlib_deployer.formats import DType
 from trainlib_deployer.kernels.recurrent import RECURRENT
-from trainlib_deployer.ops.recurrent import EITHER, MOMENTS, Scan
+from trainlib_deployer.ops.recurrent import EITHER, MOMENTS, Scan, Scans
+from trainlib_deployer.passes.join_scans import size
 from trainlib_deployer.program.call import Operand
 from trainlib_deployer.program.ir import View
 
@@ -125,13 +126,14 @@ def held_in_halves(lib: ctypes.CDLL, half: DType, direction: str, cell: str) -> 
 
 
 def in_tiles(
-    lib: ctypes.CDLL, kind: Scan, reads: list[Tensor], writes: list[Tensor], wanted: list[Array], cores: int
+    lib: ctypes.CDLL, kind: Scan | Scans, reads: list[Tensor], writes: list[Tensor], wanted: list[Array], cores: int
 ) -> None:
     """Of two steps, or what is left."""
     out = [t.fresh() for t in writes]
     whole = [View("", t.values.shape, t.strides) for t in (*reads, *out)]
-    for cut in next(cuts for cuts in kind.cuts() if cuts[0][1] - cuts[0][0] <= 2):
-        part = kind.part(cut, tuple(whole[: len(reads)]), tuple(whole[len(reads) :]))
+    steps = (kind.scans[0] if isinstance(kind, Scans) else kind).steps
+    ways = kind.ways(tuple(whole[: len(reads)]), tuple(whole[len(reads) :]))
+    for part in next(parts for parts in ways if 2 * len(parts) >= steps):
         views = (*part.reads, *part.writes)
         starts = [int(t.operand.pointer) for t in (*reads, *out)]
         sizes = [t.values.itemsize for t in (*reads, *out)]
@@ -144,10 +146,65 @@ def in_tiles(
         np.testing.assert_array_equal(one.view, other, err_msg=f"{kind} in tiles by {cores} cores")
 
 
+Given = tuple[Scan, list[Tensor], list[Tensor]]
+
+
+def two(direction: str, cell: str, layer: tuple[int, int, int], seed: int) -> tuple[Given, Given]:
+    """Scans that may go at a time."""
+    first = scan(direction, cell, layer, seed)
+    others = (scan(direction, cell, layer, 100 * seed + s) for s in count(50))
+    return first, next(other for other in others if size(other[0]) == size(first[0]))
+
+
+def at_a_time(first: Given, second: Given) -> tuple[Scans, list[Tensor], list[Tensor]]:
+    return Scans((first[0], second[0])), first[1] + second[1], first[2] + second[2]
+
+
+def alone(lib: ctypes.CDLL, given: Given) -> list[Array]:
+    kind, reads, writes = given
+    return run_all(lib, fitting(kind, reads, writes[0], 1)[0], kind, reads, writes, 1)
+
+
+@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("direction", ["fw", "bw"])
+def test_two_scans_at_a_time(lib: ctypes.CDLL, direction: str, cell: str) -> None:
+    for layer, seed in product(LAYERS, range(3)):
+        pair = two(direction, cell, layer, seed)
+        kind, reads, writes = at_a_time(*pair)
+        wanted = [values for given in pair for values in alone(lib, given)]
+        (row,) = fitting(kind, reads, writes[0], 1)
+        for cores in ALL_CORES:
+            found = run_all(lib, row, kind, reads, writes, cores)
+            for mine, other in zip(found, wanted, strict=True):
+                np.testing.assert_array_equal(mine, other, err_msg=f"{kind} by {cores} cores")
+            if cores in (1, 3) and layer[0] > 1 and (direction == "bw" or "carry" in pair[0][0].writes):
+                in_tiles(lib, kind, reads, writes, wanted, cores)
+
+
+def both_in_halves(lib: ctypes.CDLL, half: DType, direction: str, cell: str) -> set[str]:
+    """Two at a time: bit by bit what each has alone. The rows that did it."""
+    seen = set[str]()
+    for layer, seed in product(LAYERS, range(4)):
+        pair = []
+        for at, (kind, reads, writes) in enumerate(two(direction, cell, layer, seed)):
+            small, _, stored = in_halves(kind, [*reads, *writes], half, seed + at)
+            pair.append((small, stored[: len(reads)], stored[len(reads) :]))
+        kind, reads, writes = at_a_time(*pair)
+        wanted = [values for given in pair for values in alone(lib, given)]
+        (row,) = fitting(kind, reads, writes[0], 1)
+        seen.add(row.symbol)
+        for cores in ALL_CORES:
+            found = run_all(lib, row, kind, reads, writes, cores)
+            for mine, other in zip(found, wanted, strict=True):
+                np.testing.assert_array_equal(mine, other, err_msg=f"{kind} by {cores} cores")
+    return seen
+
+
 @pytest.mark.parametrize("cell", CELLS)
 @pytest.mark.parametrize("direction", ["fw", "bw"])
 def test_scan_of_halves(lib: ctypes.CDLL, direction: str, cell: str) -> None:
     assert held_in_halves(lib, DType.F16, direction, cell)
+    assert both_in_halves(lib, DType.F16, direction, cell)
 
 
 def test_halves_are_read_where_all_moments_are() -> None:
@@ -158,4 +215,4 @@ def test_halves_are_read_where_all_moments_are() -> None:
 
 def test_every_row_is_tested() -> None:
     kinds = {scan(d, cell, LAYERS[0], 0)[0].name for d in ("fw", "bw") for cell in CELLS}
-    assert {r.operation for r in RECURRENT} == kinds
+    assert {r.operation for r in RECURRENT} == {*kinds, *(f"{name}_both" for name in kinds)}

@@ -17,9 +17,9 @@ from trainlib_deployer.machine.sizes import show_size
 from trainlib_deployer.machine.targets import TARGETS
 from trainlib_deployer.ops.conv import Conv
 from trainlib_deployer.ops.matmul import MatMul
+from trainlib_deployer.passes import for_machine
 from trainlib_deployer.passes.choose_winograd import choose_winograd
 from trainlib_deployer.passes.drop_dead import without_dead_results
-from trainlib_deployer.passes.early_slopes import early_slopes
 from trainlib_deployer.passes.fuse_updates import one_sample
 from trainlib_deployer.passes.half_saved import half_saved, halves
 from trainlib_deployer.passes.mixed import mixed
@@ -61,7 +61,7 @@ class Remedy:
         if self.step is None or not self.fits or not self.plan.target.inner.size:
             return ""
         program, machine = self.step
-        found = best_layout(early_slopes(program), machine)
+        found = best_layout(for_machine(program, machine), machine)
         return f"about {found.cycles:,.0f} cycles a step" if fits(found) else ""
 
 

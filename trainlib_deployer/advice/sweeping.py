@@ -25,7 +25,7 @@ from trainlib_deployer.errors import DeployError, DoesNotFit
 from trainlib_deployer.machine.machine import Machine
 from trainlib_deployer.ops.lower import lower
 from trainlib_deployer.options import Options
-from trainlib_deployer.passes.early_slopes import early_slopes
+from trainlib_deployer.passes import for_machine
 from trainlib_deployer.passes.reorder import reorder
 from trainlib_deployer.passes.within_budget import SUFFIX, descent
 from trainlib_deployer.pipeline import dtype_of
@@ -266,7 +266,7 @@ def ways(variant: Variant, user: UserModel, target: Machine, near: Machine) -> I
 
 def levels(program: Program, target: Machine) -> Iterator[Level]:
     """Nothing twice; what costs no multiply-adds, half way and as far as it helps; what it takes to fit."""
-    yield Level("none", early_slopes(program))
+    yield Level("none", for_machine(program, target))
     direct = untiled(program, target)
     if direct.outer.used and target.inner.size:
         yield from free_levels(program, direct.outer.persistent + target.outer.reserved)

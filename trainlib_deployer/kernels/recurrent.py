@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from trainlib_deployer.formats import DType
-from trainlib_deployer.kernels.row import Fields, Row, pointer
+from trainlib_deployer.kernels.row import AnyRow, Fields, Row, pointer
 from trainlib_deployer.machine.costs import Costs
 from trainlib_deployer.program.call import Operand, strides
+from trainlib_deployer.program.ir import Kind
 
 if TYPE_CHECKING:
-    from trainlib_deployer.ops.recurrent import Scan
+    from trainlib_deployer.ops.recurrent import Scan, Scans
+
+
+K = TypeVar("K", bound=Kind)
 
 
 def fields(kind: Scan, reads: list[Operand], writes: list[Operand], scratch: str) -> Fields:
@@ -30,12 +35,59 @@ def fields(kind: Scan, reads: list[Operand], writes: list[Operand], scratch: str
     return [*out, ("scratch", scratch)] if kind.storage.is_half or kind.rows else out
 
 
+def fields_both(kind: Scans, reads: list[Operand], writes: list[Operand], scratch: str) -> Fields:
+    """The second one's scratch lies behind the first one's."""
+    first, second = kind.scans
+    given, made = len(first.reads), len(first.writes)
+    own = fields(first, reads[:given], writes[:made], scratch)
+    other = [*fields(second, reads[given:], writes[made:], scratch)]
+    if second.storage.is_half:
+        other += [("taken", states(first, 0) // DType.F32.size)]
+    return [*((f"first.{name}", value) for name, value in own), *((f"second.{name}", value) for name, value in other)]
+
+
 def cycles(kind: Scan, cores: int, costs: Costs) -> float:
-    """A step's units are shared out; all wait for the last one."""
+    """A step's units are shared out; all wait for the last one. Those of a sample go in groups."""
     c = costs.scan if kind.direction == "fw" else costs.scan_back
-    gates = kind.gates
-    unit = c.unit + gates * (c.gate + c.mac * kind.hidden)
-    return kind.steps * (c.step + -(-kind.batch * kind.hidden // cores) * unit)
+    samples, rest = divmod(-(-kind.batch * kind.hidden // cores), kind.hidden)
+    return kind.steps * (c.step + samples * of_units(kind, kind.hidden, costs) + of_units(kind, rest, costs))
+
+
+def of_units(kind: Scan, units: int, costs: Costs) -> float:
+    """What so many take of a core. Forward functions are called for four units, however many there are."""
+    forward, gates = kind.direction == "fw", kind.gates
+    c = costs.scan if forward else costs.scan_back
+    found = 0.0
+    for group in groups(units, 4 if forward and gates > 1 else 6):
+        if not forward:
+            sums, functions = gates * lines(group), group * gates
+        elif gates > 1:
+            sums, functions = 8 * gates + 1 if group == 4 else group * lines(gates), 4 * gates
+        else:
+            sums, functions = lines(group), 0
+        found += c.group + c.line * kind.hidden * sums + group * c.unit + functions * c.gate
+    return found
+
+
+def groups(units: int, most: int) -> Iterator[int]:
+    """Those that a core works on at a time (tl_moment.h)."""
+    while units:
+        group = min(units, 4) if units > 6 or most == 4 else 3 if units == 5 else units
+        yield group
+        units -= group
+
+
+def lines(count: int) -> int:
+    """Instructions for a term of so many sums."""
+    return 7 if count < 4 else 2 * count + 1
+
+
+def cycles_both(kind: Scans, cores: int, costs: Costs) -> float:
+    """Half of the cores each; a single core does one behind the other."""
+    first, second = kind.scans
+    if cores == 1:
+        return cycles(first, 1, costs) + cycles(second, 1, costs)
+    return max(cycles(first, cores // 2, costs), cycles(second, cores - cores // 2, costs))
 
 
 def cycles_brought(kind: Scan, cores: int, costs: Costs) -> float:
@@ -60,6 +112,10 @@ def states(kind: Scan, _cores: int) -> int:
     return DType.F32.size * of_sample * kind.batch * kind.hidden
 
 
+def states_both(kind: Scans, cores: int) -> int:
+    return sum(states(scan, cores) for scan in kind.scans)
+
+
 def buffers(kind: Scan, cores: int) -> int:
     """Of rows that bring w: two blocks, the states, and forward all sums of a step, backward those of the units
     and of a block of terms."""
@@ -73,6 +129,21 @@ def in_place(kind: Scan, _cores: int) -> bool:
 
 def bringing(kind: Scan, _cores: int) -> bool:
     return kind.rows > 0
+
+
+def both(name: str) -> Row[Scans]:
+    symbol, source = f"tl_{name}_both_f32", f"recurrent/{name}_both.c"
+    split = "scans, then units of a step"
+    return Row(
+        f"{name}_both",
+        symbol,
+        source,
+        "tl_recurrent_both",
+        "tl_recurrent.h",
+        fields_both,
+        cycles=cycles_both,
+        split=split,
+    )
 
 
 def row(name: str) -> Row[Scan]:
@@ -90,13 +161,18 @@ def by_transfers(row: Row[Scan]) -> Row[Scan]:
     )
 
 
-def of_halves(row: Row[Scan]) -> Row[Scan]:
+def of_halves(row: Row[K], scratch: Callable[[K, int], int]) -> Row[K]:
     symbol, source = f"{row.symbol.removesuffix('_f32')}_f16", f"{row.source.removesuffix('.c')}_f16.c"
-    scratch = buffers if row.takes is bringing else states
     return replace(row, symbol=symbol, source=source, scratch=scratch, storage=DType.F16)
 
 
-IN_PLACE = tuple(row(f"{cell}_{direction}") for cell in ("rnn", "lstm", "gru") for direction in ("fw", "bw"))
-FLOATS = (*IN_PLACE, *(by_transfers(row) for row in IN_PLACE))
-RECURRENT_F16 = tuple(of_halves(row) for row in FLOATS)
-RECURRENT = (*FLOATS, *RECURRENT_F16)
+NAMES = tuple(f"{cell}_{direction}" for cell in ("rnn", "lstm", "gru") for direction in ("fw", "bw"))
+IN_PLACE = tuple(row(name) for name in NAMES)
+BY_TRANSFERS = tuple(by_transfers(row) for row in IN_PLACE)
+BOTH = tuple(both(name) for name in NAMES)
+RECURRENT_F16: tuple[AnyRow, ...] = (
+    *(of_halves(row, states) for row in IN_PLACE),
+    *(of_halves(row, buffers) for row in BY_TRANSFERS),
+    *(of_halves(row, states_both) for row in BOTH),
+)
+RECURRENT: tuple[AnyRow, ...] = (*IN_PLACE, *BY_TRANSFERS, *BOTH, *RECURRENT_F16)

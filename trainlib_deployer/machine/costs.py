@@ -215,9 +215,11 @@ class ScanCosts:
     """Recurrent layers, one direction."""
 
     step: float  # of time: barriers, and code that is not at hand
-    mac: float
+    group: float  # of units whose sums go together: what begins and ends them
+    line: float  # an instruction of their loop
     unit: float
     gate: float  # of a unit: its function or its slope
+    mac: float  # where rows of w come
     block: float  # of rows of w that come: a barrier, code that is not at hand, the start of a transfer
     four: float  # more for four sums of products with one
 

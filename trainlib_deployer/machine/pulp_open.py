@@ -237,8 +237,8 @@ COSTS = Costs(
         functions=FUNCTIONS,
         folds={"max": 7, "min": 7},
     ),
-    ScanCosts(step=82, mac=2.4, unit=21.5, gate=81, block=600, four=250),
-    ScanCosts(step=125, mac=2.3, unit=5, gate=58, block=600, four=95),
+    ScanCosts(step=65, group=118, line=1.12, unit=57, gate=81, mac=2.4, block=600, four=250),
+    ScanCosts(step=141, group=41, line=1.15, unit=0, gate=51, mac=2.3, block=600, four=95),
     PoolCosts(
         row=109,
         maximum=9.6,

@@ -122,6 +122,50 @@ class Scan(Cuttable[Range], Priced, Bringing):
         )
 
 
+@dataclass(frozen=True)
+class Scans(Cuttable[tuple[Range, Range]], Priced):
+    """Two that do not wait for each other, as those of a layer's directions, by half of the cores each. Reads: those of
+    the first, then of the second; so do writes."""
+
+    scans: tuple[Scan, Scan]
+
+    @property
+    def name(self) -> str:
+        return f"{self.scans[0].name}_both"
+
+    @property
+    def storage(self) -> DType:
+        return self.scans[0].storage
+
+    def cycles(self, cores: int, costs: Costs) -> float:
+        return table.cycles(self, cores, costs)
+
+    def scratch(self, cores: int) -> int:
+        return table.scratch(self, cores)
+
+    def macs(self) -> int:
+        return sum(scan.macs() for scan in self.scans)
+
+    def touched(self, operand: int, view: View) -> int:
+        first, second = self.scans
+        own, reads = len(first.reads), len(first.reads) + len(second.reads)
+        if operand < own:
+            return first.touched(operand, view)
+        return second.touched(operand - own, view) if operand < reads else view.numel
+
+    def cuts(self) -> Iterator[list[tuple[Range, Range]]]:
+        first, second = self.scans
+        return ([*zip(one, other, strict=True)] for one, other in zip(first.cuts(), second.cuts(), strict=True))
+
+    def part(self, cut: tuple[Range, Range], reads: tuple[View, ...], writes: tuple[View, ...]) -> Part:
+        first, second = self.scans
+        given, made = len(first.reads), len(first.writes)
+        one = first.part(cut[0], reads[:given], writes[:made])
+        other = second.part(cut[1], reads[given:], writes[made:])
+        kinds = tuple(p.kind for p in (one, other) if isinstance(p.kind, Scan))
+        return Part(Scans((kinds[0], kinds[1])), (*one.reads, *other.reads), (*one.writes, *other.writes))
+
+
 def append(b: Builder, scan: Scan, operands: dict[str, View]) -> None:
     """`y` is read where it lies; everything else is dense."""
     reads = [operands[n] if n == "y" else b.contiguous(operands[n]) for n in scan.reads]

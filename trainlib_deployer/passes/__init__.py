@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from trainlib_deployer.machine.machine import Machine
 from trainlib_deployer.passes.add_up import add_up
 from trainlib_deployer.passes.choose_winograd import choose_winograd
 from trainlib_deployer.passes.coalesce import coalesce
 from trainlib_deployer.passes.drop_dead import drop_dead
 from trainlib_deployer.passes.early_masks import early_masks
+from trainlib_deployer.passes.early_slopes import early_slopes
 from trainlib_deployer.passes.fuse_loops import fuse_loops
 from trainlib_deployer.passes.fuse_updates import fuse_updates
 from trainlib_deployer.passes.hoist_updates import hoist_updates
+from trainlib_deployer.passes.join_scans import join_scans
 from trainlib_deployer.passes.mixed import mixed
 from trainlib_deployer.passes.order_halves import order_halves
 from trainlib_deployer.passes.place_sums import place_sums
@@ -57,6 +60,11 @@ def chosen(precision: Precision, arithmetic: str = "fastest") -> tuple[Pass, ...
         smaller = partial(mixed, keep=precision.keep, weights=precision.weights, half=precision.half)
         return (*steps[:AT], partial(order_halves, smaller=smaller), *steps[THEN:])
     return steps
+
+
+def for_machine(program: Program, machine: Machine) -> Program:
+    """Behind all that weighs what is kept."""
+    return join_scans(early_slopes(program), machine)
 
 
 def run(program: Program, passes: tuple[Pass, ...] = DEFAULT) -> Program:

@@ -13,7 +13,7 @@ from trainlib_deployer.advice.fit import Far, does_not_fit
 from trainlib_deployer.far.carried import least_far, planned_far
 from trainlib_deployer.far.words import far_words
 from trainlib_deployer.machine.machine import Machine
-from trainlib_deployer.passes.early_slopes import early_slopes
+from trainlib_deployer.passes import for_machine
 from trainlib_deployer.passes.half_saved import half_saved, halves
 from trainlib_deployer.passes.within_budget import added_macs, within_budget
 from trainlib_deployer.plan.account import accounted
@@ -56,7 +56,7 @@ def fitted(program: Program, target: Machine, say: Say, far: Far | None = None) 
 
 
 def plan(program: Program, target: Machine, far: Far | None = None) -> Plan:
-    chosen = best_layout(early_slopes(program), target)
+    chosen = best_layout(for_machine(program, target), target)
     if not fits(chosen):
         raise does_not_fit(program, target, least_plan, far)
     return accounted(chosen)

@@ -236,7 +236,7 @@ int main(void)
     convolution(&any, 2, 4, 6, 5, 1, 1, 0);
     chains(1), chains(2), chains(3), chains(19);
     scan((tl_fn)tl_rnn_fw_f32, (tl_fn)tl_rnn_bw_f32, 1, 2, 17, 0);
-    scan((tl_fn)tl_rnn_fw_f32, (tl_fn)tl_rnn_bw_f32, 1, 1, 24, 1);
+    scan((tl_fn)tl_rnn_fw_f32, (tl_fn)tl_rnn_bw_f32, 1, 1, 48, 1);
     scan((tl_fn)tl_gru_fw_f32, (tl_fn)tl_gru_bw_f32, 3, 1, 26, 1);
     scan((tl_fn)tl_gru_fw_f32, (tl_fn)tl_gru_bw_f32, 3, 1, 66, 0);
     scan((tl_fn)tl_lstm_fw_f32, (tl_fn)tl_lstm_bw_f32, 4, 2, 19, 0);

@@ -1,0 +1,4 @@
+/* GRU, backward, of halves; two scans at a time. */
+#define TL_HALVES
+#define TL_BOTH
+#include "tl_gru_bw.inc"

@@ -1,0 +1,3 @@
+/* LSTM, backward; two scans at a time. */
+#define TL_BOTH
+#include "tl_lstm_bw.inc"

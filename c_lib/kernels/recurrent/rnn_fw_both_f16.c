@@ -1,0 +1,4 @@
+/* Elman networks, forward, of halves; two scans at a time. */
+#define TL_HALVES
+#define TL_BOTH
+#include "tl_rnn_fw.inc"

@@ -1,0 +1,105 @@
+"""Scans that do not wait for each other, such as both directions of a layer, as one operation: half of the cores each.
+
+A step of a small scan is little work for many cores: the barrier, code that is fetched and what begins a sum take as
+long. By half of the cores each, a core has twice as many units a step, whose sums go together, and there are half as
+many steps. Done where that takes fewer cycles, the inner memory holds the weights of both, and the step does not get
+fuller, or leaves half of its room.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from trainlib_deployer.machine.machine import Machine
+from trainlib_deployer.ops.recurrent import Scan, Scans
+from trainlib_deployer.passes.store_updates import fullest
+from trainlib_deployer.program.ir import DType, Op, Program
+
+WORTH = 0.95  # of the cycles of both, one behind the other
+PART = 2  # of the inner memory, for the weights of both
+
+
+def join_scans(program: Program, machine: Machine) -> Program:
+    at, most = 0, 0
+    while at < len(program.ops):
+        first, other = program.ops[at], next_alike(program, at, machine)
+        if other is not None:
+            most = most or max(fullest(program), room(program, machine) // 2)
+            variants = (program.with_ops(ops) for ops in orders(program.ops, at, other))
+            program = next((v for v in variants if fullest(v) <= most), program)
+        at += first is program.ops[at]
+    return program
+
+
+def room(program: Program, machine: Machine) -> int:
+    """Bytes beside what lasts, where a step lives."""
+    lasting = sum(t.nbytes for t in program.tensors.values() if t.role.persistent)
+    home = machine.outer if machine.outer.size else machine.inner
+    return home.size - home.reserved - lasting
+
+
+def next_alike(program: Program, at: int, machine: Machine) -> int | None:
+    """The next scan of this size, with as many barriers."""
+    first = program.ops[at]
+    if not isinstance(first.kind, Scan) or not pays(first.kind, machine):
+        return None
+    for later in range(at + 1, len(program.ops)):
+        other = program.ops[later]
+        if isinstance(other.kind, Scan) and other.phase == first.phase and size(other.kind) == size(first.kind):
+            return later
+    return None
+
+
+def size(scan: Scan) -> Scan:
+    return replace(scan, reverse=False, reads=(), halves=())
+
+
+def pays(scan: Scan, machine: Machine) -> bool:
+    """With another one."""
+    weights = scan.gates * scan.hidden**2 * DType.F32.size
+    if machine.inner.size and 2 * weights * PART > machine.inner.size:
+        return False
+    cores, costs = machine.cores, machine.costs
+    return Scans((scan, scan)).cycles(cores, costs) < WORTH * 2 * scan.cycles(cores, costs)
+
+
+def orders(ops: Sequence[Op], at: int, other: int) -> Iterator[list[Op]]:
+    """Both where the later one is, what waits for the first one behind them; both where the first one is, what the
+    later one needs before them."""
+    first, second, between = ops[at], ops[other], ops[at + 1 : other]
+    both = joint(first, second)
+    waiting = bound(first, [*between, second])
+    if id(second) in waiting:
+        return
+    needed = bound(second, between[::-1])
+    for early in ([op for op in between if id(op) not in waiting], [op for op in between if id(op) in needed]):
+        taken = {id(op) for op in early}
+        late = [op for op in between if id(op) not in taken]
+        yield [*ops[:at], *early, both, *late, *ops[other + 1 :]]
+
+
+def bound(op: Op, others: Sequence[Op]) -> set[int]:
+    """Those that may not change places with an operation, or with one of these that stand before them."""
+    read, written, found = {v.tensor for v in op.reads}, {v.tensor for v in op.writes}, set[int]()
+    for other in others:
+        reads, writes = {v.tensor for v in other.reads}, {v.tensor for v in other.writes}
+        if (reads | writes) & written or writes & read:
+            read, written = read | reads, written | writes
+            found.add(id(other))
+    return found
+
+
+def joint(first: Op, second: Op) -> Op:
+    assert isinstance(first.kind, Scan)
+    assert isinstance(second.kind, Scan)
+    same = first.layer == second.layer
+    return replace(
+        first,
+        kind=Scans((first.kind, second.kind)),
+        reads=(*first.reads, *second.reads),
+        writes=(*first.writes, *second.writes),
+        layer=first.layer if same else "",
+        source=first.source if same else None,
+        fused=tuple(dict.fromkeys((*(first.fused or (first.name,)), *(second.fused or (second.name,))))),
+    )
