@@ -27,17 +27,17 @@ typedef struct {
 #define TL_FIRST_ONE "lw %[a], " TL_BACK(4) "(%[p])\n"
 /* A step down with three columns, or two. A loop ends with a load, as Spike's extension of the tests wants it. */
 #define TL_DOWN_THREE                                                                                                  \
-    ".option push\n.option norvc\n" TL_LOOP("%[n]", "32") TL_FIRST_TWO TL_META("t", "a2", "a", "%[sum]")               \
-        TL_META("sum", "a1", "a", "%[next]") TL_LOAD_STEP("%[c]", "%[p]", "%[by]") TL_NOTHING_ONTO("next", "a0", "a")  \
-        TL_ONTO_ITSELF("t", "b2", "b") TL_ONTO_ITSELF("sum", "b1", "b") TL_ONTO_ITSELF("t", "c2", "c")                 \
-        TL_ONTO_ITSELF("next", "b0", "b") "fadd.s %[t], %[start], %[t]\n" TL_ONTO_ITSELF("sum", "c1", "c")             \
-        "sw %[t], 0(%[to])\n" TL_ONTO_ITSELF("next", "c0", "c") TL_DOWN_END
+    ".option push\n.option norvc\n" TL_LOOP("%[n]", "30") "lw %[a], " TL_BACK(8) "(%[p])\n"                           \
+        TL_META("t", "a2", "a", "%[sum]") TL_META("sum", "a1", "a", "%[next]") "lw %[b], " TL_BACK(4) "(%[p])\n"       \
+        TL_NOTHING_ONTO("next", "a0", "a") TL_ONTO_ITSELF("t", "b2", "b") TL_ONTO_ITSELF("sum", "b1", "b")             \
+        TL_LOAD_STEP("%[c]", "%[p]", "%[by]") TL_ONTO_ITSELF("next", "b0", "b") TL_ONTO_ITSELF("t", "c2", "c")         \
+        TL_ONTO_ITSELF("sum", "c1", "c") "fadd.s %[t], %[start], %[t]\n" TL_ONTO_ITSELF("next", "c0", "c") TL_DOWN_END
 #define TL_DOWN_TWO                                                                                                    \
-    ".option push\n.option norvc\n" TL_LOOP("%[n]", "24") TL_FIRST_ONE TL_META("t", "a2", "a", "%[sum]")               \
-        TL_LOAD_STEP("%[b]", "%[p]", "%[by]") TL_META("sum", "a1", "a", "%[next]") TL_NOTHING_ONTO("next", "a0", "a")  \
+    ".option push\n.option norvc\n" TL_LOOP("%[n]", "22") TL_FIRST_ONE TL_META("t", "a2", "a", "%[sum]")               \
+        TL_META("sum", "a1", "a", "%[next]") TL_LOAD_STEP("%[b]", "%[p]", "%[by]") TL_NOTHING_ONTO("next", "a0", "a")  \
         TL_ONTO_ITSELF("t", "b2", "b") TL_ONTO_ITSELF("sum", "b1", "b") "fadd.s %[t], %[start], %[t]\n"                \
-        TL_ONTO_ITSELF("next", "b0", "b") "sw %[t], 0(%[to])\n" TL_DOWN_END
-#define TL_DOWN_END "add %[to], %[to], %[out]\n" TL_LOAD_BY("0", "%[t]", "sp") ".option pop\n"
+        TL_ONTO_ITSELF("next", "b0", "b") TL_DOWN_END
+#define TL_DOWN_END TL_STORE_STEP("%[t]", "%[to]", "%[out]") TL_LOAD_BY("0", "%[t]", "sp") ".option pop\n"
 #define TL_DOWN_MOVES                                                                                                  \
     [p] "+r"(in), [to] "+r"(to), [sum] "+r"(sum), [next] "+r"(next), [t] "=&r"(t), [a] "=&r"(x0), [b] "=&r"(x1)
 #define TL_DOWN_FIXED                                                                                                  \
