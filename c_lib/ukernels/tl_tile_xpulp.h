@@ -5,7 +5,7 @@
 #ifndef TL_TILE_XPULP_H
 #define TL_TILE_XPULP_H
 #include "tl_tile.h"
-#include "tl_xpulp.h"
+#include "tl_steps_xpulp.h"
 
 /* Not where a register points at the frame. */
 #if defined(TL_XPULP) && defined(__riscv_zfinx) && defined(__OPTIMIZE__)
@@ -69,18 +69,7 @@ static inline tl_tile_way tl_way_of(const tl_panel_out *out, int row, int end, i
     [from] "m"(w->from), [bytes] "m"(w->bytes), [base_step] "m"(w->base_step), [base_rest] "m"(w->base_rest), [end] "m"(w->end),                    \
         [terms] "m"(w->terms), [a_next] "m"(a_next), [b_back] "m"(b_back)
 
-/* Two rows, column by column, then the other two. a: s1, a5, a6, a7; b: a4, s11, ra, s0 */
-#define TL_TERM_OF_PANEL_X(a0, a1, b0, b1, b2)                                                                         \
-    TL_MAC("t0", "s1", "a4") TL_MAC("t4", "a5", "a4") TL_LOAD_STEP("s0", "%[b]", "%[b_k]")                             \
-    TL_MAC("t1", "s1", "s11") TL_MAC("t5", "a5", "s11") TL_LOAD("a6", "%[a]")                                          \
-    TL_MAC("t2", "s1", "ra") TL_MAC("t6", "a5", "ra") TL_LOAD_STEP("a7", "%[a]", "%[a_k]")                             \
-    TL_MAC("t3", "s1", "s0") TL_MAC("s2", "a5", "s0") a0                                                               \
-    TL_MAC("s3", "a6", "a4") TL_MAC("s7", "a7", "a4") a1                                                               \
-    TL_MAC("s4", "a6", "s11") TL_MAC("s8", "a7", "s11") b0                                                             \
-    TL_MAC("s5", "a6", "ra") TL_MAC("s9", "a7", "ra") b1                                                               \
-    TL_MAC("s6", "a6", "s0") TL_MAC("s10", "a7", "s0") b2
-#define TL_FIRST_A TL_LOAD("s1", "%[a]"), TL_LOAD("a5", "%[a]")
-#define TL_FIRST_B TL_LOAD("a4", "%[b]"), TL_LOAD("s11", "%[b]"), TL_LOAD("ra", "%[b]")
+#define TL_TERM_OF_PANEL_X(...) TL_TERM_OF_PANELS(TL_MAC, __VA_ARGS__)
 
 /* Row by row, so that a has three registers and its pointer walks down the four rows: a4, s11, s0, s11; b: s1, a5, a6,
  * a7 */

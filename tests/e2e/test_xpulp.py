@@ -101,7 +101,12 @@ def is_dot(word: int) -> bool:
 
 @pytest.mark.parametrize(
     ("name", "family", "is_step"),
-    [("tile_pairs", "tile", is_dot), ("matmul_update_f16", "matmul", is_dot), ("matmul_update", "matmul", is_mac)],
+    [
+        ("tile_pairs", "tile", is_dot),
+        ("matmul_update_f16", "matmul", is_dot),
+        ("matmul_update", "matmul", is_mac),
+        ("matmul_update_panels", "matmul", is_mac),
+    ],
 )
 def test_encodings(tmp_path: Path, name: str, family: str, is_step: Callable[[int], bool]) -> None:
     """8 loads, each behind two of 16 sums of all rows with all columns."""
@@ -109,7 +114,7 @@ def test_encodings(tmp_path: Path, name: str, family: str, is_step: Callable[[in
     assert len(bodies) == 1
     for body in bodies:
         loads, dots = body[2::3], [word for at, word in enumerate(body) if at % 3 != 2]
-        assert all(map(is_load, loads)) and all(map(is_step, dots))
+        assert all(is_load(word) or is_load_by(word) for word in loads) and all(map(is_step, dots))
         loaded = {word >> 7 & 31 for word in loads}
         pairs = {(word >> 15 & 31, word >> 20 & 31) for word in dots}
         assert len(loaded) == 8

@@ -222,7 +222,11 @@ def test_floats_are_rounded_as_they_are_packed(lib: ctypes.CDLL, p: Product, rou
         np.testing.assert_array_equal(found.view(np.int32), wanted.view(np.int32), err_msg=row.symbol)
 
 
-UPDATES = [replace(p, batch=1) for p in PRODUCTS if 2 < p.k <= BLOCK]
+UPDATES = [
+    *(replace(p, batch=1) for p in PRODUCTS if 2 < p.k <= BLOCK),
+    Product(1, 12, 20, 7, a=(0, 2, 1)),  # whole tiles that need no packing
+    Product(1, 4, 72, 3, a=(0, 2, 1), extra=1),
+]
 
 
 def update_of(p: Product, exact: bool, storage: DType) -> tuple[MatMul, list[Tensor], list[Tensor]]:
@@ -250,15 +254,15 @@ def test_update(lib: ctypes.CDLL, p: Product, storage: DType) -> None:
     reference = REFERENCES[storage]
     for exact in (True, False):
         kind, reads, writes = update_of(p, exact, storage)
-        (row,) = fitting(kind, reads, writes[0], 8, writes[1])
-        wanted = run_all(lib, row, kind, reads, writes, 1, reference.replace("matmul", "matmul_update"))
+        rows = fitting(kind, reads, writes[0], 8, writes[1])
+        wanted = run_all(lib, rows[0], kind, reads, writes, 1, reference.replace("matmul", "matmul_update"))
         product = replace(kind, init=False, update=False)
         plain = fitting(product, reads[:2], writes[1], 1)[0]
         sums = run(lib, plain, product, reads[:2], writes[1], 1, reference)
         np.testing.assert_array_equal(wanted[1].view(np.int32), sums.view(np.int32))
         moved = reads[2].view - reads[3].view.astype(np.float64) * sums
         np.testing.assert_allclose(wanted[0], moved, rtol=0 if exact else EPS / 2 * 1.001)
-        for cores in ALL_CORES:
+        for row, cores in itertools.product(rows, ALL_CORES):
             for recorded in (writes[1], Tensor(writes[1].values, writes[0].strides)):
                 found = run_all(lib, row, kind, reads, [writes[0], recorded], cores)
                 for made, right in zip(found, wanted, strict=True):
@@ -280,7 +284,10 @@ def test_an_update_rounds_floats_as_they_are_packed(lib: ctypes.CDLL, rounds: tu
 
 
 def test_every_row_is_tested() -> None:
-    seen = {r.symbol for s in UPDATING for r in rows_for(update_of(UPDATES[0], True, s)[0], 8)}
+    seen = set()
+    for p, storage in itertools.product(UPDATES, UPDATING):
+        kind, reads, writes = update_of(p, True, storage)
+        seen |= {r.symbol for r in fitting(kind, reads, writes[0], 8, writes[1])}
     for p in PRODUCTS:
         for (exact, mode), storage in itertools.product(MODES, REFERENCES):
             kind, reads, write = operands(p, exact, mode, storage)

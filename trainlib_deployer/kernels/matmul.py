@@ -79,14 +79,14 @@ def seen(kind: MatMul, reads: Sequence[View], writes: Sequence[View]) -> Seen:
 
 def exchanged(kind: MatMul, a: View, b: View, c: View) -> bool:
     """Vectors stand on the right. Results of a term or two are contiguous along a row, and those of halves, too, as
-    their operands are packed either way. Of two matrices of floats that on the left is the one that can be read where
-    it lies; few rows stand on the right, as columns are packed once a panel, and those of one tile where there are many
-    columns: down one panel. Two rows do where there are four columns."""
+    their operands are packed either way, and weights that move. Of two matrices of floats that on the left is the one
+    that can be read where it lies; few rows stand on the right, as columns are packed once a panel, and those of one
+    tile where there are many columns: down one panel. Two rows do where there are four columns."""
     if kind.k == 1 or two_terms(kind):
         return step(c, 2) != 1
     if vector(kind):
         return kind.n > 1
-    if kind.storage.is_half:
+    if kind.storage.is_half or kind.update:
         return step(c, 2) != 1 == step(c, 1)
     if two_columns(kind):
         return kind.n != 2

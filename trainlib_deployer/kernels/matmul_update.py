@@ -6,10 +6,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from trainlib_deployer.formats import DType
-from trainlib_deployer.kernels.matmul import TILE, fields, seen, transposed
+from trainlib_deployer.kernels.matmul import PANELS, TILE, fields, lying, seen, transposed
 from trainlib_deployer.kernels.panels import BLOCK, FLOAT
 from trainlib_deployer.kernels.row import PAIRS, Fields, Row
-from trainlib_deployer.machine.costs import Costs
+from trainlib_deployer.machine.costs import Costs, UpdateCosts
 from trainlib_deployer.program.call import Operand, strides
 
 if TYPE_CHECKING:
@@ -22,8 +22,17 @@ def can_update(kind: MatMul) -> bool:
     return plain and 2 < kind.k <= (BLOCK if kind.storage.is_half else BLOCK // 2)
 
 
+def where_they_lie(kind: MatMul, _cores: int) -> bool:
+    """Whole tiles of rows and of columns that lie side by side, as they do in weight gradients of linear layers."""
+    return kind.update and kind.layouts in (None, (PANELS, PANELS)) and kind.m % 4 == kind.n % 4 == 0
+
+
 def is_update(kind: MatMul, _cores: int) -> bool:
     return kind.update
+
+
+def packed(kind: MatMul, cores: int) -> bool:
+    return kind.update and (kind.layouts is None or not where_they_lie(kind, cores))
 
 
 def update_fields(kind: MatMul, reads: list[Operand], writes: list[Operand], scratch: str) -> Fields:
@@ -43,9 +52,20 @@ def update_steps(kind: MatMul) -> int:
     return -(-kind.k // 2) if kind.storage.is_half else kind.k
 
 
-def update_cycles(kind: MatMul, cores: int, costs: Costs) -> float:
-    c, steps = costs.update_pairs if kind.storage.is_half else costs.update, update_steps(kind)
-    rows, columns = -(-kind.m // 4), -(-kind.n // 4)
+def panels_cycles(kind: MatMul, cores: int, costs: Costs) -> float:
+    return tiles_cycles(kind, cores, costs.update_panels)
+
+
+def packed_cycles(kind: MatMul, cores: int, costs: Costs) -> float:
+    return tiles_cycles(kind, cores, costs.update)
+
+
+def pairs_cycles(kind: MatMul, cores: int, costs: Costs) -> float:
+    return tiles_cycles(kind, cores, costs.update_pairs)
+
+
+def tiles_cycles(kind: MatMul, cores: int, c: UpdateCosts) -> float:
+    steps, rows, columns = update_steps(kind), -(-kind.m // 4), -(-kind.n // 4)
     packing = (c.panel + c.panel_step * steps) * -(-(rows + columns) // cores)
     return c.start + packing + (c.tile + c.step * steps) * -(-rows * columns // cores)
 
@@ -56,12 +76,29 @@ row = partial(
     struct="tl_matmul_update",
     header="tl_matmul.h",
     fields=update_fields,
-    takes=is_update,
-    scratch=all_panels,
-    cycles=update_cycles,
     split="tiles",
     grain=TILE,
 )
 
-MATMUL_UPDATE = (row("tl_matmul_update_f32", "matmul/matmul_update.c"),)
-MATMUL_UPDATE_F16 = (row("tl_matmul_update_f16", "matmul/matmul_update_f16.c", storage=DType.F16, arithmetic=PAIRS),)
+packed_row = partial(row, scratch=all_panels)
+
+MATMUL_UPDATE = (
+    row(
+        "tl_matmul_update_panels_f32",
+        "matmul/matmul_update_panels.c",
+        takes=where_they_lie,
+        fits=lying(PANELS, PANELS),
+        cycles=panels_cycles,
+    ),
+    packed_row("tl_matmul_update_f32", "matmul/matmul_update.c", takes=packed, cycles=packed_cycles),
+)
+MATMUL_UPDATE_F16 = (
+    packed_row(
+        "tl_matmul_update_f16",
+        "matmul/matmul_update_f16.c",
+        takes=is_update,
+        cycles=pairs_cycles,
+        storage=DType.F16,
+        arithmetic=PAIRS,
+    ),
+)

@@ -46,7 +46,7 @@ class PairCosts:
 
 @dataclass(frozen=True)
 class UpdateCosts:
-    """Products that move weights by their sums; all operands are packed."""
+    """Products that move weights by their sums, of operands that are packed or lie as they are read."""
 
     start: float
     panel: float  # to pack four rows or columns
@@ -280,6 +280,7 @@ class Costs:
     pairs: PairCosts  # of others
     pixels: PairCosts  # of convolutions
     columns: PairCosts  # of weight gradients
+    update_panels: UpdateCosts
     update: UpdateCosts
     update_pairs: UpdateCosts
     planes: PlanesCosts

@@ -1,15 +1,8 @@
-/* Weight gradients that are used up at once, term by term. */
-#include "tl_tile.h"
-#include "tl_terms.h"
-#include "tl_tile_xpulp.h"
-#include "tl_update.h"
+/* Weight gradients that are used up at once, of operands that lie anyhow. */
+#include "tl_update_floats.h"
 
-#ifdef TL_XPULP_TILES
-#define TL_STEP TL_MAC
-#else
-#define TL_DENSE_TILES
-#endif
 typedef float word;
+#define TL_SUMS tl_update_sums
 
 static void pack(const tl_matmul *p, int right, int at, word *dst)
 {
@@ -17,50 +10,7 @@ static void pack(const tl_matmul *p, int right, int at, word *dst)
     tl_tile_pack(dst, (right ? p->b : p->a) + at * step, step, term, tl_min(4, (right ? p->n : p->m) - at), p->k);
 }
 
-/* A chain of multiply-adds, which is added to nothing. */
-static void sums_of(float *sums, const word *a, const word *b, int terms)
-{
-    const tl_panel_out out = {.cols = 4, .dense = 1, .row_end = 4, .first = 1, .pause = 1, .tile = sums};
-    tl_tile_panel(&out, a, 0, 4, b, 4, terms);
-}
-
-#ifdef TL_DENSE_TILES
-#define TL_RECORD_ROW(i) r[0] = c##i##0, r[1] = c##i##1, r[2] = c##i##2, r[3] = c##i##3, r += w->r_m;
-#define TL_MOVE_ROW(i)                                                                                                 \
-    q[0] = __builtin_fmaf(rate, c##i##0, p[0]), q[1] = __builtin_fmaf(rate, c##i##1, p[1]);                            \
-    q[2] = __builtin_fmaf(rate, c##i##2, p[2]), q[3] = __builtin_fmaf(rate, c##i##3, p[3]), p += w->i_m, q += w->c_m;
-
-/* The whole tiles at the beginning, if they are dense, from the registers that have their sums. Returns where the
- * others begin. */
-static int dense_tiles(const tl_moved *w, const word *a, const word *first, int terms)
-{
-    const int end = tl_moved_whole(w) ? w->row_end - 3 : 0;
-    int row = w->row;
-    for (; row < end; row += 4) {
-        enum { a_k = 4, b_k = 4 };
-        const word *b = first;
-        TL_EACH_ROW(TL_ZERO_ROW)
-        float w0 = a[0], w1 = a[1], w2, w3, x0 = b[0], x1, x2, x3;
-        int left = terms - 1;
-        TL_ADDRESS_HERE(left)
-        while (left != 0) {
-            TL_TERM_OF_PANEL(1)
-        }
-        TL_TERM_OF_PANEL(0)
-        a += a_k;
-        if (w->record) {
-            float *r = w->record + row * w->r_m;
-            TL_EACH_ROW(TL_RECORD_ROW)
-        }
-        const float rate = w->minus_rate, *p = w->init + row * w->i_m;
-        float *q = w->c + row * w->c_m;
-        TL_EACH_ROW(TL_MOVE_ROW)
-    }
-    return row;
-}
-#endif
-
-#include "tl_update.inc"
+#include "tl_update_packed.inc"
 
 void tl_matmul_update_f32(const tl_matmul_update *u)
 {

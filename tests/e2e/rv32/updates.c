@@ -13,6 +13,7 @@ TL_L1 static l1_data l1;
 volatile int net_position;
 
 void tl_matmul_update_f32(const tl_matmul_update *a);
+void tl_matmul_update_panels_f32(const tl_matmul_update *a);
 
 static void fill(float *to, uint32_t state)
 {
@@ -23,23 +24,27 @@ static void fill(float *to, uint32_t state)
 }
 
 /* In place, of weights in rows further apart than long. */
-static void update(int m, int n, int k)
+static void update(tl_fn kernel, int m, int n, int k)
 {
     static const float rate = 0.0137f;
     tl_matmul p = {.a = l1.a, .b = l1.b, .c = l1.c, .init = l1.c, .batch = 1, .m = m, .n = n, .k = k};
     p.a_m = 1, p.a_k = m, p.b_n = 1, p.b_k = n, p.c_m = p.i_m = n + 3, p.c_n = p.i_n = 1, p.scratch = l1.scratch;
     const tl_matmul_update u = {.product = p, .rate = &rate};
     fill(l1.a, 1), fill(l1.b, 2), fill(l1.c, 3);
-    tl_cluster_run(CORES, (tl_fn)tl_matmul_update_f32, (void *)(uintptr_t)&u, l1.stacks, STACK);
+    tl_cluster_run(CORES, kernel, (void *)(uintptr_t)&u, l1.stacks, STACK);
     tl_record(l1.c, sizeof l1.c);
 }
 
 int main(void)
 {
     tl_record_open();
-    update(17, 22, 8);
-    update(33, 9, 3);
-    update(8, 40, 32);
+    const tl_fn packed = (tl_fn)tl_matmul_update_f32, panels = (tl_fn)tl_matmul_update_panels_f32;
+    update(packed, 17, 22, 8);
+    update(packed, 33, 9, 3);
+    update(packed, 8, 40, 32);
+    update(panels, 8, 40, 32);
+    update(panels, 36, 20, 3);
+    update(panels, 4, 12, 1);
     tl_puts("DONE\n");
     tl_exit(0);
     return 0;
