@@ -23,7 +23,7 @@ AMPLE = 4  # times the stacks of all cores: with so much room their depth is no 
 PROMISING = 1.03  # times as many cycles before tiles come early, and before loops join: there may be fewer behind it
 NEAR = 1.01  # ... before loops join
 RIVAL = 1.0025  # ... with what passes by or without it
-LEANER = {256: 1.002, 64: 1.002, 32: 1.002, 16: 1.004}  # such parts of the inner level for so many times the cycles
+LEANER = {256: 1.002, 64: 1.002, 32: 1.0025, 16: 1.004}  # such parts of the inner level for so many times the cycles
 MARGINS = (1.0, 0.9, 0.75, 0.5)  # of the bytes left: what the arena may lose to gaps
 
 
