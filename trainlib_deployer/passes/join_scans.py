@@ -3,7 +3,7 @@
 A step of a small scan is little work for many cores: the barrier, code that is fetched and what begins a sum take as
 long. By half of the cores each, a core has twice as many units a step, whose sums go together, and there are half as
 many steps. Done where that takes fewer cycles, the inner memory holds the weights of both, and the step does not get
-fuller, or leaves half of its room.
+fuller, in this order or in another one, or leaves half of its room.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from trainlib_deployer.machine.machine import Machine
 from trainlib_deployer.ops.recurrent import Scan, Scans
+from trainlib_deployer.passes.reorder import reorder
 from trainlib_deployer.passes.store_updates import fullest
 from trainlib_deployer.program.ir import DType, Op, Program
 
@@ -21,13 +22,15 @@ PART = 2  # of the inner memory, for the weights of both
 
 
 def join_scans(program: Program, machine: Machine) -> Program:
-    at, most = 0, 0
+    at, peak = 0, 0
     while at < len(program.ops):
         first, other = program.ops[at], next_alike(program, at, machine)
         if other is not None:
-            most = most or max(fullest(program), room(program, machine) // 2)
+            peak = peak or fullest(program)
             variants = (program.with_ops(ops) for ops in orders(program.ops, at, other))
-            program = next((v for v in variants if fullest(v) <= most), program)
+            best = min(variants, key=fullest, default=program)
+            best = best if fullest(best) <= peak else reorder(best)
+            program = best if fullest(best) <= max(peak, room(program, machine) // 2) else program
         at += first is program.ops[at]
     return program
 
