@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 MOST_PAIRS = 64  # of terms at a time; twice as many of results in halves: no sums wait for further blocks
 TEAM_WORDS = 2048  # of rows that the team packs at a time; twice as many, too
+ALL_WORDS = 4096  # of all rows, where they are packed at once
 
 
 def panels(kind: MatMul, cores: int) -> int:
@@ -60,7 +61,13 @@ def whole(kind: MatMul, _cores: int) -> bool:
     blocks, panel = of_terms(kind.k, kind.result)
     tiles = kind.batch * -(-max(kind.m, kind.n) // 4)
     some = min(kind.batch, kind.m, kind.n) > 0
-    return some and not kind.update and blocks == 1 and tiles * panel <= team_words(kind.result)
+    return some and not kind.update and blocks == 1 and tiles * panel <= ALL_WORDS
+
+
+def whole_panels(kind: MatMul, cores: int) -> int:
+    """One a core, and those of all rows; the operands may be exchanged."""
+    tiles = kind.batch * -(-max(kind.m, kind.n) // 4)
+    return FLOAT * (working(kind.team, cores) + tiles) * of_terms(kind.k, kind.result)[1]
 
 
 def whole_cycles(kind: MatMul, cores: int, costs: Costs) -> float:
@@ -101,7 +108,7 @@ MATMUL_F16 = (
         "tl_matmul_whole_f16",
         "matmul/matmul_whole_f16.c",
         takes=whole,
-        scratch=panels,
+        scratch=whole_panels,
         cycles=whole_cycles,
         split="tiles",
         grain=TILE,
