@@ -164,6 +164,14 @@ reg_t add(processor_t *p, insn_t insn, reg_t pc)
     return next_of(p, pc);
 }
 
+// add: the processor's own, likewise.
+reg_t add_whole(processor_t *p, insn_t insn, reg_t pc)
+{
+    auto &x = p->get_state()->XPR;
+    x.write(insn.rd(), widened((uint32_t)x[insn.rs1()] + (uint32_t)x[insn.rs2()]));
+    return next_of(p, pc);
+}
+
 // p.max and p.min: of two whole numbers.
 reg_t larger(processor_t *p, insn_t insn, reg_t pc)
 {
@@ -283,6 +291,7 @@ struct Pulp : extension_t {
         add(0x0000407b, 0x00007f7f, set_up_loop);
         add(0x96000033, 0xfe00707f, dot);
         add(0x00007053, 0xfe00707f, ::add);
+        add(0x00000033, 0xfe00707f, add_whole);
         add(0x04006033, 0xfe00707f, larger);
         add(0x04004033, 0xfe00707f, smaller);
         add(0x42000033, 0xfe00707f, plus_product);
