@@ -75,6 +75,9 @@ case(
     (5, 4),
     weights,
 )
+many = fixed(torch.tensor([36, 5, 0, 17, 5]))
+case("cross_entropy", "many_classes", lambda x, y, w: F.cross_entropy(x, y, w), (5, 37), many, fixed(positive(37)))
+case("cross_entropy", "many_ignored", lambda x, y: F.cross_entropy(x, y, ignore_index=5), (5, 37), many)
 case("cross_entropy", "single", lambda x, y: F.cross_entropy(x, y), (4,), fixed(torch.tensor(2)))
 pixels = integers((2, 3, 2), 4)
 case("cross_entropy", "segmentation", lambda x, y, w: F.cross_entropy(x, y, w), (2, 4, 3, 2), pixels, weights)

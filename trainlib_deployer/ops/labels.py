@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import nan
 
+import numpy as np
 import torch
 
 from trainlib_deployer.ops.build import Builder
@@ -13,6 +14,7 @@ from trainlib_deployer.program.expr import Expr, Operand, select
 from trainlib_deployer.program.ir import DType, Shape, View
 
 aten = torch.ops.aten
+FEW = 32  # classes: a loop over them takes less than a kernel that looks up an index
 
 
 def as_rows(b: Builder, x: View) -> View:
@@ -29,7 +31,7 @@ def nll_loss(b: Builder, x: View, target: View, weight: View | None, reduction: 
     """-w[t] * x[t], and the sum of the weights that counted."""
     outer, extent, inner = rows_shape(x.shape)
     labels = b.reshape(b.contiguous(target), (outer, 1, inner))
-    chosen = take(b, as_rows(b, x), labels, ignore, "chosen")
+    chosen = score(b, as_rows(b, x), labels, ignore)
     chosen = b.map(lambda x, t: select(t.equals(ignore), x, of_classes(t, extent, x, nan)), chosen, labels)
     w = class_weights(b, weight, labels, ignore)
     if reduction == 0:
@@ -80,4 +82,32 @@ def nll_loss_backward(
 
     totals = [b.reshape(total, (1, 1, 1))] if reduction == 1 else []
     v = b.map(value, slope, w, *totals, shape=(outer, 1, inner), suffix="value")
-    return b.reshape(put(b, v, labels, extent, ignore=ignore), x.shape)
+    return b.reshape(slopes(b, v, labels, extent, ignore), x.shape)
+
+
+def score(b: Builder, x: View, labels: View, ignore: int) -> View:
+    """Of each row [extent] that of its class, zero where that is ignored or no class."""
+    if not few(x.shape):
+        return take(b, x, labels, ignore, "chosen")
+
+    def hit(x: Expr, t: Expr, at: Expr) -> Operand:
+        return select(t.equals(ignore), 0.0, select(t.equals(at), x, 0.0))
+
+    return b.reduce("sum", [1], x, labels, positions(b, x.shape[1]), body=hit, keepdim=True, suffix="chosen")
+
+
+def slopes(b: Builder, v: View, labels: View, extent: int, ignore: int) -> View:
+    """Rows [extent] of zeros, but for v where the class is, unless that is ignored."""
+    outer, _, inner = v.shape
+    if not few((outer, extent, inner)):
+        return put(b, v, labels, extent, ignore=ignore)
+    return b.map(lambda v, t, at: select(t.equals(at), v, 0.0), v, labels, positions(b, extent))
+
+
+def few(rows: Shape) -> bool:
+    _, extent, inner = rows
+    return extent <= FEW and inner == 1
+
+
+def positions(b: Builder, extent: int) -> View:
+    return b.reshape(b.constant(np.arange(extent, dtype=np.int32), "classes"), (1, extent, 1))
