@@ -47,6 +47,14 @@ def test_a_parameter_without_dimensions() -> None:
     assert program.tensors[gradients["by"]].role is Role.RECORDED
 
 
+@pytest.mark.parametrize("samples", [1, 2])
+def test_the_gradient_of_a_bias_with_one_sample_is_that_of_the_output(samples: int) -> None:
+    program = program_of(nn.Linear(7, 5), (samples, 7))
+    sums = [op for op in program.ops if op.phase == "backward" and isinstance(op.kind, Loop) and op.kind.reductions]
+    assert len(sums) == samples - 1
+    assert program.tensors[dict(program.gradients)["bias"]].shape == (5,)
+
+
 class Scaled(nn.Module):
     def __init__(self) -> None:
         super().__init__()
