@@ -25,7 +25,7 @@ from trainlib_deployer.program.segments import segments
 
 pytestmark = pytest.mark.slow
 
-CORES, L1 = 3, 24 * 1024
+CORES, L1 = 3, 26 * 1024
 Tilings = dict[int, Tiling]
 
 

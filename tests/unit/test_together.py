@@ -43,14 +43,14 @@ def program(ops: Sequence[Op]) -> Program:
     return Program("net", tensors, list(ops), loss="loss")
 
 
-def together(*ops: Op, tiled: str = "") -> list[str]:
-    """Operations by what they do; `tiled` is a parameter whose update is in tiles."""
+def together(*ops: Op, tiled: str = "", inside: str = "") -> list[str]:
+    """Operations by what they do; `tiled` is a parameter whose update is in tiles, `inside` what lives in L1."""
     net = program(ops)
     ways = []
     for op in ops:
         known = prospects(Job.of(net, op, Room(frozenset(), 0, MACHINE)))
         ways.append(Way(op, known.tiling(-1, False) if tiled in [v.tensor for v in op.writes] else None, 1e9))
-    found = chained(net, frozenset(), [1 << 16] * len(ops), MACHINE, ways)
+    found = chained(net, frozenset(inside.split()), [1 << 16] * len(ops), MACHINE, ways)
     return [" + ".join(op.fused or (op.name,)) for op in found.ops]
 
 
@@ -63,6 +63,15 @@ def test_updates_go_up_to_the_first_one() -> None:
     found = together(*more)
     assert found == [*found[:2], f"{first} + p4 of x", "g3 of x", f"{second} + p6 of p6 and g3", "g4 of g3", found[-1]]
     assert found[-1] == "p5 of p5 and g4"
+
+
+def test_those_inside_wait_for_the_last_of_them() -> None:
+    """The one in the outer memory does not, and one whose old value is still read does not go past that."""
+    ops = (made("g1"), update("p1", "g1"), update("p2", "x"), made("g3"), made("g4", "p2"), update("p3", "g3"))
+    waiting = "p3 of p3 and g3 + p1 of p1 and g1"
+    assert together(*ops, inside="g1 p1 g3 p3") == ["g1 of x", ops[2].name, "g3 of x", "g4 of p2", waiting]
+    stays = [ops[0].name, "p2 of p2 and x", "g3 of x", "g4 of p2", waiting]
+    assert together(*ops, inside="g1 p1 g3 p3 p2 x") == stays
 
 
 def test_nothing_goes_past_what_reads_the_old_value() -> None:

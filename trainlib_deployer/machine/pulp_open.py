@@ -254,7 +254,7 @@ COSTS = Costs(
         each_window=45,
     ),
     UnpricedCosts(start=1530, element=9.14, mac=1.3),
-    TileCosts(idle=200, tile=720, kernel=1850, loop=586, link=1410, turn=200, early=1000, early_more=100),
+    TileCosts(idle=200, tile=720, kernel=1850, loop=586, link=1410, turn=200, early=436, early_more=100),
 )
 DMA = Link(
     inner=0,

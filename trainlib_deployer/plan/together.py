@@ -1,7 +1,8 @@
 """Together: updates that read and write memory where it is join one before them as soon as what they need is there.
 
-None waits for another one: a gradient is used up no later than on its own, and while an operation of a few thousand
-cycles works on such updates the first tile of a larger one comes (plan/early.py).
+None of these waits for another one: a gradient is used up no later than on its own, and while an operation of a few
+thousand cycles works on such updates the first tile of a larger one comes (plan/early.py). Those of which everything
+lives in the inner level take a few hundred cycles, and wait for the last of them.
 """
 
 from __future__ import annotations
@@ -19,8 +20,10 @@ def put_together(draft: Draft) -> None:
     """Those of a function of the step that are still on their own, in order."""
     for begin, end in pairwise((*sorted(draft.borders), len(draft.ops))):
         alone = [at for at in range(begin, end) if is_alone(draft, at)]
-        while alone:
-            alone = apart_from(draft, *alone)
+        inside = [at for at in alone if is_inside(draft, at)]
+        for waiting in (inside[::-1], [at for at in alone if at not in inside]):
+            while waiting:
+                waiting = apart_from(draft, *waiting)
 
 
 def is_alone(draft: Draft, at: int) -> bool:
@@ -34,6 +37,11 @@ def is_alone(draft: Draft, at: int) -> bool:
     return lasting and not copies and draft.ways[at].tiling is None
 
 
+def is_inside(draft: Draft, at: int) -> bool:
+    op = draft.ops[at]
+    return op is not None and all(v.tensor in draft.resident for v in (*op.reads, *op.writes))
+
+
 def apart_from(draft: Draft, at: int, *others: int) -> list[int]:
     """Operations that could not join the first one, where that is."""
     first = draft.ops[at]
@@ -42,7 +50,7 @@ def apart_from(draft: Draft, at: int, *others: int) -> list[int]:
     for other_at in others:
         other = draft.ops[other_at]
         assert other is not None
-        if first.phase != other.phase or members.meddle(other) or draft.places.conflict(other, at, other_at):
+        if first.phase != other.phase or members.meddle(other) or draft.places.conflict(other, *sorted((at, other_at))):
             left.append(other_at)
             continue
         members.add(other)
