@@ -7,9 +7,10 @@ from dataclasses import replace
 import pytest
 
 from trainlib_deployer.emit.adaptive import adaptive_of
+from trainlib_deployer.emit.loops import body_text
 from trainlib_deployer.emit.rows import Pointer, Row
 from trainlib_deployer.program.expr import Arg, Const, Instr
-from trainlib_deployer.program.ir import DType
+from trainlib_deployer.program.ir import DType, View
 from trainlib_deployer.program.loop import Loop
 
 W, G, M, V, RATE, SCALE, MINUS_V, REST, NEW_V, ROOT, DIFFERENCE, NEW_M, STEP, MINUS_RATE, NEW_W = range(15)
@@ -56,6 +57,14 @@ def test_operands_of_adam_are_found() -> None:
     assert found is not None and (found.function, found.literal, found.written) == ("tl_adam_row", False, "wmv")
     assert found.moving == {"w": W, "g": G, "m": M, "v": V}
     assert found.factors == {**ROOT_FACTORS, "first": Const(0.1)}
+
+
+@pytest.mark.parametrize(("steps", "grain"), [(ADAM, 1), (changed(ADAM, 4, (M, G)), 4)])
+def test_cores_share_them_one_by_one(steps: Steps, grain: int) -> None:
+    """Of 40 parameters each of eight cores has five, and of another long body four or eight."""
+    reads = tuple(View(f"x{i}", (40,), (int(i in MOVING),)) for i in range(6))
+    writes = tuple(View(f"y{i}", (40,), (1,)) for i in range(3))
+    assert f"tl_split(n, {grain}, &lo, &hi);" in body_text(loop(steps), reads, writes)
 
 
 def test_so_they_are_where_parameters_decay() -> None:

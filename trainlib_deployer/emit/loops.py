@@ -90,11 +90,13 @@ def single(t: Text, kind: Loop) -> None:
 
 def straight(t: Text, kind: Loop, reads: tuple[View, ...], writes: tuple[View, ...]) -> None:
     t.add("int lo, hi;")
-    t.add("tl_split(n, 4, &lo, &hi);")
     fixed = {i: f"r{i}[0]" for i, v in enumerate(reads) if v.strides[0] == 0}
-    loads(t, kind, fixed)
     moving = {i: Pointer(f"r{i}") for i, v in enumerate(reads) if v.strides[0]}
-    along(t, kind, Row("lo", "hi", moving, [Pointer(f"w{i}") for i in range(len(writes))]))
+    row = Row("lo", "hi", moving, [Pointer(f"w{i}") for i in range(len(writes))])
+    grain = 1 if adaptive_of(kind, row) else LANES  # of 72 parameters each of eight cores has nine, and none twelve
+    t.add(f"tl_split(n, {grain}, &lo, &hi);")
+    loads(t, kind, fixed)
+    along(t, kind, row)
 
 
 def nested(
