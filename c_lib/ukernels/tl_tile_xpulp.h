@@ -61,13 +61,14 @@ static inline tl_tile_way tl_way_of(const tl_panel_out *out, int row, int end, i
     "2:\nlw a7, %[terms]\nblez a7, 4f\naddi a7, a7, -1\n.balign 4\n.option push\n.option norvc\n"                      \
     first "beqz a7, 3f\n" TL_LOOP("a7", "48") term "3:\n" last ".option pop\n"                                         \
     "4:\nlw a4, %[to]\nlw ra, %[bytes]\nlw a5, %[end]\nbeqz a5, 5f\naddi a5, a5, -1\nbnez a5, 6f\n"                    \
-    "lw a5, %[base]\nlw s0, %[base_rest]\nlw a7, %[base_step]\n" TL_ROWS(TL_ONTO) "sw a5, %[base]\nj 6f\n5:\n" TL_ROWS(TL_FROM_ZERO)       \
+    "lw a5, %[base]\nlw s0, %[base_rest]\nlw a7, %[base_step]\n" TL_ROWS(TL_ONTO) "sw a5, %[base]\nj 6f\n5:\n"         \
+    TL_ROWS(TL_FROM_ZERO)                                                                                              \
     "6:\n" TL_ROWS(TL_SAVE) "lw a5, %[count]\nlw a6, %[a_next]\nlw a7, %[b_back]\nsw a4, %[to]\naddi a5, a5, -1\n"     \
     "sw a5, %[count]\nadd %[a], %[a], a6\nsub %[b], %[b], a7\nbnez a5, 0b\n"
 #define TL_TILE_MOVES [a] "+&r"(a), [b] "+&r"(b), [to] "+m"(w->to), [base] "+m"(w->base), [count] "+m"(count)
 #define TL_TILE_WAY                                                                                                    \
-    [from] "m"(w->from), [bytes] "m"(w->bytes), [base_step] "m"(w->base_step), [base_rest] "m"(w->base_rest), [end] "m"(w->end),                    \
-        [terms] "m"(w->terms), [a_next] "m"(a_next), [b_back] "m"(b_back)
+    [from] "m"(w->from), [bytes] "m"(w->bytes), [base_step] "m"(w->base_step), [base_rest] "m"(w->base_rest),          \
+        [end] "m"(w->end), [terms] "m"(w->terms), [a_next] "m"(a_next), [b_back] "m"(b_back)
 
 #define TL_TERM_OF_PANEL_X(...) TL_TERM_OF_PANELS(TL_MAC, __VA_ARGS__)
 
