@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from math import nan
 
 import numpy as np
@@ -90,10 +91,9 @@ def score(b: Builder, x: View, labels: View, ignore: int) -> View:
     if not few(x.shape):
         return take(b, x, labels, ignore, "chosen")
 
-    def hit(x: Expr, t: Expr, at: Expr) -> Operand:
-        return select(t.equals(ignore), 0.0, select(t.equals(at), x, 0.0))
-
-    return b.reduce("sum", [1], x, labels, positions(b, x.shape[1]), body=hit, keepdim=True, suffix="chosen")
+    extent = x.shape[1]
+    hit = partial(of_class, ignore=ignore, extent=extent)
+    return b.reduce("sum", [1], x, labels, positions(b, extent), body=hit, keepdim=True, suffix="chosen")
 
 
 def slopes(b: Builder, v: View, labels: View, extent: int, ignore: int) -> View:
@@ -101,7 +101,13 @@ def slopes(b: Builder, v: View, labels: View, extent: int, ignore: int) -> View:
     outer, _, inner = v.shape
     if not few((outer, extent, inner)):
         return put(b, v, labels, extent, ignore=ignore)
-    return b.map(lambda v, t, at: select(t.equals(at), v, 0.0), v, labels, positions(b, extent))
+    return b.map(partial(of_class, ignore=ignore, extent=extent), v, labels, positions(b, extent))
+
+
+def of_class(x: Expr, label: Expr, at: Expr, ignore: int, extent: int) -> Operand:
+    """Zero elsewhere, and where the class is ignored, whatever x is."""
+    found = select(label.equals(at), x, 0.0)
+    return select(label.equals(ignore), 0.0, found) if 0 <= ignore < extent else found
 
 
 def few(rows: Shape) -> bool:
