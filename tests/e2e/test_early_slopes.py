@@ -8,10 +8,10 @@ import pytest
 import torch
 from torch import nn
 
+from trainlib_deployer import passes
 from trainlib_deployer.api import deploy
 from trainlib_deployer.check.verify import verify
 from trainlib_deployer.folder import read_plan
-from trainlib_deployer.plan import build
 from trainlib_deployer.run.host import Host
 from trainlib_deployer.run.record import read_record
 
@@ -47,6 +47,6 @@ def test_slopes_change_no_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         deployed = deploy(net, x, y, loss=nn.MSELoss(), l1="24k", l2="1M", steps=2, out=tmp_path / folder)
         assert verify(deployed.folder).passed
         found.append((results(tmp_path / folder), (tmp_path / folder / "plan.json").read_text().count('.slope"') > 0))
-        monkeypatch.setattr(build, "early_slopes", lambda program: program)
+        monkeypatch.setattr(passes, "early_slopes", lambda program: program)
     (with_slopes, some), (without, none) = found
     assert some and not none and len(without) > 12 and with_slopes == without
