@@ -1,7 +1,7 @@
-/* Convolution with one tap and its input gradient over dense planes, in whole tiles of channels; internal to
- * c_lib/kernels. Tiles of 4 output channels x 4 neighbouring pixels, channels fastest; each core takes a contiguous
- * range. Inputs and weights are read where they lie. The last four pixels of a plane are a panel of their own, of which
- * those are stored that no other panel has; the last channels, fewer than four, have weights with zeros in scratch. */
+/* Convolution with one tap and its input gradient over dense planes; internal to c_lib/kernels. Tiles of 4 output
+ * channels x 4 neighbouring pixels, channels fastest; each core takes a contiguous range. Inputs and weights are read
+ * where they lie. The last four pixels of a plane are a panel of their own, of which those are stored that no other
+ * panel has; the last channels, fewer than four, have weights with zeros in scratch. */
 #ifndef TL_CONV_PLANE_H
 #define TL_CONV_PLANE_H
 #include "tl_tile.h" /* first: it sets how the whole file is compiled */

@@ -45,7 +45,17 @@
     TL_FMA(2, 3) TL_IF(more, TL_POINT(left, left - 1))                                                                 \
     TL_FMA(3, 3)
 
-/* The same for four rows that are `step` elements apart; x1, too, is loaded beforehand. */
+/* All of them, at least one. */
+#define TL_TERMS_OF_PANEL(terms)                                                                                       \
+    float w0 = a[0], w1 = a[1], w2, w3, x0 = b[0], x1, x2, x3;                                                         \
+    int left = (terms) - 1;                                                                                            \
+    TL_ADDRESS_HERE(left)                                                                                              \
+    while (left != 0) {                                                                                                \
+        TL_TERM_OF_PANEL(1)                                                                                            \
+    }                                                                                                                  \
+    TL_TERM_OF_PANEL(0)
+
+/* One term of four rows that are `step` elements apart; x1, too, is loaded beforehand. */
 #define TL_TERM_OF_ROWS(more)                                                                                          \
     TL_FMA(0, 0) TL_POINT(at, a + step)                                                                                \
     TL_FMA(1, 0) TL_POINT(at, at + step)                                                                               \

@@ -31,13 +31,7 @@ static inline int tl_move_tiles(const tl_moved *w, const float *panel, int a_til
     for (; row < end; row += 4, panel += a_tile) {
         const float *a = panel, *b = column;
         TL_EACH_ROW(TL_ZERO_ROW)
-        float w0 = a[0], w1 = a[1], w2, w3, x0 = b[0], x1, x2, x3;
-        int left = terms - 1;
-        TL_ADDRESS_HERE(left)
-        while (left != 0) {
-            TL_TERM_OF_PANEL(1)
-        }
-        TL_TERM_OF_PANEL(0)
+        TL_TERMS_OF_PANEL(terms)
         if (w->record) {
             float *r = w->record + row * w->r_m;
             TL_EACH_ROW(TL_RECORD_ROW)

@@ -24,13 +24,7 @@ static inline __attribute__((always_inline)) void tl_chains(const float *u, int 
         if (resumed) {
             TL_EACH_ROW(TL_TAKE)
         }
-        float w0 = a[0], w1 = a[1], w2, w3, x0 = b[0], x1, x2, x3;
-        int left = terms - 1;
-        TL_ADDRESS_HERE(left)
-        while (left != 0) {
-            TL_TERM_OF_PANEL(1)
-        }
-        TL_TERM_OF_PANEL(0)
+        TL_TERMS_OF_PANEL(terms)
         TL_EACH_ROW(TL_KEEP)
     }
 #endif

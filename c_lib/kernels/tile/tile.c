@@ -116,7 +116,6 @@ static inline int end_of(const tl_panel_out *out)
     }
 
 #ifdef TL_XPULP_TILES
-
 static inline __attribute__((always_inline)) void whole_rows(const tl_panel_out *out, const float *a, int a_m,
                                                              const float *b, int b_k, int kc, int packed)
 {
@@ -185,13 +184,7 @@ static inline __attribute__((always_inline)) void one_panel(const tl_panel_out *
     enum { above = 0 };
     TL_BEGIN
     if (terms > 0) {
-        float w0 = a[0], w1 = a[1], w2, w3, x0 = b[0], x1, x2, x3;
-        int left = terms - 1;
-        TL_ADDRESS_HERE(left)
-        while (left != 0) {
-            TL_TERM_OF_PANEL(1)
-        }
-        TL_TERM_OF_PANEL(0)
+        TL_TERMS_OF_PANEL(terms)
     }
     TL_END(end)
 }
