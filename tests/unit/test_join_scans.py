@@ -13,7 +13,7 @@ from trainlib_deployer.machine.machine import Machine
 from trainlib_deployer.machine.targets import TARGETS
 from trainlib_deployer.ops.recurrent import Scan, Scans
 from trainlib_deployer.passes.join_scans import join_scans
-from trainlib_deployer.passes.store_updates import fullest
+from trainlib_deployer.passes.reorder import fullest
 from trainlib_deployer.program.ir import Program
 
 PULP = TARGETS["pulp-open"]

@@ -11,7 +11,8 @@ from torch import nn
 from tests.unit.small_programs import program_of
 from trainlib_deployer import passes
 from trainlib_deployer.ops.matmul import MatMul
-from trainlib_deployer.passes.store_updates import fullest, moved_by, store_updates
+from trainlib_deployer.passes.reorder import fullest
+from trainlib_deployer.passes.store_updates import moved_by, store_updates
 from trainlib_deployer.program.expr import Instr
 from trainlib_deployer.program.ir import DType, Program, Role
 from trainlib_deployer.program.loop import Loop

@@ -13,8 +13,7 @@ from dataclasses import replace
 
 from trainlib_deployer.machine.machine import Machine
 from trainlib_deployer.ops.recurrent import Scan, Scans
-from trainlib_deployer.passes.reorder import reorder
-from trainlib_deployer.passes.store_updates import fullest
+from trainlib_deployer.passes.reorder import apart, fullest, reorder
 from trainlib_deployer.program.ir import DType, Op, Program
 
 WORTH = 0.95  # of the cycles of both, one behind the other
@@ -70,27 +69,14 @@ def pays(scan: Scan, machine: Machine) -> bool:
 def orders(ops: Sequence[Op], at: int, other: int) -> Iterator[list[Op]]:
     """Both where the later one is, what waits for the first one behind them; both where the first one is, what the
     later one needs before them."""
-    first, second, between = ops[at], ops[other], ops[at + 1 : other]
-    both = joint(first, second)
-    waiting = bound(first, [*between, second])
-    if id(second) in waiting:
+    first, second = ops[at], ops[other]
+    (_, *waiting), early = apart(first, ops[at + 1 : other + 1])
+    if not early or early[-1] is not second:
         return
-    needed = bound(second, between[::-1])
-    for early in ([op for op in between if id(op) not in waiting], [op for op in between if id(op) in needed]):
-        taken = {id(op) for op in early}
-        late = [op for op in between if id(op) not in taken]
-        yield [*ops[:at], *early, both, *late, *ops[other + 1 :]]
-
-
-def bound(op: Op, others: Sequence[Op]) -> set[int]:
-    """Those that may not change places with an operation, or with one of these that stand before them."""
-    read, written, found = {v.tensor for v in op.reads}, {v.tensor for v in op.writes}, set[int]()
-    for other in others:
-        reads, writes = {v.tensor for v in other.reads}, {v.tensor for v in other.writes}
-        if (reads | writes) & written or writes & read:
-            read, written = read | reads, written | writes
-            found.add(id(other))
-    return found
+    both = joint(first, second)
+    yield [*ops[:at], *early[:-1], both, *waiting, *ops[other + 1 :]]
+    (_, *needed), late = apart(second, reversed(ops[at + 1 : other]))
+    yield [*ops[:at], *reversed(needed), both, *reversed(late), *ops[other + 1 :]]
 
 
 def joint(first: Op, second: Op) -> Op:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from trainlib_deployer.passes.early_masks import early_masks
-from trainlib_deployer.passes.reorder import Scale, reorder
+from trainlib_deployer.passes.reorder import fullest, reorder
 from trainlib_deployer.program.ir import Program
 
 
@@ -20,7 +20,3 @@ def order_halves(program: Program, smaller: Callable[[Program], Program]) -> Pro
 
 def ordered(program: Program) -> Program:
     return early_masks(reorder(program))
-
-
-def fullest(program: Program) -> int:
-    return Scale.of(program).weigh(program.ops).peak

@@ -193,3 +193,8 @@ def apart(mover: Op, others: Iterable[Op]) -> tuple[list[Op], list[Op]]:
             reads |= read
             writes |= written
     return moved, rest
+
+
+def fullest(program: Program) -> int:
+    """Bytes at the fullest operation."""
+    return Scale.of(program).weigh(program.ops).peak

@@ -14,7 +14,7 @@ from functools import partial
 from trainlib_deployer.kernels.matmul_update import can_update
 from trainlib_deployer.ops.matmul import MatMul
 from trainlib_deployer.passes.fuse_updates import with_joined
-from trainlib_deployer.passes.reorder import Scale
+from trainlib_deployer.passes.reorder import fullest
 from trainlib_deployer.program.ir import DType, Op, Program, Tensor, View
 from trainlib_deployer.program.loop import Loop
 
@@ -23,10 +23,6 @@ def store_updates(program: Program) -> Program:
     """Unless the step gets fuller: what the product reads is there until nobody else needs the old weight."""
     found = with_joined(program, partial(joined, tensors=program.tensors))
     return found if fullest(found) <= fullest(program) else program
-
-
-def fullest(program: Program) -> int:
-    return Scale.of(program).weigh(program.ops).peak
 
 
 def joined(product: Op, update: Op, made: Tensor, tensors: Mapping[str, Tensor]) -> Op | None:
