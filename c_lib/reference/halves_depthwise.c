@@ -31,15 +31,48 @@ void reference_conv2d_fw_twos(const tl_conv2d *a)
         for (int o = 0; o < a->groups * a->co; o++)
             for (int p = 0; p < a->ho * a->wo; p++) {
                 const int y = p / a->wo, x = p % a->wo;
-                a->y[n * a->yp.n + o * a->yp.c + y * a->yp.h + x] = window(
-                    a->bias ? a->bias[o] : 0, a->w_f16 + o * a->w_co, 1, a->x_f16 + n * a->xp.n + o / a->co * a->xp.c,
-                    a->xp.h, y - a->pad_h, x - a->pad_w, a->h, a->wd, x % 2);
+                a->y[n * a->yp.n + o * a->yp.c + y * a->yp.h + x] =
+                    window(a->bias ? a->bias[o] : 0, a->w_f16 + o * a->w_co, 1,
+                           a->x_f16 + n * a->xp.n + o / a->co * a->xp.c, a->xp.h, y * a->stride_h - a->pad_h,
+                           x * a->stride_w - a->pad_w, a->h, a->wd, a->stride_w == 1 && x % 2);
+            }
+}
+
+/* Of stride 2: rows and columns of dL/dy that meet (y, x) by the taps 0 and 2, or by the tap 1. */
+static float meets(float sum, const tl_half *w, const tl_half *in, int pitch, int y, int x, int h, int wd)
+{
+    const int i = y & 1 ? 1 : 2, j = x & 1 ? 1 : 2, v = (y - i) >> 1, u = (x - j) >> 1;
+#define AT(down, across) at(in, pitch, v + (down), u + (across), h, wd)
+    if (i == 1 && j == 1)
+        return tl_pair_add(sum, AT(0, 0), w[4]);
+    if (i == 1)
+        return tl_pair_add(sum, tl_pair_of(AT(0, 0), AT(0, 1)), tl_pair_of(w[5], w[3]));
+    if (j == 1)
+        return tl_pair_add(sum, tl_pair_of(AT(0, 0), AT(1, 0)), tl_pair_of(w[7], w[1]));
+    sum = tl_pair_add(sum, tl_pair_of(AT(0, 0), AT(0, 1)), tl_pair_of(w[8], w[6]));
+    return tl_pair_add(sum, tl_pair_of(AT(1, 0), AT(1, 1)), tl_pair_of(w[2], w[0]));
+}
+
+static void input_gradient_s2(const tl_conv2d *a)
+{
+    for (int n = 0; n < a->n; n++)
+        for (int c = 0; c < a->groups * a->ci; c++)
+            for (int p = 0; p < a->h * a->wd; p++) {
+                const int y = p / a->wd, x = p % a->wd, group = c / a->ci;
+                const tl_half *in = a->y_f16 + n * a->yp.n + group * a->yp.c;
+                a->x[n * a->xp.n + c * a->xp.c + y * a->xp.h + x] =
+                    meets(a->bias ? a->bias[c] : 0, a->w_f16 + group * a->w_co + c % a->ci * a->w_ci, in, a->yp.h,
+                          y + a->pad_h, x + a->pad_w, a->ho, a->wo);
             }
 }
 
 /* Taps backwards. */
 void reference_conv2d_bw_x_twos(const tl_conv2d *a)
 {
+    if (a->stride_h == 2) {
+        input_gradient_s2(a);
+        return;
+    }
     for (int n = 0; n < a->n; n++)
         for (int c = 0; c < a->groups * a->ci; c++)
             for (int p = 0; p < a->h * a->wd; p++) {
@@ -62,11 +95,11 @@ void reference_conv2d_bw_w_twos(const tl_conv2d *a)
                     for (int x = 0; x < a->wo; x += 2) {
                         const tl_half *in = a->x_f16 + n * a->xp.n + o / a->co * a->xp.c;
                         const tl_half *dy = a->y_f16 + n * a->yp.n + o * a->yp.c + y * a->yp.h;
-                        const int v = y - a->pad_h + i, u = x - a->pad_w + j;
+                        const int v = y * a->stride_h - a->pad_h + i, u = x * a->stride_w - a->pad_w + j;
                         const tl_half second = x + 1 < a->wo ? dy[x + 1] : 0;
-                        sum = tl_pair_add(
-                            sum, tl_pair_of(dy[x], second),
-                            tl_pair_of(at(in, a->xp.h, v, u, a->h, a->wd), at(in, a->xp.h, v, u + 1, a->h, a->wd)));
+                        sum = tl_pair_add(sum, tl_pair_of(dy[x], second),
+                                          tl_pair_of(at(in, a->xp.h, v, u, a->h, a->wd),
+                                                     at(in, a->xp.h, v, u + a->stride_w, a->h, a->wd)));
                     }
             *to = sum;
         }

@@ -259,3 +259,21 @@ def test_encodings_of_depthwise_halves(tmp_path: Path) -> None:
         dots = [word >> 7 & 31 for word in body if is_dot(word)]
         assert sorted(map(dots.count, {*dots})) == [len(dots) // 9] * 9
         assert sum(map(is_choice, body)) == len(dots) // 3
+
+
+def test_encodings_of_depthwise_halves_of_stride_2(tmp_path: Path) -> None:
+    """Two rows of outputs in a column meet five rows of two words; of a weight gradient two outputs meet three words of
+    each of three rows."""
+    bodies = loops(tmp_path, "conv2d_fw_depthwise_3x3_s2_f16", "depthwise")
+    columns = [body for body in bodies if any(map(is_dot, body))]
+    assert sorted(map(len, columns)) == [27, 29]
+    for body in columns:
+        dots = [word >> 7 & 31 for word in body if is_dot(word)]
+        assert sorted(dots) == sorted(5 * [*dict.fromkeys(dots)]) and len({*dots}) == 2
+        assert sum(map(is_load, body)) == sum(map(is_load_by, body)) == 5
+    bodies = [b for b in loops(tmp_path, "conv2d_bw_w_depthwise_3x3_s2_f16", "depthwise") if any(map(is_dot, b))]
+    assert sorted(map(len, bodies)) == [27, 27, 36, 61]  # two outputs; rows of them, and of one more
+    for body in bodies:
+        dots = [word >> 7 & 31 for word in body if is_dot(word)]
+        assert sorted(map(dots.count, {*dots})) == [len(dots) // 9] * 9
+        assert sum(map(is_choice, body)) == len(dots) // 3

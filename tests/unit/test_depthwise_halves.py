@@ -26,6 +26,17 @@ CASES = [
     Case(groups=2, ci=3, size=(8, 9), pad=(1, 1)),
     Case(groups=2, co=3, size=(5, 10), pad=(0, 1)),
     Case(groups=9, size=(1, 1), pad=(1, 1)),
+    Case(groups=5, size=(12, 12), pad=(1, 1), stride=(2, 2)),
+    Case(n=2, groups=3, size=(11, 13), pad=(1, 1), stride=(2, 2), wide=3),
+    Case(groups=4, size=(9, 8), stride=(2, 2), sparse_w=2),
+    Case(groups=3, size=(8, 7), stride=(2, 2), more=(0, 1)),
+    Case(groups=2, size=(2, 3), pad=(1, 2), stride=(2, 2)),
+    Case(groups=3, size=(7, 6), pad=(-1, 2), stride=(2, 2), more=(1, 0)),
+    Case(groups=2, size=(61, 97), pad=(0, 1), stride=(2, 2)),
+    Case(groups=2, size=(33, 131), pad=(1, 0), stride=(2, 2)),
+    Case(ci=1, co=5, size=(9, 10), pad=(1, 1), stride=(2, 2), wide=2),
+    Case(groups=2, ci=3, size=(9, 7), pad=(2, 2), stride=(2, 2)),
+    Case(groups=7, size=(1, 1), pad=(1, 1), stride=(2, 2)),
 ]
 TWOS = [(c, d) for c in CASES for d in DIRECTIONS if pays(operands(c, d, True, "plain", DType.F16)[0])]
 

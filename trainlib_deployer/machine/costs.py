@@ -77,6 +77,11 @@ class TwosCosts:
     copied: float  # ... each element
     output: float
     met: float  # by a weight gradient: a word of outputs
+    plane_s2: float  # of stride 2
+    output_s2: float
+    met_s2: float
+    squares: float  # of an input gradient of stride 2: a row of 2 x 2 outputs
+    square: float
 
 
 @dataclass(frozen=True)

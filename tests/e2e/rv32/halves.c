@@ -40,6 +40,9 @@ void tl_conv2d_bw_w_pointwise_f16(const tl_conv2d *a);
 void tl_conv2d_fw_depthwise_3x3_f16(const tl_conv2d *a);
 void tl_conv2d_bw_x_depthwise_3x3_f16(const tl_conv2d *a);
 void tl_conv2d_bw_w_depthwise_3x3_f16(const tl_conv2d *a);
+void tl_conv2d_fw_depthwise_3x3_s2_f16(const tl_conv2d *a);
+void tl_conv2d_bw_x_depthwise_3x3_s2_f16(const tl_conv2d *a);
+void tl_conv2d_bw_w_depthwise_3x3_s2_f16(const tl_conv2d *a);
 void tl_maxpool2d_bw_near_f16(const tl_pool2d *a);
 
 /* Finite halves, subnormal ones among them. */
@@ -166,19 +169,27 @@ static void pointwise(int groups, int ci, int co, int pixels)
     run((tl_fn)tl_conv2d_bw_w_pointwise_f16, &p);
 }
 
-static void depthwise(int groups, int size, int pad)
+static void depthwise(int groups, int size, int stride, int pad)
 {
-    tl_conv2d p = convolved(groups, 1, 1, size, 3, 1, pad);
+    const tl_fn kernels[2][3] = {{(tl_fn)tl_conv2d_fw_depthwise_3x3_f16, (tl_fn)tl_conv2d_bw_x_depthwise_3x3_f16,
+                                  (tl_fn)tl_conv2d_bw_w_depthwise_3x3_f16},
+                                 {(tl_fn)tl_conv2d_fw_depthwise_3x3_s2_f16, (tl_fn)tl_conv2d_bw_x_depthwise_3x3_s2_f16,
+                                  (tl_fn)tl_conv2d_bw_w_depthwise_3x3_s2_f16}};
+    const tl_fn *of = kernels[stride - 1];
+    tl_conv2d p = convolved(groups, 1, 1, size, 3, stride, pad);
     p.scratch = l1.scratch;
     p.x_f16 = l1.a, p.w_f16 = l1.b, p.y = l1.c, p.bias = l1.init;
-    run((tl_fn)tl_conv2d_fw_depthwise_3x3_f16, &p);
+    run(of[0], &p);
     tl_conv2d halves = p;
     halves.w = l1.init, halves.floats = 1, halves.y_f16 = (tl_half *)l1.c, halves.halves = 1;
-    run((tl_fn)tl_conv2d_fw_depthwise_3x3_f16, &halves);
+    run(of[0], &halves);
     p.y_f16 = l1.a, p.x = l1.c, p.bias = NULL;
-    run((tl_fn)tl_conv2d_bw_x_depthwise_3x3_f16, &p);
+    run(of[1], &p);
+    halves = p;
+    halves.w = l1.init, halves.floats = 1, halves.x_f16 = (tl_half *)l1.c, halves.halves = 1;
+    run(of[1], &halves);
     p.x_f16 = l1.b, p.w = l1.c, p.accumulate = 1;
-    run((tl_fn)tl_conv2d_bw_w_depthwise_3x3_f16, &p);
+    run(of[2], &p);
 }
 
 /* Square planes whose windows were won by any of their taps. */
@@ -248,11 +259,16 @@ int main(void)
     convolution(1, 4, 4, 16, 3, 1, 1);
     convolution(1, 4, 3, 12, 3, 1, 0);
     convolution(1, 1, 5, 11, 5, 2, 2);
-    depthwise(9, 7, 1);
-    depthwise(5, 6, 0);
-    depthwise(3, 5, 1);
-    depthwise(4, 6, 1);
-    depthwise(2, 1, 1);
+    depthwise(9, 7, 1, 1);
+    depthwise(5, 6, 1, 0);
+    depthwise(3, 5, 1, 1);
+    depthwise(4, 6, 1, 1);
+    depthwise(2, 1, 1, 1);
+    depthwise(9, 12, 2, 1);
+    depthwise(3, 11, 2, 0);
+    depthwise(4, 7, 2, 1);
+    depthwise(5, 6, 2, 2);
+    depthwise(2, 1, 2, 1);
     maxima(11, 9, 3, 2, 1);
     maxima(5, 13, 3, 1, 1);
     maxima(7, 8, 2, 2, 0);
