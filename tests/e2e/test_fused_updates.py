@@ -101,6 +101,33 @@ def test_products_that_update_have_the_bits_of_a_gradient_that_is_kept(
         assert bits(made, cores) == expected
 
 
+@pytest.mark.parametrize(("dtype", "size"), [("fp32", (3, 7)), ("mixed", (5, 11))])
+def test_convolutions_by_one_tap_update_whatever_the_tiles(dtype: str, size: tuple[int, int], tmp_path: Path) -> None:
+    torch.manual_seed(4)
+    model = nn.Sequential(nn.Conv2d(19, 46, 1), nn.Tanh(), nn.Conv2d(46, 37, 1, bias=False), nn.ReLU(), nn.Flatten())
+    x = torch.randn(1, 19, *size)
+    y = torch.randn_like(model(x))
+    loss, optimizer = nn.MSELoss(), OPTIMIZERS["sgd"]
+    made = [
+        deploy(
+            model,
+            x,
+            y,
+            loss=loss,
+            optimizer=optimizer,
+            steps=2,
+            out=tmp_path / l1,
+            cores=8,
+            l1=l1,
+            l2="1M",
+            dtype=dtype,
+        )
+        for l1 in ("18k", "64k", "4M")
+    ]
+    assert all(recorded(m) == {"0.weight", "2.weight"} for m in made)
+    assert bits(made[0], 3) == bits(made[1], 8) == bits(made[2], 1)
+
+
 @pytest.mark.parametrize("kind", ["heavy", "adam"])
 def test_only_plain_updates_are_stored_by_products(kind: str, tmp_path: Path) -> None:
     assert not recorded(deployed(tmp_path / "net", kind, batch=8, dtype="mixed")) & WEIGHTS

@@ -38,6 +38,24 @@ def test_sums_of_one_block(batch: int, found: bool) -> None:
     assert not kept or (batch > 1 and not found)
 
 
+@pytest.mark.parametrize(
+    ("layer", "shape", "found"),
+    [
+        (nn.Conv2d(5, 7, 1), (1, 5, 4, 8), True),
+        (nn.Conv1d(6, 11, 1, bias=False), (1, 6, 13), True),
+        (nn.Conv2d(5, 7, 1), (2, 5, 3, 3), False),  # of two images
+        (nn.Conv2d(5, 7, 1), (1, 5, 3, 11), False),  # more than a block
+        (nn.Conv2d(5, 7, 1, stride=2), (1, 5, 5, 5), False),
+        (nn.Conv2d(5, 7, 1, padding=1), (1, 5, 3, 3), False),
+        (nn.Conv2d(6, 8, 1, groups=2), (1, 6, 3, 3), False),
+        (nn.Conv2d(5, 7, (1, 2)), (1, 5, 3, 3), False),
+    ],
+    ids=str,
+)
+def test_convolutions_by_one_tap_are_products(layer: nn.Module, shape: tuple[int, ...], found: bool) -> None:
+    assert stored(program_of(nn.Sequential(layer, nn.Tanh()), shape)) == (["0.weight: sgd"] if found else [])
+
+
 def test_a_product_stands_behind_all_that_needs_the_old_weight() -> None:
     program = program_of(network(), (6, 9))
     for at, op in enumerate(program.ops):
