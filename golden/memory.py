@@ -28,6 +28,7 @@ Array = np.ndarray[Any, Any]
 
 NEAR = HALF.granted / 2  # relative: four unit roundoffs of a half
 BEYOND = 0.05  # of all elements: where large terms cancel, roundings of these show
+BY_CHANCE = 2  # elements that are not zero: of hundreds of tensors one has their direction, but not their size as well
 KEPT = 2**19  # elements of a step whose directions and doubles are kept
 ALIKE = 1e-5  # cosines that floats do not tell apart
 
@@ -115,7 +116,10 @@ class Found:
             others = same.near(own, self.within)
         sizes = others @ own / square
         itself = (sizes - 1.0).abs() <= self.within  # what it is a multiple of is nearer than its own halves
-        for chosen, is_it in ((itself, True), (sizes > 0.0, False)):
+        choices = [(itself, True)]
+        if int(own.count_nonzero()) > BY_CHANCE:
+            choices.append((sizes > 0.0, False))
+        for chosen, is_it in choices:
             ways = others[chosen] / sizes[chosen].unsqueeze(1)
             if not len(ways):
                 continue

@@ -156,6 +156,18 @@ def test_what_is_not_the_same_is_left() -> None:
     assert not list(Same([value.numpy()]).near(torch.randn(28)))
 
 
+def test_two_numbers_have_the_direction_of_others_by_chance() -> None:
+    """Fault: in a network of many tensors of two numbers (seed 40330) the reference went on with what pointed the same
+    way but for 2^-10. In sums that cancel it was further from float64 than the program, which it called wrong."""
+    for value in (torch.tensor([0.5, -0.3]), torch.tensor([0.0, 0.5, 0.0, -0.3])):
+        near = (value * (1 + NEAR / 4 * value.sign())).half()
+        assert nearest.relative(near.numpy(), value.numpy()) < NEAR / 2
+        assert not torch.equal(followed(value, near), value)
+        assert torch.equal(followed(value, near * 4), value)
+    value = torch.tensor([0.5, -0.3, 0.2])
+    assert not torch.equal(followed(value, (value * 4).half()), value)
+
+
 def test_what_stays_inside_of_a_loop_is_not_taken_for_its_result() -> None:
     """Fault: of sigmoid(x) * 0.999 + 0.0005 the sigmoid was, and 1 - p of another one is another gradient."""
     torch.manual_seed(5)
