@@ -1,8 +1,8 @@
 /* Weight gradient of kernels with three neighbouring taps a row, over rows of a multiple of four or two outputs (`by`,
  * a literal); internal to c_lib/kernels. Tiles of 4 output channels x the taps of a kernel row, channels fastest, then
- * kernel rows; each core takes a contiguous range. Block by block it copies what an input channel's kernel rows meet,
- * with zeros around, and a term loads one or two inputs and four gradients for 12 multiply-adds. Scratch: such a copy a
- * core. */
+ * kernel rows; each core takes a contiguous range. For some blocks at a time it copies what an input channel's kernel
+ * rows meet, with zeros around, and a term loads one or two inputs and four gradients for 12 multiply-adds. Scratch:
+ * such a copy a core. */
 #ifndef TL_CONV_BW_W_3_H
 #define TL_CONV_BW_W_3_H
 #include "tl_conv_bw_w.h" /* first: it sets how the whole file is compiled */
@@ -10,17 +10,20 @@
 #include "tl_terms.h"
 #include "tl_threes_floats_xpulp.h"
 
-/* A block of outputs, and what it meets in one input channel. */
+enum { MOST_COPIED = 208 }; /* inputs of a channel, unless those of one block are more */
+
+/* Blocks of outputs, and what they meet in one input channel. */
 typedef struct {
     const tl_conv2d *a;
-    const float *y;       /* the block's first output, in channel 0 of the group */
+    const float *y;       /* the first output, in channel 0 of the group */
     const float *x;       /* its first input, with zeros around */
     float *w;             /* the kernel of the group's channel 0 */
     int rows, run, pitch; /* outputs in rows of `run`, inputs in rows of `pitch` */
-    int begin;            /* the first block, which overwrites w */
+    int block;            /* rows of a block: the last one may have fewer */
+    int begin;            /* the first ones: w is zeros before them */
 } tl_met;
 
-/* What a block that begins at `from` meets in the input channel x, for every kernel row. */
+/* What outputs from `from` on meet in the input channel x, for every kernel row. */
 static inline void tl_met_copy(const tl_conv2d *a, const tl_met *v, const float *x, tl_output from, float *dst)
 {
     const int top = from.oy * a->stride_h - a->pad_h, column = from.ox * a->stride_w - a->pad_w;
@@ -78,80 +81,99 @@ static inline void tl_met_copy(const tl_conv2d *a, const tl_met *v, const float 
 
 #define TL_THREE_ROWS(what) what(0) what(1) what(2) what(3)
 #define TL_THREE_SUMS(i) float c##i##0 = 0.0f, c##i##1 = 0.0f, c##i##2 = 0.0f;
-#define TL_THREE_KEEP(i) sums[3 * i] = c##i##0, sums[3 * i + 1] = c##i##1, sums[3 * i + 2] = c##i##2;
+#define TL_THREE_TO_W(i) to[0] += c##i##0, to[1] += c##i##1, to[2] += c##i##2, to += w_m;
 
-/* Channels row .. row + 3 of kernel row ky; missing ones repeat the last. step, a literal: from one output's inputs to
- * the next one's. */
-TL_BW_W void tl_three_tile(const tl_met *v, int ky, int row, int by, int step)
+/* Sums of blocks for some tiles below each other, whose first four rows of gradients are y0 to y3, added to w. step, a
+ * literal: from one output's inputs to the next one's. */
+TL_BW_W void tl_three_tiles(const tl_met *v, const float *met, const float *y0, const float *y1, const float *y2,
+                            const float *y3, float *w, int w_m, int tiles, int by, int step)
 {
-    const tl_conv2d *a = v->a;
-    const int rows = tl_min(4, a->co - row), skip = a->stride_h * v->pitch - v->run * step;
-    const float *x = v->x + ky * a->dil_h * v->pitch, *y0 = v->y + row * a->yp.c, *y1 = rows > 1 ? y0 + a->yp.c : y0;
-    const float *y2 = rows > 2 ? y1 + a->yp.c : y1, *y3 = rows > 3 ? y2 + a->yp.c : y2;
-    float sums[12];
-    int lines = v->rows;
+    const float *x;
+    const int skip = v->a->stride_h * v->pitch - v->run * step, below = 4 * v->a->yp.c - v->rows * v->run;
 #ifdef TL_XPULP_TILES
-    const int groups = v->run / by, next = 4 * (skip - 1);
-    float *const kept = sums;
+    const int groups = v->run / by, next = 4 * (skip - 1), y_next = 4 * below, w_bytes = 4 * w_m;
+    const int lines = v->rows, most = v->block;
+    int left;
     if (by == 4 && step == 1)
-        TL_LINES_OF_THREE(TL_FOUR_OF_THREE, "140");
+        TL_TILES_OF_THREE(TL_FOUR_OF_THREE, "140", "146");
     else if (by == 4)
-        TL_LINES_OF_THREE(TL_FOUR_OF_THREE_S2, "146");
+        TL_TILES_OF_THREE(TL_FOUR_OF_THREE_S2, "146", "152");
     else if (step == 1)
-        TL_LINES_OF_THREE(TL_TWO_OF_THREE, "72");
+        TL_TILES_OF_THREE(TL_TWO_OF_THREE, "72", "78");
     else
-        TL_LINES_OF_THREE(TL_TWO_OF_THREE_S2, "74");
+        TL_TILES_OF_THREE(TL_TWO_OF_THREE_S2, "74", "80");
 #else
-    TL_THREE_ROWS(TL_THREE_SUMS)
-    for (; lines > 0; --lines, x += skip) {
-        for (int left = v->run; left > 0; left -= by) {
-            float x0 = x[0], w0 = y0[0], w1 = y1[0], x1 = x[1], x2 = x[2], w2, w3;
-            if (by == 4 && step == 1) {
-                TL_FOUR_TERMS
-            } else if (by == 4) {
-                TL_FOUR_TERMS_S2
-            } else if (step == 1) {
-                TL_TWO_TERMS
-            } else {
-                TL_TWO_TERMS_S2
-            }
-            TL_POINT(x, x + by * step)
-            TL_POINT(y0, y0 + by)
-            TL_POINT(y1, y1 + by)
-            TL_POINT(y2, y2 + by)
-            TL_POINT(y3, y3 + by)
+    for (; tiles > 0; --tiles, y0 += below, y1 += below, y2 += below, y3 += below) {
+        float *to = w;
+        x = met;
+        for (int rows = v->rows; rows > 0; rows -= v->block) {
+            TL_THREE_ROWS(TL_THREE_SUMS)
+            for (int lines = tl_min(rows, v->block); lines > 0; --lines, x += skip)
+                for (int left = v->run; left > 0; left -= by) {
+                    float x0 = x[0], w0 = y0[0], w1 = y1[0], x1 = x[1], x2 = x[2], w2, w3;
+                    if (by == 4 && step == 1) {
+                        TL_FOUR_TERMS
+                    } else if (by == 4) {
+                        TL_FOUR_TERMS_S2
+                    } else if (step == 1) {
+                        TL_TWO_TERMS
+                    } else {
+                        TL_TWO_TERMS_S2
+                    }
+                    TL_POINT(x, x + by * step)
+                    TL_POINT(y0, y0 + by)
+                    TL_POINT(y1, y1 + by)
+                    TL_POINT(y2, y2 + by)
+                    TL_POINT(y3, y3 + by)
+                }
+            to = w;
+            TL_THREE_ROWS(TL_THREE_TO_W)
         }
+        w = to;
     }
-    TL_THREE_ROWS(TL_THREE_KEEP)
 #endif
-    float *to = v->w + 3 * ky + row * a->w_co;
-    const float *from = sums;
-    if (v->begin)
-        for (int left = rows; left > 0; --left, from += 3, to += a->w_co)
-            to[0] = 0.0f + from[0], to[1] = 0.0f + from[1], to[2] = 0.0f + from[2];
-    else
-        for (int left = rows; left > 0; --left, from += 3, to += a->w_co)
-            to[0] += from[0], to[1] += from[1], to[2] += from[2];
 }
 
 /* Tiles first .. end - 1 of all kernel rows, for a block. */
-typedef void (*tl_three_tiles)(const tl_met *v, int first, int end);
+typedef void (*tl_three_share)(const tl_met *v, int first, int end);
 
+/* The last channels, if fewer than four, are added up aside; missing ones repeat the last. */
 TL_BW_W void tl_three_multiply(const tl_met *v, int first, int end, int by, int step)
 {
-    const int tiles = (v->a->co + 3) / 4;
-    for (int ky = first / tiles, tile = first - ky * tiles; first < end; ++ky, tile = 0)
-        for (; tile < tiles && first < end; ++tile, ++first)
-            tl_three_tile(v, ky, 4 * tile, by, step);
+    const tl_conv2d *a = v->a;
+    const int fours = a->co / 4, rest = a->co - 4 * fours, tiles = fours + (rest > 0), y_m = a->yp.c, w_m = a->w_co;
+    float aside[12];
+    for (int ky = first / tiles, tile = first - ky * tiles, count; first < end; first += count) {
+        const int few = tile == fours, rows = few ? rest : 4;
+        const float *y0 = v->y + 4 * tile * y_m, *y1 = rows > 1 ? y0 + y_m : y0, *y2 = rows > 2 ? y1 + y_m : y1;
+        float *w = v->w + 3 * ky + 4 * tile * w_m;
+        count = few ? 1 : tl_min(fours - tile, end - first);
+        if (v->begin) {
+            float *to = w;
+            for (int left = few ? rest : 4 * count; left > 0; --left, to += w_m)
+                to[0] = to[1] = to[2] = 0.0f;
+        }
+        for (int i = 0; few && i < 12; ++i)
+            aside[i] = w[tl_min(i / 3, rest - 1) * w_m + i % 3];
+        tl_three_tiles(v, v->x + ky * a->dil_h * v->pitch, y0, y1, y2, rows > 3 ? y2 + y_m : y2, few ? aside : w,
+                       few ? 3 : w_m, count, by, step);
+        for (int i = 0; few && i < 3 * rest; ++i)
+            w[i / 3 * w_m + i % 3] = aside[i];
+        tile += count;
+        if (tile == tiles)
+            tile = 0, ++ky;
+    }
 }
 
 /* This core's share. */
-TL_BW_W void tl_conv_bw_w_3(const tl_conv2d *a, int by, int step, tl_three_tiles multiply)
+TL_BW_W void tl_conv_bw_w_3(const tl_conv2d *a, int by, int step, tl_three_share multiply)
 {
     const int each = (a->co + 3) / 4 * a->kh;
     const tl_blocks blocks = tl_blocks_of(a);
-    const int columns = tl_min(a->wo, TL_KC), met_rows = (blocks.rows - 1) * a->stride_h + (a->kh - 1) * a->dil_h + 1;
-    float *met = (float *)a->scratch + tl_core_id() * met_rows * ((columns - 1) * step + 3);
+    const int pitch = (tl_min(a->wo, TL_KC) - 1) * step + 3, around = (a->kh - 1) * a->dil_h + 1 - a->stride_h;
+    const int fit = (MOST_COPIED / pitch - around) / (a->stride_h * blocks.rows);
+    const int most = tl_min(a->ho, blocks.across > 1 ? 1 : tl_max(1, fit) * blocks.rows); /* rows of outputs */
+    float *met = (float *)a->scratch + tl_core_id() * (most * a->stride_h + around) * pitch;
     int lo, hi;
     (void)by; /* but for what is promised */
     TL_PROMISE(a->kw == 3 && a->dil_w == 1 && a->stride_w == step && a->wo % by == 0);
@@ -161,11 +183,11 @@ TL_BW_W void tl_conv_bw_w_3(const tl_conv2d *a, int by, int step, tl_three_tiles
         const int channel = lo / each, first = lo - channel * each, end = tl_min(each, first + hi - lo);
         const int group = channel / a->ci, c = channel - group * a->ci;
         tl_output from = {0, 0, 0};
-        tl_met v = {.a = a, .x = met, .begin = !a->accumulate};
+        tl_met v = {.a = a, .x = met, .block = blocks.rows, .begin = !a->accumulate};
         v.w = a->w + group * a->co * a->w_co + c * a->w_ci;
         for (; from.n < a->n; v.begin = 0) {
-            const int kc = tl_block_size(a, &blocks, &from);
-            v.rows = blocks.across == 1 ? kc / a->wo : 1, v.run = blocks.across == 1 ? a->wo : kc;
+            v.rows = tl_min(most, a->ho - from.oy);
+            v.run = blocks.across == 1 ? a->wo : tl_block_size(a, &blocks, &from);
             v.pitch = (v.run - 1) * step + 3;
             v.y = a->y + group * a->co * a->yp.c + from.n * a->yp.n + from.oy * a->wo + from.ox;
             tl_met_copy(a, &v, a->x + channel * a->xp.c, from, met);

@@ -1,6 +1,6 @@
-/* Sums of a tile of 4 channels x 3 taps by PULP's own instructions: loads that advance, in a hardware loop over four or
- * two outputs; internal to c_lib/kernels. A group ends with the load of the next one's first input, which every row
- * has. */
+/* Tiles of 4 channels x 3 taps by PULP's own instructions: loads that advance, in a hardware loop over four or two
+ * outputs, in another one over lines; internal to c_lib/kernels. A group ends with the load of the next one's first
+ * input, which every row has. */
 #ifndef TL_THREES_FLOATS_XPULP_H
 #define TL_THREES_FLOATS_XPULP_H
 #include "tl_tile_xpulp.h"
@@ -50,19 +50,35 @@
 #define TL_THREE_ZEROS                                                                                                 \
     "li t0, 0\nli t1, 0\nli t2, 0\nli t3, 0\nli t4, 0\nli t5, 0\nli t6, 0\nli s2, 0\nli s3, 0\nli s4, 0\nli s5, 0\n"   \
     "li s6, 0\n"
-#define TL_THREE_SUMS_TO                                                                                               \
-    "lw a4, %[sums]\nsw t0, 0(a4)\nsw t1, 4(a4)\nsw t2, 8(a4)\nsw t3, 12(a4)\nsw t4, 16(a4)\nsw t5, 20(a4)\n"          \
-    "sw t6, 24(a4)\nsw s2, 28(a4)\nsw s3, 32(a4)\nsw s4, 36(a4)\nsw s5, 40(a4)\nsw s6, 44(a4)\n"
+#define TL_THREE_GET(row) "lw s7, 0(" row ")\nlw s8, 4(" row ")\nlw s9, 8(" row ")\n"
+/* Three sums are added to the weights at `row`, which are in s7 to s9; on the way those at `next` come. */
+#define TL_THREE_ADD(s0, s1, s2, row, next)                                                                            \
+    "fadd.s " s0 ", s7, " s0 "\nlw s7, 0(" next ")\nfadd.s " s1 ", s8, " s1 "\nlw s8, 4(" next ")\n"                   \
+    "fadd.s " s2 ", s9, " s2 "\nlw s9, 8(" next ")\nsw " s0 ", 0(" row ")\nsw " s1 ", 4(" row ")\n"                    \
+    "sw " s2 ", 8(" row ")\nadd " row ", " next ", s11\n"
+#define TL_THREE_LAST(s0, s1, s2, row)                                                                                 \
+    "fadd.s " s0 ", s7, " s0 "\nfadd.s " s1 ", s8, " s1 "\nfadd.s " s2 ", s9, " s2 "\nsw " s0 ", 0(" row ")\n"         \
+    "sw " s1 ", 4(" row ")\nsw " s2 ", 8(" row ")\n"
+/* a4 ends below the tile. */
+#define TL_THREE_ADD_ALL                                                                                               \
+    "lw s11, %[w_m]\n" TL_THREE_GET("%[w]") "add s10, %[w], s11\nmv a4, %[w]\n"                                       \
+    TL_THREE_ADD("t0", "t1", "t2", "a4", "s10") TL_THREE_ADD("t3", "t4", "t5", "s10", "a4")                            \
+    TL_THREE_ADD("t6", "s2", "s3", "a4", "s10") TL_THREE_LAST("s4", "s5", "s6", "s10")
 
-/* All lines; length, of a group in halfwords. */
-#define TL_LINES_OF_THREE(group, length)                                                                               \
-    __asm__ volatile(TL_THREE_ZEROS "1:\n.balign 4\n.option push\n.option norvc\n" TL_X(TL_X0)                         \
-                     TL_LOOP("%[groups]", length) group ".option pop\n"                                                \
-                     "lw a4, %[next]\nadd %[x], %[x], a4\naddi %[lines], %[lines], -1\nbnez %[lines], 1b\n"            \
-                     TL_THREE_SUMS_TO                                                                                  \
-                     : [x] "+&r"(x), [y0] "+&r"(y0), [y1] "+&r"(y1), [y2] "+&r"(y2), [y3] "+&r"(y3),                   \
-                       [lines] "+&r"(lines)                                                                            \
-                     : [groups] "r"(groups), [next] "m"(next), [sums] "m"(kept)                                        \
+/* Tiles below each other, block by block: a group has `length` halfwords, all of a line `whole`. */
+#define TL_TILES_OF_THREE(group, length, whole)                                                                        \
+    __asm__ volatile("0:\nlw %[x], %[met]\nlw a5, %[lines]\n"                                                          \
+                     "1:\nlw a4, %[most]\n" TL_THREE_ZEROS "sub a5, a5, a4\nbgez a5, 2f\nadd a4, a4, a5\n"             \
+                     "2:\nsw a5, %[left]\n.balign 4\n.option push\n.option norvc\n" TL_OUTER_LOOP("a4", whole)         \
+                     TL_X(TL_X0) TL_LOOP("%[groups]", length) group "add %[x], %[x], %[next]\n.option pop\n"           \
+                     TL_THREE_ADD_ALL "lw a5, %[left]\nbgtz a5, 1b\n"                                                  \
+                     "lw a5, %[tiles]\nlw s7, %[y_next]\nmv %[w], a4\naddi a5, a5, -1\nsw a5, %[tiles]\n"              \
+                     "add %[y0], %[y0], s7\nadd %[y1], %[y1], s7\nadd %[y2], %[y2], s7\nadd %[y3], %[y3], s7\n"        \
+                     "bnez a5, 0b\n"                                                                                   \
+                     : [x] "=&r"(x), [y0] "+&r"(y0), [y1] "+&r"(y1), [y2] "+&r"(y2), [y3] "+&r"(y3), [w] "+&r"(w),     \
+                       [tiles] "+m"(tiles), [left] "=m"(left)                                                          \
+                     : [groups] "r"(groups), [next] "r"(next), [met] "m"(met), [lines] "m"(lines), [most] "m"(most),   \
+                       [y_next] "m"(y_next), [w_m] "m"(w_bytes)                                                        \
                      : "memory", "t0", "t1", "t2", "t3", "t4", "t5", "t6", "s2", "s3", "s4", "s5", "s6", "s7", "s8",   \
                        "s9", "s10", "s11", "a4", "a5")
 /* clang-format on */

@@ -185,8 +185,9 @@ def test_encodings_of_floats(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("name", "outputs", "stride"), [("3", 4, 1), ("3_twos", 2, 1), ("3_s2", 4, 2)])
 def test_encodings_of_weight_gradients_of_floats(tmp_path: Path, name: str, outputs: int, stride: int) -> None:
     """Twelve sums by each output; an output of each of four channels, and each input but the first, which is the next
-    group's at the end."""
-    copy, body = sorted(loops(tmp_path, f"conv2d_bw_w_{name}", "conv"), key=len)
+    group's at the end. A line begins with its first input and moves on to the next one's."""
+    copy, body, line = sorted(loops(tmp_path, f"conv2d_bw_w_{name}", "conv"), key=len)
+    assert is_load(line[0]) and line[2:-1] == body
     assert len(copy) == 4 and is_load(copy[1]) and is_load(copy[3])
     macs = [word >> 7 & 31 for word in body if is_mac(word)]
     assert sorted(macs) == sorted(outputs * [*dict.fromkeys(macs)]) and len({*macs}) == 12

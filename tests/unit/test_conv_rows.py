@@ -131,6 +131,9 @@ CASES = [
     Case(n=2, ci=3, co=7, size=(6, 6), pad=(1, 1)),  # two outputs at a time, blocks in two and three images
     Case(n=4, groups=2, ci=2, co=3, size=(5, 12), pad=(1, 1), stride=(1, 2), sparse_w=1),
     Case(n=2, groups=2, ci=3, co=5, size=(8, 8), pad=(1, 1), stride=(2, 2), wide=1),
+    Case(n=2, ci=3, co=7, size=(13, 24), pad=(1, 1)),  # what several blocks meet, copied at once, in pieces of an image
+    Case(groups=2, ci=2, co=6, size=(17, 44), pad=(2, 1), stride=(2, 2), dil=(2, 1)),
+    Case(n=2, ci=2, co=5, size=(3, 70), pad=(1, 2), sparse_w=1),  # a row in two blocks
     Case(ci=2, co=70, size=(7, 9), pad=(0, 2), stride=(2, 2), more=(1, 0), sparse_w=1),  # every block of all classes
     Case(n=2, ci=5, co=19, size=(5, 17), pad=(-1, 3), stride=(2, 2), more=(0, -1)),
     Case(n=2, ci=7, co=6, size=(11, 13), kernel=(1, 1)),  # blocks of few tiles, in one row or several of a row

@@ -27,7 +27,8 @@ Gather = Callable[[Costs], float]  # times the usual cycles to pack a term
 SLACK = 2 * 8 * 4 * FLOAT  # bytes around a panel, for 3 x 3 kernels that a block cuts
 SQUARES = 4  # of 2 x 2 outputs, side by side
 MOST_COPIED = 6144  # elements of dL/dy
-MOST_MET = 400  # inputs of a channel that a core copies for a block of a weight gradient
+MOST_MET = 400  # inputs of a channel that a block of a weight gradient meets
+COPIED_AT_ONCE = 208  # ... that a core copies for several blocks
 PACKED_ROWS = 16  # channels whose weights an input gradient packs at a time
 MOST_PARTS = 128  # blocks of a weight gradient's tiles whose sums are kept
 TILE = Grain(4, 4, BLOCK)
@@ -208,13 +209,32 @@ def sums_of_tiles(kind: Conv, cores: int) -> int:
 
 def met(s: ConvShape) -> int:
     """Inputs of a channel that a block of outputs meets, of a kernel of three columns."""
-    rows = BLOCK // s.wo if s.ho > 1 and s.wo <= BLOCK else 1
-    high, wide = (rows - 1) * s.stride[0] + (s.kh - 1) * s.dilation[0] + 1, (min(s.wo, BLOCK) - 1) * s.stride[1] + 3
-    return high * wide
+    return met_by(s, rows_of_block(s))
+
+
+def rows_of_block(s: ConvShape) -> int:
+    return BLOCK // s.wo if s.ho > 1 and s.wo <= BLOCK else 1
+
+
+def met_by(s: ConvShape, rows: int) -> int:
+    return ((rows - 1) * s.stride[0] + (s.kh - 1) * s.dilation[0] + 1) * pitch_of_met(s)
+
+
+def pitch_of_met(s: ConvShape) -> int:
+    return (min(s.wo, BLOCK) - 1) * s.stride[1] + 3
+
+
+def met_at_once(s: ConvShape) -> int:
+    """By as many whole blocks of an image as do not meet too many, but one at least."""
+    if s.wo > BLOCK:
+        return met(s)
+    around = (s.kh - 1) * s.dilation[0] + 1 - s.stride[0]
+    blocks = (COPIED_AT_ONCE // pitch_of_met(s) - around) // (s.stride[0] * rows_of_block(s))
+    return met_by(s, min(s.ho, max(blocks, 1) * rows_of_block(s)))
 
 
 def copied_inputs(kind: Conv, cores: int) -> int:
-    return FLOAT * working(kind.team, cores) * met(kind.shape)
+    return FLOAT * working(kind.team, cores) * met_at_once(kind.shape)
 
 
 # ---- cycles of the slowest core
