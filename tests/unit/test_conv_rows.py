@@ -148,6 +148,10 @@ CASES = [
     Case(ci=24, co=5, size=(5, 6), kernel=(3, 1), pad=(4, 0), dil=(4, 1)),
     Case(groups=2, ci=6, co=3, size=(2, 2), kernel=(1, 2), pad=(0, 4)),  # an image narrower than four pixels
     Case(ci=17, co=4, size=(4, 1), kernel=(2, 2), pad=(2, 5), dil=(1, 3), wide=1),
+    Case(n=2, ci=1, co=9, size=(11, 14), pad=(1, 1), stride=(2, 2), sparse_w=2),  # one channel on a side
+    Case(n=2, groups=2, ci=1, co=17, size=(5, 7), pad=(1, 0), wide=1),
+    Case(n=3, ci=11, co=1, size=(9, 6), pad=(0, 1), sparse_w=1),
+    Case(n=2, groups=2, ci=7, co=1, size=(8, 9), pad=(1, 1), stride=(2, 2), wide=2),
 ]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from trainlib_deployer.kernels.conv import depthwise, row
+from trainlib_deployer.kernels.conv import depthwise, directly, row
 from trainlib_deployer.kernels.panels import BLOCK, FLOAT
 from trainlib_deployer.kernels.row import ROW_BLOCKS, Grain
 from trainlib_deployer.machine.costs import Costs
@@ -25,10 +25,16 @@ def any_kernel(kind: Conv, _cores: int) -> bool:
     return depthwise(kind)
 
 
+def alone(kind: Conv) -> bool:
+    """One channel of a group is summed up, or has a weight gradient, for any number of others."""
+    channels = kind.shape.co if kind.direction == "bw_x" else kind.shape.ci
+    return depthwise(kind) or (channels == 1 and directly(kind, 0))
+
+
 def windows(kind: Conv, stride: int) -> bool:
     s = kind.shape
     alike = (s.kh, s.kw, s.dilation, s.stride) == (3, 3, (1, 1), (stride, stride))
-    return depthwise(kind) and alike and s.pad[1] <= 2
+    return alone(kind) and alike and s.pad[1] <= 2
 
 
 def enclosed(kind: Conv) -> bool:

@@ -31,11 +31,11 @@ ROWS: tuple[AnyRow, ...] = (
     *MATMUL_UPDATE,
     *MATMUL_UPDATE_F16,
     *PLANES,
+    *DEPTHWISE,  # before those of any groups: some take one channel and any number of others
     *CONV,
     *CONV_F16,
     *WINOGRAD,
     *WINOGRAD_F16,
-    *DEPTHWISE,
     *DEPTHWISE_F16,
     *POOL,
     *RECURRENT,
