@@ -24,28 +24,32 @@
         : "memory", "t0", "t1", "t2", "t3", "t4", "t5", "t6", "a7")
 /* clang-format on */
 
-/* Lines `apart` bytes, terms `step` bytes apart; so many pairs of terms, one or more. Returns where the panel goes on.
- */
-static inline tl_pair *tl_pack_halves(tl_pair *to, const char *p0, int apart, int step, int count)
+/* The line behind one, or that one again where there are no more. */
+#define TL_NEXT_LINE(n, before) ((before) + (lines > (n) ? apart : 0))
+#define TL_LINES const char *p1 = TL_NEXT_LINE(1, p0), *p2 = TL_NEXT_LINE(2, p1), *p3 = TL_NEXT_LINE(3, p2)
+
+/* So many lines `apart` bytes apart, and the last one for those that are missing; terms `step` bytes apart; so many
+ * pairs of terms, one or more. Returns where the panel goes on. */
+static inline tl_pair *tl_pack_halves(tl_pair *to, const char *p0, int apart, int lines, int step, int count)
 {
-    const char *p1 = p0 + apart, *p2 = p1 + apart, *p3 = p2 + apart;
+    TL_LINES;
     const int skip = 0;
     TL_PACK_LOOP("32", TL_FOUR_LINES(TL_LOAD_HALF_STEP, TL_PAIR_OF));
     return to;
 }
 
-static inline tl_pair *tl_pack_floats(tl_pair *to, const char *p0, int apart, int step, int count)
+static inline tl_pair *tl_pack_floats(tl_pair *to, const char *p0, int apart, int lines, int step, int count)
 {
-    const char *p1 = p0 + apart, *p2 = p1 + apart, *p3 = p2 + apart;
+    TL_LINES;
     const int skip = 0;
     TL_PACK_LOOP("32", TL_FOUR_LINES(TL_LOAD_STEP, TL_PACK));
     return to;
 }
 
 /* Pairs that are there already, in words: terms one behind the other. */
-static inline tl_pair *tl_pack_words(tl_pair *to, const char *p0, int apart, int count)
+static inline tl_pair *tl_pack_words(tl_pair *to, const char *p0, int apart, int lines, int count)
 {
-    const char *p1 = p0 + apart, *p2 = p1 + apart, *p3 = p2 + apart;
+    TL_LINES;
     const int step = 0, skip = 0;
     TL_PACK_LOOP("16", TL_LINE("0") TL_LINE("1") TL_LINE("2") TL_LINE("3") TL_STORE_FOUR("t0", "t1", "t2", "t3"));
     return to;

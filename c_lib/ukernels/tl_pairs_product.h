@@ -5,4 +5,7 @@
 #include "tl_matmul.h"
 
 void tl_pairs_product(const tl_matmul *p);
+
+/* The same where terms are one block and all rows are packed at once; no barrier at the end. */
+void tl_pairs_whole(const tl_matmul *p);
 #endif

@@ -9,7 +9,8 @@
 #define TL_PAIRS (TL_KC / 2)
 #define TL_PAIRS_PANEL (TL_PAIRS * 4) /* words of a packed operand panel [TL_PAIRS][4] */
 
-/* dst[4*i + j] = src[j*s_j + 2*i*s_k] and the term behind it; zero for j >= cols and behind the last term. */
+/* dst[4*i + j] = src[j*s_j + 2*i*s_k] and the term behind it; zero behind the last term. For j >= cols the last line
+ * again: nobody asks for what is made of these. */
 void tl_pairs_pack(tl_pair *dst, const tl_half *src, int s_j, int s_k, int cols, int kc);
 
 /* The same of floats, rounded. */

@@ -3,19 +3,30 @@ where a row of the kernel has few taps, by the team as well."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from trainlib_deployer.formats import DType
-from trainlib_deployer.kernels.conv import PACKED_ROWS, TILE, as_one_row, directly, fields, operands, packed_rows
-from trainlib_deployer.kernels.matmul_f16 import TEAM_WORDS, packed_cycles, packed_panels
+from trainlib_deployer.kernels.conv import TILE, directly, fields, packed_rows
+from trainlib_deployer.kernels.one_tap_f16 import (
+    apart_cycles,
+    dense_gradients,
+    left_out,
+    met_and_panels,
+    one_row,
+    one_tap,
+    product_cycles,
+    product_panels,
+    whole,
+    whole_cycles,
+    whole_panels,
+)
 from trainlib_deployer.kernels.panels import BLOCK, FLOAT, PAIRS_PANEL, pair_cycles
 from trainlib_deployer.kernels.row import CHANNELS, PAIRS, Grain, Row
 from trainlib_deployer.machine.costs import Costs
 from trainlib_deployer.program.cuts import working
-from trainlib_deployer.program.ir import View
 
 if TYPE_CHECKING:
     from trainlib_deployer.ops.conv import Conv
@@ -255,87 +266,31 @@ def columns(kind: Conv, cores: int) -> int:
     return (working(kind.team, cores) + min(-(-kind.shape.co // 4), MOST_TILES)) * PAIRS_PANEL
 
 
-# ---- one tap: a product
-
-
-def one_tap(kind: Conv, _cores: int) -> bool:
-    """All outputs are inside of the image, a gradient's are all of its pixels, and no pair of terms of a
-    weight gradient is in two images."""
-    s = kind.shape
-    inside = (s.ho - 1) * s.stride[0] < s.h and (s.wo - 1) * s.stride[1] < s.w
-    if (s.kh, s.kw, s.pad) != (1, 1, (0, 0)) or not inside or s.ho * s.wo == 0:
-        return False
-    if kind.direction == "fw":
-        return True
-    alike = (s.stride, s.h, s.w) == ((1, 1), s.ho, s.wo)
-    return alike and (kind.direction == "bw_x" or s.n == 1 or s.h * s.w % 2 == 0)
-
-
-def one_row(kind: Conv, reads: Sequence[View], writes: Sequence[View]) -> bool:
-    named = operands(kind, reads, writes)
-    return as_one_row(kind.shape, named["x"], named["y"]).h == 1
-
-
-def extents(kind: Conv) -> tuple[int, int, int, int]:
-    """Of products: how many follow each other, then rows, columns and terms."""
-    s = kind.shape
-    if kind.direction == "bw_w":
-        return 1, s.co, s.ci, s.ho * s.wo
-    batch, pixels = (s.n, s.ho * s.wo) if s.stride == (1, 1) else (s.ho, s.wo)
-    return (batch, s.co, pixels, s.ci) if kind.direction == "fw" else (batch, s.ci, pixels, s.co)
-
-
-def product_panels(kind: Conv, cores: int) -> int:
-    """Whichever way the pixels lie. A weight gradient always packs as many rows as fit."""
-    s, (_, rows, columns, terms) = kind.shape, extents(kind)
-    weight = kind.direction == "bw_w"
-    panels = -(-columns // 4) * s.n if weight else s.n * s.ho * -(-s.wo // 4)
-    most = kind.most_rows if kind.most_rows < PACKED_ROWS and not weight else TEAM_WORDS
-    return packed_panels(kind, -(-rows // 4), panels, terms, working(kind.team, cores), most)
-
-
-def product_cycles(kind: Conv, cores: int, costs: Costs) -> float:
-    s, (batch, rows, columns, terms) = kind.shape, extents(kind)
-    items = s.n if kind.direction == "bw_w" or s.stride != (1, 1) else 1
-    return items * s.groups * packed_cycles(kind.result, batch, rows, columns, terms, working(kind.team, cores), costs)
-
-
-def left_out(kind: Conv, _cores: int) -> bool:
-    """An input gradient of one tap, whose stride leaves pixels out: zeros there."""
-    s = kind.shape
-    inside = (s.ho - 1) * s.stride[0] < s.h and (s.wo - 1) * s.stride[1] < s.w
-    one_of_many = (s.kh, s.kw, s.pad) == (1, 1, (0, 0)) and s.stride != (1, 1)
-    return one_of_many and inside and s.ho * s.wo > 0 and kind.result.is_half and not kind.bias
-
-
-def dense_gradients(kind: Conv, reads: Sequence[View], writes: Sequence[View]) -> bool:
-    y = operands(kind, reads, writes)["y"]
-    return kind.shape.ho == 1 or y.strides[2:] == (kind.shape.wo, 1)
-
-
-def met_and_panels(kind: Conv, cores: int) -> int:
-    """What the product makes of an image, before it is put between zeros."""
-    s = kind.shape
-    return 2 * s.ci * (-(-s.ho * s.wo // 2) * 2) + product_panels(kind, cores)
-
-
-def apart_cycles(kind: Conv, cores: int, costs: Costs) -> float:
-    s, team, c = kind.shape, working(kind.team, cores), costs.pairs
-    product = packed_cycles(kind.result, 1, s.ci, s.ho * s.wo, s.co, team, costs)
-    return s.n * s.groups * (product + c.packed * s.ci * s.h * s.w / team)
-
-
 row = partial(Row, struct="tl_conv2d", header="tl_conv.h", fields=fields, takes=directly, grain=TILE, storage=DType.F16)
 gathering = partial(row, scratch=gathered, split="tiles of channels x pixels", arithmetic=CHANNELS)
 over_planes = partial(gathering, takes=few_taps, scratch=planes_and_weights, cycles=plane_cycles)
 
 weight_gradient = partial(row, "conv2d_bw_w", arithmetic=PAIRS)
 product = partial(row, takes=one_tap, scratch=product_panels, cycles=product_cycles, split="tiles")
+at_once = partial(row, takes=whole, scratch=whole_panels, cycles=whole_cycles, split="tiles")
 
 CONV_F16 = (
+    at_once(
+        "conv2d_fw",
+        "tl_conv2d_fw_pointwise_whole_f16",
+        "conv/conv2d_fw_pointwise_whole_f16.c",
+        arithmetic=CHANNELS,
+    ),
     product("conv2d_fw", "tl_conv2d_fw_pointwise_f16", "conv/conv2d_fw_pointwise_f16.c", arithmetic=CHANNELS),
     over_planes("conv2d_fw", "tl_conv2d_fw_planes_f16", "conv/conv2d_fw_planes_f16.c"),
     gathering("conv2d_fw", "tl_conv2d_fw_f16", "conv/conv2d_fw_f16.c", cycles=forward_cycles),
+    at_once(
+        "conv2d_bw_w",
+        "tl_conv2d_bw_w_pointwise_whole_f16",
+        "conv/conv2d_bw_w_pointwise_whole_f16.c",
+        arithmetic=PAIRS,
+        fits=one_row,
+    ),
     product(
         "conv2d_bw_w",
         "tl_conv2d_bw_w_pointwise_f16",
@@ -358,6 +313,13 @@ CONV_F16 = (
         scratch=columns,
         cycles=weight_cycles,
         split="tiles of channels x taps",
+    ),
+    at_once(
+        "conv2d_bw_x",
+        "tl_conv2d_bw_x_pointwise_whole_f16",
+        "conv/conv2d_bw_x_pointwise_whole_f16.c",
+        arithmetic=CHANNELS,
+        fits=one_row,
     ),
     product(
         "conv2d_bw_x",

@@ -282,6 +282,7 @@ class Costs:
     weight_gradient: PanelCosts  # of others
     kernel_rows: PanelCosts  # weight gradients by kernel rows of three taps
     whole_pairs: PairCosts  # of matrix products, all rows and terms at once
+    one_tap: PairCosts  # of convolutions by one tap, so too
     pairs: PairCosts  # of others
     pixels: PairCosts  # of convolutions
     columns: PairCosts  # of weight gradients

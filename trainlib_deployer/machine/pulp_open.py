@@ -123,6 +123,7 @@ COSTS = Costs(
         edge_term=0,
     ),
     PairCosts(tile_block=77.4, tile_term=18.24, visit_block=498.5, block=0, packed=6.33),
+    PairCosts(tile_block=88.6, tile_term=16.41, visit_block=588, block=2000, packed=6.33),
     PairCosts(tile_block=77.4, tile_term=18.24, visit_block=923.7, block=332.9, packed=6.33),
     PairCosts(tile_block=0, tile_term=17.6, visit_block=1302, block=1862, packed=17.3),
     PairCosts(tile_block=200.4, tile_term=22.96, visit_block=1813, block=0, packed=0),

@@ -4,58 +4,59 @@
 #else
 #include "tl_tile_pairs.h"
 
-/* Lines `apart` bytes, terms `step` bytes apart; so many pairs of terms. Returns where the panel goes on. */
-static tl_pair *tl_pack_halves(tl_pair *to, const char *src, int apart, int step, int count)
+/* So many lines `apart` bytes apart, and the last one for those that are missing; terms `step` bytes apart; so many
+ * pairs of terms. Returns where the panel goes on. */
+static tl_pair *tl_pack_halves(tl_pair *to, const char *src, int apart, int lines, int step, int count)
 {
     for (; count > 0; --count, src += 2 * step, to += 4)
-        for (int j = 0; j < 4; ++j)
-            to[j] = tl_pair_at(src + j * apart, src + j * apart + step, 0);
+        for (int j = 0; j < 4; ++j) {
+            const char *at = src + tl_min(j, lines - 1) * apart;
+            to[j] = tl_pair_at(at, at + step, 0);
+        }
     return to;
 }
 
-static tl_pair *tl_pack_floats(tl_pair *to, const char *src, int apart, int step, int count)
+static tl_pair *tl_pack_floats(tl_pair *to, const char *src, int apart, int lines, int step, int count)
 {
     for (; count > 0; --count, src += 2 * step, to += 4)
-        for (int j = 0; j < 4; ++j)
-            to[j] = tl_pair_at(src + j * apart, src + j * apart + step, 1);
+        for (int j = 0; j < 4; ++j) {
+            const char *at = src + tl_min(j, lines - 1) * apart;
+            to[j] = tl_pair_at(at, at + step, 1);
+        }
     return to;
 }
 
 /* Pairs that are there already, in words: terms one behind the other. */
-static tl_pair *tl_pack_words(tl_pair *to, const char *src, int apart, int count)
+static tl_pair *tl_pack_words(tl_pair *to, const char *src, int apart, int lines, int count)
 {
     for (; count > 0; --count, src += 4, to += 4)
         for (int j = 0; j < 4; ++j)
-            to[j] = *(const tl_pair *)(src + j * apart);
+            to[j] = *(const tl_pair *)(src + tl_min(j, lines - 1) * apart);
     return to;
 }
 #endif
 
 void tl_pairs_pack(tl_pair *dst, const tl_half *src, int s_j, int s_k, int cols, int kc)
 {
-    if (cols == 4 && kc >= 2) {
-        const int size = sizeof(tl_half), there = s_k == 1 && ((uintptr_t)src & 3) == 0 && s_j % 2 == 0;
-        dst = there ? tl_pack_words(dst, (const char *)src, s_j * size, kc / 2)
-                    : tl_pack_halves(dst, (const char *)src, s_j * size, s_k * size, kc / 2);
-        src += kc / 2 * 2 * s_k, kc %= 2;
+    const int size = sizeof(tl_half), there = s_k == 1 && ((uintptr_t)src & 3) == 0 && s_j % 2 == 0;
+    if (kc >= 2) {
+        dst = there ? tl_pack_words(dst, (const char *)src, s_j * size, cols, kc / 2)
+                    : tl_pack_halves(dst, (const char *)src, s_j * size, cols, s_k * size, kc / 2);
+        src += kc / 2 * 2 * s_k;
     }
-    for (; kc > 0; kc -= 2, src += 2 * s_k, dst += 4)
-        for (int j = 0; j < 4; ++j) {
-            const tl_half *at = src + j * s_j;
-            dst[j] = j < cols ? tl_pair_of(at[0], kc > 1 ? at[s_k] : 0) : 0;
-        }
+    for (int j = 0; kc % 2 && j < 4; ++j)
+        dst[j] = src[tl_min(j, cols - 1) * s_j];
 }
 
 void tl_pairs_round(tl_pair *dst, const float *src, int s_j, int s_k, int cols, int kc)
 {
-    if (cols == 4 && kc >= 2) {
-        const int size = sizeof(float);
-        dst = tl_pack_floats(dst, (const char *)src, s_j * size, s_k * size, kc / 2);
-        src += kc / 2 * 2 * s_k, kc %= 2;
+    const int size = sizeof(float);
+    if (kc >= 2) {
+        dst = tl_pack_floats(dst, (const char *)src, s_j * size, cols, s_k * size, kc / 2);
+        src += kc / 2 * 2 * s_k;
     }
-    for (; kc > 0; kc -= 2, src += 2 * s_k, dst += 4)
-        for (int j = 0; j < 4; ++j)
-            dst[j] = j < cols ? tl_pair_rounded(src[j * s_j], kc > 1 ? src[j * s_j + s_k] : 0.0f) : 0;
+    for (int j = 0; kc % 2 && j < 4; ++j)
+        dst[j] = tl_pair_rounded(src[tl_min(j, cols - 1) * s_j], 0.0f);
 }
 
 void tl_pairs_of_terms(tl_half *panel, int kc)

@@ -1,0 +1,8 @@
+/* Weight gradient of halves by one tap, whose terms are one block and whose gradients the team packs at once. */
+#include "tl_conv_products.h"
+#include "tl_pairs_product.h"
+
+void tl_conv2d_bw_w_pointwise_whole_f16(const tl_conv2d *a)
+{
+    tl_weight_products(a, tl_pairs_whole);
+}
