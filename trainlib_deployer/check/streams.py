@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping
 
 from trainlib_deployer.emit.listing import Home, Listing, Move, Stream
 
+Bytes = tuple[int, int, int, int]  # of a tile in its tensor
+
 
 def outside(listing: Listing, sizes: Mapping[str, int]) -> Iterator[str]:
     """Tiles that reach over the end of their buffers, in words; `sizes` by C name."""
@@ -31,11 +33,21 @@ def missing(listing: Listing) -> Iterator[str]:
     """Tiles that are read from a buffer in which there is something else, in words."""
     for at, operation in enumerate(listing.operations):
         for number, s in enumerate(operation.tiles.streams if operation.tiles else ()):
-            held: dict[int, tuple[int, int, int, int]] = {}
+            held = dict(left_there(listing, at, s)) if s.found else {}
             for tile, m in enumerate(s.way.moves if s.home and not s.leaves else ()):
                 if not m.moves and held.get(m.buffer) != same(m):
                     yield f"operation {at}, tile {tile} of stream {number}: its buffer holds something else"
                 held[m.buffer] = same(m)
+
+
+def left_there(listing: Listing, at: int, s: Stream) -> Iterator[tuple[int, Bytes]]:
+    """What the buffer of a stream holds if the operation before, in the same function, took the same bytes of the same
+    tensor away from there, each as one tile."""
+    before = listing.operations[at - 1].tiles if any({at - 1, at} <= {*f} for f in listing.functions) else None
+    made = [o for o in before.streams if o.leaves and o.home and o.buffer == s.buffer] if before else []
+    moves = [m for o in (s, *made) for m in o.way.moves]
+    if len(moves) == 2 and made[0].home == s.home and moves[1].moves and same(moves[0]) == same(moves[1]):
+        yield moves[0].buffer, same(moves[0])
 
 
 def overtaken(listing: Listing) -> Iterator[str]:
@@ -56,6 +68,6 @@ def overtaken(listing: Listing) -> Iterator[str]:
                     yield f"operation {at}, tile {tile} of stream {number}: what its buffer holds has not left"
 
 
-def same(move: Move) -> tuple[int, int, int, int]:
+def same(move: Move) -> Bytes:
     """Two tiles have the same bytes if this is the same."""
     return move.offset, move.row_bytes, move.rows, move.planes

@@ -106,14 +106,13 @@ class Lister:
         return Tiles(self.at.lanes(position), tiling.ahead, streams)
 
     def stream(self, tiling: Tiling, number: int, position: int) -> Stream:
-        s = tiling.streams[number]
-        place = number if s.shares is None else s.shares
-        owner = tiling.streams[place]
+        s, place = tiling.streams[number], self.at.plan.buffer_of(position, number)
         second: int | Home = s.size if s.buffers > 1 else 0
-        if owner.apart:
-            second = self.at.buffer(position, place, "second")
-        home = self.at.home(s.tensor) if any(m.moves for m in s.moves) else None
-        return Stream(home, self.at.buffer(position, place), second, s.writes, s.early, way(s))
+        if self.at.plan.tilings[place[0]].streams[place[1]].apart:
+            second = self.at.buffer(*place, "second")
+        found = s.found is not None
+        home = self.at.home(s.tensor) if found or any(m.moves for m in s.moves) else None
+        return Stream(home, self.at.buffer(*place), second, s.writes, s.early, way(s), found)
 
 
 def way(s: PlannedStream) -> Way:

@@ -107,6 +107,7 @@ class Stream:
     leaves: bool
     early: bool  # its first tile is started by an operation before
     way: Way
+    found: bool = False  # its first tiles lie where the operation before has left them
 
 
 @dataclass(frozen=True)

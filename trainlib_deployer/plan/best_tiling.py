@@ -261,6 +261,11 @@ class Choice:
         must = isinstance(self.kind, Linked) or self.kind.scratch(self.cores) > capacity
         return self.prospects.with_names(capacity, self.names) if must or best.cycles < self.prospects.direct else None
 
+    def whole(self, capacity: int) -> Tiling | None:
+        """As one tile, if that fits."""
+        found = self.prospects.fitting(-1, capacity) if self.prospects.least <= capacity else None
+        return None if found is None else found.named(self.names)
+
 
 def best_tiling(program: Program, op: Op, room: Room) -> Tiling | None:
     """The cheapest way to run `op` out of L1, if there is one that pays."""

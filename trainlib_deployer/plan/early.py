@@ -118,7 +118,9 @@ class Board:
             rest -= used
 
     def smaller(self, p: int, need: int) -> Tiling | None:
-        """An operation in tiles, cut anew to leave so many bytes."""
+        """An operation in tiles, cut anew to leave so many bytes; not where tiles are found from one to the next."""
+        if any(s.found is not None for at in (p, p + 1) if at in self.tilings for s in self.tilings[at].streams):
+            return None
         capacity = self.rooms[p].capacity - self.taken[p] - need
         choice = self.choice(p) if capacity > 0 and p in self.tilings else None
         return None if choice is None else choice.within(capacity)
@@ -159,7 +161,7 @@ def bring_early(program: Program, found: Mapping[int, Tiling], rooms: list[Room]
 
 def may_come_early(s: Stream) -> bool:
     """Of several planes all but the last are awaited where they are started."""
-    return not s.writes and s.moves[0].window.planes == 1
+    return not s.writes and s.found is None and s.moves[0].window.planes == 1
 
 
 def subsets(tiling: Tiling, streams: list[int]) -> Iterator[list[int]]:

@@ -9,6 +9,7 @@ from trainlib_deployer.arena.arena import Interval, Placement, Problem, place
 from trainlib_deployer.machine.machine import Machine, Memory
 from trainlib_deployer.machine.sizes import aligned
 from trainlib_deployer.ops.carry import JOB_BYTES, ORDER_BYTES, ORDERS, ORDERS_AT_HAND, Carry
+from trainlib_deployer.plan.found import Place, last_uses
 from trainlib_deployer.plan.plan import Buffer, LevelPlan, Plan
 from trainlib_deployer.plan.tiles import Tiling
 from trainlib_deployer.plan.ways import slim_way
@@ -76,7 +77,8 @@ def arranged(
     cores."""
     whole = Lifetime(0, max(len(program.ops), 1))
     stacks = Item(STACKS, machine.cores * machine.stack_bytes, whole, "stack")
-    buffers = [i for at, t in tilings.items() for i in stream_items(at, t)]
+    until = last_uses(tilings)
+    buffers = [i for at, t in tilings.items() for i in stream_items(at, t, until)]
     scratch = [
         Item(f"scratch {at}", size, Lifetime(at, at + 1), "scratch")
         for at, op in enumerate(program.ops)
@@ -94,16 +96,18 @@ def at_home(items: Sequence[Item], here: frozenset[str], inside: bool) -> list[I
     return [i for i in items if (i.name in here) is inside]
 
 
-def stream_items(at: int, tiling: Tiling) -> list[Item]:
-    """The buffers of one operation's streams, and the record of their transfers."""
+def stream_items(at: int, tiling: Tiling, until: Mapping[Place, int]) -> list[Item]:
+    """The buffers of one operation's streams, and the record of their transfers; `until` has the ends of buffers in
+    which others find their tiles."""
     life = Lifetime(at, at + 1)
-    longer = life if tiling.host is None else Lifetime(tiling.host, at + 1)
-    out = [Item(f"lanes {at}", tiling.lanes, longer, "buffer")]
+    birth = at if tiling.host is None else tiling.host
+    out = [Item(f"lanes {at}", tiling.lanes, Lifetime(birth, at + 1), "buffer")]
     for k, s in enumerate(tiling.streams):
-        if s.shares is not None:
+        if s.shares is not None or s.found is not None:
             continue
         size = s.first_bytes if s.apart else s.nbytes
-        out.append(Item(f"tile {at}.{k}", size, longer if s.early else life, "buffer"))
+        there = Lifetime(birth if s.early else at, until.get((at, k), at + 1))
+        out.append(Item(f"tile {at}.{k}", size, there, "buffer"))
         if s.apart:
             out.append(Item(f"second {at}.{k}", s.size, life, "buffer"))
     return out

@@ -14,6 +14,7 @@ from trainlib_deployer.machine.machine import Machine
 from trainlib_deployer.ops.carry import ORDER_BYTES, Transfer
 from trainlib_deployer.plan.cycles import fetched_once, untiled_cycles
 from trainlib_deployer.plan.figures import NONE, Account
+from trainlib_deployer.plan.found import Place, root
 from trainlib_deployer.plan.links import Link, links
 from trainlib_deployer.plan.smaller import AS_FLOATS, NOTHING_TWICE, Recomputed, Saved
 from trainlib_deployer.plan.tiles import Tiling
@@ -132,6 +133,10 @@ class Plan:
             if tiling.host is not None:
                 found.setdefault(tiling.host, []).append(at)
         return found
+
+    def buffer_of(self, at: int, stream: int) -> Place:
+        """Where the tiles of an operation's stream lie."""
+        return root(self.tilings, (at, stream))
 
     def __repr__(self) -> str:
         used = ", ".join(f"{level.name} {level.used:,} of {level.size:,} bytes" for level in self.levels.values())

@@ -16,6 +16,7 @@ from typing import Protocol, TypeVar
 from trainlib_deployer.machine.machine import Machine
 from trainlib_deployer.plan.chains import chained
 from trainlib_deployer.plan.early import bring_early
+from trainlib_deployer.plan.found import found_there
 from trainlib_deployer.plan.joints import ALIKE
 from trainlib_deployer.plan.layout import Item, arranged, fits, tensor_items
 from trainlib_deployer.plan.plan import Plan
@@ -109,7 +110,7 @@ class Setting:
         program = replace(self.program, ops=[w.op for w in self.ways])
         tilings = {at: w.tiling for at, w in enumerate(self.ways) if w.tiling is not None}
         if early:
-            tilings = bring_early(program, tilings, self.rooms)
+            tilings = bring_early(program, found_there(program, tilings, self.rooms), self.rooms)
         return arranged(program, self.machine, self.items, self.here, tilings)
 
 

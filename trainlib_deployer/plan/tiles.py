@@ -46,6 +46,7 @@ class Stream(NamedTuple):
     moves: tuple[Move, ...]
     shares: int | None = None  # results that take the place of what was read: the stream in whose buffers they lie
     early: bool = False  # its first transfer is started by the operation's host
+    found: int | None = None  # first tiles that lie where the operation before left them: its stream
 
     @property
     def nbytes(self) -> int:
