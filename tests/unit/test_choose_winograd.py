@@ -30,6 +30,12 @@ def test_where_it_pays() -> None:
     assert pays(Conv("bw_x", replace(SHAPE, groups=2, n=2)))
 
 
+def test_narrow_images() -> None:
+    """Whose tiles are in several rows: the direct form is slower in input gradients than forward."""
+    narrow = replace(SHAPE, n=2, co=32, h=6, w=6, ho=6, wo=6)
+    assert pays(Conv("bw_x", narrow)) and not pays(Conv("fw", narrow))
+
+
 @pytest.mark.parametrize(
     "change",
     [

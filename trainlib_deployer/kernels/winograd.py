@@ -179,12 +179,13 @@ def gradient_cycles(kind: Conv, cores: int, costs: Costs) -> float:
 
 def pays(kind: Conv) -> bool:
     """Whether a convolution of this shape takes fewer instructions like this than directly, by a fifth: counted on
-    RISC-V, and the same on every machine, because it decides the bits."""
+    RISC-V, and the same on every machine, because it decides the bits. The direct form packs the weights of input
+    gradients, so tiles in several rows tell less against them."""
     s, (rows, tiles, chans) = kind.shape, extents(kind)
     if not tileable(kind):
         return False
     panels, fours, blocks = -(-tiles // 4), -(-rows // 4), -(-tiles // GRADIENT_BLOCK)
-    more = scattered(kind, 3)
+    more = scattered(kind, 1.32 if kind.direction == "bw_x" else 3)
     transforms = 84 * rows * chans + 350 * more * panels * (rows + chans)
     products = panels * fours * (1000 + 440 * chans)
     if kind.direction == "bw_w":
