@@ -9,7 +9,8 @@
  *     while (tl_tiles_next(&t))
  *         kernel(tl_tiles_at(&t, 0), tl_tiles_at(&t, 1));   all of its reads are there, what it writes will leave
  *
- * What the last tile wrote has arrived behind the next barrier. */
+ * What the last tile wrote has arrived behind the next barrier, but for a stream that lingers: that has behind the
+ * barrier after tl_tiles_left. */
 #ifndef TL_STREAM_H
 #define TL_STREAM_H
 #include "tl_hal.h"
@@ -49,7 +50,8 @@ typedef struct tl_lane {
 /* What all tiles of an operation have in common: two registers, as every word that eight cores read in L2 takes them
  * some seventy cycles. */
 typedef struct {
-    short tiles;
+    unsigned char tiles;
+    unsigned char lingers; /* 1 and the stream that still leaves when the operation ends, which has one tile; or 0 */
     unsigned char reads, count; /* streams: the first ones come, the others leave; all */
     unsigned char ahead;        /* 1: more buffers than one, others come while a tile is worked on; 0: one by one */
     unsigned char cores;        /* of the team: asking for it takes longer */
@@ -75,6 +77,9 @@ void tl_tiles_open(tl_tiles *t, const tl_stream *streams, tl_lane *lanes, tl_sha
 /* All cores are done with the tile before, whose results leave. If there is a further one, its reads are there, its
  * write buffers free, and the next is coming; 0 behind the last one. */
 int tl_tiles_next(tl_tiles *t);
+
+/* What an operation before this one left under way has arrived. */
+void tl_tiles_left(tl_lane *lanes, int stream, int cores);
 
 /* The same with three buffers each: two tiles come while one is worked on. */
 void tl_tiles_open_two(tl_tiles *t, const tl_stream *streams, tl_lane *lanes, tl_shape shape);

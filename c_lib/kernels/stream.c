@@ -12,6 +12,12 @@ void tl_tiles_early(const tl_stream *streams, tl_lane *lanes, unsigned early, in
         }
 }
 
+void tl_tiles_left(tl_lane *lanes, int stream, int cores)
+{
+    if (tl_core_id() == stream % cores)
+        await(&lanes[stream], 0);
+}
+
 void tl_tiles_open(tl_tiles *t, const tl_stream *streams, tl_lane *lanes, tl_shape shape)
 {
     begin(t, streams, lanes, shape);

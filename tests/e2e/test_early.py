@@ -40,6 +40,7 @@ def early(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("early") / "project"
     tilings = deployed(folder, "26k").plan.tilings.values()
     assert any(s.found is not None for t in tilings for s in t.streams)  # where the operation before left it
+    assert any(t.lingers is not None for t in tilings)
     found = [op["early"] for op in read_plan(folder)["ops"] if op["early"]]
     assert len(found) >= 8 and all(e["moved"] > 0 and e["tensors"] for e in found)
     return folder

@@ -12,7 +12,7 @@ from tests.unit.test_certificate import changed, emitted_by, moved, wrong
 from trainlib_deployer.api import Deployment, deploy
 from trainlib_deployer.check.certificate import Emitted
 from trainlib_deployer.check.streams import missing
-from trainlib_deployer.emit.listing import Stream, Tiles
+from trainlib_deployer.emit.listing import Left, Operation, Stream, Tiles
 from trainlib_deployer.plan.found import root
 from trainlib_deployer.program.segments import segments
 
@@ -101,3 +101,58 @@ def test_a_tile_that_nothing_left_there_is_caught(emitted: Emitted) -> None:
 def test_a_buffer_that_dies_before_its_tile_is_found_is_caught(emitted: Emitted) -> None:
     for at, _, _, s in finders(emitted):
         assert f"{s.buffer.name}: used in operations" in wrong(moved(emitted, s.buffer.name, death=at))
+
+
+def lingering(emitted: Emitted) -> list[tuple[int, Operation, Left]]:
+    """Operations that await what the one before has left under way."""
+    return [(at, o, o.left) for at, o in enumerate(emitted.listing.operations) if o.left is not None]
+
+
+def test_what_is_found_still_leaves_meanwhile(made: Deployment, emitted: Emitted) -> None:
+    tilings = made.plan.tilings
+    found = [(at, t.lingers) for at, t in tilings.items() if t.lingers is not None]
+    assert len(found) >= 2
+    assert {which.until is None for _, which in found} == {True, False}
+    for at, which in found:
+        assert which.stream in [s.found for s in tilings[at + 1].streams]
+        lanes = next(b for b in made.plan.buffers if b.name == f"lanes {at}")
+        assert lanes.death == at + 2
+    assert [at for at, _, _ in lingering(emitted)] == [at + 1 for at, _ in found]
+    assert not {tilings[at].streams[w.stream].tensor for at, w in found} & {*made.plan.program.shown}
+
+
+def test_what_is_not_awaited_in_time_is_caught(emitted: Emitted) -> None:
+    """Nobody awaits it; another stream is awaited; it is, when another result lies there."""
+    for at, operation, left in lingering(emitted):
+        lost = f"operation {at - 1}: what it leaves under way is not what the next one awaits"
+        assert lost in wrong(changed(emitted, at, left=None))
+        assert lost in wrong(changed(emitted, at, left=replace(left, stream=left.stream + 1)))
+        if left.before is not None:
+            for later in (left.before + 1, None):
+                planted = wrong(changed(emitted, at, left=replace(left, before=later)))
+                assert f"operation {at} writes where " in planted
+        tiles = operation.tiles
+        assert tiles is not None
+        twice = changed(emitted, at, calls=operation.calls * 2)
+        assert f"operation {at} writes where " in wrong(twice)
+
+
+def test_what_is_under_way_is_left_alone(emitted: Emitted) -> None:
+    """Nothing reads or writes it in the outer level, and it is there when a function ends."""
+    names = {t["c_name"]: n for n, t in emitted.plan["tensors"].items()}
+    for at, operation, left in lingering(emitted):
+        before = emitted.listing.operations[at - 1].tiles
+        assert before is not None and operation.tiles is not None
+        s = before.streams[left.stream]
+        assert s.home is not None
+        fault = f"operation {at} touches {s.home.name}, which is under way"
+        ops = [dict(op) for op in emitted.plan["ops"]]
+        ops[at]["writes"] = [*ops[at]["writes"], names[s.home.name]]
+        assert fault in wrong(replace(emitted, plan={**emitted.plan, "ops": ops}))
+        number = next(k for k, t in enumerate(operation.tiles.streams) if t.found)
+        found = operation.tiles.streams[number]
+        moves = tuple(replace(m, moves=True) for m in found.way.moves)
+        assert fault in wrong(with_stream(emitted, at, number, replace(found, way=replace(found.way, moves=moves))))
+        functions = (range(at), range(at, len(emitted.listing.operations)))
+        planted = replace(emitted, listing=replace(emitted.listing, functions=functions))
+        assert f"operation {at - 1}: stream {left.stream} lingers over the end of a function" in wrong(planted)

@@ -20,6 +20,7 @@ from trainlib_deployer.check.bounds import beyond
 from trainlib_deployer.check.copies import wrong_copies
 from trainlib_deployer.check.early import too_early
 from trainlib_deployer.check.in_place import in_place, overlaid
+from trainlib_deployer.check.lingering import astray
 from trainlib_deployer.check.streams import missing, outside, overtaken
 from trainlib_deployer.emit.listing import Listing
 from trainlib_deployer.folder import PLAN, stored_plan
@@ -106,6 +107,7 @@ def check(emitted: Emitted) -> tuple[dict[str, Level], list[str]]:
             )
     wrong += short_lives(emitted, stretches)
     wrong += too_early(emitted.listing, emitted.plan)
+    wrong += astray(emitted.listing, emitted.plan)
     wrong += outside(emitted.listing, emitted.sizes)
     wrong += beyond(emitted.listing, emitted.sizes)
     wrong += missing(emitted.listing)

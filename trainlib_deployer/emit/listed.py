@@ -10,6 +10,7 @@ from trainlib_deployer.emit.listing import (
     Argument,
     Call,
     Home,
+    Left,
     Listing,
     Move,
     Operation,
@@ -68,7 +69,14 @@ class Lister:
                 known[id(tile)] = tuple(self.call(position, link) for link in tile)
             calls.append(known[id(tile)])
         tiles = None if tiling is None else self.tiles(tiling, position)
-        return Operation(self.at.operations[position], tiles, starts, tuple(calls))
+        return Operation(self.at.operations[position], tiles, starts, tuple(calls), left=self.left(position))
+
+    def left(self, position: int) -> Left | None:
+        """By the operation before."""
+        before = self.at.plan.tilings.get(position - 1)
+        if before is None or before.lingers is None:
+            return None
+        return Left(self.at.lanes(position - 1), before.lingers.stream, before.lingers.until)
 
     def call(self, position: int, link: Link) -> Call:
         part, reads = link.part, len(link.part.reads)
@@ -103,7 +111,8 @@ class Lister:
         streams = tuple(self.stream(tiling, k, position) for k in range(len(tiling.streams)))
         leaving = [s.leaves for s in streams]
         assert leaving == sorted(leaving), "what leaves comes last"
-        return Tiles(self.at.lanes(position), tiling.ahead, streams)
+        lingers = None if tiling.lingers is None else tiling.lingers.stream
+        return Tiles(self.at.lanes(position), tiling.ahead, streams, lingers)
 
     def stream(self, tiling: Tiling, number: int, position: int) -> Stream:
         s, place = tiling.streams[number], self.at.plan.buffer_of(position, number)

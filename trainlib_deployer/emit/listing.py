@@ -117,6 +117,17 @@ class Tiles:
     lanes: Home
     ahead: int  # how many come while one is worked on
     streams: tuple[Stream, ...]
+    lingers: int | None = None  # the stream that still leaves when the operation ends
+
+
+@dataclass(frozen=True)
+class Left:
+    """What the operation before has left under way: its stream. It is awaited before a call is made, by its number, or
+    behind all tiles."""
+
+    lanes: Home
+    stream: int
+    before: int | None
 
 
 @dataclass(frozen=True)
@@ -128,6 +139,7 @@ class Operation:
     starts: tuple[str, ...]  # operations behind this one whose early tiles it starts
     calls: tuple[tuple[Call, ...], ...]  # of each tile
     meets: bool = True  # do the cores, between two of them?
+    left: Left | None = None
 
 
 CARRY, ARRIVAL = "tl_carry", "tl_arrival"  # structs of the calls that start and await a copy
@@ -221,5 +233,6 @@ def own(operation: Operation) -> Iterator[Home]:
         yield from (p.home for p in call.pointers)
     if operation.tiles is not None:
         yield operation.tiles.lanes
+        yield from () if operation.left is None else (operation.left.lanes,)
         for s in operation.tiles.streams:
             yield from (h for h in (s.home, s.buffer, s.second) if isinstance(h, Home))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from trainlib_deployer.emit.listing import Argument, Call, Home, Operation, Pointer, Recorded, Stream, Tile, Tiles
+from trainlib_deployer.emit.listing import Argument, Call, Home, Left, Operation, Pointer, Recorded, Stream, Tile, Tiles
 from trainlib_deployer.emit.tables import Tables
 
 Calls = tuple[Call, ...]
@@ -37,6 +37,18 @@ class Columns:
         return [f"    const {c_type} *v = {name}[t.tile];"]
 
 
+@dataclass(frozen=True)
+class Between:
+    """What stands between two calls, and before the one that may not begin earlier."""
+
+    lines: Sequence[str]
+    left: Left | None = None
+
+    def calls(self, number: int) -> list[str]:
+        awaited = [left_text(self.left)] if self.left is not None and self.left.before == number else []
+        return [*awaited, *self.lines] if number else []
+
+
 def table_text(operation: Operation, tables: Tables) -> list[str]:
     """Its streams."""
     if operation.tiles is None:
@@ -50,6 +62,7 @@ def shape_text(operation: Operation, tiles: Tiles) -> str:
     reads = sum(not s.leaves for s in tiles.streams)
     text = f".tiles = {len(operation.calls)}, .reads = {reads}, .count = {len(tiles.streams)}"
     early = f", .early = {mask(tiles):#x}" if mask(tiles) else ""
+    early += "" if tiles.lingers is None else f", .lingers = {tiles.lingers + 1}"
     return f"{text}, .ahead = {min(tiles.ahead, 1)}, .cores = PLAN_CORES{early}"
 
 
@@ -74,7 +87,8 @@ def body_text(
 
 def statements_text(operation: Operation, starts: Sequence[str], streams: str, tables: Tables) -> list[str]:
     """With the first tiles of others, and where it finds its own streams."""
-    columns, between = Columns(), ["tl_barrier();"] if operation.meets else []
+    columns, left = Columns(), operation.left
+    between = Between(["tl_barrier();"] if operation.meets else [], left)
     kinds = list(dict.fromkeys(shape(calls) for calls in operation.calls))
     if len(kinds) == 1:
         work = statements(operation.calls, columns, between)
@@ -86,14 +100,19 @@ def statements_text(operation: Operation, starts: Sequence[str], streams: str, t
     lines = [f"const tl_shape shape = {{{shape_text(operation, operation.tiles)}}};", "tl_tiles t;"]
     two = "_TWO" if operation.tiles.ahead > 1 else ""
     lines += [f"OPEN{two}(&t, {streams}, {operation.tiles.lanes.text}, shape);", *starts, f"while (NEXT{two}(&t)) {{"]
-    return [*lines, *columns.declaration(tables), *(f"    {line}" for line in work), "}"]
+    behind = [left_text(left)] if left is not None and left.before is None else []
+    return [*lines, *columns.declaration(tables), *(f"    {line}" for line in work), "}", *behind]
+
+
+def left_text(left: Left) -> str:
+    return f"LEFT({left.lanes.text}, {left.stream}, PLAN_CORES);"
 
 
 def early_text(guest: Tiles, streams: str) -> str:
     return f"EARLY({streams}, {guest.lanes.text}, {mask(guest):#x}, PLAN_CORES);"
 
 
-def choice(tiles: Sequence[Calls], which: list[int], columns: Columns, between: Sequence[str]) -> Iterator[str]:
+def choice(tiles: Sequence[Calls], which: list[int], columns: Columns, between: Between) -> Iterator[str]:
     """Where tiles call different things, a test between them."""
     yield f"const int kind = {columns.expression(which)};"
     last = max(which)
@@ -125,13 +144,13 @@ def blank(a: Argument) -> object:
     return type(a) if isinstance(a, int | Recorded) else a
 
 
-def statements(tiles: Sequence[Calls], columns: Columns, between: Sequence[str]) -> list[str]:
+def statements(tiles: Sequence[Calls], columns: Columns, between: Between) -> list[str]:
     """The calls of every tile, which differ in numbers alone, in one text, and what is done between two of them."""
     lines: list[str] = []
     for i, call in enumerate(tiles[0]):
         count = len(call.arguments)
         values = [value([calls[i].arguments[k][1] for calls in tiles], columns) for k in range(count)]
-        lines += between if i else []
+        lines += between.calls(i)
         if call.struct:
             lines += [f"const {call.struct} a = {{{fields_text(call, values)}}};", f"{call.function}(&a);"]
         else:

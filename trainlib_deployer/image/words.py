@@ -15,7 +15,7 @@ WORD = re.compile(r"[A-Za-z_]\w*|\d[\w.]*|[^\w\s]")
 KNOWN = frozenset("if else for while return const float int int16_t int32_t uint8_t uint16_t uint32_t".split())
 SMALL = 2048  # numbers below it are part of an instruction
 LOOP = re.compile(r"for \((?:int \w+ = (\w+))?; \w+ < ([^;]+); \w+ \+= (\d+)\) \{")
-STRUCT = re.compile(r"const (tl_\w+) (\w+) = \{(.*?)\};", re.DOTALL)
+STRUCT = re.compile(r"const (tl_(?!shape\b)\w+) (\w+) = \{(.*?)\};", re.DOTALL)  # a tl_shape is two registers
 VALUE = re.compile(r",\s+\.")  # between two of them
 VARIES = re.compile(r"\bAT\(|\bt\.|\b[pv]\[")  # from tile to tile, or from call to call
 FEW = 6  # values other than 0, which clang stores one by one

@@ -48,6 +48,10 @@ class Board:
         self.taken = [0] * len(self.program.ops)
         self.flights = [0] * len(self.program.ops)
         self.storage = shared_storage(self.program, lifetimes(self.program))
+        for at, t in self.tilings.items():
+            if t.lingers is not None:
+                self.taken[at + 1] += t.lanes
+                self.flights[at + 1] += 1
         self.begins = {at: found.start for found in segments(self.program).values() for at in found}
 
     def bring(self, at: int) -> None:
@@ -62,6 +66,7 @@ class Board:
         written: set[str] = set()
         for host in range(at - 1, max(self.begins[at], at - REACH) - 1, -1):
             written |= {self.stored(v.tensor) for v in self.program.ops[host].writes}
+            written |= {self.stored(name) for name in self.leaving(host)}
             streams = [k for k in streams if self.stored(self.tilings[at].streams[k].tensor) not in written]
             for some in subsets(self.tilings[at], streams):
                 floor = best.gain if best is not None else 0.0
@@ -146,6 +151,11 @@ class Board:
         op, room = self.program.ops[p], self.rooms[p]
         far = [v for v in (*op.reads, *op.writes) if v.tensor not in room.resident]
         return untiled_cycles(op, far, room.machine)
+
+    def leaving(self, at: int) -> list[str]:
+        """What the operation before has left under way."""
+        before = self.tilings.get(at - 1)
+        return [] if before is None or before.lingers is None else [before.streams[before.lingers.stream].tensor]
 
     def stored(self, tensor: str) -> str:
         return self.storage.get(tensor, tensor)

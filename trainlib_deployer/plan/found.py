@@ -12,8 +12,10 @@ from dataclasses import replace
 from trainlib_deployer.machine.machine import Link
 from trainlib_deployer.plan.best_tiling import Choice
 from trainlib_deployer.plan.cycles import transfer_cycles
-from trainlib_deployer.plan.tiles import Room, Stream, Tiling
-from trainlib_deployer.program.ir import Program
+from trainlib_deployer.plan.links import links
+from trainlib_deployer.plan.tiles import Lingering, Room, Stream, Tiling
+from trainlib_deployer.program.ir import Op, Program
+from trainlib_deployer.program.lifetimes import lifetimes, shared_storage
 from trainlib_deployer.program.segments import segments
 
 Place = tuple[int, int]  # an operation's, and the number of the stream whose buffer is meant
@@ -31,7 +33,39 @@ def found_there(program: Program, tilings: Mapping[int, Tiling], rooms: list[Roo
         link = rooms[at].machine.link
         some = [finding(before, t, link) for t in (out[at], whole) if t is not None]
         out[at] = min(some, key=lambda t: t.cycles + (0 if behind is None else finding(t, behind, link).cycles))
+    return with_lingering(program, out, rooms)
+
+
+def with_lingering(program: Program, tilings: Mapping[int, Tiling], rooms: list[Room]) -> dict[int, Tiling]:
+    """What is found still leaves while it is worked on, where nobody needs to see it in the outer level meanwhile."""
+    out, storage = dict(tilings), shared_storage(program, lifetimes(program))
+    seen = {*program.shown, *(t for _, t in program.gradients)}
+    for at in sorted(tilings):
+        for s in (s for s in tilings[at].streams if s.found is not None and s.tensor not in seen):
+            op, own, before, room = program.ops[at], out[at], out[at - 1], rooms[at]
+            assert s.found is not None
+            alone = sum(t.tensor == s.tensor for t in own.streams) == 1
+            over = any(storage.get(v.tensor) == storage.get(s.tensor, s.tensor) for v in op.writes)
+            full = own.nbytes + before.lanes > room.capacity or own.flights >= room.machine.link.channels
+            until = first_over(op, own, own.streams.index(s), room.cores)
+            if alone and not over and not full and until != 0 and before.lingers is None:
+                out[at - 1], out[at] = lingering(before, own, Lingering(s.found, until), room.machine.link)
     return out
+
+
+def first_over(op: Op, tiling: Tiling, stream: int, cores: int) -> int | None:
+    """The first call that writes where a stream's tile lies, by its number."""
+    (calls,) = links(op, tiling, cores)
+    there = [k for k, s in enumerate(tiling.streams) if stream in (k, s.shares)]
+    return next((at for at, c in enumerate(calls) if {*c.slots[len(c.part.reads) :]} & {*there}), None)
+
+
+def lingering(before: Tiling, tiling: Tiling, which: Lingering, link: Link) -> tuple[Tiling, Tiling]:
+    """The DMA is busy with it while the second one is worked on."""
+    taken = min(transfer_cycles(before.streams[which.stream].moves[0].window, link), tiling.quiet)
+    cost = replace(before.cost, cycles=before.cost.cycles - taken, exposed=before.cost.exposed - taken)
+    busy = replace(tiling.cost, transfer=tiling.cost.transfer + taken)
+    return replace(before, lingers=which, cost=cost), replace(tiling, cost=busy)
 
 
 def as_one(program: Program, at: int, room: Room) -> Tiling | None:

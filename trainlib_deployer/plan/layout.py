@@ -101,7 +101,8 @@ def stream_items(at: int, tiling: Tiling, until: Mapping[Place, int]) -> list[It
     which others find their tiles."""
     life = Lifetime(at, at + 1)
     birth = at if tiling.host is None else tiling.host
-    out = [Item(f"lanes {at}", tiling.lanes, Lifetime(birth, at + 1), "buffer")]
+    death = at + 1 if tiling.lingers is None else at + 2
+    out = [Item(f"lanes {at}", tiling.lanes, Lifetime(birth, death), "buffer")]
     for k, s in enumerate(tiling.streams):
         if s.shares is not None or s.found is not None:
             continue

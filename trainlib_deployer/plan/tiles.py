@@ -130,6 +130,13 @@ def element_sizes(program: Program, part: Part) -> tuple[int, ...]:
     return tuple(program.tensors[v.tensor].dtype.size for v in (*part.reads, *part.writes))
 
 
+class Lingering(NamedTuple):
+    """A result that still leaves while the next operation is worked on, until a call of that, by its number, or all."""
+
+    stream: int
+    until: int | None
+
+
 @dataclass(frozen=True)
 class Tiling:
     """An operation in parts. Part k's operand i is stream `of_operand[i]`, or stays where it is (None)."""
@@ -144,6 +151,7 @@ class Tiling:
     host: int | None = None  # the operation before this one that starts the early streams
     names: tuple[str, ...] = ()
     work: str = ""  # what is cut, where measurements choose: not the tensors' names
+    lingers: Lingering | None = None
     estimated: Tiling | None = None  # what estimates put first, where measurements chose this one instead
 
     def named(self, names: tuple[str, ...]) -> Tiling:
