@@ -32,9 +32,9 @@ def signed(hyper: Hyper, g: Expr) -> Expr:
 
 
 def decayed(hyper: Hyper, g: Expr, p: Expr) -> Expr:
-    """The gradient with L2 decay added."""
+    """The gradient with L2 decay added, rounded once."""
     decay = hyper.get("weight_decay", 0.0)
-    return g + p * float(decay) if decay else g
+    return apply("fma", [p, float(decay), g]) if decay else g
 
 
 def both_decays(h: Hyper, p: Expr, g: Expr, lr: Expr, decoupled: bool) -> tuple[Expr, Expr]:
@@ -42,7 +42,7 @@ def both_decays(h: Hyper, p: Expr, g: Expr, lr: Expr, decoupled: bool) -> tuple[
     decay = float(h.get("weight_decay", 0.0))
     if decay and decoupled:
         return p * (1.0 - lr * decay), g
-    return p, g + p * decay if decay else g
+    return p, decayed(h, g, p)
 
 
 def moved(p: Expr, lr: Expr, direction: Expr) -> Expr:
@@ -95,9 +95,9 @@ def sgd(b: Builder, group: Group, parameters: list[Parameter]) -> None:
 
     def heavy(p: Expr, g: Expr, lr: Expr, step: Expr, momentum: Expr, buf: Expr) -> Sequence[Operand]:
         d = decayed(h, signed(h, g), p)
-        later = buf * momentum + d * (1.0 - dampening)
+        later = apply("fma", [buf, momentum, d * (1.0 - dampening)])
         new = later if dampening == 0 else select(step.equals(0), d, later)
-        direction = d + new * momentum if h.get("nesterov") else new
+        direction = apply("fma", [new, momentum, d]) if h.get("nesterov") else new
         return moved(p, lr, direction), new
 
     for q in parameters:
