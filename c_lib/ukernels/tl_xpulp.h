@@ -16,6 +16,8 @@
 #define TL_DOT(to, a, b) ".insn r 0x33, 0, 0x4b, " to ", " a ", " b "\n"                    /* vfdotpex.s.h */
 #define TL_PACK(to, a, b) ".insn r 0x33, 2, 0x58, " to ", " a ", " b "\n"                   /* vfcpka.h.s */
 #define TL_PAIR_OF(to, a, b) ".insn r 0x57, 0, 0x68, " to ", " b ", " a "\n"                /* pv.pack.h, a below */
+#define TL_ABOVE(to, a, b) ".insn r 0x57, 0, 0x0a, " to ", " a ", " b "\n"                  /* pv.cmpgt.h */
+#define TL_HIGHER(to, a, b) ".insn r 0x57, 0, 0x1a, " to ", " a ", " b "\n"                 /* pv.cmpgtu.h */
 #define TL_PLUS(to, a, b) ".insn r 0x33, 2, 0x41, " to ", " a ", " b "\n"                   /* vfadd.h */
 #define TL_MINUS(to, a, b) ".insn r 0x33, 2, 0x42, " to ", " a ", " b "\n"                  /* vfsub.h */
 #define TL_MAX(to, a, b) ".insn r 0x33, 6, 0x02, " to ", " a ", " b "\n"                  /* p.max, of whole numbers */

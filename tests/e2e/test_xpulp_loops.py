@@ -20,7 +20,7 @@ from trainlib_deployer.program.strides import row_major
 pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)}")
 
 F, T, H = DType.F32, DType.U8, DType.F16
-ROWS, LONG, MOST = 3, 107, 3 * 107
+ROWS, EVEN, LONG, MOST = 3, 106, 107, 3 * 107 + 3
 ZERO, SIX = Const(0.0), Const(6.0)
 CENTRED = (Instr("sub", (0, 1), F), Instr("fma", (3, 2, 1), F))  # 3, 4: of an element and two numbers a row
 BODIES = {
@@ -81,11 +81,11 @@ def loop(name: str, inner: int) -> Op:
     return pruned(Op(name, kind, reads, (View("y", shape, dense),), "forward", ""))
 
 
-def halves(name: str, inner: int) -> Op:
-    """Two operands are halves, and the result where the body ends with one."""
+def halves(name: str, inner: int, first: int = 0) -> Op:
+    """Two operands are halves, one of them from element `first` on, and the result where the body ends with one."""
     body, shape = HALVES[name], (ROWS, inner)
     dense, number, last = row_major(shape), (1, 0), HALVES[name][-1].dtype
-    reads = tuple(View(n, shape, number if n == "c" else dense) for n in ("ha", "c", "hb"))
+    reads = (View("ha", shape, dense, first), View("c", shape, number), View("hb", shape, dense))
     kind = Loop(shape, 0, (H, F, H), body, (), (), (2 + len(body),), (last,))
     return pruned(Op(name, kind, reads, (View("y", shape, dense),), "forward", ""))
 
@@ -133,7 +133,8 @@ enum {{ CORES = 8, STACK = 1536 }};
 typedef struct {{
     uint8_t stacks[CORES * STACK] __attribute__((aligned(16)));
     float a[{most}], b[{most}], c[{most}], d[2 * {most}];
-    tl_half ha[{most}], hb[{most}], hd[{most}];
+    tl_half ha[{most}] __attribute__((aligned(4))), hb[{most}] __attribute__((aligned(4)));
+    tl_half hd[{most}] __attribute__((aligned(4)));
 }} l1_data;
 TL_L1 static l1_data l1;
 volatile int net_position;
@@ -159,6 +160,8 @@ int main(void)
         fill(l1.c, 13, 0);
         for (int i = 0; i < {most}; i++)
             l1.ha[i] = tl_to_half(l1.a[i]), l1.hb[i] = tl_to_half(l1.b[i]);
+        for (int i = 3; odd && i < {most}; i += 17)
+            l1.ha[i] = (tl_half)(0xfc01 + i); /* no numbers, with a sign */
 {calls}
     }}
     tl_puts("DONE\\n");
@@ -172,8 +175,9 @@ def program(folder: Path) -> list[Path]:
     """Every loop over rows of several lengths; a NaN's bits are its own affair, so NaNs are recorded as one."""
     library = LoopLibrary()
     made = [loop(name, inner) for name in BODIES for inner in (8, 31, 36, LONG)]
-    made += [halves(name, inner) for name in HALVES for inner in (8, 31, LONG)]
-    made += [of(inner) for of in (sums_of_halves, means_of_halves) for inner in (9, LONG)]
+    made += [halves(name, inner) for name in HALVES for inner in (8, 31, EVEN, LONG)]
+    made += [halves(name, EVEN, first) for name in HALVES for first in (1, 2)]
+    made += [of(inner) for of in (sums_of_halves, means_of_halves) for inner in (9, EVEN, LONG)]
     made += [sums(inner, outer) for inner, outer in ((9, 1), (LONG, 1), (96, 3), (100, 2))]
     made += [multiples(5, 64, "a"), multiples(7, 67, "d"), multiples(6, 90, "d")]
     calls = []
@@ -183,7 +187,7 @@ def program(folder: Path) -> list[Path]:
         in_halves = op.kind.outputs == (H,)
         results = ("l1.hd",) if in_halves else ("l1.d", f"l1.d + {ROWS}")[: len(op.writes)]
         size = f"{sum(v.numel for v in op.writes)}"
-        calls.append(f"{name}({', '.join((*results, *(f'l1.{v.tensor}' for v in op.reads)))});")
+        calls.append(f"{name}({', '.join((*results, *(f'l1.{v.tensor} + {v.offset}' for v in op.reads)))});")
         if in_halves:
             calls.append(f"for (int i = 0; i < {size}; i++) l1.d[i] = tl_from_half(l1.hd[i]);")
         calls.append(f"for (int i = 0; i < {size}; i++) l1.d[i] = l1.d[i] == l1.d[i] ? l1.d[i] : TL_NAN;")
@@ -205,6 +209,7 @@ def test_the_same_bits_as_portable_c(tmp_path: Path) -> None:
     assert text.count("#ifdef TL_ROW_OF_HALVES") >= 3 * (len(HALVES) - 2)
     assert text.count("tl_add_rows(") == 3
     assert text.count("TL_DOT(") >= 40 and text.count("TL_PACK(") >= 20 and text.count("TL_PAIR_OF(") >= 4
+    assert text.count("TL_ABOVE(") >= 4 and text.count("TL_STORE_ON(") >= 20
     host, wanted, include = tmp_path / "host", tmp_path / "host.bin", f"-I{tmp_path}"
     needed = [loops, *Library.at(C_LIB).needed([], [text, main.read_text()])]
     files = [*map(str, (main, *needed)), str(C_LIB / "hal" / "host.c")]

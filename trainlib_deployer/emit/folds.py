@@ -13,8 +13,9 @@ from functools import partial
 from math import prod
 
 from trainlib_deployer.emit.loop_text import Name, Text, constant, instruction, times, value_dtype
-from trainlib_deployer.emit.rows import value, where_there_are
-from trainlib_deployer.emit.xpulp import LOADS, Statement, body_of
+from trainlib_deployer.emit.rows import at_even_places, value, where_there_are
+from trainlib_deployer.emit.xpulp import LOADS, Statement
+from trainlib_deployer.emit.xpulp_body import body_of
 from trainlib_deployer.program.expr import C_WRAPPING, Const, Instr
 from trainlib_deployer.program.ir import DType, Shape, View
 from trainlib_deployer.program.loop import LANES, Loop, blocks_of, cheap
@@ -52,6 +53,7 @@ class Fold:
     kind: Loop
     used: frozenset[int]  # inputs and values of the body that the reductions need
     strides: dict[int, Shape]
+    even: frozenset[str] = frozenset()  # pointers to rows that begin at even places
 
     @property
     def extents(self) -> Shape:
@@ -112,7 +114,9 @@ class Fold:
 def fold(t: Text, kind: Loop, reads: tuple[View, ...], used: set[int]) -> None:
     """Nested loops over the reduced dimensions."""
     rank = len(kind.parallel)
-    f = Fold(kind, frozenset(used), {i: v.strides[rank:] for i, v in enumerate(reads) if i in used})
+    strides = {i: v.strides[rank:] for i, v in enumerate(reads) if i in used}
+    even = frozenset(f"a{i}" for i in strides if at_even_places(reads[i]))
+    f = Fold(kind, frozenset(used), strides, even)
     for i, r in enumerate(kind.reductions):
         if f.blocked or i != f.product:
             t.add(f"{r.dtype.c_name} v{f.base + i} = {START[(r.op, r.dtype)]};")
@@ -272,7 +276,7 @@ def whole_groups(f: Fold, begin: str, count: str) -> ByHand | None:
     sums = [(r.value, f.total(i)) for i, r in enumerate(kind.reductions) if i != f.product]
     products = [] if f.product is None else [(kind.reductions[f.product].value, f.chains(f.product))]
     loads = {i: f"a{i}" for i in sorted(strides)}
-    found = Statement(loads, body, (), sums, types, products=products).text(count, LANES)
+    found = Statement(loads, body, (), sums, types, f.even, products=products).text(count, LANES)
     if found is None:
         return None
     still = [i for i in sorted(f.strides) if i not in strides]

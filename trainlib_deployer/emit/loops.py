@@ -19,7 +19,7 @@ from trainlib_deployer.emit.loop_text import (
     times,
     unless_recording,
 )
-from trainlib_deployer.emit.rows import Pointer, Row, innermost
+from trainlib_deployer.emit.rows import Pointer, Row, at_even_places, innermost
 from trainlib_deployer.emit.scaled import add_rows, add_scaled, rows_of, scaled_of
 from trainlib_deployer.program.ir import Shape, View
 from trainlib_deployer.program.loop import LANES, Loop, middle_of_rows
@@ -91,8 +91,8 @@ def single(t: Text, kind: Loop) -> None:
 def straight(t: Text, kind: Loop, reads: tuple[View, ...], writes: tuple[View, ...]) -> None:
     t.add("int lo, hi;")
     fixed = {i: f"r{i}[0]" for i, v in enumerate(reads) if v.strides[0] == 0}
-    moving = {i: Pointer(f"r{i}") for i, v in enumerate(reads) if v.strides[0]}
-    row = Row("lo", "hi", moving, [Pointer(f"w{i}") for i in range(len(writes))])
+    moving = {i: Pointer(f"r{i}", even=at_even_places(v)) for i, v in enumerate(reads) if v.strides[0]}
+    row = Row("lo", "hi", moving, [Pointer(f"w{i}", even=at_even_places(v)) for i, v in enumerate(writes)])
     grain = 1 if adaptive_of(kind, row) else LANES  # of 72 parameters each of eight cores has nine, and none twelve
     t.add(f"tl_split(n, {grain}, &lo, &hi);")
     loads(t, kind, fixed)
@@ -117,8 +117,13 @@ def nested(
     indices(t, outer, "row")
     pointers(t, kind, reads, writes, len(outer))
     loads(t, kind, {i: f"p{i}[0]" for i, v in enumerate(reads) if v.strides[-1] == 0})
-    moving = {i: Pointer(f"p{i}", v.strides[-1]) for i, v in enumerate(reads) if v.strides[-1]}
-    written = [Pointer(f"q{i}", v.strides[-1]) for i, v in enumerate(writes)]
+    split_evenly = rows == 1 or inner % 2 == 0  # cores may begin in the middle of a row
+    moving = {
+        i: Pointer(f"p{i}", v.strides[-1], split_evenly and at_even_places(v))
+        for i, v in enumerate(reads)
+        if v.strides[-1]
+    }
+    written = [Pointer(f"q{i}", v.strides[-1], split_evenly and at_even_places(v)) for i, v in enumerate(writes)]
     each(t, kind, Row(begin, end, moving, written, rows > 1, inner % LANES == 0))
     if end == "end":
         t.add("lo += end - begin;")

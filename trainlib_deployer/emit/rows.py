@@ -16,9 +16,10 @@ from trainlib_deployer.emit.loop_text import (
     times,
     value_dtype,
 )
-from trainlib_deployer.emit.xpulp import LOADS, Statement, body_of
+from trainlib_deployer.emit.xpulp import LOADS, Statement
+from trainlib_deployer.emit.xpulp_body import body_of
 from trainlib_deployer.program.expr import Instr
-from trainlib_deployer.program.ir import DType
+from trainlib_deployer.program.ir import DType, View
 from trainlib_deployer.program.loop import LANES, Loop, cheap
 
 MOST_STREAMS = 4  # operands: their values share the registers
@@ -30,6 +31,7 @@ class Pointer:
 
     name: str
     stride: int = 1
+    even: bool = False  # rows begin at even places
 
     def at(self, lane: int) -> str:
         ahead = f" + {lane * self.stride}" if lane and self.stride else ""
@@ -114,7 +116,8 @@ def whole_fours(kind: Loop, row: Row) -> list[str]:
     if body is None or not {*kind.results} <= moving:
         return []
     stores = [(r, f"b{i}") for i, r in enumerate(kind.results)]
-    statement = Statement({i: f"a{i}" for i in row.reads}, body, stores, (), types)
+    even = {f"a{i}" for i, p in row.reads.items() if p.even} | {f"b{i}" for i, p in enumerate(row.writes) if p.even}
+    statement = Statement({i: f"a{i}" for i in row.reads}, body, stores, (), types, even)
     fours = str(row.count // LANES) if row.count is not None else f"({row.end} - {row.begin}) / {LANES}u"
     tried = ((lanes, statement.text(f"{LANES // lanes} * fours", lanes)) for lanes in (LANES, LANES // 2))
     found = next((lines for _, lines in tried if lines is not None), None)
@@ -127,6 +130,12 @@ def whole_fours(kind: Loop, row: Row) -> list[str]:
         return [counted, *moved, *found]
     inner = [f"    {line}" for line in (*moved, *found)]
     return [counted, "if (fours > 0) {", *inner, "}", *([] if row.fours else [f"i += {LANES} * fours;"])]
+
+
+def at_even_places(view: View) -> bool:
+    """Whether each row begins at one."""
+    outer = zip(view.strides[:-1], view.shape[:-1], strict=True)
+    return view.offset % 2 == 0 and all(stride % 2 == 0 or extent == 1 for stride, extent in outer)
 
 
 def one_by_one(t: Text, kind: Loop, row: Row) -> None:

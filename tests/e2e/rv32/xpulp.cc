@@ -214,6 +214,18 @@ reg_t pack(processor_t *p, insn_t insn, reg_t pc)
     return pc + 4;
 }
 
+// pv.cmpgt.h and pv.cmpgtu.h: all bits of each half of rs1 that is above that of rs2, with and without a sign.
+template <typename Whole> reg_t above(processor_t *p, insn_t insn, reg_t pc)
+{
+    auto &x = p->get_state()->XPR;
+    uint32_t found = 0;
+    for (int shift = 0; shift < 32; shift += 16)
+        if ((Whole)(x[insn.rs1()] >> shift) > (Whole)(x[insn.rs2()] >> shift))
+            found |= 0xffffu << shift;
+    x.write(insn.rd(), widened(found));
+    return pc + 4;
+}
+
 // pv.shuffle2.h: either half of rd is one of rd's own (0, 1) or of rs1's (2, 3), as rs2 says.
 reg_t choose_halves(processor_t *p, insn_t insn, reg_t pc)
 {
@@ -300,6 +312,8 @@ struct Pulp : extension_t {
         add(0x0000602b, 0xfe00707f, store_and_advance_by<uint32_t>);
         add(0xc8000057, 0xfe00707f, choose_halves);
         add(0xd0000057, 0xfe00707f, pack);
+        add(0x14000057, 0xfe00707f, above<int16_t>);
+        add(0x34000057, 0xfe00707f, above<uint16_t>);
         add(0xb0002033, 0xfe00707f, pack_rounded);
         add(0x82002033, 0xfe00707f, plus);
         add(0x84002033, 0xfe00707f, minus);
