@@ -86,6 +86,9 @@ tl_whole_to_halves(const tl_gather *g, const float *m, const float *bias, tl_hal
 /* The rows that so many tiles from this one on are made of, side by side. */
 void tl_winograd_whole_rows(const tl_winograd_pairs *t, const tl_tile_at *tile, int tiles, int chan, tl_four_rows *r);
 
+/* Inputs of four tiles side by side, of so many pairs of channels. */
+void tl_winograd_whole_four(const tl_four_rows *r, tl_pair *v, int count);
+
 /* Panels that are not four tiles side by side: inputs of `count` pairs, outputs of up to four channels from m, which
  * changes. */
 void tl_winograd_whole_apart(const tl_winograd_pairs *t, int at, int first, int count);

@@ -157,7 +157,9 @@ def test_encodings_of_kernel_rows(tmp_path: Path) -> None:
     """Four weights and 16 vfdotpex.s.h a tap, the last instruction among them, of four weights with four inputs; inputs
     by common loads: one more for each tap of neighbours, four for each of every other one."""
     shapes = ((3, 6), (3, 12), (2, 5), (1, 4))
-    for body, (taps, inputs) in zip(loops(tmp_path, "tile_planes"), shapes, strict=True):
+    of_pairs, of_rows = (loops(tmp_path, "tile_planes")[first::2] for first in (0, 1))
+    assert [len(around) - len(body) for around, body in zip(of_pairs, of_rows, strict=True)] == [7] * 4
+    for body, (taps, inputs) in zip(of_rows, shapes, strict=True):
         assert len(body) == 20 * taps + inputs + 1  # and on to the next row
         assert sum(map(is_load, body)) == 4 * taps
         assert sum(word & 0x707F == 0x2003 for word in body) == inputs

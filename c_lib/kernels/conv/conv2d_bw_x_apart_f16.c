@@ -5,6 +5,7 @@
 #include "tl_pairs_product.h"
 #include "tl_pointer.h"
 #include "tl_promise.h"
+#include "tl_xpulp.h"
 
 static void zeros(tl_half *to, int count)
 {
@@ -19,6 +20,34 @@ static void zeros(tl_half *to, int count)
     }
 }
 
+/* Each with a zero behind it, from an even place on. */
+static void by_words(tl_half *to, const tl_half *from, int count)
+{
+    tl_pair *words = (tl_pair *)to;
+#ifdef TL_XF16AUXVEC
+    tl_pair word;
+    if (count > 0)
+        __asm__ volatile(".balign 4\n.option push\n.option norvc\n" TL_LOOP("%[count]", "4")
+                             TL_LOAD_HALF("%[word]", "%[from]") TL_STORE_ON("%[word]", "%[words]") ".option pop\n"
+                         : [word] "=&r"(word), [from] "+r"(from), [words] "+r"(words)
+                         : [count] "r"(count)
+                         : "memory");
+#else
+    for (; count > 0; --count)
+        *words++ = *from++;
+#endif
+}
+
+/* A row whose outputs are two apart. */
+static void row_of_twos(tl_half *to, int wide, const tl_half *from, int count)
+{
+    const int pairs = count < wide / 2 ? count : wide / 2;
+    by_words(to, from, pairs);
+    zeros(to + 2 * pairs, wide - 2 * pairs);
+    if (count > pairs)
+        to[2 * pairs] = from[pairs];
+}
+
 /* This core's rows of the gradient: x[channel][row][column], of met[channel][row][column], which are `pitch` apart from
  * channel to channel. */
 static void between_zeros(const tl_conv2d *a, tl_half *x, const tl_half *met, int pitch)
@@ -30,11 +59,15 @@ static void between_zeros(const tl_conv2d *a, tl_half *x, const tl_half *met, in
         if (row == a->h)
             row = 0, ++channel;
         tl_half *to = x + channel * a->xp.c + row * a->xp.h;
-        const int y = row / a->stride_h;
-        zeros(to, a->wd);
-        if (y * a->stride_h != row || y >= a->ho)
-            continue;
+        const int y = row / a->stride_h, meets = y * a->stride_h == row && y < a->ho;
         const tl_half *from = met + channel * pitch + y * a->wo;
+        if (meets && a->stride_w == 2 && ((uintptr_t)to & 2) == 0) {
+            row_of_twos(to, a->wd, from, a->wo);
+            continue;
+        }
+        zeros(to, a->wd);
+        if (!meets)
+            continue;
         for (const tl_half *end = from + a->wo; from < end; ++from, to += a->stride_w)
             *to = *from;
     }
