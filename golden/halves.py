@@ -194,8 +194,8 @@ def in_memory(out: Any) -> Any:
 
 
 def is_choice(name: str, args: tuple[Any, ...]) -> bool:
-    """Whether it takes the largest or the smallest of what it reads, and autograd looks where these were."""
-    if name in ("max", "min"):  # along a dimension they tell where
+    """Whether it takes one of what it reads by its size, and autograd looks where that was."""
+    if name in ("max", "min", "median", "nanmedian", "aminmax"):  # along a dimension most of them tell where
         return len(args) == 1
     told = {a for a in args if isinstance(a, str | float)}
     return name in EXTREMES or (name in TOLD and bool(told) and told <= EXTREMES)

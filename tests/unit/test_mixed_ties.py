@@ -11,6 +11,8 @@ import pytest
 import torch
 from torch import nn
 
+from golden.halves import Halves
+from golden.rounding import Rounding
 from trainlib_deployer.api import deploy
 
 PLACES = torch.arange(2).view(1, 2, 1).expand(1, 2, 8)
@@ -18,6 +20,25 @@ MAXIMA: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "index_reduce": lambda x: x.index_reduce(1, torch.tensor([0, 1]), x.narrow(1, 0, 2), "amax"),
     "scatter_reduce": lambda x: x.scatter_reduce(1, PLACES, x, "amin"),
 }
+
+
+CHOSEN: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "max": torch.max,
+    "median": torch.median,
+    "nanmedian": torch.nanmedian,
+    "aminmax": lambda x: torch.aminmax(x, dim=0)[1].sum(),
+}
+
+
+@pytest.mark.parametrize("name", CHOSEN)
+def test_the_reference_finds_what_was_chosen(name: str) -> None:
+    """Fault: a median was rounded, in all runs or in those that are off by roundings, and its gradient 0 / 0."""
+    x = torch.randn(5, 7).requires_grad_()
+    for mode in (Halves(torch.float32, [x], chains=True), Rounding(3, torch.float32)):
+        x.grad = None
+        with mode:
+            CHOSEN[name](torch.sigmoid(torch.tanh(x))).backward()  # type: ignore[no-untyped-call]
+        assert x.grad is not None and x.grad.isfinite().all() and x.grad.any()
 
 
 class Net(nn.Module):

@@ -8,6 +8,8 @@ from typing import Any
 
 import torch
 
+from trainlib_deployer.capture import rewrites_selection
+
 aten = torch.ops.aten
 Tensor = torch.Tensor
 START = {"amax": -math.inf, "amin": math.inf, "prod": 1.0}
@@ -70,8 +72,21 @@ def repeat_interleave(repeats: Tensor, *, output_size: int | None = None) -> Any
     return (repeats.cumsum(0) <= torch.arange(output_size).unsqueeze(-1)).sum(-1)
 
 
+def median(x: Tensor) -> Tensor:
+    """Of all elements."""
+    found: Tensor = rewrites_selection.median(x.flatten(), 0)[0]
+    return found
+
+
+def nanmedian(x: Tensor) -> Tensor:
+    found: Tensor = rewrites_selection.nanmedian(x.flatten(), 0)[0]
+    return found
+
+
 TABLE: dict[Any, Callable[..., Any]] = {
     aten.scatter_reduce.two: scatter_reduce,
     aten.index_reduce.default: index_reduce,
+    aten.median.default: median,
+    aten.nanmedian.default: nanmedian,
     aten.repeat_interleave.Tensor: repeat_interleave,
 }

@@ -240,7 +240,7 @@ def multi_margin_loss(
         x, target = x.reshape(1, -1), target.reshape(1)
         loss = multi_margin_loss(x, target, p, margin, weight, reduction=reduction)
         return loss.reshape(())
-    hinge = (margin - x.gather(1, target.unsqueeze(1)) + x).clamp(min=0)
+    hinge = (margin - x.gather(1, target.unsqueeze(1)) + x).relu()
     loss = hinge if p == 1 else hinge * hinge
     if weight is not None:
         loss = loss * weight[target].unsqueeze(1)
@@ -262,7 +262,7 @@ def multilabel_margin_loss(
     counts = (target >= 0).float().cumprod(1)
     labels = target.clamp(min=0)
     free = torch.zeros_like(x).scatter_add(1, labels, counts) == 0
-    hinge = (1 - x.gather(1, labels).unsqueeze(2) + x.unsqueeze(1)).clamp(min=0)
+    hinge = (1 - x.gather(1, labels).unsqueeze(2) + x.unsqueeze(1)).relu()
     return reduced((hinge * counts.unsqueeze(2) * free.unsqueeze(1)).sum((1, 2)) / x.shape[1], reduction)
 
 

@@ -14,8 +14,8 @@ Tensor = torch.Tensor
 
 def median(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
     """The lower one of the two in the middle; one element that is no number suffices for none."""
-    if dim is None:
-        return median(x.flatten(), 0)[0]
+    if dim is None:  # its gradient goes to all that are equal to it
+        return NotImplemented
     if not x.dim():
         only = x.unsqueeze(0).sort(0)
         return torch.return_types.median((only[0].squeeze(0), only[1].squeeze(0)))
@@ -28,9 +28,10 @@ def median(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
 
 def nanmedian(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
     """Of the numbers among them, which come first."""
-    if dim is None or not x.dim():
-        values, indices = nanmedian(x.flatten(), 0)
-        return values if dim is None else torch.return_types.nanmedian((values, indices))
+    if dim is None:
+        return NotImplemented
+    if not x.dim():
+        return torch.return_types.nanmedian(tuple(nanmedian(x.flatten(), 0)))
     numbers = (~x.isnan()).sum(dim, keepdim=True)
     ordered, order = torch.where(x.isnan(), torch.inf, x).sort(dim)
     middle = (numbers - 1).clamp(min=0) // 2

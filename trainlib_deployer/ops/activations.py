@@ -137,7 +137,7 @@ def hardswish(x: Expr) -> Operand:
 
 @formula(aten.hardswish_backward.default)
 def hardswish_backward(g: Expr, x: Expr) -> Operand:
-    return select(x < -3.0, 0.0, select(x <= 3.0, g * (x * (1 / 3) + 0.5), g))
+    return select(x <= -3.0, 0.0, select(x < 3.0, g * (x * (1 / 3) + 0.5), g))
 
 
 @formula(aten.hardsigmoid.default)

@@ -1,0 +1,72 @@
+"""Gradients at corners and among equal elements are those of eager PyTorch."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from trainlib_deployer.api import deploy
+
+Tensor = torch.Tensor
+LABELS, SETS = torch.tensor([2, 0, 1, 2]), torch.tensor([[2, -1, 0], [0, 1, -1], [1, 0, 2], [2, 0, -1]])
+FUNCTIONS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "hardswish": lambda x, _: F.hardswish(x * 3),
+    "hardsigmoid": lambda x, _: F.hardsigmoid(x * 3),
+    "hardtanh": lambda x, _: F.hardtanh(x),
+    "relu6": lambda x, _: F.relu6(x * 3),
+    "clamp": lambda x, _: x.clamp(-1, 1),
+    "shrinks": lambda x, _: F.softshrink(x, 1.0) + 0.3 * F.hardshrink(x, 1.0),
+    "maximum": lambda x, y: torch.maximum(x, y) + 0.3 * torch.fmin(x, y),
+    "between": lambda x, y: torch.clamp(x, y, y + 1),
+    "max": lambda x, y: x.max() * x + y.amin(1, keepdim=True),
+    "max_dim": lambda x, y: x.max(1)[0] + y.min(1)[0],
+    "median": lambda x, y: x * x.median() + y.nanmedian(),
+    "median_dim": lambda x, y: x.median(1)[0] + y.nanmedian(1)[0],
+    "mode": lambda x, y: x.mode(1)[0] + y.cummax(1)[0].sum(1),
+    "aminmax": lambda x, y: torch.aminmax(x)[0] + torch.aminmax(y, dim=1)[1],
+    "multi_margin": lambda x, _: F.multi_margin_loss(x, LABELS, reduction="none"),
+    "multilabel_margin": lambda x, _: F.multilabel_margin_loss(x, SETS, reduction="none"),
+    "huber": lambda x, y: F.huber_loss(x, y, reduction="none") + F.smooth_l1_loss(x, y * 0.0, reduction="none"),
+    "distances": lambda x, y: torch.cdist(x, y, 1) + torch.cdist(x, x),
+}
+
+
+class Each(nn.Module):
+    """Every function of parameters of its own, so that each has its gradient."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        whole = [torch.randint(-2, 3, (4, 3)).float() for _ in range(2)]
+        self.x, self.y = (nn.ParameterDict({n: v.clone() for n in FUNCTIONS}) for v in whole)
+
+    def forward(self, one: Tensor) -> list[Tensor]:
+        return [function(self.x[n], self.y[n]) * one for n, function in FUNCTIONS.items()]
+
+
+def loss(outputs: list[Tensor], weight: Tensor) -> Tensor:
+    """Each element counts otherwise."""
+    total: Tensor = (
+        sum((v * torch.linspace(0.5, 1.5, v.numel()).reshape(v.shape)).sum() for v in outputs) * weight.sum()
+    )
+    return total
+
+
+@pytest.mark.compiler
+def test_corners_are_those_of_pytorch(tmp_path: Path) -> None:
+    """Faults: hardswish passed a gradient on at -3, and half of one more at 3; margin losses at a margin of zero. With
+    each error of rounding the reference takes another side there, so `verify` says nothing."""
+    model = Each()
+    plain = copy.deepcopy(model)
+    loss(plain(torch.ones(1)), torch.ones(1)).backward()
+    run = deploy(model, torch.ones(1), torch.ones(1), loss=loss, cores=3, steps=1, out=tmp_path / "net").verify()
+    for name, p in plain.named_parameters():
+        if p.grad is not None:
+            found = torch.tensor(run.computed[0, "gradient", name]).reshape(p.shape)
+            assert torch.allclose(found, p.grad, rtol=1e-5, atol=1e-6), name
