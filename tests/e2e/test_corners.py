@@ -12,6 +12,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from trainlib_deployer.api import deploy
+from trainlib_deployer.errors import Unsupported
 
 Tensor = torch.Tensor
 LABELS, SETS = torch.tensor([2, 0, 1, 2]), torch.tensor([[2, -1, 0], [0, 1, -1], [1, 0, 2], [2, 0, -1]])
@@ -70,3 +71,19 @@ def test_corners_are_those_of_pytorch(tmp_path: Path) -> None:
         if p.grad is not None:
             found = torch.tensor(run.computed[0, "gradient", name]).reshape(p.shape)
             assert torch.allclose(found, p.grad, rtol=1e-5, atol=1e-6), name
+
+
+class Third(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.tensor([[2.0, 1, 1, 1, 0], [1, 0, 1, 2, 1]]))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.weight.kthvalue(3, 1)[0] * x
+
+
+def test_one_of_equal_elements_is_refused_by_name(tmp_path: Path) -> None:
+    """Fault: the message spoke of hidden state in forward, or of an operation taken apart wrongly."""
+    with pytest.raises(Unsupported, match="of equal elements, PyTorch's 'kthvalue' takes") as refused:
+        deploy(Third(), torch.ones(4, 2), torch.randn(4, 2), loss=nn.MSELoss(), out=tmp_path / "net")
+    assert refused.value.source is not None and "stable=True" in refused.value.remedy

@@ -36,6 +36,7 @@ from trainlib_deployer.user.model import UserModel
 TINY = 1e-6  # what float32 may differ by in a step of ordinary size
 AT_ONCE = 1 << 18  # elements that are compared: in double precision they take several times their bytes
 AGREEMENT = 1e-3  # of the largest gradient: both are float32, in another order of summation
+SELECTION = "kthvalue"
 Results = Mapping[tuple[str, str], torch.Tensor]
 
 
@@ -95,7 +96,7 @@ def captured_in_float32(user: UserModel) -> tuple[Captured, tuple[EagerStep, ...
     if disagreement(user, later, first_steps(user, FIRST_STEPS + 1)) is None:
         check_counting(user, steps)
         return later, steps
-    raise explained(user, fault, steps)
+    raise explained(user, fault, steps, graph)
 
 
 @dataclass(frozen=True)
@@ -110,7 +111,7 @@ class Fault:
         return f"{self.what} in step {self.number + 1}"
 
 
-def explained(user: UserModel, fault: Fault, steps: Sequence[EagerStep]) -> Unsupported:
+def explained(user: UserModel, fault: Fault, steps: Sequence[EagerStep], captured: Captured) -> Unsupported:
     """Whose it is: PyTorch's own answers say so, another time from the same state, or in another step."""
     if fault.wrapped is not None:
         origin = fault.wrapped.meta.get("origin")
@@ -128,6 +129,15 @@ def explained(user: UserModel, fault: Fault, steps: Sequence[EagerStep]) -> Unsu
             f"PyTorch itself has another {own} each time that the first step runs from the same state: "
             "there is randomness or hidden state in forward",
             remedy=remedies.STATE,
+        )
+    origins = (n.meta.get("origin") for n in captured.graph.graph.nodes)
+    selected = next((o for o in origins if o is not None and o.function == SELECTION), None)
+    if selected is not None:
+        return Unsupported(
+            f"the captured graph and PyTorch disagree on {fault}: of equal elements, PyTorch's {selected.words} takes "
+            "one or another, as its way of selecting has it, and the captured one the first",
+            source=selected.source,
+            remedy=remedies.TIES,
         )
     if fault.number:
         names = sorted(changing(steps))
