@@ -4,14 +4,15 @@
 #include "tl_pair.h"
 #include "tl_xpulp.h"
 
-/* Four channels x a kernel row: w[i*w_m + j] = from[i*from_m + j], and sums over pairs of outputs. */
+/* Tiles of four channels x a kernel row, one after the other: w[i*w_m + j] and sums over pairs of outputs, or these
+ * alone. */
 typedef struct {
-    const tl_pair *gradients; /* [pairs][4] */
+    const tl_pair *gradients; /* [tiles][pairs][4] */
     const tl_pair *inputs;    /* [pairs][3], which three taps meet */
-    int pairs;                /* at least one */
-    const float *from;
+    int tiles, pairs;         /* at least one each */
+    int afresh;               /* 1: w has nothing yet */
+    int w_m;
     float *w;
-    int from_m, w_m;
 } tl_threes;
 
 void tl_tile_threes(const tl_threes *t);

@@ -84,7 +84,7 @@ static __attribute__((noinline)) void few(const part *p, const tl_threes *t, int
     tl_threes whole = *t;
     for (int i = 0; i < 12; ++i)
         aside[i] = i / 3 < rows && !p->afresh ? w[i / 3 * t->w_m + i % 3] : 0.0f;
-    whole.from = whole.w = aside, whole.from_m = whole.w_m = 3;
+    whole.w = aside, whole.w_m = 3, whole.afresh = 0, whole.tiles = 1;
     tl_tile_threes(&whole);
     for (int i = 0; i < 3 * rows; ++i)
         w[i / 3 * t->w_m + i % 3] = aside[i];
@@ -93,9 +93,8 @@ static __attribute__((noinline)) void few(const part *p, const tl_threes *t, int
 /* This core's kernel rows, channel tile by channel tile of each. */
 static void share(const tl_conv2d *a, const part *p)
 {
-    const float zeros[3] = {0.0f, 0.0f, 0.0f};
     const int size = p->rows * 4 * p->pairs, fours = (a->co - p->channel) / 4;
-    tl_threes t = {.pairs = p->rows * p->pairs, .w_m = a->w_co};
+    tl_threes t = {.pairs = p->rows * p->pairs, .w_m = a->w_co, .afresh = p->afresh};
     int lo, hi;
     tl_split_among(tl_team(a->team), p->inputs * a->kh * p->tiles, 1, &lo, &hi);
     int row = lo / p->tiles, tile = lo - row * p->tiles, c = row / a->kh, ky = row - c * a->kh;
@@ -105,12 +104,14 @@ static void share(const tl_conv2d *a, const part *p)
         t.inputs = p->in + c * p->plane + (of_class * p->high + down) * 3 * p->pairs;
         t.gradients = p->gradients + tile * size;
         t.w = w + 4 * tile * a->w_co;
-        for (; tile < p->tiles && left > 0; ++tile, --left, t.gradients += size, t.w += 4 * a->w_co) {
-            t.from = p->afresh ? zeros : t.w, t.from_m = p->afresh ? 0 : a->w_co;
-            if (tile < fours)
-                tl_tile_threes(&t);
-            else
-                few(p, &t, a->co - p->channel - 4 * tile);
+        const int end = tl_min(p->tiles, tile + left);
+        t.tiles = tl_min(end, fours) - tile;
+        left -= end - tile;
+        if (t.tiles > 0)
+            tl_tile_threes(&t);
+        if (end > fours) {
+            t.gradients = p->gradients + fours * size, t.w = w + 4 * fours * a->w_co;
+            few(p, &t, a->co - p->channel - 4 * fours);
         }
         if (++ky == a->kh)
             ky = 0, ++c;
