@@ -101,7 +101,9 @@ void tl_tile_pairs(const tl_panel_out *out, const tl_pair *a, int panel, const t
     }
 }
 
-/* A tile that is partly outside, or does not lie row by row: there and back element by element. */
+enum { PARTS = 4 }; /* tiles at a time that are partly outside, or do not lie row by row */
+
+/* There and back element by element. */
 static void begin_part(float *tile, const tl_pairs_lie *lie, const char *from, int rows, int cols)
 {
     for (int i = 0; i < rows; ++i, from += lie->from_m)
@@ -127,13 +129,13 @@ static void end_part(const void *tile, const tl_pairs_lie *lie, char *to, int ro
 void tl_pairs_column(const tl_pairs_lie *lie, const tl_pair *a, int panel, const tl_pair *b, int pairs,
                      const void *from, void *to, int rows, int cols)
 {
-    float tile[16];
+    float tile[16 * PARTS];
     const int same = lie->from_n == 0 && lie->from_m == sizeof(float), halves = lie->size == sizeof(tl_half);
     const int whole = cols == 4 && lie->to_n == lie->size && (!from || same || lie->from_n == sizeof(float));
     tl_pairs_tiles t = {.a = a, .b = b, .more = pairs - 1, .skip = 4 * (panel - 4 * pairs)};
     for (int count; rows > 0; rows -= 4 * count) {
-        const int part = !whole || rows < 4, first = tl_min(4, rows);
-        count = part ? 1 : rows / 4;
+        const int part = !whole || rows < 4, first = tl_min(4 * PARTS, rows);
+        count = part ? (first + 3) / 4 : rows / 4;
         if (part) {
             if (from)
                 begin_part(tile, lie, from, first, cols);
