@@ -131,9 +131,9 @@ class Found:
         return False
 
     def same(self, value: torch.Tensor, own: torch.Tensor) -> bool:
-        """Whether nearly all elements are the same halves. No factor has been at work then, and in any other size
-        nothing would be left of 1 - p where p is next to 1."""
-        return int((self.half.rounded(value) != self.half.rounded(own)).sum()) <= BEYOND * own.numel()
+        """Whether nearly all elements, of those that are something, are the same halves. No factor has been at work
+        then, and in any other size nothing would be left of 1 - p where p is next to 1."""
+        return int((self.half.rounded(value) != self.half.rounded(own)).sum()) <= BEYOND * int((own != 0).sum())
 
     def rounded(self, value: torch.Tensor, own: torch.Tensor) -> bool:
         """Whether nearly every element is what two roundings may make of it, beside what sums of many are off by. One

@@ -143,6 +143,17 @@ def test_what_points_the_same_way_is_gone_on_with_in_its_own_size(dtype: torch.d
         assert abs(float((found.double() * value).sum() / value.square().sum()) - 1) < 1e-6
 
 
+def test_zeros_are_alike_in_any_size() -> None:
+    """Fault: of a gradient of one token, scaled, 97 of 100 elements were the halves that it had before, namely zero,
+    and so it was taken for that: the factor was lost."""
+    had = torch.zeros(40, 24)
+    had[0] = torch.randn(24, generator=torch.Generator().manual_seed(5))
+    had = had.half().float()
+    made = had.double() * 0.54
+    Memory({3: [had.numpy()]}).of(3).follow(made)
+    torch.testing.assert_close(made, had.double() * 0.54)
+
+
 def test_what_is_not_the_same_is_left() -> None:
     torch.manual_seed(3)
     value = torch.randn(4, 7)
