@@ -7,6 +7,7 @@ from functools import partial
 
 from trainlib_deployer.machine.machine import Machine
 from trainlib_deployer.passes.add_up import add_up
+from trainlib_deployer.passes.begin_biased import begin_biased
 from trainlib_deployer.passes.choose_winograd import choose_winograd
 from trainlib_deployer.passes.coalesce import coalesce
 from trainlib_deployer.passes.drop_dead import drop_dead
@@ -26,6 +27,7 @@ from trainlib_deployer.passes.see_layouts import see_layouts
 from trainlib_deployer.passes.share_constants import share_constants
 from trainlib_deployer.passes.split_reductions import split_reductions
 from trainlib_deployer.passes.store_updates import store_updates
+from trainlib_deployer.passes.write_through import write_through
 from trainlib_deployer.program.ir import Program
 from trainlib_deployer.program.precision import Precision
 
@@ -38,7 +40,9 @@ DEFAULT: tuple[Pass, ...] = (
     place_sums,  # gradients of slices into one tensor
     add_up,  # gradients of shared weights inside of the products that make them
     pool_first,  # maxima before a ReLU
+    begin_biased,  # products with the bias that is added to them
     fuse_loops,  # chains of pointwise operations into one loop
+    write_through,  # results where copies would take them
     fuse_updates,  # gradients that are products of single numbers into the update that uses them
     split_reductions,  # few results from many elements: all cores take part
     hoist_updates,  # a parameter's update right behind its gradient
