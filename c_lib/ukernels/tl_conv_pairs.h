@@ -2,10 +2,11 @@
  * neighbouring channels, with each tap one: (pair of channels, ty, tx), in that order, in one chain that goes on from
  * what the output begins with; a last channel without a partner meets zeros. Of a forward convolution of one channel
  * they are neighbouring taps, unless kernel rows have three, which planes take (tl_planes.h). The team packs the
- * weights of up to 32 channels, block by block of the terms; the tiles of these channels x 4 output pixels are shared
- * out as for floats, and each core packs the inputs of its pixels. Scratch of a core: a panel of channels with slack
- * around it, one of pairs, and the table of taps; then the team's weights, then the sums of halves that take several
- * blocks. Where these would not fit, some pixels are done after the others, with the weights packed anew. */
+ * weights of up to 32 channels, or 64 where taps are pairs, block by block of the terms; the tiles of these channels x
+ * 4 output pixels are shared out as for floats, and each core packs the inputs of its pixels. Scratch of a core: a
+ * panel of channels with slack around it, one of pairs, and the table of taps; then the team's weights, then the sums
+ * of halves that take several blocks. Where these would not fit, some pixels are done after the others, with the
+ * weights packed anew. */
 #ifndef TL_CONV_PAIRS_H
 #define TL_CONV_PAIRS_H
 #include "tl_pixels.h"
@@ -100,7 +101,8 @@ static inline void tl_conv_pairs(const tl_gather *g, int kernel_taps, int packed
     const int all_taps = g->y.taps * g->x.taps, taps = g->by_taps ? 1 : all_taps; /* of a pair of channels */
     const int terms = g->by_taps ? (all_taps + 1) / 2 : (g->chans + 1) / 2 * taps,
               words = tl_conv_pairs_own(kernel_taps);
-    const int rows = 2 * (packed_rows ? packed_rows : 16), all = (g->n * g->y.count * g->x.count + 3) / 4;
+    const int rows = 2 * (packed_rows ? packed_rows : g->by_taps ? 32 : 16);
+    const int all = (g->n * g->y.count * g->x.count + 3) / 4;
     tl_pair *own = (tl_pair *)g->scratch + tl_core_id() * words, *weights = (tl_pair *)g->scratch + g->team * words;
     if (all == 0)
         return;

@@ -163,6 +163,8 @@ DEEP = [
     Case(ci=33, co=35, size=(10, 12), stride=(2, 2), pad=(1, 1)),
     Case(ci=9, co=11, size=(11, 14), stride=(2, 2), pad=(2, 0), more=(-1, 0), wide=1),  # classes begin apart
     Case(n=2, ci=1, co=11, size=(13, 9), kernel=(11, 7), pad=(3, 3)),
+    Case(ci=1, co=75, size=(7, 6), kernel=(3, 4), stride=(2, 1), pad=(1, 2)),
+    Case(n=2, ci=1, co=67, size=(11, 8), kernel=(11, 7), pad=(3, 3)),
     Case(n=2, ci=4, co=7, size=(18, 15), kernel=(4, 3), stride=(2, 2), dil=(2, 2)),  # all taps in one class
     Case(ci=5, co=13, size=(12, 15), kernel=(3, 4), dil=(2, 3), stride=(4, 2), pad=(2, 4)),
     Case(ci=3, co=9, size=(11, 14), kernel=(4, 4), dil=(3, 2), stride=(2, 3), pad=(1, 2)),

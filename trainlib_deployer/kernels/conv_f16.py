@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from trainlib_deployer.formats import DType
-from trainlib_deployer.kernels.conv import TILE, directly, fields, packed_rows
+from trainlib_deployer.kernels.conv import PACKED_ROWS, TILE, directly, fields, packed_rows
 from trainlib_deployer.kernels.one_tap_f16 import (
     apart_cycles,
     dense_gradients,
@@ -81,7 +81,7 @@ def parted(kind: Conv, pixels: int) -> tuple[int, int]:
 
 
 def forward_cycles(kind: Conv, cores: int, costs: Costs) -> float:
-    s, team, most = kind.shape, working(kind.team, cores), 2 * kind.most_rows
+    s, team, most = kind.shape, working(kind.team, cores), at_once(kind)
     parts, pixels = parted(kind, s.n * s.ho * s.wo)
     return parts * pair_cycles(s.groups, s.co, pixels, s.ci * s.kh * s.kw, team, most, costs.pixels)
 
@@ -103,7 +103,12 @@ def weight_cycles(kind: Conv, cores: int, costs: Costs) -> float:
 def packed_tiles(kind: Conv) -> int:
     """Of four channels."""
     channels = kind.shape.co if kind.direction == "fw" else kind.shape.ci
-    return packed_rows(channels, 2 * kind.most_rows) // 4
+    return packed_rows(channels, at_once(kind)) // 4
+
+
+def at_once(kind: Conv) -> int:
+    """Channels whose weights the team packs; twice as many where pairs are those of taps, which take long to gather."""
+    return 2 * kind.most_rows * (2 if by_taps(kind) and kind.most_rows == PACKED_ROWS else 1)
 
 
 # ---- weight gradients by kernel rows: conv2d_bw_w_3_f16.c
@@ -272,10 +277,10 @@ over_planes = partial(gathering, takes=few_taps, scratch=planes_and_weights, cyc
 
 weight_gradient = partial(row, "conv2d_bw_w", arithmetic=PAIRS)
 product = partial(row, takes=one_tap, scratch=product_panels, cycles=product_cycles, split="tiles")
-at_once = partial(row, takes=whole, scratch=whole_panels, cycles=whole_cycles, split="tiles")
+in_one_go = partial(row, takes=whole, scratch=whole_panels, cycles=whole_cycles, split="tiles")
 
 CONV_F16 = (
-    at_once(
+    in_one_go(
         "conv2d_fw",
         "tl_conv2d_fw_pointwise_whole_f16",
         "conv/conv2d_fw_pointwise_whole_f16.c",
@@ -284,7 +289,7 @@ CONV_F16 = (
     product("conv2d_fw", "tl_conv2d_fw_pointwise_f16", "conv/conv2d_fw_pointwise_f16.c", arithmetic=CHANNELS),
     over_planes("conv2d_fw", "tl_conv2d_fw_planes_f16", "conv/conv2d_fw_planes_f16.c"),
     gathering("conv2d_fw", "tl_conv2d_fw_f16", "conv/conv2d_fw_f16.c", cycles=forward_cycles),
-    at_once(
+    in_one_go(
         "conv2d_bw_w",
         "tl_conv2d_bw_w_pointwise_whole_f16",
         "conv/conv2d_bw_w_pointwise_whole_f16.c",
@@ -314,7 +319,7 @@ CONV_F16 = (
         cycles=weight_cycles,
         split="tiles of channels x taps",
     ),
-    at_once(
+    in_one_go(
         "conv2d_bw_x",
         "tl_conv2d_bw_x_pointwise_whole_f16",
         "conv/conv2d_bw_x_pointwise_whole_f16.c",
