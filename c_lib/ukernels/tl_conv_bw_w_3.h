@@ -6,7 +6,7 @@
 #ifndef TL_CONV_BW_W_3_H
 #define TL_CONV_BW_W_3_H
 #include "tl_conv_bw_w.h" /* first: it sets how the whole file is compiled */
-#include "tl_copy_rows.h"
+#include "tl_met.h"
 #include "tl_terms.h"
 #include "tl_threes_floats_xpulp.h"
 
@@ -22,32 +22,6 @@ typedef struct {
     int block;            /* rows of a block: the last one may have fewer */
     int begin;            /* the first ones: w is zeros before them */
 } tl_met;
-
-/* What outputs from `from` on meet in the input channel x, for every kernel row. */
-static inline void tl_met_copy(const tl_conv2d *a, const tl_met *v, const float *x, tl_output from, float *dst)
-{
-    const int top = from.oy * a->stride_h - a->pad_h, column = from.ox * a->stride_w - a->pad_w;
-    const int rows = (v->rows - 1) * a->stride_h + (a->kh - 1) * a->dil_h + 1, pitch = v->pitch;
-    const int first = tl_min(tl_max(0, -top), rows), end = tl_max(first, tl_min(rows, a->h - top));
-    const int left = tl_min(tl_max(0, -column), pitch), right = tl_max(left, tl_min(pitch, a->wd - column));
-    float *to = dst + first * pitch, *behind = dst + end * pitch;
-    for (; dst < to; ++dst) {
-        *dst = 0.0f;
-        TL_ONE_POINTER(dst) /* not the SDK's bytewise memset */
-    }
-    for (; dst < behind; dst += pitch) {
-        for (int i = 0; i < left; ++i)
-            dst[i] = 0.0f;
-        for (int i = right; i < pitch; ++i)
-            dst[i] = 0.0f;
-    }
-    for (behind += (rows - end) * pitch; dst < behind; ++dst) {
-        *dst = 0.0f;
-        TL_ONE_POINTER(dst)
-    }
-    x += from.n * a->xp.n + (top + first) * a->xp.h + column + left;
-    tl_copy_rows(x, 1, a->xp.h, to + left, pitch, end - first, right - left);
-}
 
 /* clang-format off */
 #define TL_TAP(i, tap, at) c##i##tap = __builtin_fmaf(w##i, x##at, c##i##tap); TL_HERE(c##i##tap)
@@ -190,7 +164,7 @@ TL_BW_W void tl_conv_bw_w_3(const tl_conv2d *a, int by, int step, tl_three_share
             v.run = blocks.across == 1 ? a->wo : tl_block_size(a, &blocks, &from);
             v.pitch = (v.run - 1) * step + 3;
             v.y = a->y + group * a->co * a->yp.c + from.n * a->yp.n + from.oy * a->wo + from.ox;
-            tl_met_copy(a, &v, a->x + channel * a->xp.c, from, met);
+            tl_met_copy(a, a->x + channel * a->xp.c, from, v.rows, v.pitch, met);
             multiply(&v, first, end);
             for (int row = 0; row < v.rows; ++row)
                 tl_output_skip(a, v.run, &from);

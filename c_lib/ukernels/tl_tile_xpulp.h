@@ -55,11 +55,12 @@ static inline tl_tile_way tl_way_of(const tl_panel_out *out, int row, int end, i
     "fadd.s " s0 ", s1, " s0 "\n" TL_LOAD_STEP("s1", "a5", "s0")                                                       \
     "fadd.s " s1 ", s11, " s1 "\nfadd.s " s2 ", a6, " s2 "\nfadd.s " s3 ", s1, " s3 "\n"
 
-/* `first`: the operands that a term finds loaded; `term` loads them for the next one, `last` does not. */
-#define TL_TILES(first, term, last)                                                                                    \
+/* `first`: the operands that a term finds loaded; `term`, `length` halfwords, loads them for the next one, `last` does
+ * not. */
+#define TL_TILES(length, first, term, last)                                                                            \
     "0:\nlw a4, %[from]\nli ra, 16\nbeqz a4, 1f\n" TL_ROWS(TL_START) "j 2f\n1:\n" TL_ROWS(TL_ZEROS)                    \
     "2:\nlw a7, %[terms]\nblez a7, 4f\naddi a7, a7, -1\n.balign 4\n.option push\n.option norvc\n"                      \
-    first "beqz a7, 3f\n" TL_LOOP("a7", "48") term "3:\n" last ".option pop\n"                                         \
+    first "beqz a7, 3f\n" TL_LOOP("a7", length) term "3:\n" last ".option pop\n"                                       \
     "4:\nlw a4, %[to]\nlw ra, %[bytes]\nlw a5, %[end]\nbeqz a5, 5f\naddi a5, a5, -1\nbnez a5, 6f\n"                    \
     "lw a5, %[base]\nlw s0, %[base_rest]\nlw a7, %[base_step]\n" TL_ROWS(TL_ONTO) "sw a5, %[base]\nj 6f\n5:\n"         \
     TL_ROWS(TL_FROM_ZERO)                                                                                              \
@@ -74,8 +75,9 @@ static inline tl_tile_way tl_way_of(const tl_panel_out *out, int row, int end, i
 
 /* Row by row, so that a has three registers and its pointer walks down the four rows: a4, s11, s0, s11; b: s1, a5, a6,
  * a7 */
-#define TL_TERM_OF_ROWS_X(a0, b0, b1)                                                                                  \
-    TL_MAC("t0", "a4", "s1") TL_LOAD("a6", "%[b]") TL_MAC("t1", "a4", "a5") TL_LOAD_STEP("a7", "%[b]", "ra")           \
+#define TL_TERM_OF_ROWS_X(...) TL_TERM_OF_ROWS_BY(TL_LOAD_STEP("a7", "%[b]", "ra"), __VA_ARGS__)
+#define TL_TERM_OF_ROWS_BY(last_b, a0, b0, b1)                                                                         \
+    TL_MAC("t0", "a4", "s1") TL_LOAD("a6", "%[b]") TL_MAC("t1", "a4", "a5") last_b                                     \
     TL_MAC("t2", "a4", "a6") TL_LOAD_STEP("s11", "%[a]", "%[a_m]") TL_MAC("t3", "a4", "a7")                            \
     TL_MAC("t4", "s11", "s1") TL_LOAD_STEP("s0", "%[a]", "%[a_m]") TL_MAC("t5", "s11", "a5")                           \
     TL_MAC("t6", "s11", "a6") TL_MAC("s2", "s11", "a7") TL_LOAD_STEP("s11", "%[a]", "%[back]")                         \
@@ -83,6 +85,11 @@ static inline tl_tile_way tl_way_of(const tl_panel_out *out, int row, int end, i
     TL_MAC("s7", "s11", "s1") b0 TL_MAC("s8", "s11", "a5") TL_MAC("s9", "s11", "a6") TL_MAC("s10", "s11", "a7") b1
 #define TL_FIRST_OF_ROWS TL_LOAD_STEP("a4", "%[a]", "%[a_m]"), TL_LOAD("s1", "%[b]"), TL_LOAD("a5", "%[b]")
 #define TL_ALL_THREE(a0, b0, b1) a0 b0 b1
+/* Three terms whose b are four neighbours, one further on each time. */
+#define TL_TERMS_OF_NEAR                                                                                               \
+    TL_EACH(TL_TERM_OF_ROWS_BY, TL_LOAD_BY("-8", "a7", "%[b]"), TL_FIRST_OF_ROWS)                                      \
+    TL_EACH(TL_TERM_OF_ROWS_BY, TL_LOAD_BY("-8", "a7", "%[b]"), TL_FIRST_OF_ROWS)                                      \
+    TL_EACH(TL_TERM_OF_ROWS_X, TL_FIRST_OF_ROWS)
 
 /* The same with b as rows, too, as far apart as those of a. */
 #define TL_TERM_OF_BOTH_X(a0, b0, b1)                                                                                  \
@@ -101,7 +108,7 @@ static inline __attribute__((always_inline)) void tl_xpulp_panel(tl_tile_way *w,
                                                                  const float *b, int b_k, int count)
 {
     const int a_next = 4 * (a_tile - w->terms * a_k), b_back = 4 * w->terms * b_k;
-    __asm__ volatile(TL_TILES(TL_EACH(TL_ALL_FIVE, TL_FIRST_A, TL_FIRST_B),
+    __asm__ volatile(TL_TILES("48", TL_EACH(TL_ALL_FIVE, TL_FIRST_A, TL_FIRST_B),
                               TL_EACH(TL_TERM_OF_PANEL_X, TL_FIRST_A, TL_FIRST_B),
                               TL_TERM_OF_PANEL_X("", "", "", "", ""))
                      : TL_TILE_MOVES
@@ -114,11 +121,26 @@ static inline __attribute__((always_inline)) void tl_xpulp_rows(tl_tile_way *w, 
                                                                 int b_k, int count)
 {
     const int advance = 4 * b_k - 12, a_next = 16 * a_m - 4 * w->terms, b_back = 4 * w->terms * b_k;
-    __asm__ volatile(TL_TILES("lw ra, %[advance]\n" TL_EACH(TL_ALL_THREE, TL_FIRST_OF_ROWS),
+    __asm__ volatile(TL_TILES("48", "lw ra, %[advance]\n" TL_EACH(TL_ALL_THREE, TL_FIRST_OF_ROWS),
                               TL_EACH(TL_TERM_OF_ROWS_X, TL_FIRST_OF_ROWS), TL_TERM_OF_ROWS_X("", "", ""))
                      : TL_TILE_MOVES
                      : [a_m] "r"(4 * a_m), [back] "r"(4 - 12 * a_m), [advance] "m"(advance), TL_TILE_WAY
                      : "s0", TL_USED);
+}
+
+/* B: of `lines` rows six neighbours, of which four meet a term, the next four another one, and the last four a third.
+ * What is loaded for a term behind the last is beside what A and B have: of A in the tile's second row, of B two
+ * elements of one row more. */
+static inline __attribute__((always_inline)) void tl_xpulp_near(tl_tile_way *w, const float *a, int a_m, const float *b,
+                                                                int pitch, int lines, int count)
+{
+    const int advance = 4 * pitch - 20, a_next = 12 * a_m - 12 * lines, b_back = 4 * lines * pitch + 8;
+    w->terms = lines + 1;
+    __asm__ volatile(
+        TL_TILES("144", "lw ra, %[advance]\n" TL_EACH(TL_ALL_THREE, TL_FIRST_OF_ROWS), TL_TERMS_OF_NEAR, "")
+        : TL_TILE_MOVES
+        : [a_m] "r"(4 * a_m), [back] "r"(4 - 12 * a_m), [advance] "m"(advance), TL_TILE_WAY
+        : "s0", TL_USED);
 }
 
 /* B: four rows that are as far apart as those of A. */
@@ -126,8 +148,8 @@ static inline __attribute__((always_inline)) void tl_xpulp_both(tl_tile_way *w, 
                                                                 int count)
 {
     const int a_next = 16 * m - 4 * w->terms, b_back = 4 * w->terms;
-    __asm__ volatile(TL_TILES(TL_EACH(TL_ALL_THREE, TL_FIRST_OF_BOTH), TL_EACH(TL_TERM_OF_BOTH_X, TL_FIRST_OF_BOTH),
-                              TL_TERM_OF_BOTH_X("", "", ""))
+    __asm__ volatile(TL_TILES("48", TL_EACH(TL_ALL_THREE, TL_FIRST_OF_BOTH),
+                              TL_EACH(TL_TERM_OF_BOTH_X, TL_FIRST_OF_BOTH), TL_TERM_OF_BOTH_X("", "", ""))
                      : TL_TILE_MOVES
                      : [m] "r"(4 * m), [back] "r"(4 - 12 * m), TL_TILE_WAY
                      : "s0", TL_USED);

@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from tests.unit.kernel_harness import ALL_CORES, Tensor, fitting, pitched, random, run
 from trainlib_deployer.formats import DType
 from trainlib_deployer.kernels.conv import CONV
+from trainlib_deployer.kernels.conv_block import IN_A_BLOCK
 from trainlib_deployer.kernels.conv_f16 import CONV_F16
 from trainlib_deployer.kernels.conv_plane import PLANES
 from trainlib_deployer.kernels.depthwise import DEPTHWISE, met
@@ -134,6 +135,9 @@ CASES = [
     Case(n=2, ci=3, co=7, size=(13, 24), pad=(1, 1)),  # what several blocks meet, copied at once, in pieces of an image
     Case(groups=2, ci=2, co=6, size=(17, 44), pad=(2, 1), stride=(2, 2), dil=(2, 1)),
     Case(n=2, ci=2, co=5, size=(3, 70), pad=(1, 2), sparse_w=1),  # a row in two blocks
+    Case(n=2, ci=3, co=8, size=(9, 16), pad=(1, 1)),  # all terms in one block, whole rows and parts of some for a core
+    Case(groups=2, ci=2, co=4, size=(9, 36), pad=(1, 1), wide=2),
+    Case(ci=7, co=12, size=(18, 15), pad=(0, 1), more=(0, 1)),
     Case(ci=2, co=70, size=(7, 9), pad=(0, 2), stride=(2, 2), more=(1, 0), sparse_w=1),  # every block of all classes
     Case(n=2, ci=5, co=19, size=(5, 17), pad=(-1, 3), stride=(2, 2), more=(0, -1)),
     Case(n=2, ci=7, co=6, size=(11, 13), kernel=(1, 1)),  # blocks of few tiles, in one row or several of a row
@@ -320,7 +324,7 @@ def test_every_row_is_tested() -> None:
         kind, reads, write = operands(case, direction, False, "plain", DType.F16)
         storing, half = replace(kind, result=DType.F16), write.stored_as(DType.F16)
         seen |= {r.symbol for r in fitting(storing, reads, half, 3)}
-    assert seen == {r.symbol for r in (*PLANES, *CONV, *CONV_F16, *DEPTHWISE)}
+    assert seen == {r.symbol for r in (*PLANES, *IN_A_BLOCK, *CONV, *CONV_F16, *DEPTHWISE)}
 
 
 @pytest.mark.parametrize("direction", DIRECTIONS)

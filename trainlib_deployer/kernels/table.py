@@ -9,6 +9,7 @@ from typing import cast
 from trainlib_deployer.kernels.bf16 import BF16
 from trainlib_deployer.kernels.carry import CARRY
 from trainlib_deployer.kernels.conv import CONV
+from trainlib_deployer.kernels.conv_block import IN_A_BLOCK
 from trainlib_deployer.kernels.conv_f16 import CONV_F16
 from trainlib_deployer.kernels.conv_plane import PLANES
 from trainlib_deployer.kernels.depthwise import DEPTHWISE
@@ -32,6 +33,7 @@ ROWS: tuple[AnyRow, ...] = (
     *MATMUL_UPDATE_F16,
     *PLANES,
     *DEPTHWISE,  # before those of any groups: some take one channel and any number of others
+    *IN_A_BLOCK,
     *CONV,
     *CONV_F16,
     *WINOGRAD,

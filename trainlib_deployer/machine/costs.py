@@ -148,6 +148,10 @@ class ConvCosts:
     square_copy: float  # ... an element of its copy of dL/dy
     packed_weight: float
     packed_block: float
+    block_tile: float  # forward, 3 x 3, whose terms are one block: a tile of 4 channels x 4 outputs
+    block_term: float  # ... and each term
+    block_row: float  # ... a row of inputs for some outputs
+    block_four: float  # ... and four outputs that meet it
 
 
 @dataclass(frozen=True)

@@ -192,6 +192,10 @@ COSTS = Costs(
         square_copy=5.93,
         packed_weight=7.29,
         packed_block=193,
+        block_tile=233,
+        block_term=26.3,
+        block_row=69.7,
+        block_four=37.3,
     ),
     WinogradCosts(
         start=6200,

@@ -16,6 +16,7 @@ void tl_matmul_vectors_columns_f32(const tl_matmul *a);
 void tl_matmul_two_f32(const tl_matmul *a);
 void tl_matmul_split_two_f32(const tl_matmul *a);
 void tl_conv2d_fw_f32(const tl_conv2d *a);
+void tl_conv2d_fw_3x3_block_f32(const tl_conv2d *a);
 void tl_conv2d_bw_x_f32(const tl_conv2d *a);
 void tl_conv2d_bw_w_f32(const tl_conv2d *a);
 void tl_conv2d_bw_w_pointwise_f32(const tl_conv2d *a);
@@ -135,6 +136,18 @@ static void kernel_rows(void)
     }
 }
 
+/* Forward, 3 x 3, all terms in one block: with a bias, and added; without padding, and with two columns of it. */
+static void blocks(void)
+{
+    static const kernels of = {(tl_fn)tl_conv2d_fw_3x3_block_f32, (tl_fn)tl_conv2d_bw_x_f32, (tl_fn)tl_conv2d_bw_w_f32};
+    convolution(&of, 1, 3, 8, 8, 3, 1, 1);
+    convolution(&of, 2, 1, 4, 10, 3, 1, 0);
+    convolution(&of, 1, 7, 4, 6, 3, 1, 2);
+    tl_conv2d p = convolved(1, 2, 8, 12, 3, 1, 1);
+    p.scratch = l1.scratch, p.x = l1.a, p.w = l1.b, p.y = l1.c, p.accumulate = 1;
+    run((tl_fn)tl_conv2d_fw_3x3_block_f32, &p);
+}
+
 /* Input gradients of stride 2, within an image and at its edge; blocks of 16, 32 and 64 channels, whole ones or not. */
 static void squares(void)
 {
@@ -240,7 +253,7 @@ int main(void)
     scan((tl_fn)tl_gru_fw_f32, (tl_fn)tl_gru_bw_f32, 3, 1, 26, 1);
     scan((tl_fn)tl_gru_fw_f32, (tl_fn)tl_gru_bw_f32, 3, 1, 66, 0);
     scan((tl_fn)tl_lstm_fw_f32, (tl_fn)tl_lstm_bw_f32, 4, 2, 19, 0);
-    kernel_rows(), pointwise(), squares(), depthwise(), depthwise_threes();
+    kernel_rows(), pointwise(), blocks(), squares(), depthwise(), depthwise_threes();
     for (int n = 1; n < 19; n += 4)
         scaled(n), scaled(n + 2), adaptive(n, tl_adam_row), adaptive(n, tl_rmsprop_row);
     tl_puts("DONE\n");
