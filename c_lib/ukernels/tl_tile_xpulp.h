@@ -55,9 +55,9 @@ static inline tl_tile_way tl_way_of(const tl_panel_out *out, int row, int end, i
     "fadd.s " s0 ", s1, " s0 "\n" TL_LOAD_STEP("s1", "a5", "s0")                                                       \
     "fadd.s " s1 ", s11, " s1 "\nfadd.s " s2 ", a6, " s2 "\nfadd.s " s3 ", s1, " s3 "\n"
 
-/* `first`: the operands that a term finds loaded; `term`, `length` halfwords, loads them for the next one, `last` does
- * not. */
-#define TL_TILES(length, first, term, last)                                                                            \
+/* `first`: the operands that a term finds loaded; `term`, so many halfwords, loads them for the next one, `last` does
+ * not. `back`: b returns, by a7. */
+#define TL_TILES(length, back, first, term, last)                                                                      \
     "0:\nlw a4, %[from]\nli ra, 16\nbeqz a4, 1f\n" TL_ROWS(TL_START) "j 2f\n1:\n" TL_ROWS(TL_ZEROS)                    \
     "2:\nlw a7, %[terms]\nblez a7, 4f\naddi a7, a7, -1\n.balign 4\n.option push\n.option norvc\n"                      \
     first "beqz a7, 3f\n" TL_LOOP("a7", length) term "3:\n" last ".option pop\n"                                       \
@@ -65,8 +65,10 @@ static inline tl_tile_way tl_way_of(const tl_panel_out *out, int row, int end, i
     "lw a5, %[base]\nlw s0, %[base_rest]\nlw a7, %[base_step]\n" TL_ROWS(TL_ONTO) "sw a5, %[base]\nj 6f\n5:\n"         \
     TL_ROWS(TL_FROM_ZERO)                                                                                              \
     "6:\n" TL_ROWS(TL_SAVE) "lw a5, %[count]\nlw a6, %[a_next]\nlw a7, %[b_back]\nsw a4, %[to]\naddi a5, a5, -1\n"     \
-    "sw a5, %[count]\nadd %[a], %[a], a6\nsub %[b], %[b], a7\nbnez a5, 0b\n"
-#define TL_TILE_MOVES [a] "+&r"(a), [b] "+&r"(b), [to] "+m"(w->to), [base] "+m"(w->base), [count] "+m"(count)
+    "sw a5, %[count]\nadd %[a], %[a], a6\n" back "bnez a5, 0b\n"
+#define TL_B_BACK "sub %[b], %[b], a7\n"
+#define TL_TILES_MOVE [to] "+m"(w->to), [base] "+m"(w->base), [count] "+m"(count)
+#define TL_TILE_MOVES [a] "+&r"(a), [b] "+&r"(b), TL_TILES_MOVE
 #define TL_TILE_WAY                                                                                                    \
     [from] "m"(w->from), [bytes] "m"(w->bytes), [base_step] "m"(w->base_step), [base_rest] "m"(w->base_rest),          \
         [end] "m"(w->end), [terms] "m"(w->terms), [a_next] "m"(a_next), [b_back] "m"(b_back)
@@ -108,7 +110,7 @@ static inline __attribute__((always_inline)) void tl_xpulp_panel(tl_tile_way *w,
                                                                  const float *b, int b_k, int count)
 {
     const int a_next = 4 * (a_tile - w->terms * a_k), b_back = 4 * w->terms * b_k;
-    __asm__ volatile(TL_TILES("48", TL_EACH(TL_ALL_FIVE, TL_FIRST_A, TL_FIRST_B),
+    __asm__ volatile(TL_TILES("48", TL_B_BACK, TL_EACH(TL_ALL_FIVE, TL_FIRST_A, TL_FIRST_B),
                               TL_EACH(TL_TERM_OF_PANEL_X, TL_FIRST_A, TL_FIRST_B),
                               TL_TERM_OF_PANEL_X("", "", "", "", ""))
                      : TL_TILE_MOVES
@@ -121,7 +123,7 @@ static inline __attribute__((always_inline)) void tl_xpulp_rows(tl_tile_way *w, 
                                                                 int b_k, int count)
 {
     const int advance = 4 * b_k - 12, a_next = 16 * a_m - 4 * w->terms, b_back = 4 * w->terms * b_k;
-    __asm__ volatile(TL_TILES("48", "lw ra, %[advance]\n" TL_EACH(TL_ALL_THREE, TL_FIRST_OF_ROWS),
+    __asm__ volatile(TL_TILES("48", TL_B_BACK, "lw ra, %[advance]\n" TL_EACH(TL_ALL_THREE, TL_FIRST_OF_ROWS),
                               TL_EACH(TL_TERM_OF_ROWS_X, TL_FIRST_OF_ROWS), TL_TERM_OF_ROWS_X("", "", ""))
                      : TL_TILE_MOVES
                      : [a_m] "r"(4 * a_m), [back] "r"(4 - 12 * a_m), [advance] "m"(advance), TL_TILE_WAY
@@ -137,7 +139,7 @@ static inline __attribute__((always_inline)) void tl_xpulp_near(tl_tile_way *w, 
     const int advance = 4 * pitch - 20, a_next = 12 * a_m - 12 * lines, b_back = 4 * lines * pitch + 8;
     w->terms = lines + 1;
     __asm__ volatile(
-        TL_TILES("144", "lw ra, %[advance]\n" TL_EACH(TL_ALL_THREE, TL_FIRST_OF_ROWS), TL_TERMS_OF_NEAR, "")
+        TL_TILES("144", TL_B_BACK, "lw ra, %[advance]\n" TL_EACH(TL_ALL_THREE, TL_FIRST_OF_ROWS), TL_TERMS_OF_NEAR, "")
         : TL_TILE_MOVES
         : [a_m] "r"(4 * a_m), [back] "r"(4 - 12 * a_m), [advance] "m"(advance), TL_TILE_WAY
         : "s0", TL_USED);
@@ -148,7 +150,7 @@ static inline __attribute__((always_inline)) void tl_xpulp_both(tl_tile_way *w, 
                                                                 int count)
 {
     const int a_next = 16 * m - 4 * w->terms, b_back = 4 * w->terms;
-    __asm__ volatile(TL_TILES("48", TL_EACH(TL_ALL_THREE, TL_FIRST_OF_BOTH),
+    __asm__ volatile(TL_TILES("48", TL_B_BACK, TL_EACH(TL_ALL_THREE, TL_FIRST_OF_BOTH),
                               TL_EACH(TL_TERM_OF_BOTH_X, TL_FIRST_OF_BOTH), TL_TERM_OF_BOTH_X("", "", ""))
                      : TL_TILE_MOVES
                      : [m] "r"(4 * m), [back] "r"(4 - 12 * m), TL_TILE_WAY

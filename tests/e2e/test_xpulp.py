@@ -196,13 +196,25 @@ def test_encodings_of_weight_gradients_of_floats(tmp_path: Path, name: str, outp
     assert len(body) == len(macs) + 4 * outputs + (outputs - 1) * stride + 3
 
 
-def test_encodings_of_squares(tmp_path: Path) -> None:
-    """Sixteen sums, of which four have one tap, eight two and four all four; each weight and each of two rows of five
-    elements, and the last of these once more."""
-    (body,) = loops(tmp_path, "conv2d_bw_x_3x3_s2", "conv")
+@pytest.mark.parametrize(("name", "squares"), [("conv2d_bw_x_3x3_s2", 4), ("conv2d_bw_x_3x3_s2_threes", 3)])
+def test_encodings_of_squares(tmp_path: Path, name: str, squares: int) -> None:
+    """Four sums a square, of which one has one tap, two have two and one all four; each weight and each of two rows of
+    elements, one more than squares, and the last of these once more."""
+    (body,) = loops(tmp_path, name, "conv")
     macs = [word >> 7 & 31 for word in body if is_mac(word)]
-    assert sorted(map(macs.count, {*macs})) == [1] * 4 + [2] * 8 + [4] * 4
-    assert len(body) == len(macs) + 9 + 10 + 1
+    assert sorted(map(macs.count, {*macs})) == [1] * squares + [2] * 2 * squares + [4] * squares
+    assert len(body) == len(macs) + 9 + 2 * (squares + 1) + 1
+
+
+def test_encodings_of_pairs_of_pixels(tmp_path: Path) -> None:
+    """Sixteen sums of all weights with all pixels, and nine loads, of which two go on as a term says."""
+    bodies = loops(tmp_path, "conv2d_fw_twos_s2", "conv")
+    assert len(bodies) == 2  # of whole tiles and of one that is cut
+    for body in bodies:
+        macs = [word for word in body if is_mac(word)]
+        pairs = {(word >> 15 & 31, word >> 20 & 31) for word in macs}
+        assert len(macs) == len(pairs) == len({word >> 7 & 31 for word in macs}) == 16 and len(body) == 25
+        assert sum(map(is_load_by, body)) == 2
 
 
 @pytest.mark.parametrize(("taps", "stride"), [(5, 1), (5, 2), (7, 1), (7, 2)])

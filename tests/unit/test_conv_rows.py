@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from tests.unit.kernel_harness import ALL_CORES, Tensor, fitting, pitched, random, run
 from trainlib_deployer.formats import DType
 from trainlib_deployer.kernels.conv import CONV
+from trainlib_deployer.kernels.conv_around import AROUND
 from trainlib_deployer.kernels.conv_block import IN_A_BLOCK
 from trainlib_deployer.kernels.conv_f16 import CONV_F16
 from trainlib_deployer.kernels.conv_plane import PLANES
@@ -156,6 +157,11 @@ CASES = [
     Case(n=2, groups=2, ci=1, co=17, size=(5, 7), pad=(1, 0), wide=1),
     Case(n=3, ci=11, co=1, size=(9, 6), pad=(0, 1), sparse_w=1),
     Case(n=2, groups=2, ci=7, co=1, size=(8, 9), pad=(1, 1), stride=(2, 2), wide=2),
+    Case(n=2, groups=2, ci=3, co=6, size=(9, 12), pad=(1, 1), stride=(2, 2), sparse_w=2),  # pairs and threes
+    Case(n=3, ci=23, co=9, size=(7, 4), pad=(1, 1), stride=(1, 2), wide=2),
+    Case(ci=11, co=4, size=(13, 14), kernel=(2, 3), pad=(1, 2), dil=(3, 2), stride=(3, 2), sparse_w=1),
+    Case(n=2, ci=1, co=37, size=(7, 12), pad=(2, 2), stride=(2, 2), more=(0, 1), wide=1),
+    Case(groups=2, ci=1, co=70, size=(8, 17), pad=(1, 1), stride=(2, 2)),
 ]
 
 
@@ -324,7 +330,7 @@ def test_every_row_is_tested() -> None:
         kind, reads, write = operands(case, direction, False, "plain", DType.F16)
         storing, half = replace(kind, result=DType.F16), write.stored_as(DType.F16)
         seen |= {r.symbol for r in fitting(storing, reads, half, 3)}
-    assert seen == {r.symbol for r in (*PLANES, *IN_A_BLOCK, *CONV, *CONV_F16, *DEPTHWISE)}
+    assert seen == {r.symbol for r in (*PLANES, *AROUND, *IN_A_BLOCK, *CONV, *CONV_F16, *DEPTHWISE)}
 
 
 @pytest.mark.parametrize("direction", DIRECTIONS)

@@ -125,9 +125,15 @@ def three_in_a_row(kind: Conv, _cores: int, by: int, stride: int) -> bool:
     return any_groups(kind, 0) and near and met(s) <= MOST_MET
 
 
-def squares(s: ConvShape) -> tuple[int, int, int]:
-    """Of an input gradient of stride 2: rows and panels of 2 x 2 outputs, and elements of dL/dy that they meet."""
+def square_grid(s: ConvShape) -> tuple[int, int]:
+    """Of an input gradient of stride 2: rows and columns of 2 x 2 outputs."""
     rows, columns = ((p + n - 2) // 2 - (p - 1) // 2 + 1 for p, n in zip(s.pad, (s.h, s.w), strict=True))
+    return rows, columns
+
+
+def squares(s: ConvShape) -> tuple[int, int, int]:
+    """Rows and panels of them, and elements of dL/dy that they meet."""
+    rows, columns = square_grid(s)
     panels = -(-columns // SQUARES)
     return rows, panels, s.n * s.groups * s.co * rows * panels * 2 * (SQUARES + 1)
 

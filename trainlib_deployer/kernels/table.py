@@ -9,6 +9,7 @@ from typing import cast
 from trainlib_deployer.kernels.bf16 import BF16
 from trainlib_deployer.kernels.carry import CARRY
 from trainlib_deployer.kernels.conv import CONV
+from trainlib_deployer.kernels.conv_around import AROUND
 from trainlib_deployer.kernels.conv_block import IN_A_BLOCK
 from trainlib_deployer.kernels.conv_f16 import CONV_F16
 from trainlib_deployer.kernels.conv_plane import PLANES
@@ -34,6 +35,7 @@ ROWS: tuple[AnyRow, ...] = (
     *PLANES,
     *DEPTHWISE,  # before those of any groups: some take one channel and any number of others
     *IN_A_BLOCK,
+    *AROUND,
     *CONV,
     *CONV_F16,
     *WINOGRAD,

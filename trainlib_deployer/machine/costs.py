@@ -155,6 +155,21 @@ class ConvCosts:
 
 
 @dataclass(frozen=True)
+class AroundCosts:
+    """Convolutions of stride 2 from a copy of planes with the zeros around them."""
+
+    start: float
+    copied: float  # a word of planes
+    weight: float  # ... of packed weights
+    visit: float  # of four outputs
+    tile_block: float  # of 4 x 4 results, for each block of terms
+    tile_term: float  # ... for each term
+    three: float  # three squares of 2 x 2 of a channel
+    three_term: float  # ... for each channel that is summed
+    partly: float  # ... more, if a part of them is outside
+
+
+@dataclass(frozen=True)
 class WinogradCosts:
     """What Winograd's convolutions do, all rows of the transformed 4 x 4 together."""
 
@@ -298,6 +313,7 @@ class Costs:
     twos: TwosCosts
     product: ProductCosts
     conv: ConvCosts
+    around: AroundCosts
     winograd: WinogradCosts
     winograd_panels: WinogradPanelCosts
     winograd_pairs: WinogradPairCosts

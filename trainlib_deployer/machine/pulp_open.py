@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from trainlib_deployer.machine.build import CODE, CONSTANTS, CONTENTS, DATA, TABLES, TENSORS, ZEROS, Bank, Build
 from trainlib_deployer.machine.costs import (
+    AroundCosts,
     ConvCosts,
     Costs,
     LoopCosts,
@@ -196,6 +197,17 @@ COSTS = Costs(
         block_term=26.3,
         block_row=69.7,
         block_four=37.3,
+    ),
+    AroundCosts(
+        start=2240,
+        copied=7,
+        weight=12.5,
+        visit=259,
+        tile_block=102,
+        tile_term=32.6,
+        three=149,
+        three_term=56.2,
+        partly=334,
     ),
     WinogradCosts(
         start=6200,

@@ -1,29 +1,10 @@
-/* Input gradient of a 3 x 3 convolution of stride 2. With u = row + pad, outputs u = 2r + 1 meet dL/dy's row r by the
- * middle kernel row, outputs u = 2r + 2 its rows r + 1 and r by the first and the last, and so with columns: a square
- * of 2 x 2 outputs meets 2 x 2 neighbours by nine taps. An item of work is four squares side by side of one channel, 36
- * multiply-adds for 19 loads a term. What four squares meet is copied, zeros for what is outside, by all cores; weights
- * are read where they lie. Scratch: that copy, [n][groups][rows][panels][co][2][5], the lower row first. */
-#include "tl_tile.h" /* first: it sets how the whole file is compiled */
-#include "tl_conv.h"
-#include "tl_promise.h"
+/* Input gradient of a 3 x 3 convolution of stride 2, four squares of 2 x 2 outputs at a time: 36 multiply-adds for 19
+ * loads a term. What four squares meet is copied, zeros for what is outside, by all cores; weights are read where they
+ * lie. Scratch: that copy, [n][groups][rows][panels][co][2][5], the lower row first. */
+#include "tl_squares.h" /* first: it sets how the whole file is compiled */
 #include "tl_squares_xpulp.h"
-#include "tl_terms.h"
 
-enum { SQUARES = 4, ALL = 4 * SQUARES, MET = 2 * (SQUARES + 1) };
-
-/* Where squares are. */
-typedef struct {
-    int top, left;    /* row and column of dL/dy of the first one */
-    int rows, panels; /* four in a panel */
-} grid;
-
-static grid grid_of(const tl_conv2d *a)
-{
-    grid g = {.top = (a->pad_h - 1) >> 1, .left = (a->pad_w - 1) >> 1};
-    g.rows = ((a->pad_h + a->h - 2) >> 1) - g.top + 1;
-    g.panels = (((a->pad_w + a->wd - 2) >> 1) - g.left + SQUARES) / SQUARES;
-    return g;
-}
+enum { SQUARES = 4, ACROSS = 2 * SQUARES, MET = 2 * (SQUARES + 1) };
 
 /* A panel, and where its first square is. */
 typedef struct {
@@ -31,7 +12,7 @@ typedef struct {
     float *met;
 } panel;
 
-static __attribute__((noinline)) panel panel_of(const tl_conv2d *a, const grid *g, int index)
+static __attribute__((noinline)) panel panel_of(const tl_conv2d *a, const tl_grid *g, int index)
 {
     const int line = index / g->panels, image = line / g->rows, n = image / a->groups;
     return (panel){n, image - n * a->groups, g->top + line - image * g->rows,
@@ -113,44 +94,30 @@ static __attribute__((noinline)) void squares(const tl_conv2d *a, const float *y
 #endif
 }
 
-/* Outputs that are in the image, two rows of four squares: from, or back to t. */
-static __attribute__((noinline)) void edge(const tl_conv2d *a, float *out, int row, int column, float *t, int back)
-{
-    for (int i = 0; i < ALL; ++i) {
-        const int y = row + i / 8, x = column + i % 8;
-        if ((unsigned)y >= (unsigned)a->h || (unsigned)x >= (unsigned)a->wd)
-            continue;
-        float *o = out + i / 8 * a->xp.h + i % 8;
-        if (back)
-            *o = t[i];
-        else
-            t[i] = *o;
-    }
-}
-
 /* Channels first .. end - 1. */
 static __attribute__((noinline)) void items(const tl_conv2d *a, const panel *p, int first, int end)
 {
     const int row = 2 * p->row + 1 - a->pad_h, column = 2 * p->column + 1 - a->pad_w, c0 = p->group * a->ci;
-    const int whole = row >= 0 && row + 2 <= a->h && column >= 0 && column + 8 <= a->wd, c_h = whole ? a->xp.h : 8;
+    const int whole = row >= 0 && row + 2 <= a->h && column >= 0 && column + ACROSS <= a->wd;
+    const int c_h = whole ? a->xp.h : ACROSS;
     const float *w = a->w + p->group * a->co * a->w_co;
-    float t[ALL], *out = a->x + p->n * a->xp.n + (c0 + first) * a->xp.c + row * a->xp.h + column;
+    float t[2 * ACROSS], *out = a->x + p->n * a->xp.n + (c0 + first) * a->xp.c + row * a->xp.h + column;
     for (int c = first; c < end; ++c, out += a->xp.c) {
         const float start = a->bias ? a->bias[c0 + c] : 0.0f;
         float *to = whole ? out : t;
         if (!a->accumulate)
-            for (int i = 0; i < 8; ++i)
+            for (int i = 0; i < ACROSS; ++i)
                 to[i] = to[c_h + i] = start;
         else if (!whole)
-            edge(a, out, row, column, t, 0);
+            tl_squares_edge(a, out, row, column, t, ACROSS, 0);
         squares(a, p->met, w + c * a->w_ci, to, c_h);
         if (!whole)
-            edge(a, out, row, column, t, 1);
+            tl_squares_edge(a, out, row, column, t, ACROSS, 1);
     }
 }
 
 /* This core's share of so many channels of all panels. */
-static inline __attribute__((always_inline)) void share(const tl_conv2d *a, const grid *g, int channels,
+static inline __attribute__((always_inline)) void share(const tl_conv2d *a, const tl_grid *g, int channels,
                                                         void (*some)(const tl_conv2d *, const panel *, int, int))
 {
     int lo, hi;
@@ -165,7 +132,7 @@ static inline __attribute__((always_inline)) void share(const tl_conv2d *a, cons
 
 void tl_conv2d_bw_x_3x3_s2_f32(const tl_conv2d *a)
 {
-    const grid g = grid_of(a);
+    const tl_grid g = tl_grid_of(a, SQUARES);
     TL_PROMISE(a->kh == 3 && a->kw == 3 && a->stride_h == 2 && a->stride_w == 2 && a->dil_h == 1 && a->dil_w == 1);
     share(a, &g, a->co, copy);
     tl_barrier();

@@ -1,4 +1,5 @@
-/* Convolutions by one tap over whole planes, which test_xpulp.py runs here and on Spike. */
+/* Convolutions by one tap over whole planes, and of stride 2 from copies of planes, which test_xpulp.py runs here and
+ * on Spike. */
 #include "floats.h"
 #include "shapes.h"
 
@@ -6,6 +7,8 @@ void tl_conv2d_fw_plane_f32(const tl_conv2d *a);
 void tl_conv2d_fw_plane_ragged_f32(const tl_conv2d *a);
 void tl_conv2d_bw_x_plane_f32(const tl_conv2d *a);
 void tl_conv2d_bw_x_plane_ragged_f32(const tl_conv2d *a);
+void tl_conv2d_fw_twos_s2_f32(const tl_conv2d *a);
+void tl_conv2d_bw_x_3x3_s2_threes_f32(const tl_conv2d *a);
 
 /* In one block of terms and in two, overwritten, with a bias or without, and added. */
 static void planes(int groups, int ci, int co, int size)
@@ -20,11 +23,30 @@ static void planes(int groups, int ci, int co, int size)
     }
 }
 
+/* Of stride 2, in one block of terms or several; all rows of outputs or fewer. */
+static void strided(int groups, int ci, int co, int size, int pad, int fewer)
+{
+    tl_conv2d p = convolved(groups, ci, co, size, 3, 2, pad);
+    p.ho -= fewer, p.w = l1.b, p.x = l1.a, p.y = l1.c;
+    for (p.scratch = l1.scratch, p.bias = size % 3 ? l1.init : NULL; p.accumulate < 2; p.accumulate++)
+        run((tl_fn)tl_conv2d_fw_twos_s2_f32, &p);
+}
+
+static void squares(int groups, int ci, int co, int size, int pad)
+{
+    tl_conv2d p = convolved(groups, ci, co, size, 3, 2, pad);
+    p.w = l1.b, p.x = l1.c, p.y = l1.a;
+    for (p.scratch = l1.scratch, p.bias = size % 3 ? l1.init : NULL; p.accumulate < 2; p.accumulate++)
+        run((tl_fn)tl_conv2d_bw_x_3x3_s2_threes_f32, &p);
+}
+
 int main(void)
 {
     tl_record_open();
     planes(1, 12, 68, 3), planes(1, 68, 12, 2), planes(2, 4, 8, 4), planes(2, 4, 8, 6), planes(1, 8, 8, 5);
     planes(1, 66, 13, 3), planes(1, 7, 9, 4), planes(1, 3, 1, 5);
+    strided(1, 3, 13, 12, 1, 1), strided(1, 9, 7, 7, 1, 0), strided(2, 2, 5, 9, 2, 1);
+    squares(1, 3, 18, 12, 1), squares(1, 1, 40, 10, 1), squares(2, 2, 5, 9, 2), squares(1, 2, 35, 8, 0);
     tl_puts("DONE\n");
     tl_exit(0);
     return 0;
