@@ -54,5 +54,17 @@ static inline tl_pair *tl_pack_words(tl_pair *to, const char *p0, int apart, int
     TL_PACK_LOOP("16", TL_LINE("0") TL_LINE("1") TL_LINE("2") TL_LINE("3") TL_STORE_FOUR("t0", "t1", "t2", "t3"));
     return to;
 }
+
+/* Four lines side by side, in words: by two terms of two lines, whose lower halves are a pair, and whose upper ones. */
+static inline tl_pair *tl_pack_neighbours(tl_pair *to, const char *p0, int step, int count)
+{
+    const char *p1 = p0 + sizeof(tl_pair), *p2 = p0, *p3 = p0;
+    const int skip = 0x30001; /* here: the upper half of each */
+    TL_PACK_LOOP("24",
+                 TL_TWO_OF(TL_LOAD_STEP, "0", "t0", "t1") TL_TWO_OF(TL_LOAD_STEP, "1", "t2", "t3")
+                     TL_PAIR_OF("t4", "t0", "t1") TL_PAIR_OF("t5", "t2", "t3") TL_CHOOSE_HALVES("t0", "t1", "%[skip]")
+                         TL_CHOOSE_HALVES("t2", "t3", "%[skip]") TL_STORE_FOUR("t4", "t0", "t5", "t2"));
+    return to;
+}
 #endif
 #endif

@@ -124,14 +124,20 @@ def test_encodings(tmp_path: Path, name: str, family: str, is_step: Callable[[in
 
 def test_encodings_of_packing(tmp_path: Path) -> None:
     """Two loads from each of four lines, as many floats as halves, and a pair of each stored; pairs that are there
-    are moved."""
+    are moved. Of lines side by side, two terms of two lines make a pair of lower halves, and one of upper ones."""
     bodies = loops(tmp_path, "pack_pairs")
-    assert sorted(len(body) for body in bodies) == [8, 16, 16]
+    assert sorted(len(body) for body in bodies) == [8, 12, 16, 16]
     for body in bodies:
         stores = body[-4:]
         assert all(word & 0x707F == 0x202B for word in stores)  # p.sw
         if len(body) == 8:
             assert all(map(is_load, body[:4])) and len({word >> 15 & 31 for word in body[:4]}) == 4
+        elif len(body) == 12:
+            assert all(map(is_load_by, body[:4])) and len({word >> 15 & 31 for word in body[:4]}) == 2
+            first, second = ([word >> 7 & 31 for word in body[at:4:2]] for at in (0, 1))
+            assert [word & 0xFE00707F for word in body[4:8]] == [0xD0000057] * 2 + [0xC8000057] * 2
+            assert [word >> 20 & 31 for word in body[4:6]] == first == [word >> 7 & 31 for word in body[6:8]]
+            assert [word >> 15 & 31 for word in body[4:8]] == second * 2
         else:
             loads, pairs = body[:8], body[8:12]
             assert all(is_load_by(word) or word & 0xFE00707F == 0x5000700B for word in loads)  # p.lw, p.lhu

@@ -13,7 +13,7 @@ void tl_pairs_whole(const tl_matmul *p)
     const tl_pairs_side left = tl_pairs_left(p), right = tl_pairs_right(p);
     const char *const from = p->accumulate ? (const char *)p->c : (const char *)p->init;
     tl_pairs_lie lie = {size, size * p->c_m, size * p->c_n, f * p->i_m, f * p->i_n};
-    int from_b = f * p->i_b, lo, hi;
+    int from_b = f * p->i_b, lo, hi, at, end;
     tl_pair *const own = (tl_pair *)p->scratch + tl_core_id() * panel;
     tl_pair *const all = (tl_pair *)p->scratch + tl_team(p->team) * panel;
     if (p->accumulate)
@@ -24,13 +24,13 @@ void tl_pairs_whole(const tl_matmul *p)
             i = 0, ++item;
         tl_pairs_side_pack(all + lo * panel, &left, item, 4 * i, 0, p->k);
     }
+    tl_split_among(tl_team(p->team), p->batch * columns * rows, 1, &at, &end);
+    int number = at / rows, first = at - number * rows, item = number / columns, j = number - item * columns;
     tl_barrier();
-    tl_split_among(tl_team(p->team), p->batch * columns * rows, 1, &lo, &hi);
-    int number = lo / rows, first = lo - number * rows, item = number / columns, j = number - item * columns;
-    for (int count; lo < hi; lo += count, first = 0, ++j) {
+    for (int count; at < end; at += count, first = 0, ++j) {
         if (j == columns)
             j = 0, ++item;
-        count = tl_min(rows - first, hi - lo);
+        count = tl_min(rows - first, end - at);
         tl_pairs_side_pack(own, &right, item, 4 * j, 0, p->k);
         tl_pairs_column(&lie, all + (item * apart + first) * panel, panel, own, pairs,
                         from ? from + item * from_b + 4 * (first * lie.from_m + j * lie.from_n) : NULL,

@@ -34,14 +34,24 @@ static tl_pair *tl_pack_words(tl_pair *to, const char *src, int apart, int lines
             to[j] = *(const tl_pair *)(src + tl_min(j, lines - 1) * apart);
     return to;
 }
+
+/* Four lines side by side, in words: by two terms of two lines. */
+static tl_pair *tl_pack_neighbours(tl_pair *to, const char *src, int step, int count)
+{
+    return tl_pack_halves(to, src, sizeof(tl_half), 4, step, count);
+}
 #endif
 
 void tl_pairs_pack(tl_pair *dst, const tl_half *src, int s_j, int s_k, int cols, int kc)
 {
-    const int size = sizeof(tl_half), there = s_k == 1 && ((uintptr_t)src & 3) == 0 && s_j % 2 == 0;
+    const int size = sizeof(tl_half), apart = s_j * size, step = s_k * size, even = ((uintptr_t)src & 3) == 0;
     if (kc >= 2) {
-        dst = there ? tl_pack_words(dst, (const char *)src, s_j * size, cols, kc / 2)
-                    : tl_pack_halves(dst, (const char *)src, s_j * size, cols, s_k * size, kc / 2);
+        if (even && s_k == 1 && s_j % 2 == 0)
+            dst = tl_pack_words(dst, (const char *)src, apart, cols, kc / 2);
+        else if (even && s_j == 1 && s_k % 2 == 0 && cols == 4)
+            dst = tl_pack_neighbours(dst, (const char *)src, step, kc / 2);
+        else
+            dst = tl_pack_halves(dst, (const char *)src, apart, cols, step, kc / 2);
         src += kc / 2 * 2 * s_k;
     }
     for (int j = 0; kc % 2 && j < 4; ++j)
