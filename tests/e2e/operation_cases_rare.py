@@ -193,4 +193,5 @@ large = torch.where(mask(5, 7), 2**29, -(2**29)) + (13 * torch.arange(35) % 35).
 case("by rank", "integers beyond 2^24", ranks, (3,), fixed(large))
 case("rare", "most frequent", lambda x: torch.mode(torch.cat([x, x.flip(1), x[:, 3:5]], 1), 1), (7, 11))
 case("rare", "index_fill of one number", lambda x, i: x.index_fill(0, i, 0.5) + x, (), fixed(torch.tensor([0])))
+case("rare", "resize_as", lambda x: x.sum(1) * x.detach().mul(2).resize_as_(x[0]), (4, 4))
 case("rare", "index_copy of one number", lambda x, i, y: x.index_copy(0, i, y), (), fixed(torch.tensor([0])), ())

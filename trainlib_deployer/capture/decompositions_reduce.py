@@ -1,9 +1,9 @@
-"""Reductions into places, and selections by rank."""
+"""Reductions into places, selections by rank, and parts that are left of a tensor."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -83,10 +83,24 @@ def nanmedian(x: Tensor) -> Tensor:
     return found
 
 
+def resize(x: Tensor, size: Sequence[int], *, memory_format: torch.memory_format | None = None) -> Any:
+    """No more than there is: nobody knows what would lie behind."""
+    count = math.prod(size)
+    if count > x.numel() or not x.is_contiguous() or memory_format not in (None, torch.contiguous_format):
+        return NotImplemented
+    return x.flatten()[:count].reshape(size).clone()
+
+
+def resize_as(x: Tensor, of: Tensor, *, memory_format: torch.memory_format | None = None) -> Any:
+    return resize(x, of.shape, memory_format=memory_format)
+
+
 TABLE: dict[Any, Callable[..., Any]] = {
     aten.scatter_reduce.two: scatter_reduce,
     aten.index_reduce.default: index_reduce,
     aten.median.default: median,
     aten.nanmedian.default: nanmedian,
+    aten.resize.default: resize,
+    aten.resize_as.default: resize_as,
     aten.repeat_interleave.Tensor: repeat_interleave,
 }
