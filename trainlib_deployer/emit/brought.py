@@ -97,7 +97,8 @@ def roots(project: Project, step: Sequence[str]) -> set[str]:
     library = Library.at(resources.c_lib_dir())
     tiles = (f"tl_tiles_{what}{two}" for two in project.ahead for what in ("open", "next"))
     early = ("tl_tiles_early",) if project.ahead else ()
-    texts = (*step, *loop_texts(project), *TEAM, *tiles, *early)
+    left = ("tl_tiles_left",) if any(o.left for o in project.listing.operations) else ()
+    texts = (*step, *loop_texts(project), *TEAM, *tiles, *early, *left)
     return library.mentioned(texts)
 
 
