@@ -9,7 +9,7 @@ too. The bits are the same.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -26,37 +26,75 @@ LEAST = 16  # columns of a product that is cut into several; whole panels of fou
 Offsets = np.ndarray[Any, np.dtype[np.int64]]
 
 
+@dataclass(frozen=True)
+class Step:
+    """A program's operations, of which some go, while all others keep their positions."""
+
+    program: Program
+    ops: list[Op | None]
+    places: Places
+    kept: frozenset[str]  # what is asked for elsewhere
+
+    @staticmethod
+    def of(program: Program) -> Step:
+        kept = frozenset({*program.shown, *(t for _, t in program.gradients)})
+        return Step(program, list(program.ops), Places.of(program), kept)
+
+    def without(self, copy: Op, at: int) -> bool:
+        """Leaves the copy at this position out, if that can be."""
+        (read,), (written,) = copy.reads, copy.writes
+        places, name, tensors = self.places, read.tensor, self.program.tensors
+        made = list(places.written.get(name, []))
+        alone = places.read[name] == [at] and made and made[-1] < at
+        plain = not (tensors[name].role.persistent or tensors[written.tensor].role.persistent)
+        if name in self.kept or not alone or not plain or tensors[name].dtype is not tensors[written.tensor].dtype:
+            return False
+        first = made[0] - 1  # it is among those that must not touch what the copy writes
+        if between(places.written, copy.writes, first, at) or between(places.read, copy.writes, first, at):
+            return False
+        where = destinations(tensors[name].numel, read, written)
+        changed = [elsewhere(op, copy, where) for i in made if where is not None and (op := self.ops[i]) is not None]
+        if len(changed) < len(made) or None in changed:
+            return False
+        self.ops[at] = None
+        for i, op in zip(made, changed, strict=True):
+            self.ops[i] = op
+            places.move(replace(copy, reads=()), at, i)
+        return True
+
+    def joined(self, consumer: Op, at: int) -> None:
+        """Makes a loop of one operand and the one that makes its operand one, if that can be."""
+        read, tensors, places = consumer.reads[0], self.program.tensors, self.places
+        made = places.written.get(read.tensor, [])
+        if read.contiguous or tensors[read.tensor].role.persistent or read.tensor in self.kept:
+            return
+        if places.read[read.tensor] != [at] or len(made) != 1 or made[0] >= at:
+            return
+        producer = self.ops[made[0]]
+        if producer is None or not of_one(producer) or places.disturb(producer, made[0], at):
+            return
+        where = destinations(tensors[read.tensor].numel, producer.writes[0], producer.reads[0])
+        once = np.unique(offsets(read)).size == read.numel
+        source = None if where is None or not once else landed(read, producer.reads[0].tensor, where)
+        written = None if source is None else consumer.writes[0].reshaped(source.shape)
+        if source is None or written is None or source.tensor == written.tensor:
+            return
+        between_them = View(read.tensor, source.shape, row_major(source.shape))
+        first = over(producer, source, between_them)
+        joint = fused(first, over(consumer, between_them, written), False, between_them.numel)
+        if joint is not None:
+            self.ops[made[0]], self.ops[at] = None, joint
+            places.move(replace(producer, writes=()), made[0], at)
+
+
 def write_through(program: Program) -> Program:
     """The last copy comes first: of two in a row the first one's writers may be loops, where products cannot go on."""
-    for at in reversed(range(len(program.ops))):
-        program = without(program, at) or joined(program, at) or program
-    return program
-
-
-def without(program: Program, at: int) -> Program | None:
-    """The program without the copy at this position, if it is one that can be left out."""
-    copy = program.ops[at]
-    if not copies(copy):
-        return None
-    (read,), (written,) = copy.reads, copy.writes
-    places, name = Places.of(program), read.tensor
-    made = places.written.get(name, [])
-    kept = name in program.shown or name in {t for _, t in program.gradients}
-    alone = places.read[name] == [at] and made and made[-1] < at
-    tensors = program.tensors[name], program.tensors[written.tensor]
-    if kept or not alone or any(t.role.persistent for t in tensors) or tensors[0].dtype is not tensors[1].dtype:
-        return None
-    first = made[0] - 1  # it is among those that must not touch what the copy writes
-    if between(places.written, copy.writes, first, at) or between(places.read, copy.writes, first, at):
-        return None
-    where = destinations(tensors[0].numel, read, written)
-    ops: list[Op | None] = list(program.ops)
-    for i in made:
-        ops[i] = elsewhere(program.ops[i], copy, where) if where is not None else None
-        if ops[i] is None:
-            return None
-    ops[at] = None
-    return program.with_ops([op for op in ops if op is not None])
+    step = Step.of(program)
+    for at in reversed(range(len(step.ops))):
+        op = step.ops[at]
+        if op is not None and not (copies(op) and step.without(op, at)) and of_one(op):
+            step.joined(op, at)
+    return program.with_ops([op for op in step.ops if op is not None])
 
 
 def destinations(numel: int, read: View, written: View) -> Offsets | None:
@@ -109,33 +147,6 @@ def parts_of(line: Offsets) -> list[tuple[int, int]]:
     inner = int(other[0]) + 1 if other.size else line.size
     own = (inner, int(steps[0]))
     return [own] if not other.size else [*parts_of(line[::inner]), own]
-
-
-def joined(program: Program, at: int) -> Program | None:
-    """The program with the loop of one operand at this position and the one that makes the operand as one."""
-    places, consumer = Places.of(program), program.ops[at]
-    if not of_one(consumer) or (read := consumer.reads[0]).contiguous or program.tensors[read.tensor].role.persistent:
-        return None
-    kept = read.tensor in program.shown or read.tensor in {t for _, t in program.gradients}
-    made = places.written.get(read.tensor, [])
-    if kept or places.read[read.tensor] != [at] or len(made) != 1 or made[0] >= at:
-        return None
-    producer = program.ops[made[0]]
-    if not of_one(producer) or places.disturb(producer, made[0], at):
-        return None
-    where = destinations(program.tensors[read.tensor].numel, producer.writes[0], producer.reads[0])
-    once = np.unique(offsets(read)).size == read.numel
-    source = None if where is None or not once else landed(read, producer.reads[0].tensor, where)
-    written = None if source is None else consumer.writes[0].reshaped(source.shape)
-    if source is None or written is None or source.tensor == written.tensor:
-        return None
-    between_them = View(read.tensor, source.shape, row_major(source.shape))
-    first = over(producer, source, between_them)
-    joint = fused(first, over(consumer, between_them, written), False, between_them.numel)
-    ops = program.ops
-    if joint is None:
-        return None
-    return program.with_ops([*ops[: made[0]], *ops[made[0] + 1 : at], joint, *ops[at + 1 :]])
 
 
 def of_one(op: Op) -> bool:
