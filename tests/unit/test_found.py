@@ -75,7 +75,8 @@ def test_a_found_tile_is_not_brought_and_costs_nothing(made: Deployment) -> None
 
 
 def test_a_tile_that_nothing_left_there_is_caught(emitted: Emitted) -> None:
-    """Nobody says that it is there; another tensor lies there; it stays there for one more tile, or on a border."""
+    """Nobody says that it is there; another tensor lies there, or other bytes, or rows that are further apart; it stays
+    there for one more tile; or it is on a border."""
     assert wrong(emitted) == ""
     for at, _, k, s in finders(emitted):
         fault = f"operation {at}, tile 0 of stream {k}: its buffer holds something else"
@@ -91,6 +92,7 @@ def test_a_tile_that_nothing_left_there_is_caught(emitted: Emitted) -> None:
             with_stream(emitted, at, k, replace(s, found=False)),
             with_stream(emitted, at - 1, number, replace(result, home=other)),
             with_stream(emitted, at - 1, number, replace(result, way=further)),
+            with_stream(emitted, at - 1, number, replace(result, way=replace(result.way, pitch=result.way.pitch + 4))),
             with_stream(emitted, at - 1, number, replace(result, way=replace(result.way, moves=(move, move)))),
         ]
         functions = (range(at), range(at, len(emitted.listing.operations)))

@@ -46,7 +46,9 @@ def left_there(listing: Listing, at: int, s: Stream) -> Iterator[tuple[int, Byte
     before = listing.operations[at - 1].tiles if any({at - 1, at} <= {*f} for f in listing.functions) else None
     made = [o for o in before.streams if o.leaves and o.home and o.buffer == s.buffer] if before else []
     moves = [m for o in (s, *made) for m in o.way.moves]
-    if len(moves) == 2 and made[0].home == s.home and moves[1].moves and same(moves[0]) == same(moves[1]):
+    pitches = {(o.way.pitch, o.way.plane_pitch) for o in (s, *made)}
+    alike = len(moves) == 2 and len(pitches) == 1 and same(moves[0]) == same(moves[1])
+    if alike and made[0].home == s.home and moves[1].moves:
         yield moves[0].buffer, same(moves[0])
 
 
