@@ -86,6 +86,11 @@ class Layers(nn.Module):
         return out
 
 
+def one_tap() -> nn.Module:
+    """Whose products of halves have columns that are partly outside."""
+    return nn.Sequential(nn.Conv2d(12, 20, 1), nn.Tanh(), nn.Conv2d(20, 7, 1))
+
+
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     torch.manual_seed(3)
@@ -114,6 +119,16 @@ def test_the_deepest_calls_fit_a_lean_stack(compiler: str, project: Path) -> Non
     print(size, chain)
     assert any(link.startswith("tl_conv2d") for link in chain), "the deepest calls are those of a convolution"
     assert LEAN_STACK // 2 < size <= LEAN_STACK - SPARE, chain
+
+
+@with_each_compiler
+def test_so_do_those_of_one_tap_on_halves(compiler: str, tmp_path: Path) -> None:
+    """Fault: what lies aside in tiles that are partly outside took four times as much."""
+    data = [(torch.randn(1, 12, 11, 11), torch.randn(1, 7, 11, 11))]
+    deploy(one_tap(), *data[0], data=data, loss=nn.MSELoss(), steps=1, out=tmp_path / "net", dtype="mixed", l1="20k")
+    size, chain = deepest(functions(listing(tmp_path / "net", compiler)), ROOT)
+    assert any(link.startswith("tl_pairs_column") for link in chain)
+    assert size <= LEAN_STACK - SPARE, chain
 
 
 def test_frames_add_up_along_the_deepest_chain() -> None:

@@ -101,7 +101,12 @@ void tl_tile_pairs(const tl_panel_out *out, const tl_pair *a, int panel, const t
     }
 }
 
-enum { PARTS = 4 }; /* tiles at a time that are partly outside, or do not lie row by row */
+/* Tiles at a time that are partly outside, or do not lie row by row. Portable code has less of the stack to spare. */
+#ifdef TL_XF16AUXVEC
+enum { PARTS = 4 };
+#else
+enum { PARTS = 1 };
+#endif
 
 /* There and back element by element. */
 static void begin_part(float *tile, const tl_pairs_lie *lie, const char *from, int rows, int cols)
