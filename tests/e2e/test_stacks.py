@@ -131,6 +131,16 @@ def test_so_do_those_of_one_tap_on_halves(compiler: str, tmp_path: Path) -> None
     assert size <= LEAN_STACK - SPARE, chain
 
 
+def test_so_do_those_of_classes_that_share_planes_of_halves(tmp_path: Path) -> None:
+    """Fault: the axes of all classes lay below everything that one of them calls."""
+    data = [(torch.randn(1, 14, 11, 9), torch.randn(1, 6, 23, 19))]
+    net, options = nn.ConvTranspose2d(14, 6, 3, 2), {"loss": nn.MSELoss(), "dtype": "mixed", "l1": "20k"}
+    deploy(net, *data[0], data=data, steps=1, out=tmp_path / "net", **options)
+    found = functions(listing(tmp_path / "net", "clang"))
+    size, chain = deepest(found, ROOT)
+    assert "two_by_two" in found and size <= LEAN_STACK - SPARE, chain
+
+
 def test_frames_add_up_along_the_deepest_chain() -> None:
     text = "\n".join(
         (

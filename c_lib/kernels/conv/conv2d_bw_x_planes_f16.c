@@ -30,9 +30,9 @@ static int meet(const tl_axis *of, int fours, int *first)
 }
 
 /* All classes, for some channels at a time. */
-static void together(tl_gather *g, int packed_rows, const tl_axis *ys, const tl_axis *xs, tl_planes_part *p, int taps)
+static void together(const tl_conv2d *a, tl_gather *g, tl_planes_part *p)
 {
-    const int packed = 2 * (packed_rows ? packed_rows : 16), size = 4 * p->pairs * taps;
+    const int packed = 2 * (a->packed_rows ? a->packed_rows : 16), size = 4 * p->pairs * a->kh * a->kw;
     const int most = tl_min(packed, 4 * (size < TL_PLANES_WEIGHTS ? TL_PLANES_WEIGHTS / size : 1));
     tl_pair *const weights = p->planes + p->pairs * p->plane;
     for (p->channel = 0; p->channel < g->rows; p->channel += most) {
@@ -42,7 +42,7 @@ static void together(tl_gather *g, int packed_rows, const tl_axis *ys, const tl_
         for (int sharing = 0; sharing < 2; ++sharing) {
             p->weights = weights;
             for (int which = 0; which < 4; ++which, p->weights += p->tiles * p->size) {
-                g->y = ys[which / 2], g->x = xs[which % 2];
+                g->y = rows_of(a, which / 2), g->x = columns_of(a, which % 2);
                 p->rows = g->y.count, p->panels = (g->x.count + 3) / 4;
                 p->taps = g->y.taps * g->x.taps, p->size = 4 * p->pairs * p->taps;
                 if (p->rows * p->panels == 0)
@@ -59,17 +59,24 @@ static void together(tl_gather *g, int packed_rows, const tl_axis *ys, const tl_
     }
 }
 
-/* Whether that is done. Apart, so that the axes are on the stack there alone. */
-static __attribute__((noinline)) int two_by_two(const tl_conv2d *a, tl_gather *g)
+/* Whether all is in scratch at once. Apart, so that the axes are on the stack here alone. */
+static __attribute__((noinline)) int shared(const tl_conv2d *a, const tl_gather *g, tl_planes_part *p)
 {
     const tl_axis ys[] = {rows_of(a, 0), rows_of(a, 1)}, xs[] = {columns_of(a, 0), columns_of(a, 1)};
-    tl_planes_part p = {.pairs = (g->chans + 1) / 2, .planes = g->scratch};
-    const int high = meet(ys, 1, &p.top);
-    p.pitch = meet(xs, 4, &p.left), p.plane = high * p.pitch;
-    if (high < 1 || p.pitch < 1 || p.pairs * p.plane > TL_PLANES_WORDS)
+    const int high = meet(ys, 1, &p->top);
+    p->pairs = (g->chans + 1) / 2, p->planes = g->scratch;
+    p->pitch = meet(xs, 4, &p->left), p->plane = high * p->pitch;
+    return high >= 1 && p->pitch >= 1 && p->pairs * p->plane <= TL_PLANES_WORDS;
+}
+
+/* Whether that is done. */
+static __attribute__((noinline)) int two_by_two(const tl_conv2d *a, tl_gather *g)
+{
+    tl_planes_part p = {0};
+    if (!shared(a, g, &p))
         return 0;
-    g->y = ys[0], g->x = xs[0];
-    together(g, a->packed_rows, ys, xs, &p, a->kh * a->kw);
+    g->y = rows_of(a, 0), g->x = columns_of(a, 0);
+    together(a, g, &p);
     return 1;
 }
 
