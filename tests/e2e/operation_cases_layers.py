@@ -30,6 +30,8 @@ module("convolutions", "conv2d_1x1", nn.Conv2d(3, 5, 1), (2, 3, 4, 3))
 module("convolutions", "conv2d_patches", nn.Conv2d(3, 5, (2, 3), stride=(2, 3)), (2, 3, 6, 9))
 module("convolutions", "conv2d_pixels_apart", nn.Conv2d(3, 5, 1, stride=(2, 3)), (2, 3, 7, 8))
 module("convolutions", "conv1d_patches", nn.Conv1d(2, 4, 3, stride=3, bias=False), (2, 2, 12))
+module("convolutions", "conv2d_large", nn.Conv2d(2, 33, (3, 5), stride=(2, 1), dilation=(1, 2)), (2, 2, 9, 13))
+module("convolutions", "conv1d_large", nn.Conv1d(3, 34, 11, stride=2, dilation=2), (1, 3, 87))
 module("convolutions", "conv2d_unbatched", nn.Conv2d(2, 3, 3, padding=1), (2, 5, 4))
 for mode in ("reflect", "replicate", "circular"):
     module("convolutions", f"conv2d_{mode}", nn.Conv2d(2, 3, 3, padding=(1, 2), padding_mode=mode), (2, 2, 5, 4))

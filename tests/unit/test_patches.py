@@ -12,8 +12,9 @@ from tests.unit.small_programs import program_of
 from trainlib_deployer.ops.conv import Conv
 from trainlib_deployer.ops.conv_shape import ConvShape
 from trainlib_deployer.ops.matmul import MatMul
-from trainlib_deployer.ops.patches import in_patches
+from trainlib_deployer.ops.patches import in_patches, in_taps
 
+LARGE = ConvShape(1, 1, 4, 33, 11, 13, 4, 9, 5, 3, (2, 1), (0, 0), (1, 2))
 SHAPE = ConvShape(2, 1, 3, 5, 6, 9, 3, 3, 2, 3, (2, 3), (0, 0), (1, 1))
 
 
@@ -66,3 +67,31 @@ def test_a_transposed_convolution_is_of_one_tap_and_its_gradient_taken_apart_onc
 def test_what_overlaps_or_leaves_a_gap_or_is_small_stays(other: ConvShape) -> None:
     assert in_patches(SHAPE)
     assert not in_patches(other)
+
+
+def test_large_kernels_on_few_channels_have_one_tap_on_copies() -> None:
+    """The input's gradient has no use for them."""
+    torch.manual_seed(8)
+    network = nn.Sequential(nn.Conv2d(2, 4, 1), nn.Conv2d(4, 33, (5, 3), (2, 1), dilation=(1, 2)), nn.Flatten())
+    program = program_of(network, (1, 2, 11, 13))
+    kinds = [op.kind for op in program.ops if isinstance(op.kind, Conv) and op.kind.shape.co == 33]
+    found = {k.direction: (k.shape.ci, k.shape.kh, k.shape.kw, k.shape.stride) for k in kinds}
+    one_tap = (60, 1, 1, (1, 1))
+    assert found == {"fw": one_tap, "bw_x": (4, 5, 3, (2, 1)), "bw_w": one_tap}
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        replace(LARGE, ci=5),
+        replace(LARGE, co=31),
+        replace(LARGE, groups=2, ci=2),
+        replace(LARGE, pad=(0, 1), w=11),
+        replace(LARGE, kh=3, ho=5),
+        replace(LARGE, kh=4, kw=4, ci=3, h=24, w=24, ho=6, wo=6, stride=(4, 4), dilation=(1, 1)),
+        replace(LARGE, ho=3),
+    ],
+)
+def test_small_kernels_many_terms_and_few_results_stay(other: ConvShape) -> None:
+    assert in_taps(LARGE)
+    assert not in_taps(other)

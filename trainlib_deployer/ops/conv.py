@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import prod
 
 import torch
 
@@ -25,10 +26,13 @@ from trainlib_deployer.ops.build import Builder
 from trainlib_deployer.ops.conv_shape import ConvShape
 from trainlib_deployer.ops.conv_tiles import GRAIN, Cut
 from trainlib_deployer.ops.patches import (
+    filters,
     in_patches,
+    in_taps,
     patches_forward,
     patches_input_gradient,
     patches_weight_gradient,
+    taps,
 )
 from trainlib_deployer.ops.registry import covers
 from trainlib_deployer.ops.stamps import by_planes, dealt_out, planes_shape, taken_apart
@@ -175,6 +179,12 @@ def as_4d(shape: Shape) -> Shape:
     return shape if len(shape) == 4 else (*shape[:2], 1, *shape[2:])
 
 
+def as_taps(b: Builder, w: View) -> View:
+    """[channels, terms, 1, 1]."""
+    terms = filters(b, w)
+    return b.reshape(terms, (*terms.shape, 1, 1))
+
+
 @covers(aten.convolution.default)
 def convolution(
     b: Builder,
@@ -193,7 +203,10 @@ def convolution(
     dense_bias = None if bias is None else b.contiguous(bias)
     large, small = (shape, x.shape) if transposed else (x.shape, shape)
     extents = conv_shape(as_4d(large), as_4d(small), as_4d(w.shape), groups, g)
-    if not in_patches(extents):
+    if not transposed and in_taps(extents):
+        planes = taps(b, image(b, x), extents)
+        out = forward(b, planes, as_taps(b, w), dense_bias, as_4d(shape), 1, ONE_TAP)
+    elif not in_patches(extents):
         step = input_gradient if transposed else forward
         out = step(b, image(b, x), image(b, w), dense_bias, as_4d(shape), groups, g)
     elif transposed:
@@ -239,6 +252,8 @@ def convolution_backward(
         x4 = image(b, x)
         if patches:
             out = patches_weight_gradient(b, x4, gy4, w.shape, extents)
+        elif not transposed and in_taps(extents):
+            out = weight_gradient(b, taps(b, x4, extents), gy4, (extents.co, prod(w.shape[1:]), 1, 1), 1, ONE_TAP)
         else:
             pair_of = (gy4, x4) if transposed else (x4, gy4)
             out = weight_gradient(b, *pair_of, as_4d(w.shape), groups, g)

@@ -3,18 +3,23 @@
 Each pixel is in one window. Copied once, in the order of windows, the image is a matrix of one row a window, and all
 three directions are products of dense matrices, which pack operands faster than a convolution gathers pixels that are
 apart.
+
+Of a large kernel on few channels windows overlap, and are copied all the same: a convolution by one tap is left.
 """
 
 from __future__ import annotations
 
 from math import prod
 
+from trainlib_deployer.kernels.panels import BLOCK
 from trainlib_deployer.ops.build import Builder
 from trainlib_deployer.ops.conv_shape import ConvShape
 from trainlib_deployer.ops.matmul import product
 from trainlib_deployer.program.ir import Shape, View
 
 FEWEST = 4  # windows, and channels: below that a product has a tile to itself, or a vector
+MOST_TERMS = BLOCK  # of overlapping windows that are copied
+MANY = 32  # channels of results, for each of which a copied pixel is multiplied
 
 
 def in_patches(s: ConvShape) -> bool:
@@ -25,6 +30,22 @@ def in_patches(s: ConvShape) -> bool:
         and s.kh * s.kw > 1
         and min(s.n * s.ho * s.wo, s.co) >= FEWEST
     )
+
+
+def in_taps(s: ConvShape) -> bool:
+    """Large kernels on few channels, as a first layer has them: what all windows read by one tap is a plane of its own,
+    copied once in each direction, and the kernel has one tap then. Kernels of nine taps need no copy."""
+    alone = (s.groups, s.pad) == (1, (0, 0)) and s.kh * s.kw > 9 and s.ci * s.kh * s.kw <= MOST_TERMS
+    return alone and min(s.co, s.n * s.ho * s.wo) >= MANY and not in_patches(s)
+
+
+def taps(b: Builder, x: View, s: ConvShape) -> View:
+    """[n, terms, ho, wo]: of each channel as many planes as a kernel has taps."""
+    n, channel, row, column = x.strides
+    (down, across), (far, wide) = s.stride, s.dilation
+    strides = (n, channel, row * far, column * wide, row * down, column * across)
+    read = View(x.tensor, (s.n, s.ci, s.kh, s.kw, s.ho, s.wo), strides, x.offset)
+    return b.reshape(b.contiguous(read), (s.n, s.ci * s.kh * s.kw, s.ho, s.wo))
 
 
 def windows(b: Builder, x: View, s: ConvShape) -> View:

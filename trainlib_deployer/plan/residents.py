@@ -10,23 +10,22 @@ from trainlib_deployer.program.ir import Program, Role
 from trainlib_deployer.program.lifetimes import alive
 
 SMALL = (32, 4096, 16384, 65536)  # bytes of a tensor that may live there: room for tiles, or fewer transfers
-BESIDE = (32, 1024)  # ... where those that pass by do, too
+BESIDE = ((32, 4), (1024, 4), (32, 6))  # ... where those that pass by do, too: of such a part of the level at most
 SUMS = 256  # bytes of a tensor of parts of sums, which always lives there
 SHARE = 8  # ... as long as those that persist take no more than this part of it together
 PASSING = 4  # operations, one after the other, that a tensor which passes by is there for
-PART = 4  # ... of this part of the inner level, at most
 
 
 def residents(
-    program: Program, items: Sequence[Item], small: int, machine: Machine, passing: bool = False
+    program: Program, items: Sequence[Item], small: int, machine: Machine, passing: int = 0
 ) -> frozenset[str]:
-    """The small tensors, perhaps those that pass by as well; of those that persist the smallest, up to a share. What is
-    only recorded is no concern of a tile's either."""
+    """The small tensors, perhaps those that pass by as well, of such a part of the inner level at most; of those that
+    persist the smallest, up to a share. What is only recorded is no concern of a tile's either."""
     free = machine.inner.size - machine.inner.reserved
     near = [i for i in items if not copied(i)]
     chosen = {t.name for i in near if i.size <= (max(small, SUMS) if of_sums(i) else small) for t in i.tensors}
     if passing:
-        chosen |= {t.name for i in near if passes_by(i) and PART * i.size <= machine.inner.size for t in i.tensors}
+        chosen |= {t.name for i in near if passes_by(i) and passing * i.size <= machine.inner.size for t in i.tensors}
     chosen |= {t.name for t in program.of_role(Role.RECORDED)}
     there = (t for t in program.tensors.values() if t.role.persistent and t.name not in program.far)
     persistent = [t for t in there if t.nbytes <= small]

@@ -39,7 +39,7 @@ class Setting:
     margin: float = 1.0  # of the bytes left: the arena may lose the others to gaps
     chains: bool = False  # do loops of the step follow other operations tile by tile?
     spare: int = 0  # bytes of the inner level that tiles leave
-    passing: bool = False  # do tensors that few operations in a row need live there, too?
+    passing: int = 0  # tensors that few operations in a row need live there, too: of such a part of it at most
 
     @cached_property
     def here(self) -> frozenset[str]:

@@ -49,7 +49,7 @@ class Task:
         inner, outer = self.machine.inner, self.machine.outer
         return not inner.size or (not self.program.far and self.direct.outer.used - inner.size > outer.size)
 
-    def setting(self, machine: Machine, small: int | None, margin: float = 1.0, passing: bool = False) -> Setting:
+    def setting(self, machine: Machine, small: int | None, margin: float = 1.0, passing: int = 0) -> Setting:
         return Setting(self.program, self.items, machine, small, margin, passing=passing)
 
 
@@ -123,7 +123,7 @@ def of_margin(task: Task, machine: Machine, margin: float) -> list[Candidate] | 
     """Of different residents, those that are near the best one with chains, too; None where none is found with any
     larger margin."""
     some = [task.setting(machine, small, margin) for small in SMALL]
-    passing = [task.setting(machine, small, margin, passing=True) for small in BESIDE]
+    passing = [task.setting(machine, small, margin, part) for small, part in BESIDE]
     settings = different([*some, *passing])
     if all(setting.ways is None for setting in settings):
         return None
