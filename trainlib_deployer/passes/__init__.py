@@ -17,6 +17,7 @@ from trainlib_deployer.passes.fuse_loops import fuse_loops
 from trainlib_deployer.passes.fuse_updates import fuse_updates
 from trainlib_deployer.passes.hoist_updates import hoist_updates
 from trainlib_deployer.passes.join_scans import join_scans
+from trainlib_deployer.passes.long_sums import long_sums
 from trainlib_deployer.passes.mixed import mixed
 from trainlib_deployer.passes.order_halves import order_halves
 from trainlib_deployer.passes.place_sums import place_sums
@@ -62,7 +63,7 @@ def chosen(precision: Precision, arithmetic: str = "fastest") -> tuple[Pass, ...
     steps = DIRECT if arithmetic == "direct" else DEFAULT
     if precision.halves:
         smaller = partial(mixed, keep=precision.keep, weights=precision.weights, half=precision.half)
-        return (*steps[:AT], partial(order_halves, smaller=smaller), *steps[THEN:])
+        return (*steps[:AT], partial(order_halves, smaller=smaller), long_sums, *steps[THEN:])
     return steps
 
 

@@ -91,8 +91,15 @@ def stored_as_halves(op: Op) -> tuple[View, ...]:
         return op.writes
     if not isinstance(kind, MatMul | Conv) or not is_product(kind) or not gains(kind):
         return ()
-    cut = kind.k > MOST_TERMS if isinstance(kind, MatMul) else kind.direction == "bw_w"
-    return () if cut else op.writes
+    return () if goes_on(kind) else op.writes
+
+
+def goes_on(kind: MatMul | Conv) -> bool:
+    """Whether its sums are better cut, from tile to tile. A convolution by one tap is a product, too."""
+    if isinstance(kind, MatMul):
+        return kind.k > MOST_TERMS
+    s = kind.shape
+    return kind.direction == "bw_w" or (s.pointwise and (s.ci if kind.direction == "fw" else s.co) > MOST_TERMS)
 
 
 def halves_of(program: Program) -> set[str]:

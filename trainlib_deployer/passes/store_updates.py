@@ -13,9 +13,9 @@ from dataclasses import replace
 from functools import partial
 
 from trainlib_deployer.kernels.matmul_update import can_update
-from trainlib_deployer.ops.conv import Conv
 from trainlib_deployer.ops.matmul import MatMul
 from trainlib_deployer.passes.fuse_updates import with_joined
+from trainlib_deployer.passes.long_sums import as_product
 from trainlib_deployer.passes.reorder import fullest
 from trainlib_deployer.program.ir import DType, Op, Program, Tensor, View
 from trainlib_deployer.program.loop import Loop
@@ -46,22 +46,6 @@ def joined(product: Op, update: Op, made: Tensor, tensors: Mapping[str, Tensor])
         writes=(place, sums),
         fused=tuple(dict.fromkeys((*(product.fused or (product.name,)), *(update.fused or (update.name,))))),
     )
-
-
-def as_product(op: Op) -> Op:
-    """A convolution's gradient as a matrix product, if it is one."""
-    kind = op.kind
-    if not isinstance(kind, Conv) or kind.direction != "bw_w" or kind.accumulate:
-        return op
-    s, pixels = kind.shape, kind.shape.ho * kind.shape.wo
-    if not s.pointwise or (s.n, s.groups, s.stride, s.pad) != (1, 1, (1, 1), (0, 0)) or s.h * s.w != pixels:
-        return op
-    x, y = (view.reshaped((1, view.shape[1], pixels)) for view in op.reads)
-    sums = op.writes[0].reshaped((1, s.co, s.ci))
-    if x is None or y is None or sums is None:
-        return op
-    product = MatMul(1, s.co, s.ci, pixels, storage=kind.storage)
-    return replace(op, kind=product, reads=(y, x.permuted((0, 2, 1))), writes=(sums,))
 
 
 def moved_by(update: Op, gradient: str) -> tuple[View, View, View] | None:
