@@ -17,7 +17,7 @@ from trainlib_deployer.ops.matmul import MatMul
 from trainlib_deployer.plan import strategies
 from trainlib_deployer.plan.joints import ALIKE
 from trainlib_deployer.plan.layout import OUTER, fits, tensor_items, untiled
-from trainlib_deployer.plan.residents import residents
+from trainlib_deployer.plan.residents import PART, residents
 from trainlib_deployer.plan.setting import Candidate, Setting, thriftiest
 from trainlib_deployer.plan.strategies import (
     Strategy,
@@ -156,7 +156,7 @@ def test_more_residents_are_tried_behind_some_that_bring_nothing() -> None:
     task = Task(net(), chip("20k"))
     found = of_margin(task, task.machine.leaner(2), 1.0)
     assert found is not None and len({c.setting.here for c in found}) == len(found) == 2
-    assert [c.setting.passing for c in found] == [0, 4]
+    assert [c.setting.passing for c in found] == [0, PART]
     assert found[0].plan.cycles > found[1].plan.cycles and found[0].plan.moved < found[1].plan.moved
 
 
@@ -198,7 +198,7 @@ def test_what_passes_by_may_live_in_the_inner_level() -> None:
     for size, found in ((4 * nbytes + 4, {"h1", "h2", "h3", "h4", "h5"}), (4 * nbytes - 4, set[str]())):
         machine = chip(str(size))
         assert not residents(program, items, 32, machine) & program.tensors.keys()
-        assert residents(program, items, 32, machine, passing=4) & {*map("h{}".format, range(6))} == found
+        assert residents(program, items, 32, machine, passing=PART) & {*map("h{}".format, range(6))} == found
 
 
 def test_parts_of_sums_live_in_the_inner_level() -> None:

@@ -10,10 +10,11 @@ from trainlib_deployer.program.ir import Program, Role
 from trainlib_deployer.program.lifetimes import alive
 
 SMALL = (32, 4096, 16384, 65536)  # bytes of a tensor that may live there: room for tiles, or fewer transfers
-BESIDE = ((32, 4), (1024, 4), (32, 6))  # ... where those that pass by do, too: of such a part of the level at most
+BESIDE = (32, 1024)  # ... where those that pass by do, too
 SUMS = 256  # bytes of a tensor of parts of sums, which always lives there
 SHARE = 8  # ... as long as those that persist take no more than this part of it together
 PASSING = 4  # operations, one after the other, that a tensor which passes by is there for
+PART, FEWER = 4, 6  # ... of such a part of the inner level at most; or less, where large ones are in the way of tiles
 
 
 def residents(

@@ -15,7 +15,7 @@ from trainlib_deployer.machine.machine import LEAN_STACK, Machine
 from trainlib_deployer.plan.joints import ALIKE
 from trainlib_deployer.plan.layout import Item, fits, tensor_items, untiled
 from trainlib_deployer.plan.plan import Plan
-from trainlib_deployer.plan.residents import BESIDE, SMALL
+from trainlib_deployer.plan.residents import BESIDE, FEWER, PART, SMALL
 from trainlib_deployer.plan.setting import HARDLY_MORE, Candidate, P, Setting, thriftiest
 from trainlib_deployer.program.ir import Program
 
@@ -123,11 +123,14 @@ def of_margin(task: Task, machine: Machine, margin: float) -> list[Candidate] | 
     """Of different residents, those that are near the best one with chains, too; None where none is found with any
     larger margin."""
     some = [task.setting(machine, small, margin) for small in SMALL]
-    passing = [task.setting(machine, small, margin, part) for small, part in BESIDE]
+    passing = [task.setting(machine, small, margin, PART) for small in BESIDE]
     settings = different([*some, *passing])
     if all(setting.ways is None for setting in settings):
         return None
     first = promising(settings)
+    fewer = task.setting(machine, min(BESIDE), margin, FEWER)
+    if fewer.here not in {s.here for s in settings} and fewer in promising([*settings, fewer]):
+        first.append(fewer)
     found = candidates(first) or candidates(s for s in settings if s not in first)
     return found + candidates(s for c in near(found) if (s := c.setting.with_chains) is not None)
 
