@@ -107,6 +107,7 @@ FLOATS: tuple[Case, ...] = (
     *convolution((32, 32), (8, 8), 3, 1, 1),
     *convolution((8, 8), (8, 8), 3, 1, 0),
     *convolution((16, 32), (16, 16), 3, 2, 1),
+    *convolution((8, 16), (12, 12), 3, 2, 1),
     *convolution((3, 16), (16, 16), 3, 1, 1),
     *convolution((64, 64), (25, 5), 1, 1, 0),
     *convolution((16, 16), (10, 10), 1, 1, 0),

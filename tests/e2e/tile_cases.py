@@ -30,6 +30,7 @@ from trainlib_deployer.ops.lower import lower
 from trainlib_deployer.passes.coalesce import coalesced
 from trainlib_deployer.plan.best_tiling import Job, Prospects, best_tiling, names_in, prospects
 from trainlib_deployer.plan.chains import chained
+from trainlib_deployer.plan.found import root
 from trainlib_deployer.plan.links import links as calls_of
 from trainlib_deployer.plan.tiles import Room, Tiling
 from trainlib_deployer.plan.ways import Way
@@ -166,7 +167,8 @@ class Places(Addresses):
                 compared = end
             offsets[t.name] = end
             end += PULP_OPEN.aligned(t.nbytes) + 16
-        for name, value in {"program": program, "offsets": offsets, "end": end, "compared": compared or end}.items():
+        known = {"program": program, "offsets": offsets, "end": end, "compared": compared or end, "plan": Alone({})}
+        for name, value in known.items():
             object.__setattr__(at, name, value)
         return at
 
@@ -187,6 +189,16 @@ class Places(Addresses):
 
     def scratch(self, at: int) -> Home:
         return Home(f"scratch_{at}", "L1", f"SCRATCH_{at}")
+
+
+@dataclass(frozen=True)
+class Alone:
+    """The tiles of one operation, before which there is none."""
+
+    tilings: dict[int, Tiling]
+
+    def buffer_of(self, at: int, stream: int) -> tuple[int, int]:
+        return root(self.tilings, (at, stream))
 
 
 class Names:
@@ -281,6 +293,7 @@ class Comparison:
         lines = ["enum { " + ", ".join(f"TILE_{number}_{k} = {v}" for k, v in places.items()) + " };"] if places else []
         lines += [f"#define SCRATCH_{number} ((void *)l1)", f"/* {comment(str(case))} */"]
         calls = calls_of(case.op, case.tiling, case.cores)
+        object.__setattr__(self.at, "plan", Alone({number: case.tiling}))
         operation = Lister(self.at, self.library).operation(number, calls, case.tiling)
         lines += [
             *table_text(operation, tables),

@@ -11,6 +11,8 @@ import pytest
 from benchmarks import bench_loops, bench_rows
 from benchmarks.bench_rows import timed
 from trainlib_deployer.kernels.conv import CONV
+from trainlib_deployer.kernels.conv_around import AROUND
+from trainlib_deployer.kernels.conv_block import IN_A_BLOCK
 from trainlib_deployer.kernels.conv_f16 import CONV_F16
 from trainlib_deployer.kernels.conv_plane import PLANES
 from trainlib_deployer.kernels.depthwise import DEPTHWISE
@@ -28,6 +30,8 @@ def test_every_row_is_timed() -> None:
     pools = {r for r in POOL if "adaptive" not in r.symbol and "u16" not in r.symbol}
     assert {t.row for t in timed([])} == {
         *PLANES,
+        *AROUND,
+        *IN_A_BLOCK,
         *CONV,
         *CONV_F16,
         *DEPTHWISE,
