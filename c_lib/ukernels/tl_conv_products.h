@@ -8,6 +8,19 @@
 #define TL_INTO static inline __attribute__((always_inline))
 typedef void tl_conv_product(const tl_matmul *);
 
+/* The weights from w on, and the results from `at` on, of one or the other type. */
+TL_INTO void tl_lie_at(tl_matmul *p, const tl_conv2d *a, int w, float *const *floats, tl_half *const *halves, int at)
+{
+    if (a->floats)
+        p->a = a->w + w;
+    else
+        p->a_f16 = a->w_f16 + w;
+    if (a->halves)
+        p->c_f16 = *halves + at;
+    else
+        p->c = *floats + at;
+}
+
 /* Forward: of each image a product or, where its pixels are not one row, of each row of outputs. */
 TL_INTO void tl_forward_products(const tl_conv2d *a, tl_conv_product *product)
 {
@@ -22,14 +35,7 @@ TL_INTO void tl_forward_products(const tl_conv2d *a, tl_conv_product *product)
     for (int i = 0; i < images * a->groups; ++i) {
         const int n = i / a->groups, group = i - n * a->groups, w = group * a->co * a->w_co;
         const int y = n * a->yp.n + group * a->co * a->yp.c;
-        if (a->floats)
-            p.a = a->w + w;
-        else
-            p.a_f16 = a->w_f16 + w;
-        if (a->halves)
-            p.c_f16 = a->y_f16 + y;
-        else
-            p.c = a->y + y;
+        tl_lie_at(&p, a, w, &a->y, &a->y_f16, y);
         p.b_f16 = a->x_f16 + n * a->xp.n + group * a->ci * a->xp.c;
         p.init = a->bias ? a->bias + group * a->co : NULL;
         if (i > 0)
@@ -49,14 +55,7 @@ TL_INTO void tl_input_products(const tl_conv2d *a, tl_conv_product *product)
     p.team = a->team, p.tiles = a->packed_rows, p.scratch = a->scratch;
     for (int group = 0; group < a->groups; ++group) {
         const int w = group * a->co * a->w_co, x = group * a->ci * a->xp.c;
-        if (a->floats)
-            p.a = a->w + w;
-        else
-            p.a_f16 = a->w_f16 + w;
-        if (a->halves)
-            p.c_f16 = a->x_f16 + x;
-        else
-            p.c = a->x + x;
+        tl_lie_at(&p, a, w, &a->x, &a->x_f16, x);
         p.b_f16 = a->y_f16 + group * a->co * a->yp.c;
         p.init = a->bias ? a->bias + group * a->ci : NULL;
         if (group > 0)

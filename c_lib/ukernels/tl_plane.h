@@ -19,6 +19,11 @@ static inline int tl_part_of(int at, int parts, int size)
     return parts == 1 ? 0 : size == 1 ? at : at / size;
 }
 
+static inline int tl_between(int v, int lo, int hi)
+{
+    return v < lo ? lo : v > hi ? hi : v;
+}
+
 /* A copy of rows `top` .. and columns `left` .. of an image, zero outside; or, turned, from there upwards and
  * leftwards. */
 typedef struct {

@@ -39,6 +39,28 @@ static inline __attribute__((always_inline)) void tl_across(tl_pair *v, tl_four_
     }
 }
 
+/* Tiles side by side, of each of so many pairs of channels. Literal: tiles, two or four. */
+static inline __attribute__((always_inline)) void tl_whole_tiles(const tl_four_rows *r, tl_pair *v, int count,
+                                                                 int tiles)
+{
+    const tl_half *p0 = r->p[0], *p1 = r->p[1], *p2 = r->p[2], *p3 = r->p[3];
+    for (; count > 0; --count, v += TL_WINOGRAD_WHOLE) {
+        const tl_half *q0 = p0 + r->next[0], *q1 = p1 + r->next[1], *q2 = p2 + r->next[2], *q3 = p3 + r->next[3];
+        const tl_four_pairs a = r->left ? TL_COLUMN(0) : TL_OUTSIDE, b = TL_COLUMN(1);
+        const tl_four_pairs c = TL_COLUMN(2), d = TL_COLUMN(3);
+        tl_across(v, a, b, c, d);
+        const tl_four_pairs e = TL_COLUMN(4), f = tiles == 4 || r->right ? TL_COLUMN(5) : TL_OUTSIDE;
+        tl_across(v + 1, c, d, e, f);
+        if (tiles == 4) {
+            const tl_four_pairs g = TL_COLUMN(6), h = TL_COLUMN(7);
+            tl_across(v + 2, e, f, g, h);
+            const tl_four_pairs i = TL_COLUMN(8), j = r->right ? TL_COLUMN(9) : TL_OUTSIDE;
+            tl_across(v + 3, g, h, i, j);
+        }
+        p0 = q0 + r->next[0], p1 = q1 + r->next[1], p2 = q2 + r->next[2], p3 = q3 + r->next[3];
+    }
+}
+
 /* Two neighbours in a row. */
 typedef struct {
     float even, odd;

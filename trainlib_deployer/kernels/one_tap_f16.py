@@ -14,14 +14,20 @@ from trainlib_deployer.program.ir import View
 
 if TYPE_CHECKING:
     from trainlib_deployer.ops.conv import Conv
+    from trainlib_deployer.ops.conv_shape import ConvShape
+
+
+def inside(s: ConvShape) -> bool:
+    """By one tap, all outputs, of which there are some, inside of the image."""
+    last = (s.ho - 1) * s.stride[0] < s.h and (s.wo - 1) * s.stride[1] < s.w
+    return (s.kh, s.kw, s.pad) == (1, 1, (0, 0)) and last and s.ho * s.wo > 0
 
 
 def one_tap(kind: Conv, _cores: int) -> bool:
     """All outputs are inside of the image, a gradient's are all of its pixels, and no pair of terms of a
     weight gradient is in two images."""
     s = kind.shape
-    inside = (s.ho - 1) * s.stride[0] < s.h and (s.wo - 1) * s.stride[1] < s.w
-    if (s.kh, s.kw, s.pad) != (1, 1, (0, 0)) or not inside or s.ho * s.wo == 0:
+    if not inside(s):
         return False
     if kind.direction == "fw":
         return True
@@ -87,9 +93,7 @@ def product_cycles(kind: Conv, cores: int, costs: Costs) -> float:
 def left_out(kind: Conv, _cores: int) -> bool:
     """An input gradient of one tap, whose stride leaves pixels out: zeros there."""
     s = kind.shape
-    inside = (s.ho - 1) * s.stride[0] < s.h and (s.wo - 1) * s.stride[1] < s.w
-    one_of_many = (s.kh, s.kw, s.pad) == (1, 1, (0, 0)) and s.stride != (1, 1)
-    return one_of_many and inside and s.ho * s.wo > 0 and kind.result.is_half and not kind.bias
+    return inside(s) and s.stride != (1, 1) and kind.result.is_half and not kind.bias
 
 
 def dense_gradients(kind: Conv, reads: Sequence[View], writes: Sequence[View]) -> bool:

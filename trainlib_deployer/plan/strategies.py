@@ -129,8 +129,7 @@ def of_margin(task: Task, machine: Machine, margin: float) -> list[Candidate] | 
         return None
     first = promising(settings)
     fewer = task.setting(machine, min(BESIDE), margin, FEWER)
-    if fewer.here not in {s.here for s in settings} and fewer in promising([*settings, fewer]):
-        first.append(fewer)
+    first += [s for s in promising(different([*settings, fewer])) if s is fewer]
     found = candidates(first) or candidates(s for s in settings if s not in first)
     return found + candidates(s for c in near(found) if (s := c.setting.with_chains) is not None)
 

@@ -1,17 +1,12 @@
 /* Depthwise kernels of halves: rows with zeros around them, and outputs of stride 1. */
 #include "tl_depthwise_outputs.h"
 
-static int between(int v, int lo, int hi)
-{
-    return v < lo ? lo : v > hi ? hi : v;
-}
-
 void tl_halves_clear(tl_copied_halves *c, int pitch, int h, int wd, tl_half *to)
 {
-    const int first = between(-c->left, 0, c->columns), begin = between(-c->top, 0, c->rows);
+    const int first = tl_between(-c->left, 0, c->columns), begin = tl_between(-c->top, 0, c->rows);
     tl_pair *words = (tl_pair *)to;
-    c->count = between(wd - c->left, first, c->columns) - first;
-    c->inside = between(h - c->top, begin, c->rows) - begin;
+    c->count = tl_between(wd - c->left, first, c->columns) - first;
+    c->inside = tl_between(h - c->top, begin, c->rows) - begin;
     c->from = (c->top + begin) * pitch + c->left + first, c->to = to + begin * c->columns + first;
     int i = c->rows * c->columns / 2;
     for (; i >= 4; i -= 4, words += 4)

@@ -2,11 +2,6 @@
 #include "tl_copy_rows.h"
 #include "tl_plane.h"
 
-static int between(int v, int lo, int hi)
-{
-    return v < lo ? lo : v > hi ? hi : v;
-}
-
 static __attribute__((noinline)) void clear(float *to, int count)
 {
     for (; count >= 4; count -= 4, to += 4)
@@ -21,10 +16,10 @@ void tl_plane_clear(tl_copied *c, int pitch, int h, int wd, float *to)
 {
     const int step = c->turned ? -1 : 1;
     /* columns and rows before the image, and up to its other side */
-    const int first = between(c->turned ? c->left - (wd - 1) : -c->left, 0, c->columns);
-    const int begin = between(tl_copied_begin(c, h), 0, c->rows);
-    c->count = between(c->turned ? c->left + 1 : wd - c->left, first, c->columns) - first;
-    c->inside = between(tl_copied_end(c, h), begin, c->rows) - begin;
+    const int first = tl_between(c->turned ? c->left - (wd - 1) : -c->left, 0, c->columns);
+    const int begin = tl_between(tl_copied_begin(c, h), 0, c->rows);
+    c->count = tl_between(c->turned ? c->left + 1 : wd - c->left, first, c->columns) - first;
+    c->inside = tl_between(tl_copied_end(c, h), begin, c->rows) - begin;
     c->from = (c->top + step * begin) * pitch + c->left + step * first;
     c->down = step * pitch, c->to = to + begin * c->columns + first;
     clear(to, c->rows * c->columns);
