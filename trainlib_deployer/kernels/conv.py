@@ -29,7 +29,8 @@ SQUARES = 4  # of 2 x 2 outputs, side by side
 MOST_COPIED = 6144  # elements of dL/dy
 MOST_MET = 400  # inputs of a channel that a block of a weight gradient meets
 COPIED_AT_ONCE = 208  # ... that a core copies for several blocks
-PACKED_ROWS = 16  # channels whose weights an input gradient packs at a time
+PACKED_ROWS = 16  # channels whose weights are packed at a time, of halves
+MOST_PACKED = 48  # ... that an input gradient of floats packs: those before find a panel of inputs anew
 MOST_PARTS = 128  # blocks of a weight gradient's tiles whose sums are kept
 TILE = Grain(4, 4, BLOCK)
 NAMES = {"fw": ("x", "w", "y"), "bw_x": ("y", "w", "x"), "bw_w": ("x", "y", "w")}
@@ -63,7 +64,8 @@ def fields(kind: Conv, reads: list[Operand], writes: list[Operand], scratch: str
     out += [("floats", 1)] if kind.rounds else []
     out += [("halves", 1)] if kind.result.is_half else []
     out += [("accumulate", int(kind.accumulate)), ("team", kind.team)]
-    out.append(("packed_rows", kind.most_rows if kind.most_rows < PACKED_ROWS else 0))
+    many = kind.direction == "bw_x" and packed_at_once(kind) > PACKED_ROWS
+    out.append(("packed_rows", packed_at_once(kind) if many else kind.most_rows))
     out += [("tiles", kind.most_tiles)] if kind.most_tiles else []
     return [*out, ("scratch", scratch)]
 
@@ -191,6 +193,11 @@ def packed_rows(channels: int, most: int) -> int:
     return min((channels + 3) // 4 * 4, most)
 
 
+def packed_at_once(kind: Conv) -> int:
+    """Channels whose weights the team packs for an input gradient."""
+    return packed_rows(kind.shape.ci, kind.most_rows or (PACKED_ROWS if kind.storage.is_half else MOST_PACKED))
+
+
 def gathered(kind: Conv, cores: int) -> int:
     """A panel and a table of taps a core."""
     return working(kind.team, cores) * (PANEL + SLACK + FLOAT * min(kind.shape.kh * kind.shape.kw, BLOCK))
@@ -198,7 +205,7 @@ def gathered(kind: Conv, cores: int) -> int:
 
 def gathered_and_packed(kind: Conv, cores: int) -> int:
     """And weights that the team packs."""
-    return gathered(kind, cores) + packed_rows(kind.shape.ci, kind.most_rows) * BLOCK * FLOAT
+    return gathered(kind, cores) + packed_at_once(kind) * BLOCK * FLOAT
 
 
 def copied_gradient(kind: Conv, _cores: int) -> int:
@@ -270,7 +277,7 @@ def input_cycles(kind: Conv, cores: int, costs: Costs, gather: Gather = near) ->
     """All cores pack the weights, block by block."""
     s, team = kind.shape, working(kind.team, cores)
     terms = s.co * s.kh * s.kw // (s.stride[0] * s.stride[1]) + 1
-    step = kind.most_rows if kind.most_rows < PACKED_ROWS else max(s.ci, 1)
+    step = max(packed_at_once(kind), 1)
     passes = [min(step, s.ci - row) for row in range(0, s.ci, step)]
     shape = s.n * s.h * s.w, terms, team, costs.input_gradient
     work = sum(panel_cycles(s.groups, rows, *shape, packing=gather(costs)) for rows in passes)

@@ -88,7 +88,7 @@ def forward_cycles(kind: Conv, cores: int, costs: Costs) -> float:
 
 def input_cycles(kind: Conv, cores: int, costs: Costs) -> float:
     """Classes of the outputs modulo the stride, alike."""
-    s, team, most = kind.shape, working(kind.team, cores), 2 * kind.most_rows
+    s, team, most = kind.shape, working(kind.team, cores), 2 * (kind.most_rows or PACKED_ROWS)
     classes_of = s.stride[0] * s.stride[1]
     pixels, terms = -(-s.n * s.h * s.w // classes_of), -(-s.co * s.kh * s.kw // classes_of)
     parts, pixels = parted(kind, pixels)
@@ -108,7 +108,7 @@ def packed_tiles(kind: Conv) -> int:
 
 def at_once(kind: Conv) -> int:
     """Channels whose weights the team packs; twice as many where pairs are those of taps, which take long to gather."""
-    return 2 * kind.most_rows * (2 if by_taps(kind) and kind.most_rows == PACKED_ROWS else 1)
+    return 2 * (kind.most_rows or PACKED_ROWS * (2 if by_taps(kind) else 1))
 
 
 # ---- weight gradients by kernel rows: conv2d_bw_w_3_f16.c

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from trainlib_deployer.kernels.conv import PACKED_ROWS, as_one_row, operands
+from trainlib_deployer.kernels.conv import as_one_row, operands
 from trainlib_deployer.kernels.matmul_f16 import ALL_WORDS, TEAM_WORDS, of_terms, packed_cycles, packed_panels
 from trainlib_deployer.kernels.panels import FLOAT, pair_cycles
 from trainlib_deployer.machine.costs import Costs
@@ -57,7 +57,7 @@ def products(kind: Conv) -> int:
 
 def whole(kind: Conv, cores: int) -> bool:
     """A product whose terms are one block, and all of its rows at once, unless few of them are to be."""
-    lean = kind.direction != "bw_w" and kind.most_rows < PACKED_ROWS
+    lean = kind.direction != "bw_w" and kind.most_rows > 0
     if lean or not one_tap(kind, cores):
         return False
     batch, rows, columns, terms = extents(kind)
@@ -82,7 +82,7 @@ def product_panels(kind: Conv, cores: int) -> int:
     s, (_, rows, columns, terms) = kind.shape, extents(kind)
     weight = kind.direction == "bw_w"
     panels = -(-columns // 4) * s.n if weight else s.n * s.ho * -(-s.wo // 4)
-    most = kind.most_rows if kind.most_rows < PACKED_ROWS and not weight else TEAM_WORDS
+    most = TEAM_WORDS if weight else kind.most_rows or TEAM_WORDS
     return packed_panels(kind, -(-rows // 4), panels, terms, working(kind.team, cores), most)
 
 

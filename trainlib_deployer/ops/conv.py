@@ -16,7 +16,7 @@ import torch
 
 from trainlib_deployer.formats import DType
 from trainlib_deployer.kernels import table, winograd, winograd_f16
-from trainlib_deployer.kernels.conv import PACKED_ROWS, packed_rows
+from trainlib_deployer.kernels.conv import PACKED_ROWS, packed_at_once, packed_rows
 from trainlib_deployer.kernels.conv_f16 import with_fewer_sums
 from trainlib_deployer.kernels.panels import BLOCK
 from trainlib_deployer.kernels.winograd import GRADIENT_BLOCK, PAIRS_BLOCK, SHARE, TILE, Winograd
@@ -51,7 +51,7 @@ class Conv(Cuttable[Cut], Leading, Frugal, Priced):
     bias: bool = False
     accumulate: bool = False  # add to what is there already
     team: int = 0  # cores that work, with scratch for each; 0: all
-    most_rows: int = PACKED_ROWS  # channels whose weights are packed at a time, of bw_x and of results in halves
+    most_rows: int = 0  # channels whose weights are packed at a time, of bw_x and of results in halves; 0: as suits
     most_tiles: int = 0  # of four pixels, whose sums are put aside at a time where results are halves; 0: all
     winograd: Winograd | None = None  # by this algorithm, or directly
     twos: bool = False  # of halves: chains of neighbouring taps or outputs of a row (kernels/depthwise_f16.py)
@@ -90,9 +90,10 @@ class Conv(Cuttable[Cut], Leading, Frugal, Priced):
             return
         slim: Conv = self
         if self.direction == "bw_x" or self.result.is_half:
-            channels = self.shape.ci if self.direction == "bw_x" else self.shape.co
-            for rows in range(packed_rows(channels, PACKED_ROWS) - GRAIN, 0, -GRAIN):
-                yield (slim := replace(self, most_rows=rows))
+            most = packed_at_once(self) if self.direction == "bw_x" else packed_rows(self.shape.co, PACKED_ROWS)
+            for rows in range(most - GRAIN, 0, -GRAIN):
+                if rows <= PACKED_ROWS or rows % PACKED_ROWS == 0:
+                    yield (slim := replace(self, most_rows=rows))
         if self.result.is_half:
             for fewer in with_fewer_sums(slim):
                 yield (slim := fewer)
