@@ -301,7 +301,7 @@ def quad_cycles(kind: MatMul, costs: Costs) -> float:
 
 
 def split_vector_cycles(kind: MatMul, cores: int, costs: Costs) -> float:
-    return costs.product.split_mac * BLOCK * 4 * -(-blocks(kind) // cores) + costs.product.split
+    return costs.product.split_mac * BLOCK * 4 * -(-blocks(kind) // cores) + costs.product.split_vector
 
 
 def matrix_cycles(kind: MatMul, cores: int, costs: Costs) -> float:

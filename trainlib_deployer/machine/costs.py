@@ -109,6 +109,7 @@ class ProductCosts:
     eight_block: float
     eight_mac: float
     split: float  # few rows, split over their terms
+    split_vector: float  # ... of one column
     split_mac: float
     two: float  # four rows at a time times two columns
     two_block: float
@@ -281,7 +282,11 @@ class TileCosts:
     idle: float  # what the link waits from one transfer to the next, where that is not asked for before
     tile: float  # a barrier, bookkeeping, what is read of tables in L2, and all cores that fetch code anew
     kernel: float  # once an operation: a kernel's code that all cores fetch
+    first: float  # ... and more where nothing has called it before
+    again: float  # ... less where nothing else was called since
     loop: float  # ... and a generated loop's
+    loop_first: float  # a loop of several in an operation, where it is first called there
+    loop_again: float  # ... and each time after that
     link: float  # each further operation of a chain in a tile: all cores fetch its instructions anew
     turn: float  # each further loop of a series in a tile
     early: float  # to start transfers for a later operation where there are no others: code that is not at hand

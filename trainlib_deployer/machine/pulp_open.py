@@ -38,7 +38,7 @@ from trainlib_deployer.machine.costs import (
 from trainlib_deployer.machine.machine import LEAN_STACK, Cores, Link, Machine, Memory, Outside
 
 FUNCTIONS = {
-    **{"lt": 2.7, "le": 2.2, "gt": 3, "ge": 1.5, "eq": 3.2, "ne": 3.2, "select": 3.7, "copy": 0},
+    **{"lt": 0.5, "le": 0.5, "gt": 0.5, "ge": 0.5, "eq": 0.5, "ne": 5, "select": 0.95, "copy": 0},
     **{"max": 3.6, "min": 3.6, "sign": 7, "div": 16, "sqrt": 42, "rsqrt": 31, "inverse_root": 21},
     **{"fmod": 66, "remainder": 74},
     **{"exp": 22, "exp2": 69, "expm1": 42, "log": 33, "log2": 82, "log10": 86, "log1p": 44, "pow": 315},
@@ -158,6 +158,7 @@ COSTS = Costs(
         eight_block=117,
         eight_mac=2.125,
         split=813,
+        split_vector=160,
         split_mac=2.49,
         two=368,
         two_block=172,
@@ -262,11 +263,11 @@ COSTS = Costs(
         alone=1.28,
         result=7.09,
         fold=2.98,
-        dense_fold=1.55,
+        dense_fold=1.17,
         dense_product=2.1,
         block=19.5,
         functions=FUNCTIONS,
-        folds={"max": 7, "min": 7},
+        folds={"max": 4.4, "min": 4.4},
     ),
     ScanCosts(step=65, group=118, line=1.12, unit=57, gate=81, mac=2.4, block=600, four=250),
     ScanCosts(step=141, group=41, line=1.15, unit=0, gate=51, mac=2.3, block=600, four=95),
@@ -284,7 +285,20 @@ COSTS = Costs(
         each_window=45,
     ),
     UnpricedCosts(start=1530, element=9.14, mac=1.3),
-    TileCosts(idle=200, tile=720, kernel=1850, loop=586, link=1410, turn=200, early=436, early_more=100),
+    TileCosts(
+        idle=200,
+        tile=720,
+        kernel=1850,
+        first=450,
+        again=-390,
+        loop=586,
+        loop_first=300,
+        loop_again=-230,
+        link=1410,
+        turn=200,
+        early=436,
+        early_more=100,
+    ),
 )
 DMA = Link(
     inner=0,
