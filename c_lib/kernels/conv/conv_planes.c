@@ -18,22 +18,20 @@ static void whole(const tl_gather *g, const tl_planes_tile *t)
         tl_planes_3_from_twos(t);
 }
 
-/* A tile of which a part is outside, aside. */
+/* A tile of which a part is outside, aside. Where neighbouring outputs are 2 apart, its rows lie in each other's gaps.
+ */
 static __attribute__((noinline)) void partly(const tl_gather *g, tl_planes_tile *t, int at, int rows, int cols)
 {
-    const int apart = g->x.out_step;
-    float aside[32], start[4];
-    t->out = aside, t->out_m = 4 * apart, t->halves = 0, t->tiles = 1;
-    for (int i = 0; i < 4 && t->start; ++i)
-        start[i] = t->start[t->alike || i < rows ? i : 0];
-    for (int i = 0; i < rows && !t->start; ++i)
+    const int apart = g->x.out_step, row = 3 + apart;
+    float aside[22];
+    for (int i = 0; i < rows; ++i)
         for (int j = 0; j < cols; ++j)
-            aside[(4 * i + j) * apart] = g->out[at + i * g->out_p.c + j * apart];
-    t->start = t->start ? start : NULL;
+            aside[i * row + j * apart] = t->start ? t->start[i] : g->out[at + i * g->out_p.c + j * apart];
+    t->start = NULL, t->out = aside, t->out_m = row, t->halves = 0, t->tiles = 1;
     whole(g, t);
     for (int i = 0; i < rows; ++i, at += g->out_p.c)
         for (int j = 0; j < cols; ++j) {
-            const float sum = aside[(4 * i + j) * apart];
+            const float sum = aside[i * row + j * apart];
             if (g->out_f16)
                 g->out_f16[at + j * apart] = tl_to_half(sum);
             else
