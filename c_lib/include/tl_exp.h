@@ -179,19 +179,35 @@ static inline __attribute__((always_inline)) float tl_erfcf(float x)
     return high + tl_fmaf(-tl_erf_near_(x), x, tl_lit(1.0f) - high - x);
 }
 
-/* The normal distribution's function, erfc(-x / sqrt 2) / 2: 1 / 2 + x P(x^2) near zero. */
+/* The numbers of the normal distribution's function and of its density near zero: the first 7 and 8. */
+static inline __attribute__((always_inline)) float tl_gauss_number_(int i)
+{
+    static const float all[] = {3.2198048e-07f,   -7.98654764e-06f, 0.000112023183f,  -0.00118284859f,
+                                0.00997040514f,   -0.0664893463f,   0.398942173f,     0.5f,
+                                -2.61466909e-07f, 6.9064813e-06f,   -9.90102126e-05f, 0.00103103602f,
+                                -0.00830417406f,  0.0498645231f,    -0.19947055f,     0.398942262f};
+    return tl_lit(all[i]);
+}
+
+/* The normal distribution's function, erfc(-x / sqrt 2) / 2, for |x| >= 1.75. */
+static inline float tl_gauss_cdf_far_(float x)
+{
+    return tl_lit(0.5f) * tl_erfc_far_(x * tl_lit(-0.707106781f));
+}
+
+/* The same: 1 / 2 + x P(x^2) near zero. */
 static inline __attribute__((always_inline)) float tl_gauss_cdff(float x)
 {
     if (TL_SELDOM(!tl_below_(x, TL_GAUSS_NEAR)))
-        return tl_lit(0.5f) * tl_erfc_far_(x * tl_lit(-0.707106781f));
-    float u = x * x, p = tl_lit(3.2198048e-07f);
-    p = tl_fmaf(p, u, tl_lit(-7.98654764e-06f));
-    p = tl_fmaf(p, u, tl_lit(0.000112023183f));
-    p = tl_fmaf(p, u, tl_lit(-0.00118284859f));
-    p = tl_fmaf(p, u, tl_lit(0.00997040514f));
-    p = tl_fmaf(p, u, tl_lit(-0.0664893463f));
-    p = tl_fmaf(p, u, tl_lit(0.398942173f));
-    return tl_fmaf(p, x, tl_lit(0.5f));
+        return tl_gauss_cdf_far_(x);
+    float u = x * x, p = tl_gauss_number_(0);
+    p = tl_fmaf(p, u, tl_gauss_number_(1));
+    p = tl_fmaf(p, u, tl_gauss_number_(2));
+    p = tl_fmaf(p, u, tl_gauss_number_(3));
+    p = tl_fmaf(p, u, tl_gauss_number_(4));
+    p = tl_fmaf(p, u, tl_gauss_number_(5));
+    p = tl_fmaf(p, u, tl_gauss_number_(6));
+    return tl_fmaf(p, x, tl_gauss_number_(7));
 }
 
 /* The normal density for |x| >= 1.75, of the square in two parts. */
@@ -208,14 +224,14 @@ static inline __attribute__((always_inline)) float tl_gauss_densityf(float x)
 {
     if (TL_SELDOM(!tl_below_(x, TL_GAUSS_NEAR)))
         return tl_gauss_density_far_(x);
-    float u = x * x, p = tl_lit(-2.61466909e-07f);
-    p = tl_fmaf(p, u, tl_lit(6.9064813e-06f));
-    p = tl_fmaf(p, u, tl_lit(-9.90102126e-05f));
-    p = tl_fmaf(p, u, tl_lit(0.00103103602f));
-    p = tl_fmaf(p, u, tl_lit(-0.00830417406f));
-    p = tl_fmaf(p, u, tl_lit(0.0498645231f));
-    p = tl_fmaf(p, u, tl_lit(-0.19947055f));
-    return tl_fmaf(p, u, tl_lit(0.398942262f));
+    float u = x * x, p = tl_gauss_number_(8);
+    p = tl_fmaf(p, u, tl_gauss_number_(9));
+    p = tl_fmaf(p, u, tl_gauss_number_(10));
+    p = tl_fmaf(p, u, tl_gauss_number_(11));
+    p = tl_fmaf(p, u, tl_gauss_number_(12));
+    p = tl_fmaf(p, u, tl_gauss_number_(13));
+    p = tl_fmaf(p, u, tl_gauss_number_(14));
+    return tl_fmaf(p, u, tl_gauss_number_(15));
 }
 
 /* x + x P(x^2) near zero, 1 - e^-P(x) beyond. */

@@ -3,6 +3,7 @@
 #ifndef TL_LOOP_H
 #define TL_LOOP_H
 #include "tl_adaptive.h"
+#include "tl_curves.h"
 #include "tl_half.h"
 #include "tl_math.h"
 #include "tl_scaled.h"

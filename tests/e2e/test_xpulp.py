@@ -45,7 +45,14 @@ def extension(folder: Path) -> Path:
 @without_spike
 @pytest.mark.parametrize(
     ("name", "sets"),
-    [("halves", "TL_XF16AUXVEC"), ("floats", "TL_XPULP"), ("planes", "TL_XPULP"), ("updates", "TL_XPULP")],
+    [
+        ("halves", "TL_XF16AUXVEC"),
+        ("floats", "TL_XPULP"),
+        ("planes", "TL_XPULP"),
+        ("updates", "TL_XPULP"),
+        ("curves", "TL_XPULP"),
+        ("curves", "TL_XF16AUXVEC"),
+    ],
 )
 def test_the_same_bits_as_portable_c(tmp_path: Path, name: str, sets: str) -> None:
     program = PROGRAMS / f"{name}.c"

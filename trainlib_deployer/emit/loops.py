@@ -9,6 +9,7 @@ from math import prod
 from zlib import crc32
 
 from trainlib_deployer.emit.adaptive import adaptive_of, update_row
+from trainlib_deployer.emit.curves import curve_of, curve_row
 from trainlib_deployer.emit.folds import fold
 from trainlib_deployer.emit.loop_text import (
     Text,
@@ -139,6 +140,9 @@ def along(t: Text, kind: Loop, row: Row) -> None:
     elif update := adaptive_of(kind, row):
         with unless_recording(t, kind, plainly):
             update_row(t, kind, row, update)
+    elif curve := curve_of(kind, row):
+        with unless_recording(t, kind, plainly):
+            curve_row(t, kind, row, curve)
     else:
         plainly()
 

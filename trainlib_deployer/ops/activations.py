@@ -163,7 +163,7 @@ def gelu_backward(g: Expr, x: Expr, approximate: str = "none") -> Operand:
         t = call("tanh", gelu_inner(x))
         slope = math.sqrt(2 / math.pi) * (1.0 + x * x * (3 * 0.044715))
         return g * (0.5 * (1.0 + t) + 0.5 * x * ((1.0 - t * t) * slope))
-    return g * (call("gauss_cdf", x) + x * call("gauss_density", x))
+    return g * apply("fma", [x, call("gauss_density", x), call("gauss_cdf", x)])
 
 
 def gelu_inner(x: Expr) -> Expr:

@@ -1,6 +1,6 @@
 // The instructions of PULP's cores that kernels contain, for Spike (--extlib): a second, independent statement of what
-// they do. A hardware loop ends with a vfdotpex.s.h, a load, a store or a sum here, which look whether they are the
-// last instruction. Two loops may be under way, one inside the other.
+// they do. A hardware loop ends with a vfdotpex.s.h, a load, a store, a sum or a multiply-add here, which look whether
+// they are the last instruction. Two loops may be under way, one inside the other.
 #include <riscv/extension.h>
 #include <riscv/mmu.h>
 #include <riscv/trap.h>
@@ -164,6 +164,16 @@ reg_t add(processor_t *p, insn_t insn, reg_t pc)
     return next_of(p, pc);
 }
 
+// fmadd.s, likewise.
+reg_t multiply_add(processor_t *p, insn_t insn, reg_t pc)
+{
+    auto &x = p->get_state()->XPR;
+    const float sum =
+        std::fma(number((uint32_t)x[insn.rs1()]), number((uint32_t)x[insn.rs2()]), number((uint32_t)x[insn.rs3()]));
+    x.write(insn.rd(), widened(std::isnan(sum) ? 0x7fc00000 : bits(sum)));
+    return next_of(p, pc);
+}
+
 // add: the processor's own, likewise.
 reg_t add_whole(processor_t *p, insn_t insn, reg_t pc)
 {
@@ -303,6 +313,7 @@ struct Pulp : extension_t {
         add(0x0000407b, 0x00007f7f, set_up_loop);
         add(0x96000033, 0xfe00707f, dot);
         add(0x00007053, 0xfe00707f, ::add);
+        add(0x00007043, 0x0600707f, multiply_add);
         add(0x00000033, 0xfe00707f, add_whole);
         add(0x04006033, 0xfe00707f, larger);
         add(0x04004033, 0xfe00707f, smaller);
