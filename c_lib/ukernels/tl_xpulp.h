@@ -37,13 +37,10 @@
 /* Four sums of a row begin. */
 #define TL_ZEROS(s0, s1, s2, s3) "li " s0 ", 0\nli " s1 ", 0\nli " s2 ", 0\nli " s3 ", 0\n"
 /* Four sums and the output that a4 points at; ra: bytes to its next row. */
-#define TL_START(s0, s1, s2, s3)                                                                                       \
-    "lw " s0 ", 0(a4)\nlw " s1 ", 4(a4)\nlw " s2 ", 8(a4)\nlw " s3 ", 12(a4)\nadd a4, a4, ra\n"
+#define TL_START(s0, s1, s2, s3) "lw " s1 ", 4(a4)\nlw " s2 ", 8(a4)\nlw " s3 ", 12(a4)\n" TL_LOAD_STEP(s0, "a4", "ra")
 /* One number for all four. */
-#define TL_ALIKE(s0, s1, s2, s3)                                                                                       \
-    "lw " s0 ", 0(a4)\nmv " s1 ", " s0 "\nmv " s2 ", " s0 "\nmv " s3 ", " s0 "\naddi a4, a4, 4\n"
-#define TL_SAVE(s0, s1, s2, s3)                                                                                        \
-    "sw " s0 ", 0(a4)\nsw " s1 ", 4(a4)\nsw " s2 ", 8(a4)\nsw " s3 ", 12(a4)\nadd a4, a4, ra\n"
+#define TL_ALIKE(s0, s1, s2, s3) TL_LOAD(s0, "a4") "mv " s1 ", " s0 "\nmv " s2 ", " s0 "\nmv " s3 ", " s0 "\n"
+#define TL_SAVE(s0, s1, s2, s3) "sw " s1 ", 4(a4)\nsw " s2 ", 8(a4)\nsw " s3 ", 12(a4)\n" TL_STORE_STEP(s0, "a4", "ra")
 /* The same as halves, so many bytes apart, wherever the first one lies. */
 #define TL_SAVE_HALVES_AT(by1, by2, by3, s0, s1, s2, s3)                                                               \
     TL_PACK(s0, s0, s1)                                                                                                \
@@ -53,7 +50,7 @@
 #define TL_SAVE_HALVES(...) TL_SAVE_HALVES_AT("2", "4", "6", __VA_ARGS__)
 /* The same, two at a time. */
 #define TL_SAVE_WORDS(s0, s1, s2, s3)                                                                                  \
-    TL_PACK(s0, s0, s1) TL_PACK(s2, s2, s3) "sw " s0 ", 0(a4)\nsw " s2 ", 4(a4)\nadd a4, a4, ra\n"
+    TL_PACK(s0, s0, s1) TL_PACK(s2, s2, s3) "sw " s2 ", 4(a4)\n" TL_STORE_STEP(s0, "a4", "ra")
 #define TL_ROW0 "t0", "t1", "t2", "t3"
 #define TL_ROW1 "t4", "t5", "t6", "s2"
 #define TL_ROW2 "s3", "s4", "s5", "s6"

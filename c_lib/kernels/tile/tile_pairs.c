@@ -1,24 +1,13 @@
 /* The micro-kernel of halves: 32 multiply-adds for 8 loads, in 16 instructions where the machine has them. */
 #include "tl_tile_pairs.h"
 
-/* Tiles one below the other: panel after panel of a times the one of b. */
-typedef struct {
-    const tl_pair *a, *b;
-    int more, skip;    /* pairs of a panel after the first one; bytes between two panels of a */
-    const float *from; /* what they begin with; NULL: zero */
-    int same;          /* one number for each row */
-    void *to, *end;    /* where they go, and the row behind them */
-    int from_m, to_m;  /* bytes from row to row */
-    int halves;        /* 0: they stay floats; 1: halves; 2: halves at even places */
-} tl_pairs_tiles;
-
 #ifdef TL_XF16AUXVEC
 #include "tl_pairs_xpulp.inc"
 #else
 #define TL_PAIR_STEP 4
 #include "tl_pairs_plain.inc"
 
-static void multiply(tl_pairs_tiles *t)
+void tl_pairs_multiply(tl_pairs_tiles *t)
 {
     const char *from = (const char *)t->from;
     char *to = t->to;
@@ -30,7 +19,7 @@ static void multiply(tl_pairs_tiles *t)
         add_pairs(a, t->b, pairs, sums);
         for (int i = 0; i < 4; ++i, to += t->to_m)
             for (int j = 0; j < 4; ++j)
-                if (t->halves)
+                if (t->stored != TL_PAIRS_FLOATS)
                     ((tl_half *)to)[j] = tl_to_half(sums[4 * i + j]);
                 else
                     ((float *)to)[j] = sums[4 * i + j];
@@ -74,12 +63,12 @@ void tl_tile_pairs(const tl_panel_out *out, const tl_pair *a, int panel, const t
         const int whole = out->dense && out->cols == 4 ? (out->row_end - row) / 4 : 0;
         const int at = row * out->c_m + out->c_n[0], left = out->row_end - row, same = biased && left >= 4;
         count = init && !alike && !same ? 1 : unready ? (same ? left : left + 3) / 4 : whole > 1 ? whole : 1;
-        t.to = out->tile, t.to_m = size, t.halves = 0;
+        t.to = out->tile, t.to_m = size, t.stored = TL_PAIRS_FLOATS;
         if (unready)
             t.to = sums;
         else if (whole && out->half)
             t.to = out->half + at, t.to_m = out->c_m * (int)sizeof(tl_half),
-            t.halves = (((uintptr_t)t.to | (unsigned)t.to_m) & 3) == 0 ? 2 : 1;
+            t.stored = tl_pairs_halves_at(t.to, t.to_m);
         else if (whole)
             t.to = out->c + at, t.to_m = out->c_m * (int)sizeof(float);
         t.from = NULL, t.from_m = size, t.same = same;
@@ -94,7 +83,7 @@ void tl_tile_pairs(const tl_panel_out *out, const tl_pair *a, int panel, const t
         else if (!out->first)
             t.from = t.to, t.from_m = t.to_m;
         t.end = (char *)t.to + 4 * count * t.to_m;
-        multiply(&t);
+        tl_pairs_multiply(&t);
         if (t.to_m == size && !unready && !whole)
             end(out, row);
         t.a += count * panel, sums += 16 * count;
@@ -131,29 +120,21 @@ static void end_part(const void *tile, const tl_pairs_lie *lie, char *to, int ro
     }
 }
 
-void tl_pairs_column(const tl_pairs_lie *lie, const tl_pair *a, int panel, const tl_pair *b, int pairs,
-                     const void *from, void *to, int rows, int cols)
+void tl_pairs_part(const tl_pairs_lie *lie, const tl_pair *a, int panel, const tl_pair *b, int pairs, const void *from,
+                   void *to, int rows, int cols)
 {
     float tile[16 * PARTS];
-    const int same = lie->from_n == 0 && lie->from_m == sizeof(float), halves = lie->size == sizeof(tl_half);
-    const int whole = cols == 4 && lie->to_n == lie->size && (!from || same || lie->from_n == sizeof(float));
     tl_pairs_tiles t = {.a = a, .b = b, .more = pairs - 1, .skip = 4 * (panel - 4 * pairs)};
-    for (int count; rows > 0; rows -= 4 * count) {
-        const int part = !whole || rows < 4, first = tl_min(4 * PARTS, rows);
-        count = part ? (first + 3) / 4 : rows / 4;
-        if (part) {
-            if (from)
-                begin_part(tile, lie, from, first, cols);
-            t.from = from ? tile : NULL, t.from_m = 4 * sizeof(float), t.same = 0;
-            t.to = tile, t.to_m = 4 * lie->size, t.halves = 2 * halves;
-        } else {
-            t.from = from, t.from_m = lie->from_m, t.same = same, t.to = to, t.to_m = lie->to_m;
-            t.halves = halves ? 1 + ((((uintptr_t)to | (unsigned)t.to_m) & 3) == 0) : 0;
-        }
+    for (; rows > 0; rows -= 4 * PARTS) {
+        const int some = tl_min(4 * PARTS, rows), count = (some + 3) / 4;
+        if (from)
+            begin_part(tile, lie, from, some, cols);
+        t.from = from ? tile : NULL, t.from_m = 4 * sizeof(float);
+        t.to = tile, t.to_m = 4 * lie->size;
+        t.stored = lie->size == sizeof(float) ? TL_PAIRS_FLOATS : TL_PAIRS_WORDS;
         t.end = (char *)t.to + 4 * count * t.to_m;
-        multiply(&t);
-        if (part)
-            end_part(tile, lie, to, first, cols);
+        tl_pairs_multiply(&t);
+        end_part(tile, lie, to, some, cols);
         t.a += count * panel, to = (char *)to + 4 * count * lie->to_m;
         from = from ? (const char *)from + 4 * count * lie->from_m : NULL;
     }
