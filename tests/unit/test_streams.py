@@ -17,7 +17,7 @@ from trainlib_deployer.plan.cycles import work_cycles
 from trainlib_deployer.plan.glance import Look
 from trainlib_deployer.plan.tile_cost import queued
 from trainlib_deployer.plan.tiles import Room, Stream, Tiles, Tiling, stream, tiled
-from trainlib_deployer.plan.window import Window, alike
+from trainlib_deployer.plan.window import Window, alike, window
 from trainlib_deployer.program.cuts import (
     MOST_TILES,
     even_ranges,
@@ -299,3 +299,16 @@ def test_what_is_read_again_stays_where_there_is_room() -> None:
     assert [t and [s.buffers for s in t.streams] for t in moved.values()] == [[1, 1, 1], [2, 1, 1]]
     half, others = 8 * 32 * 4, (32 * 24 + 16 * 24) * 4
     assert [t and t.moved for t in moved.values()] == [4 * half + others, 2 * half + others]
+
+
+def test_windows_that_overlap_come_as_one_piece() -> None:
+    """Of an image of 9 rows of 6 pixels what 5 x 2 taps meet by a stride of 2: all that lies between the first and the
+    last one, each where it lay."""
+    view = View("x", (2, 5, 2, 3, 2), (54, 6, 1, 12, 2), 7)
+    found = window(view, 2)
+    assert found == Window(14, 2 * (54 + 24 + 1 + 24 + 2 + 1), 1, 0, 1, 0, view.strides)
+
+
+def test_what_lies_far_apart_does_not_come_with_what_is_between() -> None:
+    """Every other column of every other row of some planes of some images is fewer elements than lie between."""
+    assert window(View("x", (2, 3, 5, 4), (1000, 100, 20, 2)), 4) is None

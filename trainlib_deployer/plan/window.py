@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import NamedTuple
 
 from trainlib_deployer.program.ir import Shape, View
@@ -43,12 +44,21 @@ def window(view: View, size: int) -> Window | None:
     if not runs or runs[0][1] != 1:
         runs.insert(0, [1, 1])
     if len(runs) > 3:
-        return None
+        return spanned(view, size)
     runs += [[1, 0]] * (3 - len(runs))
     (run, _), (rows, pitch), (planes, plane_pitch) = runs
     if rows > MOST_ROWS or planes > MOST_ROWS:
         return None
     return Window(view.offset * size, run * size, rows, pitch * size, planes, plane_pitch * size, tuple(dense))
+
+
+def spanned(view: View, size: int) -> Window | None:
+    """All that lies between the first and the last element of a view that reads some more than once, as convolutions'
+    windows do; None where there is more than it reads."""
+    span = sum((e - 1) * s for e, s in zip(view.shape, view.strides, strict=True)) + 1
+    if span > prod(e for e, s in zip(view.shape, view.strides, strict=True) if s):
+        return None
+    return Window(view.offset * size, span * size, 1, 0, 1, 0, view.strides)
 
 
 def windows_of(views: Sequence[View], size: int) -> list[Window | None]:
