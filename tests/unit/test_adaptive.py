@@ -13,13 +13,13 @@ from trainlib_deployer.program.expr import Arg, Const, Instr
 from trainlib_deployer.program.ir import DType, View
 from trainlib_deployer.program.loop import Loop
 
-W, G, M, V, RATE, SCALE, MINUS_V, REST, NEW_V, ROOT, DIFFERENCE, NEW_M, STEP, MINUS_RATE, NEW_W = range(15)
+W, G, M, V, RATE, MORE, MINUS_V, REST, NEW_V, ROOT, DIFFERENCE, NEW_M, STEP, MINUS_RATE, NEW_W = range(15)
 Steps = tuple[tuple[str, tuple[Arg, ...]], ...]
 ROOT_STEPS: Steps = (
     ("neg", (V,)),
     ("fma", (G, G, MINUS_V)),
     ("fma", (REST, Const(0.001), V)),
-    ("inverse_root", (NEW_V, SCALE, Const(1e-8))),
+    ("inverse_root", (NEW_V, MORE)),
 )
 ADAM: Steps = (
     *ROOT_STEPS,
@@ -39,7 +39,7 @@ MOMENTUM: Steps = (
 )
 MOVING = {i: Pointer(f"p{i}") for i in (W, G, M, V)}
 ROW = Row("lo", "hi", MOVING, [Pointer(f"q{i}") for i in range(3)])
-ROOT_FACTORS = {"rate": RATE, "second": Const(0.001), "scale": SCALE, "more": Const(1e-8)}
+ROOT_FACTORS = {"rate": RATE, "second": Const(0.001), "more": MORE}
 
 
 def loop(steps: Steps = ADAM, results: tuple[int, ...] = (NEW_W, NEW_M, NEW_V)) -> Loop:
@@ -69,9 +69,9 @@ def test_cores_share_them_one_by_one(steps: Steps, grain: int) -> None:
 
 def test_so_they_are_where_parameters_decay() -> None:
     kept = NEW_W  # in its place, and the new parameter behind
-    steps = (*ADAM[:-1], ("mul", (W, SCALE)), ("fma", (MINUS_RATE, STEP, kept)))
+    steps = (*ADAM[:-1], ("mul", (W, RATE)), ("fma", (MINUS_RATE, STEP, kept)))
     found = adaptive_of(loop(steps, (kept + 1, NEW_M, NEW_V)), ROW)
-    assert found is not None and found.literal and found.moving["w"] == W and found.factors["keep"] == SCALE
+    assert found is not None and found.literal and found.moving["w"] == W and found.factors["keep"] == RATE
 
 
 def test_operands_of_rmsprop_are_found() -> None:
@@ -94,7 +94,7 @@ def test_so_they_are_with_a_momentum() -> None:
         (1, (G, M, MINUS_V)),
         (2, (REST, Const(0.001), M)),
         (2, (REST, G, V)),
-        (3, (V, SCALE, Const(1e-8))),
+        (3, (V, MORE)),
         (4, (M, G)),
         (5, (DIFFERENCE, Const(0.1), V)),
         (6, (M, ROOT)),
@@ -111,7 +111,7 @@ def test_another_formula_is_another_row(at: int, args: tuple[Arg, ...]) -> None:
     ("at", "args"),
     [
         (1, (G, M, MINUS_V)),
-        (3, (V, SCALE, Const(1e-8))),
+        (3, (V, MORE)),
         (4, (M, ROOT)),
         (5, (M, V, ALONE)),
         (5, (M, Const(0.9), G)),

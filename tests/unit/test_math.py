@@ -75,7 +75,8 @@ FUNCTIONS = {
     "log10": Function(torch.log10, 1.3, 3.0),
     "sqrt": Function(torch.sqrt, 0.5, 10.0),
     "rsqrt": Function(torch.rsqrt, 0.501, 10.0),
-    "inverse_root": Function(lambda x: 1.0 / (3.0 * torch.sqrt(x) + float(np.float32(1e-8))), 3.6, 10.0),
+    "inverse_root": Function(lambda x: 1.0 / (torch.sqrt(x) + float(np.float32(1e-3))), 3.7, 10.0),
+    "inverse_root_least": Function(lambda x: 1.0 / (torch.sqrt(x) + 2.0**-36), 3.7, 2.0**-48),
     "sigmoid": Function(torch.sigmoid, 2.7, 30.0),
     "softplus": Function(softplus, 1.8, 30.0),
     "tanh": Function(torch.tanh, 1.5, 5.0),
@@ -115,16 +116,17 @@ FUNCTIONS = {
 }
 
 
-FIXED = {"inverse_root": ", 3.0f, 1e-8f"}  # arguments behind the first
+CALLS = {"inverse_root": "tl_inverse_rootf(x[i], 1e-3f)", "inverse_root_least": "tl_inverse_rootf(x[i], 0x1p-36f)"}
 LIMITS = {"at_least": "max", "at_most": "min"}
 
 
 def wrapper_source() -> str:
     lines = ['#include "tl_math.h"']
     for name, function in FUNCTIONS.items():
-        second, argument = (", const float *y", ", y[i]") if function.arguments == 2 else ("", FIXED.get(name, ""))
+        second, argument = (", const float *y", ", y[i]") if function.arguments == 2 else ("", "")
+        call = CALLS.get(name, f"tl_{name}f(x[i]{argument})")
         lines.append(f"void map_{name}(int n, float *out, const float *x{second})")
-        lines.append(f"{{ for (int i = 0; i < n; i++) out[i] = tl_{name}f(x[i]{argument}); }}")
+        lines.append(f"{{ for (int i = 0; i < n; i++) out[i] = {call}; }}")
     for name in LIMITS:
         lines.append(f"void map_{name}(int n, float *out, const float *x, const float *y)")
         lines.append(f"{{ for (int i = 0; i < n; i++) out[i] = tl_{name}f(x[i], y[i]); }}")

@@ -82,11 +82,11 @@ def step_of(kind: Loop, new_w: int) -> tuple[Arg, Arg, Arg]:
 
 def root_of(kind: Loop, inverse: Arg, new_v: int, g: Arg) -> tuple[dict[str, int], dict[str, Arg]]:
     """What moves and what does not, of the inverse root of the mean square and of that."""
-    square, scale, more = made(kind, inverse, "inverse_root").args
+    square, more = made(kind, inverse, "inverse_root").args
     rest, second, v = made(kind, new_v, "fma").args
     g_once, g_again, minus_v = made(kind, rest, "fma").args
     only((square, g_once, g_again, made(kind, minus_v, "neg").args[0]) == (new_v, g, g, v))
-    return {"g": number(g), "v": number(v)}, {"second": second, "scale": scale, "more": more}
+    return {"g": number(g), "v": number(v)}, {"second": second, "more": more}
 
 
 def made(kind: Loop, value: Arg, op: str) -> Instr:

@@ -8,6 +8,7 @@ Bias corrections 1 - beta^t are carried as c <- beta*c + (1 - beta), which keeps
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import sqrt
 
 from trainlib_deployer.ops.build import Builder
 from trainlib_deployer.ops.update import Group, Hyper, Parameter, scalars, update
@@ -64,14 +65,19 @@ def mean_square(average: Expr, g: Expr, beta: float) -> Expr:
     return apply("fma", [apply("fma", [g, g, -average]), 1.0 - beta, average])
 
 
-def over_root(x: Expr, scale: Expr | float, more: float) -> Callable[[Expr], Expr]:
-    """What divides by sqrt(x) * scale + more: by a reciprocal within 4 ulp where the kernel's range of `more` allows
-    it. Else it divides, as 0 / 1e-40 is 0, but 1 / 1e-40 infinite."""
-    if 2.0**-36 <= more < 2.0**100:
-        inverse = call("inverse_root", x, scale, more)
+def over_root(x: Expr, more: Expr | float, least: float) -> Callable[[Expr], Expr]:
+    """What divides by sqrt(x) + more: by a reciprocal within 4 ulp where the kernel's range of `more`, which is at
+    least so much, allows it. Else it divides, as 0 / 1e-40 is 0, but 1 / 1e-40 infinite."""
+    if 2.0**-36 <= least < 2.0**100:
+        inverse = call("inverse_root", x, more)
         return lambda given: given * inverse
-    root = apply("fma", [call("sqrt", x), scale, more])
+    root = call("sqrt", x) + more
     return lambda given: given / root
+
+
+def least_corrected(eps: float, beta2: float) -> float:
+    """Of eps sqrt(1 - beta2^t)."""
+    return eps * sqrt(1.0 - beta2)
 
 
 def bias_correction(b: Builder, group: Group, beta: View | float, label: str) -> View:
@@ -112,22 +118,25 @@ def adam(b: Builder, group: Group, parameters: list[Parameter]) -> None:
     h = group.hyper
     beta1, beta2 = group.betas
     eps, amsgrad = float(h.get("eps", 1e-8)), bool(h.get("amsgrad"))
+    least = least_corrected(eps, beta2)
     decoupled = bool(h.get("decoupled_weight_decay")) or h.get("kind") == "AdamW"
     c1 = bias_correction(b, group, beta1, "correction1")
     c2 = bias_correction(b, group, beta2, "correction2")
 
     def rates(lr: Expr, c1: Expr, c2: Expr) -> Sequence[Operand]:
-        return lr / c1, call("rsqrt", c2)
+        """lr / c1 and eps of sqrt(v / c2) + eps, both times sqrt(c2): of each parameter that is sqrt(v) + eps."""
+        root = call("sqrt", c2)
+        return lr * root / c1, root * eps
 
     shared = scalars(b, group, "rate", rates, [group.lr, c1, c2], {}, results=2)
 
     def formula(
-        p: Expr, g: Expr, lr: Expr, rate: Expr, root: Expr, beta1: Expr, m: Expr, v: Expr, *top: Expr
+        p: Expr, g: Expr, lr: Expr, rate: Expr, eps: Expr, beta1: Expr, m: Expr, v: Expr, *top: Expr
     ) -> Sequence[Operand]:
         p, g = both_decays(h, p, signed(h, g), lr, decoupled)
         v = mean_square(v, g, beta2)
         largest = [call("max", before, v) for before in top]
-        divided = over_root(largest[0] if largest else v, root, eps)
+        divided = over_root(largest[0] if largest else v, eps, least)
         m = averaged(m, g, beta1)
         return (moved(p, rate, divided(m)), m, v, *largest)
 
@@ -142,27 +151,28 @@ def nadam(b: Builder, group: Group, parameters: list[Parameter]) -> None:
     h = group.hyper
     beta1, beta2 = group.betas
     eps, factor = float(h.get("eps", 1e-8)), 0.96 ** float(h.get("momentum_decay", 4e-3))
-    decoupled = bool(h.get("decoupled_weight_decay"))
+    decoupled, least = bool(h.get("decoupled_weight_decay")), least_corrected(eps, beta2)
     c2 = bias_correction(b, group, beta2, "correction2")
 
     def rates(lr: Expr, c2: Expr, beta1: Expr, power: Expr, product: Expr) -> Sequence[Operand]:
         power = power * factor
         mu, mu_next = (beta1 - power * (0.5 * beta1)), (beta1 - power * (0.5 * beta1 * factor))
         product = product * mu
-        of_gradient = lr * (1.0 - mu) / (1.0 - product)
-        of_average = lr * mu_next / (1.0 - product * mu_next)
-        return of_gradient, of_average, call("rsqrt", c2), power, product
+        root = call("sqrt", c2)
+        of_gradient = lr * root * (1.0 - mu) / (1.0 - product)
+        of_average = lr * root * mu_next / (1.0 - product * mu_next)
+        return of_gradient, of_average, root * eps, power, product
 
     states = {"power": 1.0, "mu_product": 1.0}
     shared = scalars(b, group, "rates", rates, [group.lr, c2, beta1], states, results=3)[:3]
 
     def formula(
-        p: Expr, g: Expr, lr: Expr, by_g: Expr, by_m: Expr, root: Expr, beta1: Expr, m: Expr, v: Expr
+        p: Expr, g: Expr, lr: Expr, by_g: Expr, by_m: Expr, eps: Expr, beta1: Expr, m: Expr, v: Expr
     ) -> Sequence[Operand]:
         p, g = both_decays(h, p, signed(h, g), lr, decoupled)
         m = averaged(m, g, beta1)
         v = mean_square(v, g, beta2)
-        divided = over_root(v, root, eps)
+        divided = over_root(v, eps, least)
         return p - by_g * divided(g) - by_m * divided(m), m, v
 
     for q in parameters:
@@ -197,7 +207,7 @@ def radam(b: Builder, group: Group, parameters: list[Parameter]) -> None:
         p, g = both_decays(h, p, signed(h, g), lr, decoupled)
         m = averaged(m, g, beta1)
         v = mean_square(v, g, beta2)
-        adaptive = select(rectified < 0.0, 1.0, over_root(v, 1.0, eps)(rectified))
+        adaptive = select(rectified < 0.0, 1.0, over_root(v, eps, eps)(rectified))
         return p - rate * m * adaptive, m, v
 
     for q in parameters:
@@ -239,7 +249,7 @@ def rmsprop(b: Builder, group: Group, parameters: list[Parameter]) -> None:
             average = averaged(average, g, alpha)
             out.append(average)
             spread = square - average * average
-        direction = over_root(spread, 1.0, eps)(g)
+        direction = over_root(spread, eps, eps)(g)
         if heavy:
             direction = apply("fma", [left.pop(0), momentum, direction])
             out.append(direction)
@@ -259,7 +269,7 @@ def adagrad(b: Builder, group: Group, parameters: list[Parameter]) -> None:
         g = decayed(h, signed(h, g), p)
         total = total + g * g
         rate = lr / (step.float() * decay + 1.0) if decay else lr
-        return p - rate * over_root(total, 1.0, eps)(g), total
+        return p - rate * over_root(total, eps, eps)(g), total
 
     for q in parameters:
         initial = {"sum": float(h["defaults"].get("initial_accumulator_value", 0.0))}

@@ -62,7 +62,7 @@ C_FORM: dict[str, str] = {
     "iabs": "tl_absi({0})",
     "sqrt": "tl_sqrtf({0})",
     "rsqrt": "tl_rsqrtf({0})",
-    "inverse_root": "tl_inverse_rootf({0}, {1}, {2})",
+    "inverse_root": "tl_inverse_rootf({0}, {1})",
     "exp": "tl_expf({0})",
     "exp2": "tl_exp2f({0})",
     "expm1": "tl_expm1f({0})",
