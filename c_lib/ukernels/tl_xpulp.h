@@ -22,6 +22,7 @@
 #define TL_MINUS(to, a, b) ".insn r 0x33, 2, 0x42, " to ", " a ", " b "\n"                  /* vfsub.h */
 #define TL_MAX(to, a, b) ".insn r 0x33, 6, 0x02, " to ", " a ", " b "\n"                  /* p.max, of whole numbers */
 #define TL_MIN(to, a, b) ".insn r 0x33, 4, 0x02, " to ", " a ", " b "\n"                  /* p.min */
+#define TL_CLIP(to, a, b) ".insn r 0x33, 6, 0x0a, " to ", " a ", " b "\n"                 /* p.clipu: from 0 to b */
 #define TL_ADD_PRODUCT(to, a, b) ".insn r 0x33, 0, 0x21, " to ", " a ", " b "\n"          /* p.mac, of whole numbers */
 #define TL_TAKE_PRODUCT(to, a, b) ".insn r 0x33, 1, 0x21, " to ", " a ", " b "\n"         /* p.msu */
 #define TL_LOOP(count, halfwords) ".insn i 0x7b, 4, x0, " count ", " halfwords "\n"       /* lp.setup */

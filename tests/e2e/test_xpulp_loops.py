@@ -22,10 +22,12 @@ pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.joi
 F, T, H = DType.F32, DType.U8, DType.F16
 ROWS, EVEN, LONG, MOST = 3, 106, 107, 3 * 107 + 3
 ZERO, SIX = Const(0.0), Const(6.0)
+FIRST_NAN, NEXT_NAN = 13 * 3 + 5, 13 * 6  # elements of what is filled with odd numbers, as below
 CENTRED = (Instr("sub", (0, 1), F), Instr("fma", (3, 2, 1), F))  # 3, 4: of an element and two numbers a row
 BODIES = {
     "relu": (*CENTRED, Instr("le", (4, ZERO), T), Instr("select", (5, ZERO, 4), F)),
     "relu6": (*CENTRED, Instr("max", (4, ZERO), F), Instr("min", (5, SIX), F)),
+    "numbers": (*CENTRED, Instr("max", (4, ZERO), F), Instr("min", (5, SIX, 2), F)),  # 5 is one where 2 is finite
     "mask": (Instr("le", (0, ZERO), T), Instr("select", (3, ZERO, 2), F)),
     "clipped": (Instr("max", (0, Const(-1.25)), F), Instr("neg", (3,), F), Instr("add", (4, 0), F)),
     "larger": (Instr("gt", (0, 2), T), Instr("select", (3, 0, 2), F), Instr("mul", (4, 1), F)),
@@ -77,6 +79,8 @@ def loop(name: str, inner: int) -> Op:
     body, shape = BODIES[name], (ROWS, inner)
     dense, number = row_major(shape), (1, 0)
     reads = tuple(View(n, shape, dense if i in (0, ALONG.get(name)) else number) for i, n in enumerate(OPERANDS))
+    if name == "numbers":
+        reads = (*reads[:2], View("b", shape, (NEXT_NAN, 0), FIRST_NAN))
     kind = Loop(shape, 0, (F,) * 3, body, (), (), (2 + len(body),), (F,))
     return pruned(Op(name, kind, reads, (View("y", shape, dense),), "forward", ""))
 
@@ -207,7 +211,7 @@ def test_the_same_bits_as_portable_c(tmp_path: Path) -> None:
     text = loops.read_text()
     assert text.count("#ifdef TL_ROW_BEGIN") >= 3 * len(BODIES)
     assert text.count("#ifdef TL_ROW_OF_HALVES") >= 3 * (len(HALVES) - 2)
-    assert text.count("tl_add_rows(") == 3
+    assert text.count("tl_add_rows(") == 3 and text.count("TL_CLIP(") == 4 * 4
     assert text.count("TL_DOT(") >= 40 and text.count("TL_PACK(") >= 20 and text.count("TL_PAIR_OF(") >= 4
     assert text.count("TL_ABOVE(") >= 4 and text.count("TL_STORE_ON(") >= 20
     host, wanted, include = tmp_path / "host", tmp_path / "host.bin", f"-I{tmp_path}"

@@ -44,6 +44,16 @@ def test_an_element_pays_for_its_loads_its_instructions_and_its_store() -> None:
     assert dear > 1024 * COSTS.functions["pow"]
 
 
+def test_clipping_bits_takes_no_comparisons() -> None:
+    def clamped(*witness: int) -> float:
+        body = (Instr("max", (0, Const(0.0)), F32), Instr("min", (2, Const(6.0), *witness), F32))
+        kind = Loop((8, 1024), 0, (F32, F32), body, (), (), (3,), (F32,))
+        return loop_cycles(kind, (dense(8, 1024), View("", (8, 1024), (1, 0))), (dense(8, 1024),), 8, COSTS)
+
+    compared = COSTS.functions["max"] + COSTS.functions["min"]
+    assert clamped() - clamped(1) == pytest.approx(1024 * (compared - 2 * COSTS.plain))
+
+
 def test_what_is_read_again_is_loaded_and_doubled_once() -> None:
     kind, reads, writes = doubled(8, 1024)
     same = (View("", (8, 1024), (1, 0)),)

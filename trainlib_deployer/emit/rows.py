@@ -112,7 +112,7 @@ def whole_fours(kind: Loop, row: Row) -> list[str]:
     if not moves_on(kind, row, LOADS):
         return []
     moving, types = kind.depending(row.reads), partial(value_dtype, kind)
-    body = body_of(moving_body(kind, row), moving, types)
+    body = body_of(moving_body(kind, row), moving, types, asks=True)
     if body is None or not {*kind.results} <= moving:
         return []
     stores = [(r, f"b{i}") for i, r in enumerate(kind.results)]
@@ -126,10 +126,26 @@ def whole_fours(kind: Loop, row: Row) -> list[str]:
     moved = [f"const {kind.inputs[i].c_name} *a{i} = {p.name} + i;" for i, p in row.reads.items()]
     moved += [f"{kind.outputs[i].c_name} *b{i} = {p.name} + i;" for i, p in enumerate(row.writes)]
     counted = f"const int fours = {fours};"
+    if body.finite is not None:
+        return [counted, *where_finite(kind, row, body.finite, [*moved, *found, f"i += {LANES} * fours;"])]
     if row.some and row.fours:
         return [counted, *moved, *found]
     inner = [f"    {line}" for line in (*moved, *found)]
     return [counted, "if (fours > 0) {", *inner, "}", *([] if row.fours else [f"i += {LANES} * fours;"])]
+
+
+def where_finite(kind: Loop, row: Row, witness: str, by_hand: list[str]) -> list[str]:
+    """A row that may have NaNs goes element by element, as what is left behind the last four does."""
+    t = Text()
+    t.open(f"if ({'' if row.some else 'fours > 0 && '}tl_isfinitef({witness})) {{")
+    for line in by_hand:
+        t.add(line)
+    t.close()
+    if row.fours:
+        t.open(f"for (; i < {row.end}; i++) {{")
+        elements(t, kind, row, 1)
+        t.close()
+    return t.lines
 
 
 def at_even_places(view: View) -> bool:

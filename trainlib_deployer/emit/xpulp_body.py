@@ -51,6 +51,7 @@ class Body:
     steps: list[Micro] = field(default_factory=list)
     fixed: dict[str, str] = field(default_factory=dict)  # by their names in the assembler: what they are in C
     extra: int = -1
+    finite: str | None = None  # what has to be finite in C, or this is not what the C does
 
     def ref(self, arg: int | Const, moving: set[int], dtype: DType) -> Ref:
         if isinstance(arg, int) and arg in moving:
@@ -87,6 +88,16 @@ class Body:
         else:
             difference = self.add("sub {d}, {0}, {1}", (yes, no))
             self.steps.append(Micro("TL_ADD_PRODUCT", (condition, difference), made, no))
+
+    def clip(self, args: Sequence[Ref], witness: str, made: int) -> bool:
+        """Bits of what is calculated, as whole numbers, between 0 and a limit, if that is asked for; not of a NaN."""
+        value, limit = args
+        lower = next((s for s in self.steps if s.made == value and s.text == "TL_MAX"), None)
+        if lower is None or self.finite not in (None, witness):
+            return False
+        self.add("TL_CLIP", (lower.args[0], limit), made)
+        self.finite = witness
+        return True
 
     def calculated(self, value: Ref) -> bool:
         return any(s.made == value and s.text.startswith(ARITHMETIC) for s in self.steps)
@@ -166,8 +177,10 @@ class Body:
         return ()
 
 
-def body_of(instrs: Sequence[tuple[int, Instr]], moving: set[int], types: Callable[[int], DType]) -> Body | None:
-    """None where an instruction has no counterpart."""
+def body_of(
+    instrs: Sequence[tuple[int, Instr]], moving: set[int], types: Callable[[int], DType], asks: bool = False
+) -> Body | None:
+    """None where an instruction has no counterpart. `asks`: the caller does so for what has to be finite."""
     body, made, selects = Body(), {value for value, _ in instrs}, dict[Ref, Sequence[Ref]]()
     for value, step in instrs:
         operands = [types(a) for a in step.args if isinstance(a, int)]
@@ -181,6 +194,8 @@ def body_of(instrs: Sequence[tuple[int, Instr]], moving: set[int], types: Callab
         if step.op == "select" and step.dtype is DType.F32:
             body.select(args, value)
             selects[value] = args
+        elif step.op == "min" and len(args) > 2 and asks and body.clip(args[:2], f"v{step.args[2]}", value):
+            continue
         elif step.op in ("max", "min") and isinstance(step.args[1], Const) and step.args[1].value == step.args[1].value:
             test = ONE["le" if step.op == "max" else "ge"]
             body.select((body.add(test, args[:2]), args[1], args[0]), value)

@@ -86,4 +86,6 @@ def moving_body(kind: Loop, reads: Views) -> tuple[Instr, ...]:
 
 
 def work(body: tuple[Instr, ...], c: LoopCosts, plain: float) -> float:
-    return sum(c.functions.get(s.op, plain) for s in body)
+    known = {s.op: c.functions.get(s.op, plain) for s in body}
+    clipped = sum(s.op == "min" and len(s.args) > 2 for s in body)  # and the maximum before it: no comparisons
+    return sum(known[s.op] for s in body) - clipped * (known.get("max", 0.0) + known.get("min", 0.0) - 2 * plain)

@@ -95,7 +95,7 @@ C_FORM: dict[str, str] = {
     "fmod": "tl_fmodf({0}, {1})",
     "remainder": "tl_remainderf({0}, {1})",
     "max": "tl_maxf({0}, {1})",
-    "min": "tl_minf({0}, {1})",
+    "min": "tl_minf({0}, {1})",  # a third operand: where that is finite, the first is a number (passes/clip_numbers.py)
     "imax": "({0} > {1} ? {0} : {1})",
     "imin": "({0} < {1} ? {0} : {1})",
     "sign": "tl_signf({0})",

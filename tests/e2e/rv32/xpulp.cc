@@ -197,6 +197,15 @@ reg_t smaller(processor_t *p, insn_t insn, reg_t pc)
     return pc + 4;
 }
 
+// p.clipu: what is between 0 and rs2, of whole numbers.
+reg_t clipped(processor_t *p, insn_t insn, reg_t pc)
+{
+    auto &x = p->get_state()->XPR;
+    const int32_t value = (int32_t)x[insn.rs1()], most = (int32_t)x[insn.rs2()];
+    x.write(insn.rd(), widened((uint32_t)(value <= 0 ? 0 : value >= most ? most : value)));
+    return pc + 4;
+}
+
 // p.mac and p.msu: a product of whole numbers is added to rd, or taken from it.
 reg_t add_product(processor_t *p, insn_t insn, reg_t pc, uint32_t sign)
 {
@@ -317,6 +326,7 @@ struct Pulp : extension_t {
         add(0x00000033, 0xfe00707f, add_whole);
         add(0x04006033, 0xfe00707f, larger);
         add(0x04004033, 0xfe00707f, smaller);
+        add(0x14006033, 0xfe00707f, clipped);
         add(0x42000033, 0xfe00707f, plus_product);
         add(0x42001033, 0xfe00707f, less_product);
         add(0x0000502b, 0xfe00707f, store_and_advance_by<uint16_t>);
