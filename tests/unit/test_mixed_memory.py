@@ -33,7 +33,7 @@ def test_the_smaller_of_both_is_taken(length: int) -> None:
     program = program_of(net, (1, 3, length), passes.DIRECT[: passes.AT])
     types, order = peak(ordered(mixed(program))), peak(ordered(mixed(ordered(program))))
     assert (types > order) == (length == 17) and types != order
-    assert peak(order_halves(program, mixed)) == min(types, order)
+    assert peak(order_halves(program, ordered(program), mixed)) == min(types, order)
 
 
 @pytest.mark.parametrize("pool", [nn.MaxPool2d(2), nn.MaxPool2d(3, 2, 1), nn.AdaptiveMaxPool2d(5)])

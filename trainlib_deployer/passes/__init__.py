@@ -21,7 +21,7 @@ from trainlib_deployer.passes.hoist_updates import hoist_updates
 from trainlib_deployer.passes.join_scans import join_scans
 from trainlib_deployer.passes.long_sums import long_sums
 from trainlib_deployer.passes.mixed import mixed
-from trainlib_deployer.passes.order_halves import order_halves
+from trainlib_deployer.passes.order_halves import halves_in_order
 from trainlib_deployer.passes.place_sums import place_sums
 from trainlib_deployer.passes.pool_first import pool_first
 from trainlib_deployer.passes.prune_loops import prune_loops
@@ -65,7 +65,8 @@ def chosen(precision: Precision, arithmetic: str = "fastest") -> tuple[Pass, ...
     steps = DIRECT if arithmetic == "direct" else DEFAULT
     if precision.halves:
         smaller = partial(mixed, keep=precision.keep, weights=precision.weights, half=precision.half)
-        return (*steps[:AT], partial(order_halves, smaller=smaller), long_sums, *steps[THEN:])
+        *behind, last = steps[THEN:]
+        return (*steps[:AT], partial(halves_in_order, smaller=smaller, behind=(long_sums, *behind)), last)
     return steps
 
 

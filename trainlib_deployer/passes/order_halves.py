@@ -6,16 +6,29 @@ its largest tensors, and it goes round these. An order of floats goes by what th
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from trainlib_deployer.passes.early_masks import early_masks
+from trainlib_deployer.passes.in_parts import in_parts
 from trainlib_deployer.passes.reorder import fullest, reorder
 from trainlib_deployer.program.ir import Program
 
+Step = Callable[[Program], Program]
+ENOUGH = 0.555  # of what the step takes as floats, 55 %: what is less than that is not worth cycles
 
-def order_halves(program: Program, smaller: Callable[[Program], Program]) -> Program:
-    """`smaller` changes the types."""
-    return min((ordered(smaller(p)) for p in (program, ordered(program))), key=fullest)
+
+def halves_in_order(program: Program, smaller: Step, behind: Sequence[Step]) -> Program:
+    """`smaller` changes the types; `behind`: what comes before gradients are taken apart, which is the last resort."""
+    floats = ordered(program)
+    found = order_halves(program, floats, smaller)
+    for step in behind:
+        found = step(found)
+    return in_parts(found, ENOUGH * fullest(floats))
+
+
+def order_halves(program: Program, floats: Program, smaller: Step) -> Program:
+    """`floats`: the same in order."""
+    return min((ordered(smaller(p)) for p in (program, floats)), key=fullest)
 
 
 def ordered(program: Program) -> Program:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from math import prod
 from typing import TypeGuard
 
 from trainlib_deployer.machine.machine import Machine
@@ -20,8 +19,8 @@ from trainlib_deployer.plan.joints import Draft, Joint, Results
 from trainlib_deployer.plan.series import put_in_series
 from trainlib_deployer.plan.together import put_together
 from trainlib_deployer.plan.ways import Way
-from trainlib_deployer.program.chain import chain_of, followed
-from trainlib_deployer.program.ir import DType, Leading, Op, Program, Role, Tensor, View, renamed
+from trainlib_deployer.program.chain import chain_of, followed, in_shape, recording
+from trainlib_deployer.program.ir import Leading, Op, Program, Role, Tensor, renamed
 from trainlib_deployer.program.loop import Loop
 
 TRIES = 6  # to join what fills the outer level no more than it was
@@ -112,15 +111,6 @@ def behind_result(program: Program, results: Results, op: Op, follower: Op, only
     return Joint(followed(op, shown, -1), tensors)
 
 
-def recording(follower: Op, gradient: View) -> Op:
-    """The loop also stores the gradient that it reads, in builds that record."""
-    loop = follower.kind
-    assert isinstance(loop, Loop)
-    value = follower.reads.index(gradient)
-    kind = replace(loop, results=(*loop.results, value), outputs=(*loop.outputs, DType.F32), recorded=loop.recorded + 1)
-    return replace(follower, kind=kind, writes=(*follower.writes, gradient))
-
-
 def sharing_weight(program: Program, op: Op, follower: Op) -> Joint | None:
     """The follower changes a weight that the head reads; each element of it must be in one tile alone."""
     chain = chain_of(op)
@@ -142,18 +132,3 @@ def sharing_weight(program: Program, op: Op, follower: Op) -> Joint | None:
     if shown is None or any(v != weight for v in (*shown.reads, *shown.writes) if v.tensor == weight.tensor):
         return None
     return Joint(followed(op, shown, anchors[0]), {})
-
-
-def in_shape(follower: Op, anchor: View) -> Op | None:
-    """The loop over the dimensions of the anchor; None where its elements come in another order."""
-    loop = follower.kind
-    assert isinstance(loop, Loop)
-    if prod(loop.extents) != anchor.numel or loop.reduced:
-        return None
-    shown = [v.reshaped(anchor.shape) for v in (*follower.reads, *follower.writes)]
-    if any(v is None for v in shown):
-        return None
-    views = tuple(v for v in shown if v is not None)
-    count = len(follower.reads)
-    kind = replace(loop, extents=anchor.shape)
-    return replace(follower, kind=kind, reads=views[:count], writes=views[count:])

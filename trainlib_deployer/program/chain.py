@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from math import prod
 from typing import Generic, TypeVar
 
 from trainlib_deployer.program.cuts import Parts, Range
-from trainlib_deployer.program.ir import Kind, Leading, Op, Part, Shape, View
+from trainlib_deployer.program.ir import DType, Kind, Leading, Op, Part, Shape, View
 from trainlib_deployer.program.linked import Linked
 from trainlib_deployer.program.loop import Loop, inside
 from trainlib_deployer.program.strides import row_major
@@ -175,3 +176,33 @@ def followed(op: Op, follower: Op, anchor: Slot) -> Op:
         function=f"{op.function} + {follower.function}" if follower.function != op.function else op.function,
         fused=tuple(dict.fromkeys((*(op.fused or (op.name,)), *(follower.fused or (follower.name,))))),
     )
+
+
+def in_shape(follower: Op, anchor: View) -> Op | None:
+    """The loop over the dimensions of the anchor; None where its elements come in another order."""
+    loop = follower.kind
+    assert isinstance(loop, Loop)
+    if prod(loop.extents) != anchor.numel or loop.reduced:
+        return None
+    shown = [v.reshaped(anchor.shape) for v in (*follower.reads, *follower.writes)]
+    if any(v is None for v in shown):
+        return None
+    views = tuple(anchor if is_same(v, anchor) else v for v in shown if v is not None)
+    count = len(follower.reads)
+    kind = replace(loop, extents=anchor.shape)
+    return replace(follower, kind=kind, reads=views[:count], writes=views[count:])
+
+
+def is_same(view: View, other: View) -> bool:
+    """The same elements in the same order; a dimension of one element may step anyhow."""
+    steps = (e == 1 or s == t for e, s, t in zip(view.shape, view.strides, other.strides, strict=True))
+    return view._replace(strides=other.strides) == other and all(steps)
+
+
+def recording(follower: Op, gradient: View) -> Op:
+    """The loop also stores the gradient that it reads, in builds that record."""
+    loop = follower.kind
+    assert isinstance(loop, Loop)
+    value = follower.reads.index(gradient)
+    kind = replace(loop, results=(*loop.results, value), outputs=(*loop.outputs, DType.F32), recorded=loop.recorded + 1)
+    return replace(follower, kind=kind, writes=(*follower.writes, gradient))
