@@ -20,6 +20,7 @@ from trainlib_deployer.passes.fuse_updates import fuse_updates
 from trainlib_deployer.passes.hoist_updates import hoist_updates
 from trainlib_deployer.passes.join_scans import join_scans
 from trainlib_deployer.passes.long_sums import long_sums
+from trainlib_deployer.passes.loss_again import loss_again
 from trainlib_deployer.passes.mixed import mixed
 from trainlib_deployer.passes.order_halves import halves_in_order
 from trainlib_deployer.passes.place_sums import place_sums
@@ -42,6 +43,7 @@ DEFAULT: tuple[Pass, ...] = (
     share_constants,  # those of the same contents
     place_sums,  # gradients of slices into one tensor
     add_up,  # gradients of shared weights inside of the products that make them
+    loss_again,  # what the loss keeps of outputs for its gradient
     pool_first,  # maxima before a ReLU
     begin_biased,  # products with the bias that is added to them
     fuse_loops,  # chains of pointwise operations into one loop
