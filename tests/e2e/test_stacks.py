@@ -133,6 +133,18 @@ def test_so_do_those_of_one_tap_on_halves(compiler: str, tmp_path: Path) -> None
 
 
 @with_each_compiler
+def test_so_do_those_of_many_taps_and_of_pixels_that_are_apart(compiler: str, tmp_path: Path) -> None:
+    """Fault: the sums of a tile of halves lay there twice."""
+    net = nn.Sequential(nn.Conv2d(12, 20, 5), nn.Tanh(), nn.Conv2d(20, 7, 1, 2))
+    data = [(torch.randn(1, 12, 11, 11), torch.randn(1, 7, 4, 4))]
+    deploy(net, *data[0], data=data, loss=nn.MSELoss(), steps=1, out=tmp_path / "net", dtype="mixed", l1="20k")
+    found = functions(listing(tmp_path / "net", compiler))
+    size, chain = deepest(found, ROOT)
+    assert {"tl_conv2d_fw_f16", "tl_conv2d_bw_x_apart_f16"} <= {*found}
+    assert size <= LEAN_STACK - SPARE, chain
+
+
+@with_each_compiler
 def test_so_do_those_of_classes_that_share_planes_of_halves(compiler: str, tmp_path: Path) -> None:
     """Fault: the axes of all classes lay below everything that one of them calls."""
     data = [(torch.randn(1, 14, 11, 9), torch.randn(1, 6, 23, 19))]
