@@ -7,6 +7,7 @@
 #include "tl_half.h"
 #include "tl_math.h"
 #include "tl_scaled.h"
+#include "tl_silu.h"
 #include <stdint.h>
 
 /* A result that only a build keeps which records all gradients. */

@@ -102,7 +102,7 @@ def silu(x: Expr) -> Operand:
 @formula(aten.silu_backward.default)
 def silu_backward(g: Expr, x: Expr) -> Operand:
     s = call("sigmoid", x)
-    return g * (s * (1.0 + x * (1.0 - s)))
+    return g * apply("fma", [x * s, 1.0 - s, s])
 
 
 @formula(aten.mish.default)

@@ -6,6 +6,7 @@
 #include "tl_recurrent.h"
 #include "tl_adaptive.h"
 #include "tl_scaled.h"
+#include "tl_silu.h"
 #include "tl_winograd_tiles.h"
 
 void tl_matmul_rows_x_panels_f32(const tl_matmul *a);
@@ -214,6 +215,18 @@ static void scaled(int n)
     tl_record(l1.c, sizeof l1.c);
 }
 
+/* Every third element is far from zero; elsewhere and onto x itself. */
+static void silu(int n)
+{
+    fill_all();
+    for (int i = 0; i < n; i++)
+        l1.a[i] = i % 3 == 1 ? (i % 2 ? 85.0f : -100.0f) : i % 3 ? 7.0f * l1.a[i] : -l1.a[i];
+    tl_silu_row(l1.c, l1.c + n, l1.a, n);
+    tl_silu_row(l1.a, l1.c + 2 * n, l1.a, n);
+    tl_record(l1.c, sizeof l1.c);
+    tl_record(l1.a, sizeof l1.a);
+}
+
 /* Parameters that decay, or have a momentum, and others, onto themselves and elsewhere; every fifth average of squares
  * is beyond 2^96. The roots of some others are near to 1e-4, of all to 1e12. */
 static void adaptive(int n, void (*update)(const tl_adaptive *a, int more, int n))
@@ -255,7 +268,7 @@ int main(void)
     scan((tl_fn)tl_lstm_fw_f32, (tl_fn)tl_lstm_bw_f32, 4, 2, 19, 0);
     kernel_rows(), pointwise(), blocks(), squares(), depthwise(), depthwise_threes();
     for (int n = 1; n < 19; n += 4)
-        scaled(n), scaled(n + 2), adaptive(n, tl_adam_row), adaptive(n, tl_rmsprop_row);
+        scaled(n), scaled(n + 2), silu(n), adaptive(n, tl_adam_row), adaptive(n, tl_rmsprop_row);
     tl_puts("DONE\n");
     tl_exit(0);
     return 0;
