@@ -62,13 +62,16 @@ static inline float tl_log1pf(float x)
     return tl_copysignf(tl_log_sum_(tl_fmaf(x, scale, scale - tl_lit(1.0f)), (int32_t)above >> 23), x);
 }
 
-/* log(1 + e^x), with the larger term taken out: torch's softplus is this below its threshold. */
-static inline float tl_softplusf(float x)
+/* log(1 + e^x), with the larger term taken out. e^-|x| is at most 1: beyond 1/3, 1 + e^-|x| is 2 (1 + f). */
+static inline __attribute__((always_inline)) float tl_softplusf(float x)
 {
-    float size = tl_absf(x);
-    if (!(size < tl_lit(87.0f)))
+    if (TL_SELDOM(!tl_below_(x, TL_EXP_NEAR)))
         return x > 0.0f ? x : tl_expf(x);
-    float tail = tl_log1pf(tl_expf(-size));
-    return x > 0.0f ? x + tail : tail;
+    const uint32_t bits = tl_bits(x), positive = ~((uint32_t)((int32_t)bits >> 31));
+    const float e = tl_exp_moderate_(tl_from_bits(bits | 0x80000000u), 0);
+    const uint32_t half = (uint32_t)((int32_t)(0x3eaaaaabu - tl_bits(e)) >> 31);
+    const float f = tl_fmaf(e, tl_from_bits(0x3f800000u - (half & 0x800000u)), tl_from_bits(half & 0xbf000000u));
+    const float tail = tl_fmaf(tl_log_tail_(f), f * f, f) + tl_from_bits(half & tl_bits(0.693147182f));
+    return tail + tl_from_bits(bits & positive);
 }
 #endif

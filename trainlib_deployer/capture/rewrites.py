@@ -132,7 +132,7 @@ def binary_cross_entropy_with_logits(
     pos_weight: Tensor | None = None,
 ) -> Any:
     """max(x, 0) - x y + log(1 + exp(-|x|)), whose derivative autograd finds as sigmoid(x) - y."""
-    tail = F.softplus(-x, threshold=1e9)
+    tail = F.softplus(-x, threshold=math.inf)
     positive = 1 if pos_weight is None else 1 + (pos_weight - 1) * y
     loss = (1 - y) * x + positive * tail
     if weight is not None:

@@ -119,15 +119,15 @@ def mish_backward(g: Expr, x: Expr) -> Operand:
 @formula(aten.softplus.default)
 def softplus(x: Expr, beta: float = 1, limit: float = 20) -> Expr:
     z = x * float(beta)
-    positive = call("max", z, 0.0)
-    value = positive + call("log1p", call("exp", -call("abs", z)))
-    return select(z > float(limit), x, value / float(beta))
+    value = call("softplus", z) / float(beta)
+    return value if math.isinf(limit) else select(z > float(limit), x, value)
 
 
 @formula(aten.softplus_backward.default)
 def softplus_backward(g: Expr, x: Expr, beta: float, limit: float) -> Operand:
     z = x * float(beta)
-    return select(z > float(limit), g, g * call("sigmoid", z))
+    slope = g * call("sigmoid", z)
+    return slope if math.isinf(limit) else select(z > float(limit), g, slope)
 
 
 @formula(aten.hardswish.default)
@@ -188,7 +188,7 @@ def softshrink_backward(g: Expr, x: Expr, limit: float) -> Operand:
 
 @covers(aten.log_sigmoid_forward.default)
 def log_sigmoid_forward(b: Builder, x: View) -> tuple[View, View]:
-    return b.map(lambda x: call("min", x, 0.0) - call("log1p", call("exp", -call("abs", x))), x), x
+    return b.map(lambda x: -call("softplus", -x), x), x
 
 
 @covers(aten.log_sigmoid_backward.default)

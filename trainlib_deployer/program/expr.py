@@ -70,6 +70,7 @@ C_FORM: dict[str, str] = {
     "log2": "tl_log2f({0})",
     "log10": "tl_log10f({0})",
     "log1p": "tl_log1pf({0})",
+    "softplus": "tl_softplusf({0})",
     "sin": "tl_sinf({0})",
     "cos": "tl_cosf({0})",
     "tan": "tl_tanf({0})",
