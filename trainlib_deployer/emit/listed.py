@@ -23,6 +23,7 @@ from trainlib_deployer.emit.listing import (
     Way,
 )
 from trainlib_deployer.emit.loops import LoopLibrary, flat
+from trainlib_deployer.emit.shares import apart
 from trainlib_deployer.kernels.row import Row
 from trainlib_deployer.plan.links import Link
 from trainlib_deployer.plan.plan import Plan
@@ -32,6 +33,7 @@ from trainlib_deployer.program.call import Operand
 from trainlib_deployer.program.ir import Kind, Part, View
 from trainlib_deployer.program.loop import Loop
 from trainlib_deployer.program.segments import segments
+from trainlib_deployer.program.series import Series
 from trainlib_deployer.program.together import Together
 
 TOKEN, SCRATCH = "@", "@scratch"  # what a row is handed in place of pointers
@@ -40,12 +42,18 @@ TOKEN, SCRATCH = "@", "@scratch"  # what a row is handed in place of pointers
 def listed(plan: Plan, at: Addresses, library: LoopLibrary) -> Listing:
     lister = Lister(at, library)
     operations = []
-    for position in range(len(plan.program.ops)):
+    known, cores = dict(places(plan, at)), plan.target.cores
+    for position, op in enumerate(plan.program.ops):
         starts = tuple(at.operations[g] for g in plan.guests.get(position, ()))
         found = lister.operation(position, plan.calls[position], plan.tilings.get(position), starts)
-        operations.append(replace(found, meets=not isinstance(plan.program.ops[position].kind, Together)))
+        if isinstance(op.kind, Together):
+            found = replace(found, meets=False)
+        elif isinstance(op.kind, Series) and not plan.program.far:
+            found = replace(found, apart=apart(found.calls, found.tiles, known, cores))
+        operations.append(found)
     functions = tuple(segments(plan.program).values())
-    return Listing(dict(places(plan, at)), tuple(operations), functions, tuple(at.home(t) for t in plan.program.shown))
+    shown = tuple(at.home(t) for t in plan.program.shown)
+    return Listing(known, tuple(operations), functions, shown, cores)
 
 
 def places(plan: Plan, at: Addresses) -> Iterator[tuple[str, Place]]:

@@ -139,6 +139,7 @@ class Operation:
     starts: tuple[str, ...]  # operations behind this one whose early tiles it starts
     calls: tuple[tuple[Call, ...], ...]  # of each tile
     meets: bool = True  # do the cores, between two of them?
+    apart: frozenset[int] = frozenset()  # but not before these, where the team has as many cores as is planned
     left: Left | None = None
 
 
@@ -189,6 +190,7 @@ class Listing:
     operations: tuple[Operation, ...]
     functions: tuple[range, ...]  # operations that always run together
     kept: tuple[Home, ...]  # what the interface hands out after a step
+    cores: int = 1  # that share the work, unless a build has fewer
 
     @cached_property
     def positions(self) -> dict[str, int]:

@@ -22,6 +22,7 @@ from trainlib_deployer.emit.loop_text import (
 )
 from trainlib_deployer.emit.rows import Pointer, Row, at_even_places, innermost
 from trainlib_deployer.emit.scaled import add_rows, add_scaled, rows_of, scaled_of
+from trainlib_deployer.emit.shares import split_of
 from trainlib_deployer.emit.silu import is_silu, silu_row
 from trainlib_deployer.program.ir import Shape, View
 from trainlib_deployer.program.loop import LANES, Loop, middle_of_rows
@@ -110,12 +111,10 @@ def nested(
 ) -> None:
     outer, inner = kind.extents[:-1], kind.extents[-1]
     rows = prod(outer)
-    t.add("int lo, hi;")
+    shared(t, kind)
     begin, end = "lo", "hi"
     if rows > 1:
-        begin, end = shared_rows(t, rows, inner) if middle_of_rows(rows, inner) else whole_rows(t, rows, inner)
-    else:
-        t.add(f"tl_split({inner}, 4, &lo, &hi);")
+        begin, end = shared_rows(t, inner) if middle_of_rows(rows, inner) else whole_rows(t, inner)
     indices(t, outer, "row")
     pointers(t, kind, reads, writes, len(outer))
     loads(t, kind, {i: f"p{i}[0]" for i, v in enumerate(reads) if v.strides[-1] == 0})
@@ -151,9 +150,14 @@ def along(t: Text, kind: Loop, row: Row) -> None:
         plainly()
 
 
-def shared_rows(t: Text, rows: int, inner: int) -> tuple[str, str]:
+def shared(t: Text, kind: Loop) -> None:
+    t.add("int lo, hi;")
+    split = split_of(kind)
+    t.add(f"tl_split({split.units}, {split.grain}, &lo, &hi);")
+
+
+def shared_rows(t: Text, inner: int) -> tuple[str, str]:
     """Few long rows: each core takes as many elements as the others, from the middle of a row on."""
-    t.add(f"tl_split({rows * inner}, 4, &lo, &hi);")
     t.open("while (lo < hi) {")
     t.add(f"const int row = (unsigned)lo / {inner};")
     t.add(f"const int begin = lo - row * {inner};")
@@ -161,8 +165,7 @@ def shared_rows(t: Text, rows: int, inner: int) -> tuple[str, str]:
     return "begin", "end"
 
 
-def whole_rows(t: Text, rows: int, inner: int) -> tuple[str, str]:
-    t.add(f"tl_split({rows}, 1, &lo, &hi);")
+def whole_rows(t: Text, inner: int) -> tuple[str, str]:
     t.open("for (int row = lo; row < hi; row++) {")
     return "0", str(inner)
 
@@ -174,8 +177,7 @@ def folded(t: Text, kind: Loop, reads: tuple[View, ...], writes: tuple[View, ...
         t.add("if (tl_core_id() != 0)")
         t.add("    return;")
     else:
-        t.add("int lo, hi;")
-        t.add(f"tl_split({units}, 1, &lo, &hi);")
+        shared(t, kind)
         t.open("for (int u = lo; u < hi; u++) {")
         indices(t, outer, "u")
     pointers(t, kind, reads, writes, len(outer))

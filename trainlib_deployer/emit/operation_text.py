@@ -43,10 +43,12 @@ class Between:
 
     lines: Sequence[str]
     left: Left | None = None
+    apart: frozenset[int] = frozenset()
 
     def calls(self, number: int) -> list[str]:
         awaited = [left_text(self.left)] if self.left is not None and self.left.before == number else []
-        return [*awaited, *self.lines] if number else []
+        smaller = ["if (PLAN_CORES < PLAN_TEAM)"] if number in self.apart and not awaited else []
+        return [*awaited, *smaller, *(f"{'    ' * len(smaller)}{line}" for line in self.lines)] if number else []
 
 
 def table_text(operation: Operation, tables: Tables) -> list[str]:
@@ -88,7 +90,7 @@ def body_text(
 def statements_text(operation: Operation, starts: Sequence[str], streams: str, tables: Tables) -> list[str]:
     """With the first tiles of others, and where it finds its own streams."""
     columns, left = Columns(), operation.left
-    between = Between(["tl_barrier();"] if operation.meets else [], left)
+    between = Between(["tl_barrier();"] if operation.meets else [], left, operation.apart)
     kinds = list(dict.fromkeys(shape(calls) for calls in operation.calls))
     if len(kinds) == 1:
         work = statements(operation.calls, columns, between)
