@@ -81,6 +81,9 @@ int tl_tiles_next(tl_tiles *t);
 /* What an operation before this one left under way has arrived. */
 void tl_tiles_left(tl_lane *lanes, int stream, int cores);
 
+/* A core copies so many bytes from one place of the outer memory to another; word by word they would keep all cores. */
+void tl_pass_on(void *to, const void *from, int bytes, int core);
+
 /* The same with three buffers each: two tiles come while one is worked on. */
 void tl_tiles_open_two(tl_tiles *t, const tl_stream *streams, tl_lane *lanes, tl_shape shape);
 int tl_tiles_next_two(tl_tiles *t);

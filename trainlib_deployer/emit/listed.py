@@ -36,6 +36,7 @@ from trainlib_deployer.program.segments import segments
 from trainlib_deployer.program.series import Series
 from trainlib_deployer.program.together import Together
 
+PASS_ON, MOST_PASSED = "tl_pass_on", 128  # words that one core copies
 TOKEN, SCRATCH = "@", "@scratch"  # what a row is handed in place of pointers
 
 
@@ -74,7 +75,7 @@ class Lister:
         calls = []
         for tile in by_tile:
             if id(tile) not in known:
-                known[id(tile)] = tuple(self.call(position, link) for link in tile)
+                known[id(tile)] = tuple(self.call(position, link, k) for k, link in enumerate(tile))
             calls.append(known[id(tile)])
         tiles = None if tiling is None else self.tiles(tiling, position)
         return Operation(self.at.operations[position], tiles, starts, tuple(calls), left=self.left(position))
@@ -86,10 +87,13 @@ class Lister:
             return None
         return Left(self.at.lanes(position - 1), before.lingers.stream, before.lingers.until)
 
-    def call(self, position: int, link: Link) -> Call:
+    def call(self, position: int, link: Link, number: int = 0) -> Call:
         part, reads = link.part, len(link.part.reads)
         views = (*part.reads, *part.writes)
         given = [self.argument(v, s) for v, s in zip(views, link.slots, strict=True)]
+        if isinstance(self.at.plan.program.ops[position].kind, Together) and self.few_outside(part, given):
+            source, target = given
+            return Call(PASS_ON, "", (("", target), ("", source), ("", 4 * views[0].numel), ("", number)), part)
         if isinstance(part.kind, Loop):
             types = (*part.kind.inputs, *part.kind.outputs)
             placed = zip(given, views, types, strict=True)
@@ -101,6 +105,16 @@ class Lister:
         known: dict[str, Argument] = {f"{TOKEN}{i}": a for i, a in enumerate(given)}
         known[SCRATCH] = 0 if home is None else Pointer(home)
         return Call(link.row.symbol, link.row.struct, tuple(fields(link.row, part, tokens, known)))
+
+    def few_outside(self, part: Part, given: list[Argument]) -> bool:
+        """A copy of few words within the outer memory: one core's work, another one's for each."""
+        kind, views = part.kind, (*part.reads, *part.writes)
+        assert isinstance(kind, Loop)
+        words = all(d.size == 4 for d in (*kind.inputs, *kind.outputs)) and kind.inputs == kind.outputs
+        plain = words and not (kind.body or kind.reductions or kind.post) and all(v.contiguous for v in views)
+        outer = self.at.plan.outer.name
+        outside = (isinstance(a, Pointer) and a.home.level == outer != self.at.near for a in given)
+        return plain and len(given) == 2 and views[0].numel <= MOST_PASSED and all(outside)
 
     def loop_call(self, kind: Loop, part: Part, given: list[Argument]) -> Call:
         name = self.library.function(kind, part.reads, part.writes)

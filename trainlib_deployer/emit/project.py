@@ -19,7 +19,7 @@ from trainlib_deployer.emit.initial import Binary, Kept, string_lines
 from trainlib_deployer.emit.interface import learning_rate
 from trainlib_deployer.emit.levels import c_alignment, level_context, piece
 from trainlib_deployer.emit.library import copy_library
-from trainlib_deployer.emit.listed import listed
+from trainlib_deployer.emit.listed import PASS_ON, listed
 from trainlib_deployer.emit.listing import Listing
 from trainlib_deployer.emit.loops import LoopLibrary
 from trainlib_deployer.emit.names import comment, literal
@@ -113,6 +113,12 @@ class Project:
             return streams_shared(self.listing)
         return {o.name: o.name for o in self.listing.operations if o.tiles is not None}
 
+    @property
+    def moves(self) -> bool:
+        """Whether an operation moves what it works on."""
+        calls = (call for operation in self.listing.operations for tile in operation.calls for call in tile)
+        return bool(self.plan.tilings) or any(call.function == PASS_ON for call in calls)
+
     @cached_property
     def recorded(self) -> Recorded:
         return Recorded(self.at)
@@ -184,7 +190,7 @@ class Project:
             "offsets": self.offsets(),
             **signature.context(),
             "recorded": max((t.numel for t in program.of_role(Role.RECORDED)), default=0),
-            "headers": sorted({r.header for r in self.rows} | ({"tl_stream.h"} if self.plan.tilings else set())),
+            "headers": sorted({r.header for r in self.rows} | ({"tl_stream.h"} if self.moves else set())),
             "prototypes": sorted(r.prototype for r in self.rows),
             "operations": operations,
             "functions": self.functions,
