@@ -14,14 +14,16 @@ from trainlib_deployer.api import deploy
 from trainlib_deployer.machine.machine import Machine
 from trainlib_deployer.machine.targets import resolve
 from trainlib_deployer.plan import chains
-from trainlib_deployer.plan.early import bring_early, early_bytes, in_flight
+from trainlib_deployer.plan.early import bring_early, early_bytes, in_flight, own_flights
 from trainlib_deployer.plan.layout import tensor_items
 from trainlib_deployer.plan.plan import Plan
 from trainlib_deployer.plan.residents import SMALL
 from trainlib_deployer.plan.setting import Setting
 from trainlib_deployer.plan.tiles import Room, Tiling
 from trainlib_deployer.program.ir import Program
+from trainlib_deployer.program.loop import Loop
 from trainlib_deployer.program.segments import segments
+from trainlib_deployer.program.together import Together
 
 pytestmark = pytest.mark.slow
 
@@ -164,3 +166,10 @@ def test_the_engine_tells_all_transfers_apart(plan: Plan) -> None:
         tight.program, tight.tilings | {2: many}, [Room(tight.resident, 1 << 20, resolve(cores=CORES))] * len(tight.own)
     )
     assert all(t.host != 2 for t in found.values())
+
+
+def test_one_transfer_is_left_for_what_loops_together_copy(plan: Plan) -> None:
+    """Without one its cores would wait for ever: those that came early are awaited behind it."""
+    op = plan.program.ops[0]
+    assert own_flights(replace(op, kind=Together(())), None) == 1
+    assert own_flights(replace(op, kind=Loop((1,), 0, (), (), (), (), (), ())), None) == 0

@@ -14,9 +14,10 @@ from trainlib_deployer.plan.best_tiling import Choice
 from trainlib_deployer.plan.cycles import transfer_cycles, untiled_cycles
 from trainlib_deployer.plan.tiles import Room, Stream, Tiling
 from trainlib_deployer.program.brought import brought
-from trainlib_deployer.program.ir import Program
+from trainlib_deployer.program.ir import Op, Program
 from trainlib_deployer.program.lifetimes import lifetimes, shared_storage
 from trainlib_deployer.program.segments import segments
+from trainlib_deployer.program.together import Together
 
 REACH = 4  # operations from a host to the one whose tile it brings
 
@@ -100,7 +101,7 @@ class Board:
                     return None
                 recut[p] = host_tiling
                 loss += host_tiling.cycles - self.tilings[p].cycles
-            own = in_flight(host_tiling) + (brought(self.program.ops[p].kind) is not None)
+            own = own_flights(self.program.ops[p], host_tiling)
             if self.flights[p] + own + len(offer.streams) > self.rooms[p].machine.link.channels:
                 return None  # a core that starts one more waits for ever
         return replace(offer, recut=recut, gain=offer.gain - loss)
@@ -194,6 +195,12 @@ def early_bytes(tiling: Tiling, streams: Iterable[int]) -> int:
 
 def first_cycles(tiling: Tiling, streams: list[int], link: Link) -> float:
     return sum(transfer_cycles(tiling.streams[k].moves[0].window, link) for k in streams)
+
+
+def own_flights(op: Op, tiling: Tiling | None) -> int:
+    """Transfers of an operation itself. Of loops together a core may copy few numbers, with one transfer at a time, for
+    which it waits until one is free."""
+    return in_flight(tiling) + (brought(op.kind) is not None) + isinstance(op.kind, Together)
 
 
 def in_flight(tiling: Tiling | None) -> int:
