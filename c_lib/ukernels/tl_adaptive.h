@@ -18,19 +18,19 @@ typedef struct {
 #define TL_ADAPTIVE_ROW(halfwords, p0, p1, p2, p3, last)                                                               \
     "lw t0, 0(%[a])\nlw t1, 4(%[a])\nlw t2, 8(%[a])\nlw t3, 12(%[a])\nlw t4, 16(%[a])\nlw t5, 20(%[a])\n"              \
     "lw t6, 24(%[a])\nlw s2, 28(%[a])\nlw s3, 32(%[a])\nlw s4, 36(%[a])\nlw s5, 40(%[a])\nlw s6, 44(%[a])\n"           \
-    "lui s8, 0x3f000\nlui s9, 0x3f902\nlui s10, 0x3f81c\nlui s11, 0x5f131\nfneg.s s2, s2\nfadd.s s7, s6, s6\n"         \
-    "lui ra, 0x4b000\nfmul.s %[a], s6, s6\nfmul.s ra, %[a], ra\nlui %[a], 0x7f800\nsub %[a], %[a], ra\n"               \
+    "lui s8, 0x3f000\nlui s9, 0x3f902\nlui s10, 0x3f81c\nlui s11, 0x5f131\nfneg.s s2, s2\nlui ra, 0x4b800\n"           \
+    "fmul.s %[a], s6, s6\nfmul.s ra, %[a], ra\nlui %[a], 0x7f800\nsub %[a], %[a], ra\n"                                \
     "mv s1, %[n]\nlui %[n], 0x800\n.balign 4\n.option push\n.option norvc\n" TL_LOOP("s1", halfwords)                  \
     TL_LOAD("a4", "t6") TL_LOAD("a0", "t4") p0 "fmsub.s a6, a0, a0, a4\nfmadd.s a4, a6, s5, a4\nsrli s1, a4, 1\n" p1   \
-    "sub a7, s11, s1\nfmadd.s a6, a4, a7, s7\nsub s1, a4, ra\nfnmsub.s a6, a6, a7, s9\nbgeu s1, %[a], 2f\n"            \
-    "fmadd.s a6, a6, a6, s10\n" TL_STORE_ON("a4", "t2") "fmul.s a7, a7, a6\nsub a6, a7, %[n]\n"                        \
-    "fmadd.s a6, a4, a6, s6\n" p2 "fnmsub.s a6, a6, a7, s8\n" p3 "fmadd.s a7, a6, a7, a7\n1:\n" last "j 5f\n"          \
-    "2:\nlui s1, 0x6f800\nbgeu a4, s1, 4f\nfmul.s a6, a4, a7\nfnmsub.s a5, a6, a7, s9\nfmadd.s a5, a5, a5, s10\n"      \
-    "sub s1, a7, %[n]\nfmul.s s1, s1, a5\nfmul.s a6, a6, a5\nfnmsub.s s1, a6, s1, s8\nfmadd.s a6, s1, a6, a6\n"        \
-    "fadd.s a6, a6, s6\nlui s1, 0x7ef32\nsub a7, s1, a6\nlui s1, 0x3fc02\nfnmsub.s a5, a6, a7, s1\nlui s1, 0x3f3fc\n"  \
-    "fmadd.s a5, a5, a5, s1\nlui s1, 0x3f800\nfmul.s a7, a7, a5\nfnmsub.s s1, a6, a7, s1\nfmadd.s a7, s1, a7, a7\n3:\n"\
-    TL_STORE_ON("a4", "t2") p2 p3 "j 1b\n"                                                                             \
-    "4:\nfsqrt.s a7, a4\nfadd.s a7, a7, s6\nlui s1, 0x3f800\nfdiv.s a7, s1, a7\nj 3b\n5:\n.option pop\n"
+    "sub a7, s11, s1\nfmul.s a6, a4, a7\nsub s1, a4, ra\nfnmsub.s a5, a6, a7, s9\nbgeu s1, %[a], 2f\n"                 \
+    "fmadd.s a5, a5, a5, s10\n" TL_STORE_ON("a4", "t2") "fmul.s a7, a7, a5\nsub a6, a7, %[n]\n"                        \
+    "fmadd.s a6, a4, a6, s6\n" p2 "fnmsub.s a6, a6, a7, s8\n" p3 "fmadd.s a7, a6, a7, a7\n1:\n" last "j 4f\n"          \
+    "2:\nfmadd.s a5, a5, a5, s10\n" TL_STORE_ON("a4", "t2") "fmul.s a7, a7, a5\nlui s1, 0x6f800\nbgeu a4, s1, 3f\n"    \
+    "fmul.s a6, a6, a5\nsub s1, a7, %[n]\nfnmsub.s s1, a6, s1, s8\n"             \
+    "fmadd.s a6, s1, a6, a6\nfadd.s a6, a6, s6\nlui s1, 0x7ef32\nsub a7, s1, a6\nlui s1, 0x3fc02\n"                    \
+    "fnmsub.s a5, a6, a7, s1\nlui s1, 0x3f3fc\nfmadd.s a5, a5, a5, s1\nlui s1, 0x3f800\nfmul.s a7, a7, a5\n"           \
+    "fnmsub.s s1, a6, a7, s1\nfmadd.s a7, s1, a7, a7\n" p2 p3 "j 1b\n"                                                 \
+    "3:\nfsqrt.s a7, a4\nfadd.s a7, a7, s6\nlui s1, 0x3f800\nfdiv.s a7, s1, a7\n" p2 p3 "j 1b\n4:\n.option pop\n"
 #define TL_ADAM_ROW(halfwords, keep)                                                                                   \
     TL_ADAPTIVE_ROW(halfwords, TL_LOAD("a1", "t5"), "fsub.s a0, a0, a1\n", TL_LOAD("a5", "t3"),                        \
                     "fmadd.s a1, a0, s4, a1\n" TL_STORE_ON("a1", "t1") keep,                                           \
