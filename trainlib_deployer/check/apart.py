@@ -116,5 +116,4 @@ def place_of(given: Argument, tiles: Tiles | None, listing: Listing, size: int) 
     else:
         return None
     place = listing.places[name]
-    levels = sorted({p.level for p in listing.places.values()})
-    return levels.index(place.level) * FAR + place.offset + past
+    return listing.levels.index(place.level) * FAR + place.offset + past

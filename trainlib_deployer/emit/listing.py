@@ -197,6 +197,10 @@ class Listing:
         return {o.name: at for at, o in enumerate(self.operations)}
 
     @cached_property
+    def levels(self) -> list[str]:
+        return sorted({place.level for place in self.places.values()})
+
+    @cached_property
     def awaited(self) -> dict[int, int]:
         """Under an operation that awaits a copy, the one that has started it; none where no copy has that number."""
         started: dict[int, int] = {}
