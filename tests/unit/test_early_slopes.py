@@ -66,7 +66,7 @@ def slopes(program: Program) -> list[str]:
         (nn.GELU(), 1),
         (nn.GELU("tanh"), 1),
         (nn.SiLU(), 1),
-        (nn.Mish(), 3),
+        (nn.Mish(), 2),
         (nn.ReLU(), 0),
         (nn.Tanh(), 0),
         (nn.ELU(), 0),
@@ -80,7 +80,7 @@ def test_functions_that_both_passes_call_are_called_once(activation: nn.Module, 
     assert peak(after) <= peak(before)
 
 
-@pytest.mark.parametrize(("activation", "saved"), [(nn.GELU(), 1), (nn.SiLU(), 1), (nn.Mish(), 3)])
+@pytest.mark.parametrize(("activation", "saved"), [(nn.GELU(), 1), (nn.SiLU(), 1), (nn.Mish(), 2)])
 def test_the_slope_of_a_half_is_a_half(activation: nn.Module, saved: int) -> None:
     before = program_of(layers(activation), (4, 5), chosen(Precision(halves=True)))
     after = early_slopes(before)
