@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from trainlib_deployer.passes.mixed import LOSS
-from trainlib_deployer.program.ir import Op, Program, fresh, readers, renamed, writers
+from trainlib_deployer.program.ir import DType, Op, Program, fresh, readers, renamed, writers
 from trainlib_deployer.program.loop import CHEAP, Loop
 
 
@@ -36,12 +36,12 @@ def loss_again(program: Program) -> Program:
 
 
 def simple(op: Op) -> bool:
-    """One instruction an element, of the loss function."""
+    """One instruction of floats an element, of the loss function."""
     kind = op.kind
     if not isinstance(kind, Loop) or (op.phase, op.layer) != ("forward", LOSS):
         return False
     alone = not (kind.reductions or kind.post) and len(kind.body) == len(op.writes) == 1
-    return alone and bool(op.reads) and kind.body[0].op in CHEAP
+    return alone and bool(op.reads) and kind.body[0].op in CHEAP and {*kind.inputs, *kind.outputs} == {DType.F32}
 
 
 def stay(program: Program, written: dict[str, list[int]], op: Op) -> bool:
