@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from trainlib_deployer.passes.reorder import Scale, reorder
+from trainlib_deployer.passes.reorder import Scale, reorder, used_up_early
 from trainlib_deployer.plan.layout import tensor_items
 from trainlib_deployer.program.expr import Instr
 from trainlib_deployer.program.ir import DType, Op, Program, Role, Tensor, View
@@ -117,3 +117,24 @@ def test_a_large_gradient_waits_until_there_is_room() -> None:
     assert peak(ordered) < 4 * 2020 + 64
     names = [op.name for op in ordered.ops]
     assert names.index("weight") > names.index("through b")
+
+
+def test_what_is_fullest_moves_with_the_update_that_uses_it_up() -> None:
+    """Fault: the sum for a bias, which went on its own, would have waited for its update beside a larger gradient."""
+    program = Program("early")
+    for name in ("g", "through", "small"):
+        program.tensors[name] = Tensor(name, (5,), DType.F32, Role.ACTIVATION)
+    for name in ("w", "bias"):
+        program.tensors[name] = Tensor(name, (5,), DType.F32, Role.PARAMETER)
+    steps = [
+        ("begin", ["bias"], "g", "backward"),
+        ("input", ["g", "w"], "through", "backward"),
+        ("weight", ["g", "w"], "w", "update"),
+        ("sum", ["g"], "small", "backward"),
+        ("update", ["bias", "small"], "bias", "update"),
+        ("end", ["through"], "w", "update"),
+    ]
+    program.ops += [operation(name, program, reads, write, phase) for name, reads, write, phase in steps]
+    (moved,) = used_up_early(program.ops, 3, 0)
+    assert [op.name for op in moved] == ["begin", "sum", "update", "input", "weight", "end"]
+    assert not any(any(used_up_early(program.ops, at, 0)) for at in (0, 1, 2, 4, 5))

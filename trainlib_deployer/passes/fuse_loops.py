@@ -57,9 +57,13 @@ def fuse_loops(program: Program) -> Program:
 
 
 def waits(joint: Op, consumer: Op, places: Places, first: int, at: int) -> bool:
-    """A sum of many terms, of which some are made after the first ones could have been added up."""
+    """A sum of many terms, or in the backward pass one with what is itself a sum over more, of which some are made
+    after the first ones could have been added up."""
     kind = joint.kind
-    if not isinstance(kind, Loop) or len(kind.inputs) <= MOST_TERMS or any(s.op != "add" for s in kind.body):
+    if not isinstance(kind, Loop) or any(s.op != "add" for s in kind.body):
+        return False
+    late = consumer.phase == "backward" and kind.reductions and kind.post
+    if len(kind.inputs) <= MOST_TERMS and not late:
         return False
     made = (w for v in consumer.reads for w in places.written.get(v.tensor, []))
     return any(first < w < at for w in made)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 from trainlib_deployer.ops.conv import Conv
 from trainlib_deployer.ops.matmul import MatMul
@@ -31,7 +32,7 @@ def in_parts(program: Program, enough: float) -> Program:
     operations where both get there, else by fewer bytes."""
     if any(op.phase == "accumulate" for op in program.ops):
         return program
-    found = (descended(program, order, enough) for order in (as_it_is, reorder))
+    found = (descended(program, order, enough) for order in (as_it_is, partial(reorder, with_updates=True)))
     return min(found, key=lambda p: (max(enough, fullest(p)), len(p.ops)))
 
 
@@ -41,7 +42,8 @@ def as_it_is(program: Program) -> Program:
 
 def descended(program: Program, order: Order, enough: float) -> Program:
     counts: dict[str, int] = {}
-    best, full = program, weighed(program)
+    best = order(program)
+    full = weighed(best)
     while full.peak > enough:
         found = next(smaller(program, order, counts, full), None)
         if found is None:

@@ -22,7 +22,7 @@ def halves_in_order(program: Program, smaller: Step, behind: Sequence[Step]) -> 
     floats = ordered(program)
     found = order_halves(program, floats, smaller)
     for step in behind:
-        found = step(found)
+        found, floats = step(found), step(floats)
     return in_parts(found, ENOUGH * fullest(floats))
 
 

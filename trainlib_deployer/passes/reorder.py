@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import accumulate, islice
+from itertools import accumulate, chain, islice
 
 from trainlib_deployer.machine.machine import GROUND
 from trainlib_deployer.program.ir import Op, Program
@@ -32,7 +32,8 @@ class Fullness:
         return (self.peak, self.count) < (other.peak, other.count)
 
 
-def reorder(program: Program) -> Program:
+def reorder(program: Program, with_updates: bool = False) -> Program:
+    """`with_updates`: also what is fullest together with the update behind it."""
     scale = Scale.of(program)
     ops = list(program.ops)
     made = max((i for i, op in enumerate(ops) if any(v.tensor == program.loss for v in op.writes)), default=-1)
@@ -43,7 +44,9 @@ def reorder(program: Program) -> Program:
     improved = True
     while improved and left > 0:
         improved = False
-        for moved in islice(moves(program, scale, ops, best, max(backward, made + 1)), left):
+        first = max(backward, made + 1)
+        early = used_up_early(ops, best.position, first) if with_updates and best.position >= first else ()
+        for moved in islice(chain(moves(program, scale, ops, best, first), early), left):
             left -= 1
             if any(a is not b for a, b in zip(moved[fixed:], ops[fixed:], strict=True)):
                 continue
@@ -177,6 +180,25 @@ def pushed(ops: list[Op], at: int, to: int) -> Iterator[list[Op]]:
     earlier, rest = apart(ops[at], reversed(ops[to:at]))
     if rest:
         yield [*ops[:to], *reversed(earlier), *reversed(rest), *ops[at + 1 :]]
+
+
+def used_up_early(ops: list[Op], at: int, first: int) -> Iterator[list[Op]]:
+    """The operation at `at` and the update right behind it that uses up what it makes, each moved to what it waits for:
+    alone, what it makes would be there for longer."""
+    made = {v.tensor for v in ops[at].writes}
+    behind = ops[at + 1] if at + 1 < len(ops) else None
+    if behind is None or behind.phase != "update" or made.isdisjoint(v.tensor for v in behind.reads):
+        return
+    for moved in pushed(ops, at, earliest(ops, at, first)):
+        yield from pushed(moved, at + 1, earliest(moved, at + 1, first))
+
+
+def earliest(ops: list[Op], at: int, first: int) -> int:
+    """Where the operation at `at` may go past all that lies between."""
+    to = at
+    while to > first and len(apart(ops[at], [ops[to - 1]])[0]) == 1:
+        to -= 1
+    return to
 
 
 def apart(mover: Op, others: Iterable[Op]) -> tuple[list[Op], list[Op]]:
