@@ -49,9 +49,8 @@ static inline int tl_pairs_halves_at(const void *to, int to_m)
     return ((uintptr_t)to | (unsigned)to_m) & 3 ? TL_PAIRS_HALVES : TL_PAIRS_WORDS;
 }
 
-/* Tiles that are partly outside, or do not lie row by row, of rows of up to four columns. */
-void tl_pairs_part(const tl_pairs_lie *lie, const tl_pair *a, int panel, const tl_pair *b, int pairs, const void *from,
-                   void *to, int rows, int cols);
+/* Tiles that are partly outside, or do not lie row by row, of rows of up to four columns: t has the panels alone. */
+void tl_pairs_part(tl_pairs_tiles *t, const tl_pairs_lie *lie, const char *from, char *to, int rows, int cols);
 
 /* Rows of up to four columns; from: NULL begins with zeros. */
 static inline __attribute__((always_inline)) void tl_pairs_column(const tl_pairs_lie *lie, const tl_pair *a, int panel,
@@ -61,15 +60,17 @@ static inline __attribute__((always_inline)) void tl_pairs_column(const tl_pairs
     const int same = lie->from_n == 0 && lie->from_m == sizeof(float), floats = lie->size == sizeof(float);
     const int whole = cols == 4 && lie->to_n == lie->size && (!from || same || lie->from_n == sizeof(float));
     const int count = whole ? rows >> 2 : 0;
+    tl_pairs_tiles t = {.a = a, .b = b, .more = pairs - 1, .skip = 4 * (panel - 4 * pairs)};
     if (count > 0) {
-        tl_pairs_tiles t = {.a = a, .b = b, .more = pairs - 1, .skip = 4 * (panel - 4 * pairs)};
         t.from = (const float *)from, t.from_m = lie->from_m, t.same = same;
         t.to = to, t.to_m = lie->to_m, t.end = to + 4 * count * lie->to_m;
         t.stored = floats ? TL_PAIRS_FLOATS : tl_pairs_halves_at(to, lie->to_m);
         tl_pairs_multiply(&t);
     }
-    if (rows > 4 * count)
-        tl_pairs_part(lie, a + count * panel, panel, b, pairs, from ? from + 4 * count * lie->from_m : NULL,
-                      to + 4 * count * lie->to_m, rows - 4 * count, cols);
+    if (rows > 4 * count) {
+        t.a = a + count * panel;
+        tl_pairs_part(&t, lie, from ? from + 4 * count * lie->from_m : NULL, to + 4 * count * lie->to_m,
+                      rows - 4 * count, cols);
+    }
 }
 #endif

@@ -128,7 +128,7 @@ def test_so_do_those_of_one_tap_on_halves(compiler: str, tmp_path: Path) -> None
     data = [(torch.randn(1, 12, 11, 11), torch.randn(1, 7, 11, 11))]
     deploy(one_tap(), *data[0], data=data, loss=nn.MSELoss(), steps=1, out=tmp_path / "net", dtype="mixed", l1="20k")
     size, chain = deepest(functions(listing(tmp_path / "net", compiler)), ROOT)
-    assert any(link.startswith("tl_pairs_column") for link in chain)
+    assert any(link.startswith("tl_pairs_part") for link in chain)
     assert size <= LEAN_STACK - SPARE, chain
 
 

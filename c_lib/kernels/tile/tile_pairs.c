@@ -120,22 +120,19 @@ static void end_part(const void *tile, const tl_pairs_lie *lie, char *to, int ro
     }
 }
 
-void tl_pairs_part(const tl_pairs_lie *lie, const tl_pair *a, int panel, const tl_pair *b, int pairs, const void *from,
-                   void *to, int rows, int cols)
+void tl_pairs_part(tl_pairs_tiles *t, const tl_pairs_lie *lie, const char *from, char *to, int rows, int cols)
 {
+    const int panel = 4 * (t->more + 1) + t->skip / 4;
     float tile[16 * PARTS];
-    tl_pairs_tiles t = {.a = a, .b = b, .more = pairs - 1, .skip = 4 * (panel - 4 * pairs)};
+    t->same = 0, t->from_m = 4 * sizeof(float), t->to_m = 4 * lie->size;
+    t->stored = lie->size == sizeof(float) ? TL_PAIRS_FLOATS : TL_PAIRS_WORDS;
     for (; rows > 0; rows -= 4 * PARTS) {
         const int some = tl_min(4 * PARTS, rows), count = (some + 3) / 4;
         if (from)
             begin_part(tile, lie, from, some, cols);
-        t.from = from ? tile : NULL, t.from_m = 4 * sizeof(float);
-        t.to = tile, t.to_m = 4 * lie->size;
-        t.stored = lie->size == sizeof(float) ? TL_PAIRS_FLOATS : TL_PAIRS_WORDS;
-        t.end = (char *)t.to + 4 * count * t.to_m;
-        tl_pairs_multiply(&t);
+        t->from = from ? tile : NULL, t->to = tile, t->end = (char *)tile + 4 * count * t->to_m;
+        tl_pairs_multiply(t);
         end_part(tile, lie, to, some, cols);
-        t.a += count * panel, to = (char *)to + 4 * count * lie->to_m;
-        from = from ? (const char *)from + 4 * count * lie->from_m : NULL;
+        t->a += count * panel, to += 4 * count * lie->to_m, from = from ? from + 4 * count * lie->from_m : NULL;
     }
 }
