@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from trainlib_deployer.kernels import depthwise_f16
-from trainlib_deployer.kernels.winograd import Winograd
+from trainlib_deployer.kernels.winograd import Winograd, most
 from trainlib_deployer.kernels.winograd_f16 import WHOLE
 from trainlib_deployer.ops.conv import Conv
 from trainlib_deployer.ops.conv_shape import ConvShape
@@ -59,9 +59,10 @@ def convolution(channels: tuple[int, int], size: tuple[int, int], kernel: int, s
     return convolutions(name, channels, size, kernel, stride, pad)
 
 
-def winograd(channels: tuple[int, int], size: tuple[int, int], pad: int = 1) -> list[Case]:
+def winograd(channels: tuple[int, int], size: tuple[int, int], pad: int = 1, twos: bool = False) -> list[Case]:
+    """Where L1 has room for it, by two rows of the transformed 4 x 4 at a time, too."""
     return [
-        replace(c, title=f"{c.title}, Winograd", kind=replace(c.kind, winograd=Winograd()))
+        replace(c, title=f"{c.title}, Winograd", kind=replace(c.kind, winograd=most(c.kind) if twos else Winograd()))
         for c in convolution(channels, size, 3, 1, pad)
         if isinstance(c.kind, Conv)
     ]
@@ -122,7 +123,7 @@ FLOATS: tuple[Case, ...] = (
     *winograd((16, 16), (16, 16)),
     *winograd((32, 32), (8, 8)),
     *winograd((8, 8), (8, 8), 0),
-    *winograd((8, 8), (16, 16)),
+    *winograd((8, 8), (16, 16), twos=True),
     *winograd((8, 8), (24, 24)),
     *convolution((8, 8), (24, 24), 3, 1, 1),
     product(32, 32, 32),

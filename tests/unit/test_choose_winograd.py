@@ -31,9 +31,12 @@ def test_where_it_pays() -> None:
 
 
 def test_narrow_images() -> None:
-    """Whose tiles are in several rows: the direct form is slower in input gradients than forward."""
+    """Whose tiles are in several rows: the direct form is slower in input gradients than forward, Winograd's is faster
+    where tiles are two and two side by side."""
     narrow = replace(SHAPE, n=2, co=32, h=6, w=6, ho=6, wo=6)
     assert pays(Conv("bw_x", narrow)) and not pays(Conv("fw", narrow))
+    two_and_two = replace(SHAPE, n=2, ci=8, h=12, w=12, ho=12, wo=12)
+    assert pays(Conv("fw", two_and_two)) and not pays(Conv("fw", replace(two_and_two, w=13, wo=13)))
 
 
 @pytest.mark.parametrize(

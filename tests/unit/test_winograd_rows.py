@@ -36,6 +36,10 @@ CASES = [
     Case(n=2, ci=2, co=3, size=(1, 1), pad=(1, 1)),
     Case(ci=1, co=1, size=(3, 19), pad=(1, 0)),
     Case(n=2, ci=6, co=9, size=(7, 12), pad=(1, 1)),
+    Case(n=3, ci=5, co=10, size=(6, 6), pad=(1, 1)),
+    Case(n=2, groups=2, ci=3, co=4, size=(4, 22), pad=(0, 1)),
+    Case(n=2, ci=64, co=3, size=(6, 10), pad=(2, 0)),
+    Case(ci=8, co=20, size=(2, 2), pad=(1, 1)),
 ]
 MOST = Winograd()
 BOTH = [(storage, d) for storage in (DType.F32, DType.F16) for d in DIRECTIONS]
@@ -49,6 +53,13 @@ RUNS = (  # cores; one core first, because threads that wait for each other are 
     (1, Winograd(4, 12, 64)),
     (1, Winograd(4, 8, 8)),
     (2, Winograd(16, 16, 32)),
+)
+TWOS = (  # two rows of the transformed 4 x 4 at a time
+    (1, Winograd(whole=True)),
+    (8, Winograd(whole=True)),
+    (3, Winograd(12, 16, whole=True)),
+    (2, Winograd(4, 8, whole=True)),
+    (1, Winograd(8, 4, whole=True)),
 )
 TOGETHER = (  # all rows of the transformed 4 x 4
     (1, WHOLE),
@@ -73,15 +84,15 @@ def test_winograd(lib: ctypes.CDLL, case: Case, direction: str, storage: DType) 
         bound = 0 * size if exact else near * size.amax()
         np.testing.assert_array_less(np.abs(wanted - expected.numpy()), bound.numpy() + 1e-300)
         runs = RUNS if mode == "plain" else RUNS[:2]
-        for cores, chunk in (*runs, *TOGETHER) if together(kind) else runs:
+        for cores, chunk in (*runs, *together(kind)):
             lean = replace(kind, winograd=chunk)
             for row in fitting(lean, reads, write, cores):
                 found, what = run(lib, row, lean, reads, write, cores), f"{row.symbol} {cores} {chunk}"
                 np.testing.assert_array_equal(found.view(np.int32), wanted.view(np.int32), err_msg=what)
 
 
-def together(kind: Conv) -> bool:
-    return kind.storage is DType.F16 and kind.direction != "bw_w"
+def together(kind: Conv) -> tuple[tuple[int, Winograd], ...]:
+    return () if kind.direction == "bw_w" else TWOS if kind.storage is DType.F32 else TOGETHER
 
 
 def test_panels_are_shared_out_where_cores_would_wait() -> None:

@@ -7,7 +7,7 @@ shapes alone, because it decides the bits.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Unpack
@@ -29,6 +29,7 @@ DIRECT = 2.2  # instructions a multiply-add of the definition
 GRADIENT_BLOCK = 32  # tiles of a weight gradient that are added up on their own
 PAIRS_BLOCK = 64  # ... of halves
 SHARED = 6000  # more cycles where the work on a panel is shared out and waited for
+TOGETHER = 2  # fours of channels whose products a core makes before they become outputs
 ELEMENTS = 4  # of a row of the transformed 4 x 4, which is what is worked on at a time
 
 
@@ -39,7 +40,7 @@ class Winograd:
     rows: int = 64  # channels of the outputs
     tiles: int = 32
     chans: int = 1 << 16  # channels of the sums: all of them, a multiple of 64, or a part of 64
-    whole: bool = False  # of halves: all rows of the transformed 4 x 4 together
+    whole: bool = False  # all rows of the transformed 4 x 4 together, of floats two of them
 
 
 def up(extent: int) -> int:
@@ -56,14 +57,38 @@ def extents(kind: Conv) -> tuple[int, int, int]:
     return rows, s.n * -(-high // TILE) * -(-wide // TILE), chans
 
 
-def leaner(kind: Conv) -> Iterator[Conv]:
+def most(kind: Conv) -> Winograd:
+    return Winograd(whole=kind.direction != "bw_w")
+
+
+def leaner(kind: Conv, cores: int) -> Iterator[Conv]:
     """Less and less scratch: every transform is then done more often."""
     assert kind.winograd is not None
-    yield from (replace(kind, winograd=chunk) for chunk in chunks(kind.winograd, *extents(kind)))
+    found = [*chunks(replace(kind.winograd, whole=False), *extents(kind))]
+    if kind.winograd.whole:
+        found += twos_chunks(at_a_time(kind))
+    yield from less_and_less(kind, found, cores)
+
+
+def less_and_less(kind: Conv, found: Sequence[Winograd], cores: int) -> Iterator[Conv]:
+    least = kind.scratch(cores)
+    for slim in sorted((replace(kind, winograd=c) for c in found), key=lambda k: -k.scratch(cores)):
+        if (size := slim.scratch(cores)) < least:
+            least = size
+            yield slim
+
+
+def twos_chunks(slim: Winograd) -> Iterator[Winograd]:
+    """Two rows of the transformed 4 x 4 at a time; with fewer channels of the outputs inputs are transformed again."""
+    while slim.rows >= 8:
+        for tiles in (32, 16):
+            yield replace(slim, tiles=min(slim.tiles, tiles))
+        slim = replace(slim, rows=up(slim.rows // 2))
 
 
 def chunks(most: Winograd, rows: int, tiles: int, chans: int) -> Iterator[Winograd]:
     slim = Winograd(min(most.rows, up(rows)), min(most.tiles, up(tiles)), min(most.chans, chans))
+    yield slim
     while slim.tiles > 8:
         yield (slim := replace(slim, tiles=up(slim.tiles // 2)))
     while slim.rows > 8:
@@ -82,7 +107,7 @@ def at_a_time(kind: Conv) -> Winograd:
     if kind.direction == "bw_w":
         chans = up(chans)
         return Winograd(min(w.rows, up(rows)), min(w.tiles, up(tiles), kind.block), min(up(w.chans), chans))
-    return Winograd(min(w.rows, up(rows)), min(w.tiles, up(tiles)), min(w.chans, chans))
+    return replace(w, rows=min(w.rows, up(rows)), tiles=min(w.tiles, up(tiles)), chans=min(w.chans, chans))
 
 
 def fields(kind: Conv, reads: list[Operand], writes: list[Operand], scratch: str) -> Fields:
@@ -105,6 +130,29 @@ def takes_panels(kind: Conv, cores: int) -> bool:
         return False
     shares, alone = -(-tiles // 4) / cores, 5000 + 310 * (rows + chans) + -(-rows // 4) * (1000 + 500 * chans)
     return math.ceil(shares) * alone < shares * (alone + SHARED)
+
+
+def takes_twos(kind: Conv, _cores: int) -> bool:
+    """Two rows of the transformed 4 x 4 at a time, with all channels that are summed, and whole tiles with no more than
+    one column outside of the image on either side."""
+    s, w, (_, _, chans) = kind.shape, kind.winograd, extents(kind)
+    if w is None or not w.whole or kind.accumulate or not 2 < chans <= min(BLOCK, w.chans):
+        return False
+    if kind.direction == "bw_x":
+        high, wide, before, extent = s.h, s.w, 2 - s.pad[1], s.wo
+    else:
+        high, wide, before, extent = s.ho, s.wo, s.pad[1], s.w
+    return high % TILE == wide % TILE == 0 and before <= 1 and wide + 1 - before <= extent
+
+
+def takes_twos_panels(kind: Conv, cores: int) -> bool:
+    return takes_twos(kind, cores) and takes_panels(kind, cores)
+
+
+def twos_scratch(kind: Conv, cores: int) -> int:
+    """Transformed weights, inputs, and of each core the products of a panel."""
+    chunk, (_, _, chans) = at_a_time(kind), extents(kind)
+    return FLOAT * (2 * ELEMENTS * (chunk.rows + chunk.tiles) * chans + cores * TOGETHER * 2 * ELEMENTS * 16)
 
 
 def scratch(kind: Conv, _cores: int) -> int:
@@ -160,6 +208,28 @@ def panel_cycles(kind: Conv, cores: int, costs: Costs) -> float:
     return c.start + kind.shape.groups * (weights + panels * (transforms + products))
 
 
+def twos_cycles(kind: Conv, cores: int, costs: Costs) -> float:
+    """Inputs are transformed for each turn of channels of the outputs."""
+    c, chunk, (rows, tiles, chans) = costs.winograd_twos, at_a_time(kind), extents(kind)
+    turns, panels, fours = -(-rows // chunk.rows), -(-tiles // 4), -(-min(rows, chunk.rows) // 4)
+    at_once = chunk.tiles // 4
+    full, left = divmod(panels, at_once)
+    inputs = full * -(-at_once * chans // cores) + -(-left * chans // cores)
+    units = full * -(-at_once * fours // cores) + -(-left * fours // cores)
+    weights = -(-4 * fours * chans // cores) * c.weight
+    work = weights + -(-panels // at_once) * c.step + inputs * c.input + units * (c.tile + c.term * chans)
+    return c.start + kind.shape.groups * turns * work
+
+
+def twos_panel_cycles(kind: Conv, cores: int, costs: Costs) -> float:
+    """Every core has panels of its own."""
+    c, chunk, (rows, tiles, chans) = costs.winograd_twos, at_a_time(kind), extents(kind)
+    turns, panels, fours = -(-rows // chunk.rows), -(-tiles // 4), -(-min(rows, chunk.rows) // 4)
+    weights = -(-4 * fours * chans // cores) * c.weight
+    work = -(-panels // cores) * (c.panel + chans * c.input + fours * (c.tile + c.term * chans))
+    return c.start + kind.shape.groups * turns * (weights + work)
+
+
 def gradient_cycles(kind: Conv, cores: int, costs: Costs) -> float:
     """Of a weight gradient: gradients are transformed for each turn of input channels, inputs for each of output
     channels; every block of tiles is transformed back."""
@@ -179,13 +249,14 @@ def gradient_cycles(kind: Conv, cores: int, costs: Costs) -> float:
 
 def pays(kind: Conv) -> bool:
     """Whether a convolution of this shape takes fewer instructions like this than directly, by a fifth: counted on
-    RISC-V, and the same on every machine, because it decides the bits. The direct form packs the weights of input
-    gradients, so tiles in several rows tell less against them."""
+    RISC-V, and the same on every machine, because it decides the bits. Tiles in several rows tell less where the direct
+    form packs weights, for input gradients, and forward where they are two and two side by side."""
     s, (rows, tiles, chans) = kind.shape, extents(kind)
     if not tileable(kind):
         return False
     panels, fours, blocks = -(-tiles // 4), -(-rows // 4), -(-tiles // GRADIENT_BLOCK)
-    more = scattered(kind, 1.32 if kind.direction == "bw_x" else 3)
+    beside = kind.direction == "fw" and s.ho % TILE == s.wo % (2 * TILE) == 0
+    more = scattered(kind, 1.32 if kind.direction == "bw_x" or beside else 3)
     transforms = 84 * rows * chans + 350 * more * panels * (rows + chans)
     products = panels * fours * (1000 + 440 * chans)
     if kind.direction == "bw_w":
@@ -195,17 +266,23 @@ def pays(kind: Conv) -> bool:
 
 
 def winograd(name: str, **more: Unpack[More[Conv]]) -> Row[Conv]:
-    more = {"takes": takes, **more}
-    return replace(row("winograd", name, **more), fields=fields, scratch=scratch, arithmetic=ARITHMETIC)
+    more = {"takes": takes, "scratch": scratch, **more}
+    return replace(row("winograd", name, **more), fields=fields, arithmetic=ARITHMETIC)
 
 
 image = partial(winograd, grain=Grain(4, 4, BLOCK))
 shared = partial(image, cycles=cycles, split="elements x channels x tiles")
 panels = partial(image, cycles=panel_cycles, takes=takes_panels, split="panels of tiles")
+twos = partial(image, cycles=twos_cycles, takes=takes_twos, scratch=twos_scratch, split="channels x tiles")
+twos_panels = partial(panels, cycles=twos_panel_cycles, takes=takes_twos_panels, scratch=twos_scratch)
 
 WINOGRAD = (
+    twos_panels("fw_winograd_twos_panels"),
+    twos("fw_winograd_twos"),
     panels("fw_winograd_panels"),
     shared("fw_winograd"),
+    twos_panels("bw_x_winograd_twos_panels"),
+    twos("bw_x_winograd_twos"),
     panels("bw_x_winograd_panels"),
     shared("bw_x_winograd"),
     winograd(

@@ -19,6 +19,7 @@ from trainlib_deployer.kernels.winograd import (
     at_a_time,
     extents,
     fields,
+    less_and_less,
     scattered,
     tileable,
     up,
@@ -56,11 +57,7 @@ def leaner(kind: Conv, cores: int) -> Iterator[Conv]:
         found = [*gradient_chunks(most)]
     else:
         found = [*(whole_chunks(most) if kind.winograd.whole else ()), *chunks(up(rows), up(tiles), chans)]
-    least = kind.scratch(cores)
-    for slim in sorted((replace(kind, winograd=c) for c in found), key=lambda k: -k.scratch(cores)):
-        if (size := slim.scratch(cores)) < least:
-            least = size
-            yield slim
+    yield from less_and_less(kind, found, cores)
 
 
 def whole_chunks(most: Winograd) -> Iterator[Winograd]:

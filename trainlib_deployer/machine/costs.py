@@ -201,6 +201,19 @@ class WinogradPanelCosts:
 
 
 @dataclass(frozen=True)
+class WinogradTwosCosts:
+    """The same, two rows of the transformed 4 x 4 at a time."""
+
+    start: float
+    step: float  # what is transformed and multiplied at a time, where work is shared out
+    panel: float  # ... where every core has panels of its own
+    weight: float
+    input: float
+    tile: float  # 16 products of 4 x 4 results, and what becomes of them
+    term: float
+
+
+@dataclass(frozen=True)
 class WinogradPairCosts:
     """The same of halves, by pairs of channels: a row of the transformed 4 x 4 at a time, or all of it."""
 
@@ -321,6 +334,7 @@ class Costs:
     around: AroundCosts
     winograd: WinogradCosts
     winograd_panels: WinogradPanelCosts
+    winograd_twos: WinogradTwosCosts
     winograd_pairs: WinogradPairCosts
     winograd_whole: WinogradPairCosts
     loop: LoopCosts

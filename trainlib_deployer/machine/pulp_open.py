@@ -34,6 +34,7 @@ from trainlib_deployer.machine.costs import (
     WinogradCosts,
     WinogradPairCosts,
     WinogradPanelCosts,
+    WinogradTwosCosts,
 )
 from trainlib_deployer.machine.machine import LEAN_STACK, Cores, Link, Machine, Memory, Outside
 
@@ -232,6 +233,15 @@ COSTS = Costs(
         output=287,
         tile=1020,
         term=514,
+    ),
+    WinogradTwosCosts(
+        start=2900,
+        step=3900,
+        panel=4000,
+        weight=66,
+        input=450,
+        tile=1470,
+        term=480,
     ),
     WinogradPairCosts(
         start=4500,

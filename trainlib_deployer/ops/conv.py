@@ -86,7 +86,7 @@ class Conv(Cuttable[Cut], Leading, Frugal, Priced):
 
     def leaner(self, cores: int) -> Iterator[Conv]:
         if self.winograd:
-            yield from winograd_f16.leaner(self, cores) if self.storage.is_half else winograd.leaner(self)
+            yield from winograd_f16.leaner(self, cores) if self.storage.is_half else winograd.leaner(self, cores)
             return
         slim: Conv = self
         if self.direction == "bw_x" or self.result.is_half:

@@ -14,7 +14,6 @@ from dataclasses import replace
 from golden.tiles import Signature, signature
 from trainlib_deployer.formats import DType
 from trainlib_deployer.kernels import winograd, winograd_f16
-from trainlib_deployer.kernels.winograd import Winograd
 from trainlib_deployer.ops.conv import Conv
 from trainlib_deployer.program.ir import Op, Program, Role
 from trainlib_deployer.program.loop import Loop
@@ -32,8 +31,8 @@ def chosen(op: Op, exact: set[str]) -> Op:
         return op
     if op.kind.direction == "bw_w" and op.writes[0].tensor in exact:
         return op
-    most = winograd_f16.most(op.kind) if op.kind.storage is DType.F16 else Winograd()
-    return replace(op, kind=replace(op.kind, winograd=most))
+    halves = op.kind.storage is DType.F16
+    return replace(op, kind=replace(op.kind, winograd=(winograd_f16 if halves else winograd).most(op.kind)))
 
 
 def pays(kind: Conv) -> bool:
