@@ -10,16 +10,16 @@
 #ifdef TL_XPULP_TILES
 /* clang-format off */
 #define TL_BEGIN(to, a, b) "fmadd.s " to ", " a ", " b ", x0\n"
-/* The third of b is loaded where the term begins: its register counts the terms. `on` goes to the next chain. */
+/* Before the third of b is loaded its register counts the terms. `on` goes to the next chain. */
 #define TL_TERM_OF_EIGHT(step, on)                                                                                     \
-    TL_LOAD("ra", "%[b]") step("t0", "s1", "a4") step("t4", "a5", "a4") TL_LOAD_BY("116", "s0", "%[b]")                \
-    step("t1", "s1", "s11") step("t5", "a5", "s11") TL_LOAD("a6", "%[a]")                                              \
-    step("t2", "s1", "ra") step("t6", "a5", "ra") TL_LOAD_BY("116", "a7", "%[a]") on                                   \
-    step("t3", "s1", "s0") step("s2", "a5", "s0") TL_LOAD("s1", "%[a]")                                                \
-    step("s3", "a6", "a4") step("s7", "a7", "a4") TL_LOAD("a5", "%[a]")                                                \
-    step("s4", "a6", "s11") step("s8", "a7", "s11") TL_LOAD("a4", "%[b]")                                              \
-    step("s5", "a6", "ra") step("s9", "a7", "ra") TL_LOAD("s11", "%[b]")                                               \
-    step("s6", "a6", "s0") step("s10", "a7", "s0")
+    step("t0", "s1", "a4") step("t4", "a5", "a4") TL_LOAD("ra", "%[b]")                                                \
+    step("t1", "s1", "s11") step("t5", "a5", "s11") TL_LOAD_BY("116", "s0", "%[b]")                                    \
+    step("t2", "s1", "ra") step("t6", "a5", "ra") TL_LOAD("a6", "%[a]")                                                \
+    step("t3", "s1", "s0") step("s2", "a5", "s0") TL_LOAD_BY("116", "a7", "%[a]") on                                   \
+    step("s3", "a6", "a4") step("s7", "a7", "a4") TL_LOAD("s1", "%[a]")                                                \
+    step("s4", "a6", "s11") step("s8", "a7", "s11") TL_LOAD("a5", "%[a]")                                              \
+    step("s5", "a6", "ra") step("s9", "a7", "ra") TL_LOAD("a4", "%[b]")                                                \
+    step("s6", "a6", "s0") step("s10", "a7", "s0") TL_LOAD("s11", "%[b]")
 #define TL_STORE_ROW(s0, s1, s2, s3)                                                                                   \
     TL_STORE_ON(s0, "%[m]") TL_STORE_ON(s1, "%[m]") TL_STORE_ON(s2, "%[m]") TL_STORE_ON(s3, "%[m]")
 

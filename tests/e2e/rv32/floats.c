@@ -8,6 +8,7 @@
 #include "tl_scaled.h"
 #include "tl_silu.h"
 #include "tl_winograd_tiles.h"
+#include "tl_winograd_twos.h"
 
 void tl_matmul_rows_x_panels_f32(const tl_matmul *a);
 void tl_matmul_panels_x_panels_f32(const tl_matmul *a);
@@ -89,6 +90,14 @@ static void chains(int terms)
     tl_winograd_chains(l1.a, 16 * terms, l1.b, l1.c, 3, terms, 4);
     tl_record(l1.c, sizeof l1.c);
     tl_winograd_chains_resumed(l1.a + 4, 16 * terms, l1.b + 4, l1.c, 3, terms);
+    tl_record(l1.c, sizeof l1.c);
+}
+
+/* Eight elements of two fours of channels. */
+static void eights(int terms)
+{
+    fill(l1.a, ELEMENTS, 5), fill(l1.b, ELEMENTS, 6);
+    tl_winograd_twos_chains(l1.a, l1.b, l1.c, 2, terms);
     tl_record(l1.c, sizeof l1.c);
 }
 
@@ -260,7 +269,7 @@ int main(void)
     product((tl_fn)tl_matmul_two_f32, 1, 21, 2, 83, 0), product((tl_fn)tl_matmul_split_two_f32, 2, 7, 2, 130, 1);
     convolution(&any, 1, 5, 7, 6, 3, 1, 1), convolution(&any, 1, 3, 5, 9, 3, 2, 1);
     convolution(&any, 2, 4, 6, 5, 1, 1, 0);
-    chains(1), chains(2), chains(3), chains(19);
+    chains(1), chains(2), chains(3), chains(19), eights(3), eights(4), eights(19);
     scan((tl_fn)tl_rnn_fw_f32, (tl_fn)tl_rnn_bw_f32, 1, 2, 17, 0);
     scan((tl_fn)tl_rnn_fw_f32, (tl_fn)tl_rnn_bw_f32, 1, 1, 48, 1);
     scan((tl_fn)tl_gru_fw_f32, (tl_fn)tl_gru_bw_f32, 3, 1, 26, 1);
