@@ -14,7 +14,7 @@ from trainlib_deployer.passes.reorder import fullest, reorder
 from trainlib_deployer.program.ir import Program
 
 Step = Callable[[Program], Program]
-ENOUGH = 0.555  # of what the step takes as floats, 55 %: what is less than that is not worth cycles
+ENOUGH = 0.55  # of what the step takes as floats, 55 %: what is less than that is not worth cycles
 
 
 def halves_in_order(program: Program, smaller: Step, behind: Sequence[Step]) -> Program:
