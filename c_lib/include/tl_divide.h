@@ -61,31 +61,47 @@ static inline float tl_sqrtf(float x)
 }
 #endif
 
+/* 1 / sqrt(x) to 2^-13, and the root in s: a guess and a step, with constants that one instruction loads. */
+static inline float tl_inverse_root_guess_(float x, float *s)
+{
+    float y = tl_from_bits(0x5f131000u - (tl_bits(x) >> 1)), root = x * y;
+    float u = tl_fmaf(-root, y, tl_lit(1.1259765625f));
+    const float w = tl_fmaf(u, u, tl_lit(1.013671875f));
+    *s = root * w;
+    return y * w;
+}
+
 /* 1 / (sqrt(x) + more) of any x, from s and half, which are sqrt(x) and 1 / (2 sqrt(x)) to 2^-13: one of Newton's steps
  * for the root, and for the quotient a guess, a step to 2^-13 and one of Newton's. */
 static inline float tl_inverse_root_any_(float x, float s, float half, float more)
 {
-    if (tl_bits(x) >= 0x6f800000u) /* 2^96, infinity, NaN, below zero */
+    if (tl_bits(x) >= 0x7ef32000u) /* 1.6e38, infinity, NaN, below zero */
         return 1.0f / (__builtin_sqrtf(x) + more);
-    float d = tl_fmaf(tl_fmaf(-s, half, tl_lit(0.5f)), s, s) + more;
+    float d = tl_fmaf(tl_fmaf(-s, half, tl_lit(1.5f)), s, more);
     float y = tl_from_bits(0x7ef32000u - tl_bits(d)), u = tl_fmaf(-d, y, tl_lit(1.5009765625f));
     y *= tl_fmaf(u, u, tl_lit(0.7490234375f));
     return tl_fmaf(tl_fmaf(-d, y, tl_lit(1.0f)), y, y);
 }
 
 /* 1 / (sqrt(x) + more) within 4 ulp, for what adaptive optimizers multiply by: the same multiplications on every
- * machine, and constants that one instruction loads. A guess and a step make 1 / sqrt(x) to 2^-13. From
- * sqrt(x) = 2^12 more on, one of Newton's makes that 1 / sqrt(x + 2 more sqrt(x)), which is the result to 2^-24, by no
- * more of them than 1 / sqrt(x). 2^-36 <= more < 2^100: the root of a subnormal x is no matter. */
+ * machine. From sqrt(x) = 2^12 more on, one of Newton's steps makes 1 / sqrt(x) that of x + 2 more sqrt(x), which is
+ * the result to 2^-24, by no more of them than 1 / sqrt(x). 2^-36 <= more < 2^100: the root of a subnormal x is no
+ * matter. */
 static inline __attribute__((always_inline)) float tl_inverse_rootf(float x, float more)
 {
     const uint32_t bits = tl_bits(x), from = tl_bits(more * more * tl_lit(0x1p24f));
-    float y = tl_from_bits(0x5f131000u - (bits >> 1)), s = x * y, u = tl_fmaf(-s, y, tl_lit(1.1259765625f));
-    const float w = tl_fmaf(u, u, tl_lit(1.013671875f));
-    y *= w;
-    const float half = tl_from_bits(tl_bits(y) - 0x800000u);
+    float s;
+    const float y = tl_inverse_root_guess_(x, &s), half = tl_from_bits(tl_bits(y) - 0x800000u);
     if (TL_SELDOM(bits - from >= 0x7f800000u - from))
-        return tl_inverse_root_any_(x, s * w, half, more);
+        return tl_inverse_root_any_(x, s, half, more);
     return tl_fmaf(tl_fmaf(-tl_fmaf(x, half, more), y, tl_lit(0.5f)), y, y);
+}
+
+/* The same where most roots are below 2^12 more, without the other way. */
+static inline __attribute__((always_inline)) float tl_inverse_root_nearf(float x, float more)
+{
+    float s;
+    const float y = tl_inverse_root_guess_(x, &s);
+    return tl_inverse_root_any_(x, s, tl_from_bits(tl_bits(y) - 0x800000u), more);
 }
 #endif

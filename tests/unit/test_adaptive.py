@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from trainlib_deployer.emit.adaptive import adaptive_of
+from trainlib_deployer.emit.adaptive import Adaptive, adaptive_of
 from trainlib_deployer.emit.loops import body_text
 from trainlib_deployer.emit.rows import Pointer, Row
 from trainlib_deployer.program.expr import Arg, Const, Instr
@@ -52,9 +52,13 @@ def changed(steps: Steps, at: int, args: tuple[Arg, ...]) -> Steps:
     return (*steps[:at], (op, args), *steps[at + 1 :])
 
 
+def named(found: Adaptive) -> tuple[str, tuple[bool, bool], str]:
+    return found.function, found.literals, found.written
+
+
 def test_operands_of_adam_are_found() -> None:
     found = adaptive_of(loop(), ROW)
-    assert found is not None and (found.function, found.literal, found.written) == ("tl_adam_row", False, "wmv")
+    assert found is not None and named(found) == ("tl_adam_row", (False, False), "wmv")
     assert found.moving == {"w": W, "g": G, "m": M, "v": V}
     assert found.factors == {**ROOT_FACTORS, "first": Const(0.1)}
 
@@ -71,20 +75,33 @@ def test_so_they_are_where_parameters_decay() -> None:
     kept = NEW_W  # in its place, and the new parameter behind
     steps = (*ADAM[:-1], ("mul", (W, RATE)), ("fma", (MINUS_RATE, STEP, kept)))
     found = adaptive_of(loop(steps, (kept + 1, NEW_M, NEW_V)), ROW)
-    assert found is not None and found.literal and found.moving["w"] == W and found.factors["keep"] == RATE
+    assert found is not None and found.literals == (True, False)
+    assert found.moving["w"] == W and found.factors["keep"] == RATE
 
 
 def test_operands_of_rmsprop_are_found() -> None:
     found = adaptive_of(loop(RMSPROP, (NEW, NEW_V)), ROW)
-    assert found is not None and (found.function, found.literal, found.written) == ("tl_rmsprop_row", False, "wvm")
+    assert found is not None and named(found) == ("tl_rmsprop_row", (False, False), "wvm")
     assert found.moving == {"w": W, "g": G, "v": V} and found.factors == ROOT_FACTORS
 
 
 def test_so_they_are_with_a_momentum() -> None:
     found = adaptive_of(loop(MOMENTUM, (13, NEW_V, 11)), ROW)
-    assert found is not None and (found.function, found.literal, found.written) == ("tl_rmsprop_row", True, "wvm")
+    assert found is not None and named(found) == ("tl_rmsprop_row", (True, False), "wvm")
     assert found.moving == {"w": W, "g": G, "m": M, "v": V}
     assert found.factors == {**ROOT_FACTORS, "first": Const(0.9)}
+
+
+@pytest.mark.parametrize(
+    ("steps", "results", "literals"),
+    [(ADAM, (NEW_W, NEW_M, NEW_V), (False, True)), (MOMENTUM, (13, NEW_V, 11), (True, True))],
+)
+def test_another_way_to_the_root_is_a_literal(
+    steps: Steps, results: tuple[int, ...], literals: tuple[bool, bool]
+) -> None:
+    steps = (*steps[:3], ("inverse_root_near", (NEW_V, MORE)), *steps[4:])
+    found = adaptive_of(loop(steps, results), ROW)
+    assert found is not None and found.literals == literals
 
 
 @pytest.mark.parametrize(

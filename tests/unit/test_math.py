@@ -76,6 +76,8 @@ FUNCTIONS = {
     "sqrt": Function(torch.sqrt, 0.5, 10.0),
     "rsqrt": Function(torch.rsqrt, 0.501, 10.0),
     "inverse_root": Function(lambda x: 1.0 / (torch.sqrt(x) + float(np.float32(1e-3))), 3.5, 10.0),
+    "inverse_root_near": Function(lambda x: 1.0 / (torch.sqrt(x) + float(np.float32(1e-2))), 3.5, 10.0),
+    "inverse_root_near_least": Function(lambda x: 1.0 / (torch.sqrt(x) + 2.0**-36), 3.5, 2.0**-48),
     "inverse_root_least": Function(lambda x: 1.0 / (torch.sqrt(x) + 2.0**-36), 3.5, 2.0**-48),
     "sigmoid": Function(torch.sigmoid, 2.7, 30.0),
     "softplus": Function(softplus, 1.8, 30.0),
@@ -119,7 +121,11 @@ FUNCTIONS = {
 }
 
 
-CALLS = {"inverse_root": "tl_inverse_rootf(x[i], 1e-3f)", "inverse_root_least": "tl_inverse_rootf(x[i], 0x1p-36f)"}
+CALLS = {
+    **{"inverse_root": "tl_inverse_rootf(x[i], 1e-3f)", "inverse_root_least": "tl_inverse_rootf(x[i], 0x1p-36f)"},
+    "inverse_root_near": "tl_inverse_root_nearf(x[i], 1e-2f)",
+    "inverse_root_near_least": "tl_inverse_root_nearf(x[i], 0x1p-36f)",
+}
 LIMITS = {"at_least": "max", "at_most": "min"}
 
 

@@ -11,14 +11,16 @@ from trainlib_deployer.program.expr import Arg, Const, Instr
 from trainlib_deployer.program.ir import DType
 from trainlib_deployer.program.loop import Loop
 
+NEAR = "inverse_root_near"
+
 
 @dataclass(frozen=True)
 class Adaptive:
-    """The function with its literal, by the names of tl_adaptive the numbers of the row's values, in the order of its
+    """The function with its literals, by the names of tl_adaptive the numbers of the row's values, in the order of its
     results what is written, and what does not move along the row."""
 
     function: str
-    literal: bool
+    literals: tuple[bool, bool]
     moving: dict[str, int]
     written: str
     factors: dict[str, Arg]
@@ -52,11 +54,11 @@ def adam(kind: Loop, kept: tuple[int, ...]) -> Adaptive:
     rest, first, m = made(kind, new_m, "fma").args
     g, old_m = made(kind, rest, "sub").args
     only((average, old_m) == (new_m, m))
-    moving, factors = root_of(kind, inverse, new_v, g)
+    near, moving, factors = root_of(kind, inverse, new_v, g)
     decays = isinstance(before, int) and before >= kind.at_body
     w, keep = made(kind, before, "mul").args if decays else (before, None)
     factors |= {"rate": rate, "first": first} | ({} if keep is None else {"keep": keep})
-    return Adaptive("tl_adam_row", decays, {"w": number(w), "m": number(m), **moving}, "wmv", factors)
+    return Adaptive("tl_adam_row", (decays, near), {"w": number(w), "m": number(m), **moving}, "wmv", factors)
 
 
 def rmsprop(kind: Loop, kept: tuple[int, ...]) -> Adaptive:
@@ -70,8 +72,8 @@ def rmsprop(kind: Loop, kept: tuple[int, ...]) -> Adaptive:
         m, first, direction = made(kind, direction, "fma").args
         moving, factors = {**moving, "m": number(m)}, {**factors, "first": first}
     g, inverse = made(kind, direction, "mul").args
-    of_root, more = root_of(kind, inverse, new_v, g)
-    return Adaptive("tl_rmsprop_row", bool(new_m), moving | of_root, "wvm", factors | more)
+    near, of_root, more = root_of(kind, inverse, new_v, g)
+    return Adaptive("tl_rmsprop_row", (bool(new_m), near), moving | of_root, "wvm", factors | more)
 
 
 def step_of(kind: Loop, new_w: int) -> tuple[Arg, Arg, Arg]:
@@ -80,18 +82,19 @@ def step_of(kind: Loop, new_w: int) -> tuple[Arg, Arg, Arg]:
     return made(kind, minus_rate, "neg").args[0], direction, before
 
 
-def root_of(kind: Loop, inverse: Arg, new_v: int, g: Arg) -> tuple[dict[str, int], dict[str, Arg]]:
-    """What moves and what does not, of the inverse root of the mean square and of that."""
-    square, more = made(kind, inverse, "inverse_root").args
+def root_of(kind: Loop, inverse: Arg, new_v: int, g: Arg) -> tuple[bool, dict[str, int], dict[str, Arg]]:
+    """Its way, what moves and what does not, of the inverse root of the mean square and of that."""
+    root = made(kind, inverse, "inverse_root", NEAR)
+    square, more = root.args
     rest, second, v = made(kind, new_v, "fma").args
     g_once, g_again, minus_v = made(kind, rest, "fma").args
     only((square, g_once, g_again, made(kind, minus_v, "neg").args[0]) == (new_v, g, g, v))
-    return {"g": number(g), "v": number(v)}, {"second": second, "more": more}
+    return root.op == NEAR, {"g": number(g), "v": number(v)}, {"second": second, "more": more}
 
 
-def made(kind: Loop, value: Arg, op: str) -> Instr:
+def made(kind: Loop, value: Arg, *ops: str) -> Instr:
     at = value - kind.at_body if isinstance(value, int) else -1
-    only(at >= 0 and kind.body[at].op == op)
+    only(at >= 0 and kind.body[at].op in ops)
     return kind.body[at]
 
 
@@ -114,4 +117,4 @@ def update_row(t: Text, kind: Loop, row: Row, update: Adaptive) -> None:
     for name, value in update.factors.items():
         members[name] = constant(value.value, DType.F32) if isinstance(value, Const) else f"v{value}"
     t.add(f"const tl_adaptive a = {{{', '.join(f'.{n} = {text}' for n, text in members.items())}}};")
-    t.add(f"{update.function}(&a, {int(update.literal)}, {row.elements});")
+    t.add(f"{update.function}(&a, {', '.join(str(int(yes)) for yes in update.literals)}, {row.elements});")

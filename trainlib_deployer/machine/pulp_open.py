@@ -40,8 +40,8 @@ from trainlib_deployer.machine.machine import LEAN_STACK, Cores, Link, Machine, 
 
 FUNCTIONS = {
     **{"lt": 0.5, "le": 0.5, "gt": 0.5, "ge": 0.5, "eq": 0.5, "ne": 5, "select": 0.95, "copy": 0},
-    **{"max": 3.6, "min": 3.6, "sign": 7, "div": 16, "sqrt": 42, "rsqrt": 31, "inverse_root": 8},
-    **{"fmod": 66, "remainder": 74},
+    **{"max": 3.6, "min": 3.6, "sign": 7, "div": 16, "sqrt": 42, "rsqrt": 31},
+    **{"inverse_root": 8, "inverse_root_near": 11, "fmod": 66, "remainder": 74},
     **{"exp": 22, "exp2": 69, "expm1": 42, "log": 33, "log2": 82, "log10": 86, "log1p": 44, "softplus": 52, "pow": 315},
     **{"sin": 74, "cos": 78, "tan": 120, "asin": 93, "acos": 90, "atan": 49, "atan2": 105},
     **{"sinh": 27, "cosh": 106, "tanh": 31, "erf": 20, "erfc": 60, "erfinv": 115, "lgamma": 143, "sigmoid": 35},

@@ -17,6 +17,7 @@ from trainlib_deployer.program.ir import View
 
 Rule = Callable[[Builder, Group, list[Parameter]], None]
 OPTIMIZERS: dict[str, Rule] = {}
+NEAR = 2.0**-14  # gradients are seldom above 2^12 such eps
 
 
 def optimizer(*names: str) -> Callable[[Rule], Rule]:
@@ -65,19 +66,14 @@ def mean_square(average: Expr, g: Expr, beta: float) -> Expr:
     return apply("fma", [apply("fma", [g, g, -average]), 1.0 - beta, average])
 
 
-def over_root(x: Expr, more: Expr | float, least: float) -> Callable[[Expr], Expr]:
-    """What divides by sqrt(x) + more: by a reciprocal within 4 ulp where the kernel's range of `more`, which is at
-    least so much, allows it. Else it divides, as 0 / 1e-40 is 0, but 1 / 1e-40 infinite."""
-    if 2.0**-36 <= least < 2.0**100:
-        inverse = call("inverse_root", x, more)
+def over_root(x: Expr, more: Expr | float, eps: float, beta2: float = 0.0) -> Callable[[Expr], Expr]:
+    """What divides by sqrt(x) + more, where `more` is eps or eps sqrt(1 - beta2^t): by a reciprocal within 4 ulp where
+    its range of `more` allows it. Else it divides, as 0 / 1e-40 is 0, but 1 / 1e-40 infinite."""
+    if eps * sqrt(1.0 - beta2) >= 2.0**-36 and eps < 2.0**100:
+        inverse = call("inverse_root_near" if eps >= NEAR else "inverse_root", x, more)
         return lambda given: given * inverse
     root = call("sqrt", x) + more
     return lambda given: given / root
-
-
-def least_corrected(eps: float, beta2: float) -> float:
-    """Of eps sqrt(1 - beta2^t)."""
-    return eps * sqrt(1.0 - beta2)
 
 
 def bias_correction(b: Builder, group: Group, beta: View | float, label: str) -> View:
@@ -118,7 +114,6 @@ def adam(b: Builder, group: Group, parameters: list[Parameter]) -> None:
     h = group.hyper
     beta1, beta2 = group.betas
     eps, amsgrad = float(h.get("eps", 1e-8)), bool(h.get("amsgrad"))
-    least = least_corrected(eps, beta2)
     decoupled = bool(h.get("decoupled_weight_decay")) or h.get("kind") == "AdamW"
     c1 = bias_correction(b, group, beta1, "correction1")
     c2 = bias_correction(b, group, beta2, "correction2")
@@ -131,12 +126,12 @@ def adam(b: Builder, group: Group, parameters: list[Parameter]) -> None:
     shared = scalars(b, group, "rate", rates, [group.lr, c1, c2], {}, results=2)
 
     def formula(
-        p: Expr, g: Expr, lr: Expr, rate: Expr, eps: Expr, beta1: Expr, m: Expr, v: Expr, *top: Expr
+        p: Expr, g: Expr, lr: Expr, rate: Expr, more: Expr, beta1: Expr, m: Expr, v: Expr, *top: Expr
     ) -> Sequence[Operand]:
         p, g = both_decays(h, p, signed(h, g), lr, decoupled)
         v = mean_square(v, g, beta2)
         largest = [call("max", before, v) for before in top]
-        divided = over_root(largest[0] if largest else v, eps, least)
+        divided = over_root(largest[0] if largest else v, more, eps, beta2)
         m = averaged(m, g, beta1)
         return (moved(p, rate, divided(m)), m, v, *largest)
 
@@ -151,7 +146,7 @@ def nadam(b: Builder, group: Group, parameters: list[Parameter]) -> None:
     h = group.hyper
     beta1, beta2 = group.betas
     eps, factor = float(h.get("eps", 1e-8)), 0.96 ** float(h.get("momentum_decay", 4e-3))
-    decoupled, least = bool(h.get("decoupled_weight_decay")), least_corrected(eps, beta2)
+    decoupled = bool(h.get("decoupled_weight_decay"))
     c2 = bias_correction(b, group, beta2, "correction2")
 
     def rates(lr: Expr, c2: Expr, beta1: Expr, power: Expr, product: Expr) -> Sequence[Operand]:
@@ -167,12 +162,12 @@ def nadam(b: Builder, group: Group, parameters: list[Parameter]) -> None:
     shared = scalars(b, group, "rates", rates, [group.lr, c2, beta1], states, results=3)[:3]
 
     def formula(
-        p: Expr, g: Expr, lr: Expr, by_g: Expr, by_m: Expr, eps: Expr, beta1: Expr, m: Expr, v: Expr
+        p: Expr, g: Expr, lr: Expr, by_g: Expr, by_m: Expr, more: Expr, beta1: Expr, m: Expr, v: Expr
     ) -> Sequence[Operand]:
         p, g = both_decays(h, p, signed(h, g), lr, decoupled)
         m = averaged(m, g, beta1)
         v = mean_square(v, g, beta2)
-        divided = over_root(v, eps, least)
+        divided = over_root(v, more, eps, beta2)
         return p - by_g * divided(g) - by_m * divided(m), m, v
 
     for q in parameters:

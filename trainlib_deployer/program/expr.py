@@ -63,6 +63,7 @@ C_FORM: dict[str, str] = {
     "sqrt": "tl_sqrtf({0})",
     "rsqrt": "tl_rsqrtf({0})",
     "inverse_root": "tl_inverse_rootf({0}, {1})",
+    "inverse_root_near": "tl_inverse_root_nearf({0}, {1})",
     "exp": "tl_expf({0})",
     "exp2": "tl_exp2f({0})",
     "expm1": "tl_expm1f({0})",
