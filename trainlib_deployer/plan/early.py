@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from trainlib_deployer.machine.machine import Link
 from trainlib_deployer.plan.best_tiling import Choice
-from trainlib_deployer.plan.cycles import transfer_cycles, untiled_cycles
+from trainlib_deployer.plan.cycles import fetched_once, transfer_cycles, untiled_cycles
 from trainlib_deployer.plan.tiles import Room, Stream, Tiling
 from trainlib_deployer.program.brought import brought
 from trainlib_deployer.program.ir import Op, Program
@@ -151,7 +151,7 @@ class Board:
             return self.tilings[p].quiet
         op, room = self.program.ops[p], self.rooms[p]
         far = [v for v in (*op.reads, *op.writes) if v.tensor not in room.resident]
-        return untiled_cycles(op, far, room.machine)
+        return untiled_cycles(op, far, room.machine) + fetched_once(op.kind, room.machine.costs.tile)
 
     def leaving(self, at: int) -> list[str]:
         """What the operation before has left under way."""
