@@ -195,9 +195,9 @@ def test_a_struct_of_constants_is_kept_and_copied(values: str, kept: bool) -> No
 def test_conversions_of_halves_are_known(compiler: str) -> None:
     """Fault: measured anew, each was an unknown function, and `dscnn` in mixed precision 195 kB larger than it is."""
     known, with_set = (Measured.by(compiler, frozenset(sets)) for sets in ((), ("xf16auxvec",)))
-    unknown, text = known.words["loop"]["unknown"], "const tl_half v = r[i]; w[i] = tl_to_half(tl_from_half(v));"
-    assert known.estimated("loop", [text]) < unknown
-    assert with_set.estimated("loop", [text]) <= 40 or compiler != "pulp-sdk"
+    words, text = known.words["loop"], "const tl_half v = r[i]; w[i] = tl_to_half(tl_from_half(v));"
+    assert known.estimated("loop", [text]) < words["unknown"]
+    assert with_set.estimated("loop", [text]) - words["function"] <= 20 or compiler != "pulp-sdk"
 
 
 @pytest.mark.parametrize("compiler", COMPILERS)
