@@ -10,7 +10,6 @@
 #ifndef TL_MATH_H
 #define TL_MATH_H
 #include "tl_divide.h"
-#include "tl_coarse.h"
 #include "tl_exp.h"
 #include "tl_float.h"
 #include "tl_log.h"

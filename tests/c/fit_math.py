@@ -129,10 +129,6 @@ FITS = [
     Fit("gauss_cdf", gauss_slope, gauss_weight, 0.0, 3.0656, 6),
     # the normal density at x: P(u), u = x^2
     Fit("gauss_density", lambda u: mp.npdf(root(u)), lambda u: 1 / mp.npdf(root(u)), 0.0, 3.0656, 7),
-    # the same of results that are rounded to halves, the density times x
-    Fit("coarse_exp", lambda r: (mp.expm1(r) - r) / r**2, lambda r: r**2 * mp.exp(-r), -0.3475, 0.3475, 2),
-    Fit("coarse_gauss_cdf", gauss_slope, gauss_weight, 0.0, 3.0656, 4),
-    Fit("coarse_gauss_density", lambda u: mp.npdf(root(u)), lambda u: max(root(u), mp.mpf(0.25)), 0.0, 3.0656, 4),
     # erf x = 1 - exp(-P(x))
     Fit("erf_tail", lambda x: -mp.log(mp.erfc(x)), mp.erfc, 0.92, 4.0, 8),
     # 2^r = 1 + r P(r)

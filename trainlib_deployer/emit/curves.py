@@ -13,7 +13,6 @@ from trainlib_deployer.program.ir import DType
 from trainlib_deployer.program.loop import Loop
 
 SUFFIXES = {DType.F32: "f32", DType.F16: "f16"}
-COARSE = {DType.F32: "", DType.F16: "coarse_"}  # functions as results of these types are made of
 
 
 @dataclass(frozen=True)
@@ -45,7 +44,7 @@ def curve_of(kind: Loop, row: Row) -> Curve | None:
 
 def exponential(kind: Loop, dtype: DType) -> Curve:
     only(len(kind.kept) == 1)
-    (difference,) = made(kind, rounded(kind, kind.kept[0], dtype), f"{COARSE[dtype]}exp").args
+    (difference,) = made(kind, rounded(kind, kind.kept[0], dtype), "exp").args
     x, less = made(kind, difference, "sub").args
     return Curve(f"tl_exp_row_{SUFFIXES[dtype]}", operand(kind, x, dtype), (less,))
 
@@ -54,9 +53,9 @@ def gelu(kind: Loop, dtype: DType) -> Curve:
     only(len(kind.kept) == 2)
     y, slope = (rounded(kind, value, dtype) for value in kind.kept)
     x, part = made(kind, y, "mul").args
-    only(made(kind, part, f"{COARSE[dtype]}gauss_cdf").args == (x,))
+    only(made(kind, part, "gauss_cdf").args == (x,))
     again, density, more = made(kind, slope, "fma").args
-    only((again, more) == (x, part) and made(kind, density, f"{COARSE[dtype]}gauss_density").args == (x,))
+    only((again, more) == (x, part) and made(kind, density, "gauss_density").args == (x,))
     return Curve(f"tl_gelu_row_{SUFFIXES[dtype]}", operand(kind, x, dtype))
 
 

@@ -46,7 +46,6 @@ FUNCTIONS = {
     **{"sin": 74, "cos": 78, "tan": 120, "asin": 93, "acos": 90, "atan": 49, "atan2": 105},
     **{"sinh": 27, "cosh": 106, "tanh": 31, "erf": 20, "erfc": 60, "erfinv": 115, "lgamma": 143, "sigmoid": 35},
     **{"gauss_cdf": 13, "gauss_density": 16},
-    **{"coarse_exp": 12, "coarse_gauss_cdf": 8, "coarse_gauss_density": 9},
     **{"floor": 15, "ceil": 17, "trunc": 11, "round": 12},
 }
 COSTS = Costs(

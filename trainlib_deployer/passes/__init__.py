@@ -11,7 +11,6 @@ from trainlib_deployer.passes.begin_biased import begin_biased
 from trainlib_deployer.passes.choose_winograd import choose_winograd
 from trainlib_deployer.passes.clip_numbers import clip_numbers
 from trainlib_deployer.passes.coalesce import coalesce
-from trainlib_deployer.passes.coarse import coarse
 from trainlib_deployer.passes.drop_dead import drop_dead
 from trainlib_deployer.passes.early_masks import early_masks
 from trainlib_deployer.passes.early_slopes import early_slopes
@@ -74,7 +73,7 @@ def chosen(precision: Precision, arithmetic: str = "fastest") -> tuple[Pass, ...
 
 def for_machine(program: Program, machine: Machine) -> Program:
     """Behind all that weighs what is kept."""
-    return clip_numbers(join_scans(coarse(early_slopes(program)), machine))
+    return clip_numbers(join_scans(early_slopes(program), machine))
 
 
 def run(program: Program, passes: tuple[Pass, ...] = DEFAULT) -> Program:
