@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,12 +18,14 @@ from trainlib_deployer import passes
 from trainlib_deployer.api import Deployment, deploy
 from trainlib_deployer.folder import read_plan
 from trainlib_deployer.passes.fuse_updates import fuse_updates
+from trainlib_deployer.passes.order_halves import order_halves
 from trainlib_deployer.passes.store_updates import store_updates
 from trainlib_deployer.program.ir import Role
 from trainlib_deployer.run.host import Host
 
 WIDTHS = (131, 67, 33, 5)
 WEIGHTS = {"0.weight", "2.weight", "4.weight"}
+OF_HALVES = sys.modules[order_halves.__module__]
 DTYPES = ("fp32", "mixed")
 OPTIMIZERS: dict[str, Callable[[Any], torch.optim.Optimizer]] = {
     "sgd": lambda p: torch.optim.SGD(p, 0.1),
@@ -40,6 +43,12 @@ def deployed(folder: Path, kind: str = "sgd", batch: int = 1, **more: Any) -> De
     x, y = torch.randn(batch, WIDTHS[0]), torch.randn(batch, WIDTHS[-1])
     sizes = {"cores": 8, "l1": "24k", "l2": "1M", **more}
     return deploy(model, x, y, loss=nn.MSELoss(), optimizer=OPTIMIZERS[kind], steps=2, out=folder, **sizes)
+
+
+@pytest.fixture(autouse=True)
+def gradients_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those in parts are recorded, too: tests/e2e/test_in_parts.py."""
+    monkeypatch.setattr(OF_HALVES, "ENOUGH", 9.0)
 
 
 def recorded(made: Deployment) -> set[str]:
@@ -92,8 +101,7 @@ def test_products_that_update_have_the_bits_of_a_gradient_that_is_kept(
     assert recorded(stored) == WEIGHTS
     assert all(f"{w}: sgd" in {op["name"] for op in read_plan(stored.folder)["ops"] if op["macs"]} for w in WEIGHTS)
     small, whole = (deployed(tmp_path / l1, batch=batch, dtype=dtype, l1=l1) for l1 in ("20k", "4M"))
-    chosen = passes.chosen
-    monkeypatch.setattr(passes, "chosen", lambda *given: tuple(p for p in chosen(*given) if p is not store_updates))
+    monkeypatch.setattr(passes, "DEFAULT", tuple(p for p in passes.DEFAULT if p is not store_updates))
     kept = deployed(tmp_path / "kept", batch=batch, dtype=dtype)
     assert not recorded(kept)
     expected = bits(kept, 8)

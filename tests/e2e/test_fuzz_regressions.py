@@ -52,7 +52,7 @@ NET = """
 import torch
 from torch import nn
 torch.manual_seed(5)
-model = nn.Sequential(nn.Linear(7, 9), nn.GELU(), nn.Linear(9, 3))
+model = nn.Sequential(nn.Linear(7, 9), nn.Tanh(), nn.Linear(9, 3))
 loss = nn.MSELoss()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.02)
 data = [(torch.randn(2, 7), torch.randn(2, 3)) for _ in range(2)]
@@ -65,7 +65,7 @@ def test_a_small_mistake_is_no_rounding(
 ) -> None:
     """Fault: what rounding cannot do is put down to rounding."""
     if wrong:
-        monkeypatch.setitem(C_FORM, "gauss_cdf", "tl_gauss_cdff({0}) * 1.00001f")
+        monkeypatch.setitem(C_FORM, "tanh", "tl_tanhf({0}) * 1.00001f")
     net = tmp_path / "net.py"
     net.write_text(NET)
     found = attempt(net, Setting(cores=3), tmp_path / "project", store)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -24,6 +24,7 @@ from trainlib_deployer.emit.names import comment
 from trainlib_deployer.emit.operation_text import body_text, table_text
 from trainlib_deployer.emit.tables import Tables
 from trainlib_deployer.kernels.table import ROWS
+from trainlib_deployer.machine.machine import Memory
 from trainlib_deployer.machine.pulp_open import PULP_OPEN
 from trainlib_deployer.machine.targets import resolve
 from trainlib_deployer.ops.lower import lower
@@ -167,7 +168,13 @@ class Places(Addresses):
                 compared = end
             offsets[t.name] = end
             end += PULP_OPEN.aligned(t.nbytes) + 16
-        known = {"program": program, "offsets": offsets, "end": end, "compared": compared or end, "plan": Alone({})}
+        known = {
+            "program": program,
+            "offsets": offsets,
+            "end": end,
+            "compared": compared or end,
+            "plan": Alone({}, program.ops),
+        }
         for name, value in known.items():
             object.__setattr__(at, name, value)
         return at
@@ -193,9 +200,19 @@ class Places(Addresses):
 
 @dataclass(frozen=True)
 class Alone:
-    """The tiles of one operation, before which there is none."""
+    """The tiles of one operation, before which there is none; operations by their numbers."""
 
     tilings: dict[int, Tiling]
+    ops: Mapping[int, Op] | Sequence[Op]
+
+    @property
+    def program(self) -> Alone:
+        return self
+
+    @property
+    def outer(self) -> Memory:
+        """None that a tensor is in: copies are loops."""
+        return Memory("", 0)
 
     def buffer_of(self, at: int, stream: int) -> tuple[int, int]:
         return root(self.tilings, (at, stream))
@@ -293,7 +310,7 @@ class Comparison:
         lines = ["enum { " + ", ".join(f"TILE_{number}_{k} = {v}" for k, v in places.items()) + " };"] if places else []
         lines += [f"#define SCRATCH_{number} ((void *)l1)", f"/* {comment(str(case))} */"]
         calls = calls_of(case.op, case.tiling, case.cores)
-        object.__setattr__(self.at, "plan", Alone({number: case.tiling}))
+        object.__setattr__(self.at, "plan", Alone({number: case.tiling}, {number: case.op}))
         operation = Lister(self.at, self.library).operation(number, calls, case.tiling)
         lines += [
             *table_text(operation, tables),
