@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import re
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,15 +16,14 @@ from torch import nn
 from trainlib_deployer import passes
 from trainlib_deployer.api import Deployment, deploy
 from trainlib_deployer.folder import read_plan
+from trainlib_deployer.passes import order_halves
 from trainlib_deployer.passes.fuse_updates import fuse_updates
-from trainlib_deployer.passes.order_halves import order_halves
 from trainlib_deployer.passes.store_updates import store_updates
 from trainlib_deployer.program.ir import Role
 from trainlib_deployer.run.host import Host
 
 WIDTHS = (131, 67, 33, 5)
 WEIGHTS = {"0.weight", "2.weight", "4.weight"}
-OF_HALVES = sys.modules[order_halves.__module__]
 DTYPES = ("fp32", "mixed")
 OPTIMIZERS: dict[str, Callable[[Any], torch.optim.Optimizer]] = {
     "sgd": lambda p: torch.optim.SGD(p, 0.1),
@@ -48,7 +46,7 @@ def deployed(folder: Path, kind: str = "sgd", batch: int = 1, **more: Any) -> De
 @pytest.fixture(autouse=True)
 def gradients_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those in parts are recorded, too: tests/e2e/test_in_parts.py."""
-    monkeypatch.setattr(OF_HALVES, "ENOUGH", 9.0)
+    monkeypatch.setattr(order_halves, "ENOUGH", 9.0)
 
 
 def recorded(made: Deployment) -> set[str]:

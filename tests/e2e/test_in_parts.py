@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +11,7 @@ from torch import nn
 
 from tests.e2e.test_within_budget import results
 from trainlib_deployer.api import deploy
-from trainlib_deployer.passes.order_halves import order_halves
-
-OF_HALVES = sys.modules[order_halves.__module__]
+from trainlib_deployer.passes import order_halves
 
 
 class Twice(nn.Module):
@@ -35,7 +32,7 @@ def test_the_same_bits(optimizer: str, l1: str, tmp_path: Path, monkeypatch: pyt
     found: dict[float, Any] = {}
     for enough in (0.0, 9.0):
         torch.manual_seed(3)
-        monkeypatch.setattr(OF_HALVES, "ENOUGH", enough)
+        monkeypatch.setattr(order_halves, "ENOUGH", enough)
         network, folder = Twice(), tmp_path / str(enough)
         rule = torch.optim.AdamW(network.parameters()) if optimizer == "adamw" else None
         made: dict[str, Any] = {"l1": l1, "steps": 2, "dtype": "mixed", "out": folder}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,8 @@ from tests.e2e.conftest import deploy_example
 from trainlib_deployer import passes
 from trainlib_deployer.api import Deployment, deploy
 from trainlib_deployer.folder import read_plan
-from trainlib_deployer.passes.order_halves import order_halves, ordered
+from trainlib_deployer.passes import order_halves
+from trainlib_deployer.passes.order_halves import ordered
 from trainlib_deployer.passes.reorder import Scale
 from trainlib_deployer.passes.within_budget import added_macs, within_budget
 from trainlib_deployer.program.ir import Program
@@ -74,7 +74,7 @@ def pooled_net() -> nn.Sequential:
 def test_signs_instead_of_activations(dtype: str, part: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     x, y = torch.randn(3, 2, 17, 19), torch.randint(4, (3,))
     programs: dict[str, Program] = {}
-    every, of_halves = passes.chosen, sys.modules[order_halves.__module__]
+    every = passes.chosen
     for folder, left_out in {"plain": ("reorder", "early_masks"), "signs": ()}.items():
 
         def kept(program: Program, folder: str = folder) -> Program:
@@ -85,7 +85,7 @@ def test_signs_instead_of_activations(dtype: str, part: float, tmp_path: Path, m
             return (*(s for s in every(*asked) if getattr(s, "__name__", "") not in left_out), last)
 
         monkeypatch.setattr(passes, "chosen", chosen)
-        monkeypatch.setattr(of_halves, "ordered", (lambda program: program) if left_out else ordered)
+        monkeypatch.setattr(order_halves, "ordered", (lambda program: program) if left_out else ordered)
         made: dict[str, Any] = {"l1": "64M", "steps": 2, "dtype": dtype, "out": tmp_path / folder}
         deploy(pooled_net(), x, y, loss=nn.CrossEntropyLoss(), **made)
     signs = [t for t in programs["signs"].tensors.values() if t.name.endswith(".sign")]

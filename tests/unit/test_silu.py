@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from trainlib_deployer.emit.curves import Curve, curve_of
 from trainlib_deployer.emit.loops import body_text
 from trainlib_deployer.emit.rows import Pointer, Row
-from trainlib_deployer.emit.silu import is_silu
 from trainlib_deployer.program.expr import Arg, Const, Instr
 from trainlib_deployer.program.ir import DType, View
 from trainlib_deployer.program.loop import Loop
@@ -26,7 +26,7 @@ def loop(steps: Steps = SILU, results: tuple[int, ...] = (Y, SLOPE), dtype: DTyp
 
 def test_it_is_one_call() -> None:
     dense = View("x", (40,), (1,))
-    assert is_silu(loop(), ROW)
+    assert curve_of(loop(), ROW) == Curve("tl_silu_row", X)
     assert "tl_silu_row(w0 + lo, w1 + lo, r0 + lo, hi - lo);" in body_text(loop(), (dense,), (dense, dense))
 
 
@@ -40,11 +40,11 @@ def test_it_is_one_call() -> None:
     ],
 )
 def test_another_formula_is_another_row(at: int, step: tuple[str, tuple[Arg, ...]]) -> None:
-    assert not is_silu(loop((*SILU[:at], step, *SILU[at + 1 :])), ROW)
+    assert not curve_of(loop((*SILU[:at], step, *SILU[at + 1 :])), ROW)
 
 
 def test_so_are_other_results_halves_and_rows_that_are_not_dense() -> None:
-    assert not is_silu(loop(results=(SLOPE, Y)), ROW)
-    assert not is_silu(loop(results=(Y,)), ROW)
-    assert not is_silu(loop(dtype=DType.F16), ROW)
-    assert not is_silu(loop(), replace(ROW, reads={X: Pointer("r0", 2)}))
+    assert not curve_of(loop(results=(SLOPE, Y)), ROW)
+    assert not curve_of(loop(results=(Y,)), ROW)
+    assert not curve_of(loop(dtype=DType.F16), ROW)
+    assert not curve_of(loop(), replace(ROW, reads={X: Pointer("r0", 2)}))

@@ -1,5 +1,5 @@
-"""A row of exponentials of differences from one number, as of a softmax, or of GELUs with their slopes: one call. With
-PULP's own instructions that is a hardware loop. A build that records makes it element by element."""
+"""A row of exponentials of differences from one number, as of a softmax, or of GELUs or SiLUs with their slopes: one
+call. With PULP's own instructions that is a hardware loop. A build that records makes it element by element."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def curve_of(kind: Loop, row: Row) -> Curve | None:
     if not dense or len(row.reads) != 1 or len(types) != 1 or not types <= SUFFIXES.keys():
         return None
     (dtype,) = types
-    for matched in (exponential, gelu):
+    for matched in (exponential, gelu, silu):
         try:
             found = matched(kind, dtype)
         except OtherwiseError:
@@ -57,6 +57,16 @@ def gelu(kind: Loop, dtype: DType) -> Curve:
     again, density, more = made(kind, slope, "fma").args
     only((again, more) == (x, part) and made(kind, density, "gauss_density").args == (x,))
     return Curve(f"tl_gelu_row_{SUFFIXES[dtype]}", operand(kind, x, dtype))
+
+
+def silu(kind: Loop, dtype: DType) -> Curve:
+    only(len(kind.kept) == 2 and dtype is DType.F32)
+    y, slope = kind.kept
+    x, s = made(kind, y, "mul").args
+    only(made(kind, s, "sigmoid").args == (x,))
+    again, rest, more = made(kind, slope, "fma").args
+    only((again, more) == (y, s) and made(kind, rest, "sub").args == (Const(1.0), s))
+    return Curve("tl_silu_row", number(x))
 
 
 def rounded(kind: Loop, result: Arg, dtype: DType) -> Arg:

@@ -87,7 +87,7 @@ class Lister:
             return None
         return Left(self.at.lanes(position - 1), before.lingers.stream, before.lingers.until)
 
-    def call(self, position: int, link: Link, number: int = 0) -> Call:
+    def call(self, position: int, link: Link, number: int) -> Call:
         part, reads = link.part, len(link.part.reads)
         views = (*part.reads, *part.writes)
         given = [self.argument(v, s) for v, s in zip(views, link.slots, strict=True)]

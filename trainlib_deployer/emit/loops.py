@@ -23,7 +23,6 @@ from trainlib_deployer.emit.loop_text import (
 from trainlib_deployer.emit.rows import Pointer, Row, at_even_places, innermost
 from trainlib_deployer.emit.scaled import add_rows, add_scaled, rows_of, scaled_of
 from trainlib_deployer.emit.shares import split_of
-from trainlib_deployer.emit.silu import is_silu, silu_row
 from trainlib_deployer.program.ir import Shape, View
 from trainlib_deployer.program.loop import LANES, Loop, middle_of_rows
 
@@ -143,9 +142,6 @@ def along(t: Text, kind: Loop, row: Row) -> None:
     elif curve := curve_of(kind, row):
         with unless_recording(t, kind, plainly):
             curve_row(t, kind, row, curve)
-    elif is_silu(kind, row):
-        with unless_recording(t, kind, plainly):
-            silu_row(t, row)
     else:
         plainly()
 

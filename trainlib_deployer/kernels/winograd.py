@@ -208,14 +208,18 @@ def panel_cycles(kind: Conv, cores: int, costs: Costs) -> float:
     return c.start + kind.shape.groups * (weights + panels * (transforms + products))
 
 
+def shared_out(panels: int, at_once: int, each: int, cores: int) -> int:
+    """What a core has of so much for each panel, where so many panels are worked on at a time."""
+    full, left = divmod(panels, at_once)
+    return full * -(-at_once * each // cores) + -(-left * each // cores)
+
+
 def twos_cycles(kind: Conv, cores: int, costs: Costs) -> float:
     """Inputs are transformed for each turn of channels of the outputs."""
     c, chunk, (rows, tiles, chans) = costs.winograd_twos, at_a_time(kind), extents(kind)
     turns, panels, fours = -(-rows // chunk.rows), -(-tiles // 4), -(-min(rows, chunk.rows) // 4)
     at_once = chunk.tiles // 4
-    full, left = divmod(panels, at_once)
-    inputs = full * -(-at_once * chans // cores) + -(-left * chans // cores)
-    units = full * -(-at_once * fours // cores) + -(-left * fours // cores)
+    inputs, units = (shared_out(panels, at_once, each, cores) for each in (chans, fours))
     weights = -(-4 * fours * chans // cores) * c.weight
     work = weights + -(-panels // at_once) * c.step + inputs * c.input + units * (c.tile + c.term * chans)
     return c.start + kind.shape.groups * turns * work

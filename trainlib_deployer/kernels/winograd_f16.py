@@ -21,6 +21,7 @@ from trainlib_deployer.kernels.winograd import (
     fields,
     less_and_less,
     scattered,
+    shared_out,
     tileable,
     up,
 )
@@ -130,9 +131,8 @@ def whole_cycles(kind: Conv, cores: int, costs: Costs) -> float:
     at_once, parts = chunk.tiles // 4, -(-chans // chunk.chans)
     steps = -(-panels // at_once)
     weights = -(-4 * fours * pairs(chans) // cores) * c.weight * (steps if parts > 1 else 1)
-    full, left = divmod(panels, at_once)
-    inputs = (full * -(-at_once * pairs(chans) // cores) + -(-left * pairs(chans) // cores)) * c.input
-    units = full * -(-at_once * fours // cores) + -(-left * fours // cores)
+    inputs = shared_out(panels, at_once, pairs(chans), cores) * c.input
+    units = shared_out(panels, at_once, fours, cores)
     products = units * (c.tile * parts + c.term * pairs(chans) + c.output)
     around = steps * parts * c.step
     return c.start + groups * turns * (weights + inputs * scattered(kind, c.apart) + products + around)
