@@ -7,6 +7,7 @@ bench_linker or of a run of this that was ended, is not built again.
 A function's bytes are fitted by those of its words, none of them negative. Then all of a firmware's are multiplied by
 one number, and each project gets so many bytes more, that none comes out too small, and they are the least too large
 on the average; what only a verification run has makes up for what is then too large.
+Words that no example has keep the bytes that they had, as long as there is what they name.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +29,11 @@ from benchmarks import bench_linker
 from benchmarks.deployments import all_examples, deploy, folder_of
 from benchmarks.measure_code import BUILDS, MEASURED, STEP, Build
 from benchmarks.objects import Elf
+from trainlib_deployer.emit.library import WORD, Library
+from trainlib_deployer.emit.resources import c_lib_dir
 from trainlib_deployer.folder import PLAN, read_plan
-from trainlib_deployer.image.words import STRUCT, apart, compiled, counted
+from trainlib_deployer.image.words import STORED, STRUCT, apart, compiled, counted
+from trainlib_deployer.kernels.table import ROWS
 from trainlib_deployer.machine.targets import TARGETS
 
 FUNCTION = re.compile(r"^[\w() ]+?[ *](\w+)\([^;{}()]*\)\n\{\n(.*?)^\}", re.MULTILINE | re.DOTALL)
@@ -157,6 +162,34 @@ def lines(projects: list[Project]) -> Iterator[str]:
     yield from (f"constants {what} {size}" for what, size in sorted(constants.items()))
 
 
+def with_former(new: Iterable[str], former: Iterable[str]) -> list[str]:
+    """Behind each part's words those that had bytes in it before, and have none now."""
+    measured = list(new)
+    known = {tuple(line.split()[:2]) for line in measured}
+    kept = [line for line in former if tuple(line.split()[:2]) not in known and is_there(line.split()[1])]
+    order = {where: at for at, where in reversed([*enumerate(map(part_of, measured))])}
+    return sorted([*measured, *kept], key=lambda line: order.get(part_of(line), len(order)))
+
+
+def part_of(line: str) -> str:
+    return line.split(maxsplit=1)[0].partition(".")[0]
+
+
+def is_there(word: str) -> bool:
+    """Does the C library have it, if it is one of its names?"""
+    name = word.removeprefix(STORED)
+    return not name.startswith("tl_") or name in names()
+
+
+@cache
+def names() -> frozenset[str]:
+    """Of the library, those that kernels have for halves among them."""
+    library = Library.at(c_lib_dir())
+    texts = (*library.sources.values(), *(path.read_text() for path in library.headers.values()))
+    written = {name for text in texts for name in WORD.findall(COMMENT.sub("", text))}
+    return frozenset({*written, *library.inline, *(row.symbol for row in ROWS)})
+
+
 @dataclass(frozen=True)
 class Made:
     """Of a project or a part of it: what a compiler made, and what it is guessed to make."""
@@ -242,7 +275,8 @@ def main() -> None:
                 found += built(example, dtype, BUILDS[name], given.keep or Path(work))
     for name, found in projects.items():
         print(f"{name}: ", end="")
-        (MEASURED / f"{name}.words").write_text("\n".join((*lines(found), "")))
+        path = MEASURED / f"{name}.words"
+        path.write_text("\n".join((*with_former(lines(found), path.read_text().splitlines()), "")))
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 import trainlib_deployer
+from benchmarks import measure_words
 from benchmarks.measure_code import project_of_all
 from trainlib_deployer.emit.brought import linked
 from trainlib_deployer.emit.library import bare
@@ -205,6 +206,22 @@ def test_what_estimates_lack_is_told_apart(compiler: str) -> None:
     known = Measured.by(compiler)
     assert 0 <= known.spare < 2000 and known.constants("main") > 0  # a factor may be all that estimates lack
     assert bool(known.structs) == ("clang" in known.compiler)
+
+
+def test_words_that_no_example_has_keep_their_bytes() -> None:
+    """Fault: measured anew, functions that only other networks call were unknown ones, and far too large."""
+    former = ["step function 9.0", "step tl_take_32 7.0", "step stored_tl_pool2d 5.0", "step tl_never 3.0"]
+    former += ["loop tl_expf 8.0", "loop | 2.0", "loop.xf16auxvec tl_to_half 1.0", "loop stored_tl_never 4.0"]
+    former += ["constants tl_pool2d 12", "constants tl_never 99"]
+    new = ["step function 1.0", "step tl_take_32 0.0", "loop tl_expf 6.0", "loop tl_to_half 2.0", "constants main 3"]
+    kept = ["step stored_tl_pool2d 5.0", "loop | 2.0", "loop.xf16auxvec tl_to_half 1.0", "constants tl_pool2d 12"]
+    assert measure_words.with_former(new, former) == [*new[:2], kept[0], *new[2:4], *kept[1:3], new[4], kept[3]]
+
+
+@pytest.mark.parametrize("word", ("tl_expf", "tl_exp_row_f16", "stored_tl_pool2d", "tl_conv2d_fw_bf16", "while", "|"))
+def test_what_the_library_has_names_for(word: str) -> None:
+    """Those of halves, of types and of rows stand nowhere as they are called."""
+    assert measure_words.is_there(word) and not measure_words.is_there(f"tl_never{word}")
 
 
 def image(*shares: Share) -> Image:
