@@ -140,6 +140,7 @@ FLOATS: tuple[Case, ...] = (
     product(128, 2, 64),
     product(8, 2, 640),
     product(12, 288, 2, left="km"),
+    product(288, 12, 2, left="km"),
     product(8, 1, 640),
     product(1, 8, 640),
     *(product(6, 7, 320, left, right) for left in ("mk", "km") for right in ("kn", "nk")),

@@ -87,6 +87,9 @@ PRODUCTS = [
     Product(3, 11, 33, 2, b=(1, 0, 2), extra=1),
     Product(2, 41, 19, 2, a=(0, 2, 1), c=(0, 2, 1)),
     Product(2, 3, 7, 2, a=(2, 1, 0), b=(1, 2, 0), extra=1),
+    Product(1, 61, 12, 2, a=(0, 2, 1)),
+    Product(2, 5, 4, 2),
+    Product(1, 2, 6, 2, extra=1),
     Product(1, 3, 70, 21),
 ]
 UPDATING = (DType.F32, DType.F16)

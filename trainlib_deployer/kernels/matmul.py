@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from trainlib_deployer.ops.matmul import MatMul
 
 MANY = 64  # columns
-LONG = 32  # results of two terms that are worth a row's beginning
 FEW = 16  # rows: packing columns for them takes longer than storing results that are not dense
 MOST_PARTS = 128  # blocks of tiles whose sums are kept
 MOST_VECTOR_PARTS = 512
@@ -217,8 +216,8 @@ def dense_outer(kind: MatMul, reads: Sequence[View], writes: Sequence[View]) -> 
     return step(p.c, 2) == 1 and step(p.b, 2) == 1 and begins
 
 
-def long_outer(kind: MatMul, reads: Sequence[View], writes: Sequence[View]) -> bool:
-    return seen(kind, reads, writes).n >= LONG and dense_outer(kind, reads, writes)
+def wide_outer(kind: MatMul, reads: Sequence[View], writes: Sequence[View]) -> bool:
+    return seen(kind, reads, writes).n >= TILE.columns and dense_outer(kind, reads, writes)
 
 
 def dense_vector(kind: MatMul, reads: Sequence[View], writes: Sequence[View]) -> bool:
@@ -280,6 +279,13 @@ def two_parts(kind: MatMul, _cores: int) -> int:
 
 def outer_cycles(kind: MatMul, cores: int, costs: Costs) -> float:
     return costs.product.outer_mac * kind.macs() / cores + costs.product.outer
+
+
+def two_terms_cycles(kind: MatMul, cores: int, costs: Costs) -> float:
+    """Down the rows of four columns at a time."""
+    c = costs.product
+    share = -(-kind.batch * -(-kind.n // TILE.columns) * kind.m // cores)
+    return c.two_terms_row * share + c.two_terms_panel * (-(-share // kind.m) + 1) + c.outer
 
 
 def vector_cycles(kind: MatMul, cores: int, costs: Costs) -> float:
@@ -368,7 +374,7 @@ def matrix_rows(left: str, right: str) -> tuple[Row[MatMul], Row[MatMul]]:
 MATMUL = (
     outer_row("outer", fits=dense_outer),
     outer_row("outer_any"),
-    outer_row("outer_two", takes=two_terms, fits=long_outer),
+    outer_row("outer_two", takes=two_terms, fits=wide_outer, cycles=two_terms_cycles, split="fours of columns"),
     vector_row("vector", fits=one_dense_vector, cycles=one_vector_cycles),
     vector_row("vectors", fits=dense_vector),
     vector_row("vectors_columns", fits=side_by_side, grain=EIGHT),

@@ -101,6 +101,8 @@ class ProductCosts:
 
     outer: float
     outer_mac: float
+    two_terms_row: float  # of four results of two terms
+    two_terms_panel: float  # ... and to begin with four columns
     rows: float  # four rows at a time
     rows_quad: float
     rows_block: float

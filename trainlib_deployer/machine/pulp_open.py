@@ -151,6 +151,8 @@ COSTS = Costs(
     ProductCosts(
         outer=300,
         outer_mac=3.0,
+        two_terms_row=24.6,
+        two_terms_panel=110,
         rows=220,
         rows_quad=135,
         rows_block=16.4,
