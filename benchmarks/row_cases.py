@@ -158,6 +158,8 @@ def of_halves(case: Case) -> Case:
         kind = next(k for k in (kind, *kind.leaner(8)) if k.scratch(8) <= SCRATCH)
     elif isinstance(kind, Conv) and depthwise_f16.pays(kind):
         kind = replace(kind, twos=True, result=DType.F32 if kind.direction == "bw_w" else DType.F16)
+    elif isinstance(kind, Conv) and depthwise_f16.widens(kind):
+        kind = replace(kind, widens=True, result=DType.F16)
     elif isinstance(kind, Conv) and kind.direction == "bw_x" and kind.shape.kh == 1 < kind.shape.stride[0]:
         kind = replace(kind, result=DType.F16)
     return replace(case, title=f"{case.title}, halves", kind=kind)

@@ -4,13 +4,19 @@
  * it. */
 #ifndef TL_PLANE_XPULP_H
 #define TL_PLANE_XPULP_H
+#include "tl_element.h"
 #include "tl_tile_xpulp.h"
 
-#ifdef TL_XPULP_TILES
+/* Results are stored as halves where a core converts them. */
+#if defined(TL_XPULP_TILES) && (!defined(TL_HALVES) || defined(TL_XF16AUXVEC))
+#define TL_XPULP_PLANES
+#endif
+
+#ifdef TL_XPULP_PLANES
 /* `lanes` outputs of so many rows, and where the first one's window begins. */
 typedef struct {
     const float *in, *w;
-    float *to;
+    tl_element *to;
     float start;
     int rows, kernel_rows;
     int above, image_rows; /* of the first one's window: rows above the image; and of that */
@@ -91,7 +97,11 @@ typedef struct {
 #define TL_OF_FOUR(what) what("t0") what("t1") what("t2") what("t3")
 #define TL_NONE(sum) "li " sum ", 0\n"
 #define TL_ONTO_START(sum) "fadd.s " sum ", t6, " sum "\n"
+#ifdef TL_HALVES
+#define TL_TO_STEP(sum) TL_TO_HALF(sum, sum) TL_STORE_HALF_STEP(sum, "%[k]", "s2")
+#else
 #define TL_TO_STEP(sum) "sw " sum ", 0(%[k])\nadd %[k], %[k], s2\n"
+#endif
 
 /* A loop ends with a load, as Spike's extension of the tests wants it: of what lies there, while p goes on to the next
  * row. */
@@ -123,7 +133,7 @@ typedef struct {
 static inline __attribute__((always_inline)) void tl_plane_strip_xpulp(tl_plane_strip *s, int lanes, int taps, int step)
 {
     const float *in = s->in, *p, *k;
-    float *to = s->to;
+    tl_element *to = s->to;
     int rows = s->rows;
     if (lanes == 6 && step == 1 && taps == 2)
         TL_STRIP(TL_OF_SIX, 2, 1, TL_SIX_OF_2, "44", TL_SIX_USES);

@@ -49,6 +49,7 @@ def extension(folder: Path) -> Path:
         ("halves", "TL_XF16AUXVEC"),
         ("floats", "TL_XPULP"),
         ("planes", "TL_XPULP"),
+        ("widened", "TL_XPULP TL_XF16AUXVEC"),
         ("updates", "TL_XPULP"),
         ("curves", "TL_XPULP"),
         ("curves", "TL_XF16AUXVEC"),
@@ -60,7 +61,7 @@ def test_the_same_bits_as_portable_c(tmp_path: Path, name: str, sets: str) -> No
     files = map(str, [program, *sources(program), C_LIB / "hal" / "host.c"])
     subprocess.run(["gcc", *NUMBERS, *FOLDERS, *files, "-pthread", "-lm", "-o", str(host)], check=True)
     subprocess.run([str(host)], check=True, env={"TL_RECORD": str(wanted)}, capture_output=True)
-    elf = build(tmp_path, "spike-clang", sets, program=program, more=sources(program))
+    elf = build(tmp_path, "spike-clang", *sets.split(), program=program, more=sources(program))
     done = emulate(elf, found := tmp_path / "spike.bin", extension=extension(tmp_path))
     assert done.stdout.startswith("DONE"), done.stdout + done.stderr
     assert found.read_bytes() == wanted.read_bytes()

@@ -1,4 +1,5 @@
-"""Depthwise 3 x 3 convolutions of halves: exact, bounded, and bit by bit their reference, whatever the cores."""
+"""Depthwise convolutions of halves: exact, bounded, and bit by bit their reference, whatever the cores; those that are
+made of floats, bit by bit what rows of floats give between conversions."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ import pytest
 from tests.unit.kernel_harness import Tensor, fitting, run
 from tests.unit.test_conv_rows import DIRECTIONS, EPS, Case, expectation, operands
 from trainlib_deployer.formats import DType
-from trainlib_deployer.kernels.depthwise_f16 import DEPTHWISE_F16, at_a_time, pays
+from trainlib_deployer.kernels.depthwise_f16 import DEPTHWISE_F16, at_a_time, pays, widens
 from trainlib_deployer.ops.conv import Conv
 
 CASES = [
@@ -38,6 +39,21 @@ CASES = [
     Case(groups=2, ci=3, size=(9, 7), pad=(2, 2), stride=(2, 2)),
     Case(groups=7, size=(1, 1), pad=(1, 1), stride=(2, 2)),
 ]
+LONG = [
+    Case(groups=5, size=(11, 7), kernel=(5, 5), pad=(2, 2), wide=2),
+    Case(n=2, groups=3, size=(12, 13), kernel=(5, 5), pad=(2, 2), stride=(2, 2)),
+    Case(groups=7, size=(13, 11), kernel=(7, 7), pad=(3, 3)),
+    Case(groups=3, co=2, size=(9, 12), kernel=(7, 7), pad=(3, 3), stride=(2, 2)),
+    Case(groups=2, ci=2, size=(10, 9), kernel=(7, 7), pad=(3, 1)),
+    Case(groups=3, size=(6, 17), kernel=(4, 5), pad=(-1, 4), more=(1, 0), sparse_w=2),
+    Case(groups=3, size=(12, 9), kernel=(5, 7), pad=(3, -1), stride=(2, 2), more=(1, 1)),
+    Case(n=2, groups=3, size=(3, 5), kernel=(5, 5), pad=(6, 4)),  # windows of which no row is in the image
+    Case(groups=3, size=(3, 9), kernel=(7, 7), pad=(9, 2), stride=(2, 2)),
+    Case(groups=4, size=(9, 10), kernel=(2, 1), pad=(1, 0), stride=(2, 2)),
+    Case(groups=3, size=(7, 8), kernel=(3, 4), pad=(0, 1), stride=(2, 2), sparse_w=3, wide=1),
+    Case(groups=5, size=(1, 1), kernel=(5, 5), pad=(2, 2)),
+]
+WIDENED = [(c, d) for c in LONG for d in DIRECTIONS if widens(operands(c, d, True, "plain", DType.F16)[0])]
 TWOS = [(c, d) for c in CASES for d in DIRECTIONS if pays(operands(c, d, True, "plain", DType.F16)[0])]
 
 
@@ -74,7 +90,32 @@ def test_results_and_weights_are_rounded(lib: ctypes.CDLL, case: Case, direction
         np.testing.assert_array_equal(found.view(np.int16), wanted.view(np.int16))
 
 
+@pytest.mark.parametrize("large", [False, True])
+@pytest.mark.parametrize(("case", "direction"), WIDENED, ids=str)
+def test_made_of_floats(lib: ctypes.CDLL, case: Case, direction: str, large: bool) -> None:
+    """Large ones: sums beyond the range of halves, and among what is read infinities."""
+    kind, given, write = operands(case, direction, False, "bias")
+    if large:
+        given[0] = replace(given[0], values=given[0].values * np.float32(6e4))
+    halves = [t.stored_as(DType.F16) for t in given[:2]]
+    reads = [replace(t, values=h.view.astype(np.float32)) for t, h in zip(given, halves, strict=False)]
+    (row, *_) = fitting(kind, reads, write, 1)
+    with np.errstate(over="ignore"):
+        wanted = run(lib, row, kind, [*reads, *given[2:]], write, 1).astype(np.float16)
+    assert np.isfinite(wanted).all() != large
+    storing, half = replace(kind, storage=DType.F16, result=DType.F16, widens=True), write.stored_as(DType.F16)
+    rounding = replace(storing, rounds=True)
+    for cores, team in ((1, 0), (2, 0), (3, 0), (8, 0), (8, 3), (5, 7)):
+        for lean, weights in ((replace(storing, team=team), halves[1]), (replace(rounding, team=team), given[1])):
+            (row, *_) = fitting(lean, [halves[0], weights, *given[2:]], half, cores)
+            found = run(lib, row, lean, [halves[0], weights, *given[2:]], half, cores)
+            np.testing.assert_array_equal(found.view(np.int16), wanted.view(np.int16), err_msg=row.symbol)
+
+
 def test_every_row_is_tested() -> None:
     rows = {r.symbol for c, d in TWOS for r in fitting(*by_twos(c, d, True, "plain"), 1)}
+    for c, d in WIDENED:
+        kind, reads, write = operands(c, d, True, "plain", DType.F16)
+        rows |= {r.symbol for r in fitting(replace(kind, result=DType.F16, widens=True), reads, write, 1)}
     assert rows == {r.symbol for r in DEPTHWISE_F16}
     assert any(at_a_time(k) < k.shape.ho for k, *_ in (by_twos(c, d, True, "plain") for c, d in TWOS))

@@ -9,6 +9,7 @@ from torch import nn
 from tests.unit.small_programs import FLOATS, program_of
 from tests.unit.test_within_budget import peak
 from trainlib_deployer import passes
+from trainlib_deployer.ops.conv import Conv
 from trainlib_deployer.ops.recurrent import Scan
 from trainlib_deployer.passes.mixed import mixed
 from trainlib_deployer.passes.order_halves import order_halves, ordered
@@ -50,6 +51,21 @@ def test_maxima_of_floats_that_are_kept_are_taken_of_floats() -> None:
     net = nn.Sequential(nn.Conv2d(3, 5, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(5, 7, 3))
     small = mixed(program_of(net, (2, 3, 13, 11), FLOATS), keep=("0", "1", "2"))
     assert {op.kind.storage for op in small.ops if op.function == "max_pool2d"} == {DType.F32}
+
+
+@pytest.mark.parametrize(("kernel", "stride"), [(5, 1), (5, 2), (7, 1), (7, 2)])
+def test_long_rows_of_depthwise_kernels_read_and_write_halves(kernel: int, stride: int) -> None:
+    """Fault: a float copy of all planes, and floats of all sums, lay beside the halves. An output is made of floats."""
+    pad = kernel // 2
+    layers = (nn.Conv2d(6, 6, kernel, stride, pad, groups=6, bias=False) for _ in range(3))
+    small = mixed(program_of(nn.Sequential(*layers), (1, 6, 17, 13), FLOATS))
+    sums = [op for op in small.ops if isinstance(op.kind, Conv) and op.kind.direction != "bw_w"]
+    whole = [op for op in sums if op.kind.widens]
+    for op in whole:
+        assert {small.tensors[v.tensor].dtype for v in (op.reads[0], *op.writes)} == {DType.F16}, op.name
+    floats = [op for op in sums if op not in whole]
+    assert len(whole) == 4 and floats == [op for op in sums if op.writes[0].tensor in small.shown]
+    assert {op.kind.storage for op in floats} == {DType.F32}
 
 
 @pytest.mark.parametrize("layer", [nn.RNN, nn.LSTM, nn.GRU])

@@ -89,7 +89,7 @@ def depthwise(kind: Conv, _cores: int = 0) -> bool:
 
 
 def directly(kind: Conv, _cores: int) -> bool:
-    return kind.winograd is None and not kind.twos
+    return kind.winograd is None and not kind.twos and not kind.widens
 
 
 def any_groups(kind: Conv, cores: int) -> bool:

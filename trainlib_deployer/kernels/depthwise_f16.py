@@ -1,14 +1,23 @@
-"""Depthwise 3 x 3 convolutions of halves, two taps at a time, on copies with zeros around them."""
+"""Depthwise convolutions of halves, on copies with zeros around them: 3 x 3 two taps at a time, others as floats."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
 from trainlib_deployer.formats import DType
 from trainlib_deployer.kernels.conv import fields
-from trainlib_deployer.kernels.depthwise import shared
-from trainlib_deployer.kernels.panels import FLOAT
+from trainlib_deployer.kernels.depthwise import (
+    LONG,
+    copied,
+    plane_cycles,
+    planes,
+    planes_of,
+    quartered,
+    shared,
+)
+from trainlib_deployer.kernels.panels import BLOCK, FLOAT
 from trainlib_deployer.kernels.row import Grain, Row
 from trainlib_deployer.machine.costs import Costs
 from trainlib_deployer.program.cuts import working
@@ -27,6 +36,15 @@ def pays(kind: Conv) -> bool:
     terms = s.co if kind.direction == "bw_x" else s.ci
     windows = (s.kh, s.kw, s.dilation) == (3, 3, (1, 1)) and s.stride in STRIDES and kind.winograd is None
     return windows and terms == 1 and (kind.direction != "bw_w" or s.co < 4) and at_a_time(kind) > 0
+
+
+def widens(kind: Conv) -> bool:
+    """Rows of five or seven taps, and other input gradients of stride 2."""
+    if pays(kind) or kind.direction == "bw_w":
+        return False
+    strides = (1, 2) if kind.direction == "fw" else (1,)
+    rows = any(copied(kind, 0, taps, stride) for taps in LONG for stride in strides)
+    return rows or (kind.direction == "bw_x" and quartered(kind, 0))
 
 
 def takes(kind: Conv, _cores: int, stride: int) -> bool:
@@ -85,6 +103,15 @@ def output_cycles(kind: Conv, cores: int, costs: Costs) -> float:
     return c.start + parts * plane + rows + share * output * width
 
 
+def widened_cycles(kind: Conv, cores: int, costs: Costs) -> float:
+    """What floats take, and conversions: of what is copied, of results and of taps."""
+    s, c, (planes, height, _) = kind.shape, costs.twos, planes_of(kind)
+    share = -(-planes * height // cores)
+    read = s.h * s.w if kind.direction == "fw" else s.ho * s.wo
+    converted = shared(share, height) * (c.widened_plane + c.widened_tap * s.kh * s.kw)
+    return plane_cycles(kind, cores, costs) + converted + c.widened * read * share / height
+
+
 def gradient_cycles(kind: Conv, cores: int, costs: Costs) -> float:
     s, c = kind.shape, costs.twos
     channels, rows = -(-s.groups * s.co // working(kind.team, cores)), s.n * s.ho
@@ -114,4 +141,30 @@ def twos(direction: str, stride: int) -> Row[Conv]:
     )
 
 
-DEPTHWISE_F16 = tuple(twos(direction, stride) for stride in (1, 2) for direction in ("fw", "bw_x", "bw_w"))
+def on_floats(name: str, takes: Callable[[Conv, int], bool]) -> Row[Conv]:
+    """The arithmetic is that of floats."""
+    direction = "fw" if name.startswith("fw") else "bw_x"
+    return Row(
+        f"conv2d_{direction}",
+        f"tl_conv2d_{name}_f16",
+        f"depthwise/conv2d_{name}_f16.c",
+        struct="tl_conv2d",
+        header="tl_conv.h",
+        fields=fields,
+        takes=lambda kind, cores: kind.widens and takes(kind, cores),
+        scratch=planes,
+        cycles=widened_cycles,
+        split="rows of channels",
+        grain=Grain(1, 4, BLOCK),
+        storage=DType.F16,
+    )
+
+
+WIDENED = (
+    *(on_floats(f"fw_depthwise_{n}", partial(copied, taps=n, stride=1)) for n in LONG),
+    *(on_floats(f"fw_depthwise_{n}_s2", partial(copied, taps=n, stride=2)) for n in LONG),
+    *(on_floats(f"bw_x_depthwise_{n}", partial(copied, taps=n, stride=1)) for n in LONG),
+    on_floats("bw_x_depthwise_s2", quartered),
+)
+TWO_BY_TWO = tuple(twos(direction, stride) for stride in (1, 2) for direction in ("fw", "bw_x", "bw_w"))
+DEPTHWISE_F16 = (*TWO_BY_TWO, *WIDENED)

@@ -68,7 +68,7 @@ class PlanesCosts:
 
 @dataclass(frozen=True)
 class TwosCosts:
-    """Depthwise 3 x 3 convolutions of halves."""
+    """Depthwise convolutions of halves, of 3 x 3 taps by twos."""
 
     start: float
     plane: float  # of outputs, or a part of one
@@ -82,6 +82,9 @@ class TwosCosts:
     met_s2: float
     squares: float  # of an input gradient of stride 2: a row of 2 x 2 outputs
     square: float
+    widened_plane: float  # of those that are made of floats, beside what floats take
+    widened: float  # ... an element
+    widened_tap: float
 
 
 @dataclass(frozen=True)

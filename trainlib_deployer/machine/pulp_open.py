@@ -147,6 +147,9 @@ COSTS = Costs(
         met_s2=27.8,
         squares=51,
         square=26.4,
+        widened_plane=160,
+        widened=2.8,
+        widened_tap=9.2,
     ),
     ProductCosts(
         outer=300,

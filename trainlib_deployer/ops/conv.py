@@ -55,6 +55,7 @@ class Conv(Cuttable[Cut], Leading, Frugal, Priced):
     most_tiles: int = 0  # of four pixels, whose sums are put aside at a time where results are halves; 0: all
     winograd: Winograd | None = None  # by this algorithm, or directly
     twos: bool = False  # of halves: chains of neighbouring taps or outputs of a row (kernels/depthwise_f16.py)
+    widens: bool = False  # of halves: chains of floats, as which they are copied (kernels/depthwise_f16.py)
     storage: DType = DType.F32  # of what is read, but for the bias
     result: DType = DType.F32  # of what is written
     rounds: bool = False  # w lies as floats, which are rounded as they are packed

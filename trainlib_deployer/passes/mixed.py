@@ -66,7 +66,12 @@ def is_product(kind: Kind) -> bool:
 
 def gains(kind: MatMul | Conv) -> bool:
     """Most depthwise convolutions of floats are faster than any kernel that takes halves."""
-    return isinstance(kind, MatMul) or not depthwise(kind) or depthwise_f16.pays(kind)
+    return isinstance(kind, MatMul) or not depthwise(kind) or depthwise_f16.pays(kind) or depthwise_f16.widens(kind)
+
+
+def only_whole(kind: MatMul | Conv) -> bool:
+    """Whether its kernels of halves store nothing else."""
+    return isinstance(kind, Conv) and depthwise_f16.widens(kind)
 
 
 def packable(kind: MatMul | Conv) -> tuple[int, ...]:
@@ -79,8 +84,8 @@ def packable(kind: MatMul | Conv) -> tuple[int, ...]:
 def of_halves(kind: MatMul | Conv, packed: set[int], half: DType, result: DType) -> MatMul | Conv:
     if isinstance(kind, MatMul):
         return replace(kind, storage=half, result=result, rounds=(0 in packed, 1 in packed))
-    twos = depthwise_f16.pays(kind)
-    return replace(kind, storage=half, result=result, rounds=1 in packed, twos=twos)
+    twos, widens = depthwise_f16.pays(kind), depthwise_f16.widens(kind)
+    return replace(kind, storage=half, result=result, rounds=1 in packed, twos=twos, widens=widens)
 
 
 def stored_as_halves(op: Op) -> tuple[View, ...]:
@@ -309,9 +314,9 @@ class Made:
             self.ops.append(replace(op, kind=replace(kind, storage=self.half)))
             return
         packed, stored = set[int](), set[View]()
-        if multiplied and isinstance(kind, MatMul | Conv) and gains(kind):
+        whole = all(self.is_half(v.tensor) for v in op.writes) and stored_as_halves(op) == op.writes
+        if multiplied and isinstance(kind, MatMul | Conv) and gains(kind) and (whole or not only_whole(kind)):
             packed = {at for at in packable(kind) if self.tensors[op.reads[at].tensor].dtype is FLOAT}
-            whole = all(self.is_half(v.tensor) for v in op.writes) and stored_as_halves(op) == op.writes
             kind = of_halves(kind, packed, self.half, self.half if whole else FLOAT)
             stored = set(op.writes if whole else ())
         elif isinstance(kind, Scan):
