@@ -1,4 +1,4 @@
-"""Gradients of weights in parts: the same bits of every tensor, gradients among them."""
+"""Gradients of weights in parts, and operations that run twice: the same bits of every tensor, gradients among them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ def test_the_same_bits(optimizer: str, l1: str, tmp_path: Path, monkeypatch: pyt
         rule = torch.optim.AdamW(network.parameters()) if optimizer == "adamw" else None
         made: dict[str, Any] = {"l1": l1, "steps": 2, "dtype": "mixed", "out": folder}
         plan = deploy(network, x, y, loss=nn.MSELoss(), optimizer=rule, **made).plan
-        parts = {t for t in plan.program.tensors if ".weight.grad.part" in t}
+        parts, twice = ({t for t in plan.program.tensors if what in t} for what in (".weight.grad.part", ".again"))
+        assert bool(twice) == (enough == 0)
         found[enough] = (parts, results(folder, poison=True))
     assert len(found[0.0][0]) > 2 and not found[9.0][0]
     assert found[0.0][1] == found[9.0][1] and len(found[0.0][1]) > 10

@@ -71,3 +71,12 @@ def test_a_second_run_reads_and_writes_under_new_names(program: Program) -> None
     assert twice.ops[later].writes[0].tensor == f"{name}.again1"
     assert f"{name}.again1" in {v.tensor for v in twice.ops[later + 1].reads}
     assert name not in {v.tensor for op in twice.ops[later:] for v in op.reads if op is not twice.ops[later]}
+
+
+def test_what_moves_a_weight_reads_what_is_made_again() -> None:
+    """Fault: products that store weights are updates, and all that these read was kept."""
+    layers = [layer for _ in range(4) for layer in (nn.Linear(8, 8), nn.BatchNorm1d(8), nn.ReLU())]
+    whole = program_of(nn.Sequential(*layers, nn.Linear(8, 3)), (5, 8))
+    small = within_budget(whole, 0, most_macs=0)
+    read = {v.tensor for op in small.ops if op.phase == "update" for v in op.reads}
+    assert peak(small) < peak(whole) and any(".relu.again" in name for name in read)

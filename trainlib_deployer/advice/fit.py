@@ -23,7 +23,8 @@ from trainlib_deployer.passes.drop_dead import without_dead_results
 from trainlib_deployer.passes.fuse_updates import one_sample
 from trainlib_deployer.passes.half_saved import half_saved, halves
 from trainlib_deployer.passes.mixed import mixed
-from trainlib_deployer.passes.reorder import reorder
+from trainlib_deployer.passes.order_halves import until_enough
+from trainlib_deployer.passes.reorder import fullest, reorder
 from trainlib_deployer.plan.figures import Carried
 from trainlib_deployer.plan.layout import fits
 from trainlib_deployer.plan.plan import LevelPlan, Plan
@@ -177,7 +178,7 @@ def in_halves(program: Program, weights: Collection[str]) -> Program:
         for op in program.ops
     ]
     slim = reorder(mixed(replace(program, ops=direct), weights=weights))
-    return slim if direct == list(program.ops) else choose_winograd(slim)
+    return until_enough(slim if direct == list(program.ops) else choose_winograd(slim), fullest(program))
 
 
 def batch_of(program: Program) -> int:

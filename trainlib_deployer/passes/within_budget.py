@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from trainlib_deployer.ops.matmul import MatMul
 from trainlib_deployer.passes.drop_dead import drop_dead, without_dead_results
 from trainlib_deployer.passes.reorder import Fullness, Scale, reorder
 from trainlib_deployer.program.ir import Op, Program, readers, renamed, writers
@@ -74,13 +75,18 @@ def variants(program: Program, full: Fullness) -> Iterator[tuple[Program, int]]:
     found: list[tuple[list[Op], str, int]] = []
     for name in sorted(full.live, key=lambda n: (-program.tensors[n].nbytes, n))[:CANDIDATES]:
         later = next((i for i in uses.readers.get(name, []) if i > full.position), None)
-        if later is None or full.position in uses.all_of(name) or program.ops[later].phase != "backward":
+        if later is None or full.position in uses.all_of(name) or not in_every_backward(program.ops[later]):
             continue
         shallow = uses.chain(name, later, deep=False)
         deep = uses.chain(name, later, deep=True)
         found += [(c, name, later) for c in (shallow, deep if deep != shallow else None) if c is not None]
     for chain, name, later in sorted(found, key=lambda f: macs_of(f[0]) > 0):
         yield again(program, chain, name, later), macs_of(chain)
+
+
+def in_every_backward(op: Op) -> bool:
+    """Also a product that moves the weight, as there is none where some steps have no update."""
+    return op.phase == "backward" or (isinstance(op.kind, MatMul) and op.kind.update)
 
 
 def macs_of(ops: list[Op]) -> int:
