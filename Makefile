@@ -105,9 +105,9 @@ bench-loops: $(VENV)/ready
 bench-cycles: $(VENV)/ready
 	$(BIN)/python -m benchmarks.bench_cycles $(NETWORKS)
 
-# Tiles of the examples on GVSoC, with the SDK sourced, for the package: only what is not known yet of today's kernels
+# What is faster in the examples on GVSoC than estimates have it, with the SDK sourced, for the package
 tune-table: $(VENV)/ready
-	$(BIN)/python -m benchmarks.tune_table $(EXAMPLES)
+	$(BIN)/python -m benchmarks.tune_table --dtype $(or $(DTYPE),fp32) $(if $(KEEP),--keep $(KEEP)) $(EXAMPLES)
 
 site: $(VENV)/ready
 	$(BIN)/mkdocs build --strict

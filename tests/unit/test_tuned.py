@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import tune_table
+from benchmarks.tune_table import Compared
 from tests.unit.test_ways import MACHINE, SHAPE, operation
 from trainlib_deployer.emit.library import Library
 from trainlib_deployer.emit.resources import c_lib_dir
@@ -18,13 +20,15 @@ from trainlib_deployer.errors import UsageError
 from trainlib_deployer.machine.targets import resolve
 from trainlib_deployer.machine.tuned import Tuned
 from trainlib_deployer.ops.conv import Conv
-from trainlib_deployer.plan.best_tiling import best_tiling
+from trainlib_deployer.plan.best_tiling import best_tiling, names_in
+from trainlib_deployer.plan.links import links
 from trainlib_deployer.plan.tiles import Room, Tiling
 from trainlib_deployer.program.ir import DType, Role, Tensor
 from trainlib_deployer.tune import contents, shipped
 from trainlib_deployer.tune.asked import ROUNDS, Tune
 from trainlib_deployer.tune.contents import LOOP, bare, content
 from trainlib_deployer.tune.table import Table
+from trainlib_deployer.tune.worth import changes
 
 KIND = Conv("bw_w", SHAPE)
 
@@ -66,7 +70,46 @@ def test_the_least_measured_is_taken(took: tuple[int, int, int]) -> None:
     assert found.cycles == pytest.approx(cut(None).cycles * min(took) / took[0])
 
 
-@pytest.mark.parametrize(("took", "way"), [((1000, 901, 990), 0), ((1000, 990, 900), 2)])
+def test_more_ways_are_measured_than_estimates_ask_for() -> None:
+    """Each by a name of its own, in no more room, and of the same operation."""
+    ways = [cut(Tuned(rank=rank)) for rank in range(40)]
+    names = list(dict.fromkeys(t.way for t in ways))
+    assert len(names) > 10 and [t.way for t in ways[: len(names)]] == names, "up to the last one"
+    assert all(t.nbytes <= 40_000 and t.estimated is not None and t.estimated.way == names[0] for t in ways[1:])
+    assert {name.rpartition(" by ")[2] for name in names if " by tl_" in name} and {t.ahead for t in ways} == {0, 1}
+
+
+def test_another_kernel_is_called_and_has_its_scratch() -> None:
+    """Fault: it had the bytes of the one whose place it took."""
+    _, op = operation(KIND)
+    ways = {t.way: t for rank in range(40) if (t := cut(Tuned(rank=rank))).row}
+    assert ways
+    for tiling in ways.values():
+        rows = {link.row for tile in links(op, replace(tiling, names=names_in(op)), MACHINE.cores) for link in tile}
+        assert tiling.row in {row.symbol for row in rows if row}
+        assert all(row.scratch(p.kind, MACHINE.cores) <= tiling.scratch for row in rows if row for p in tiling.parts)
+        usual = links(op, replace(tiling, names=names_in(op), row=""), MACHINE.cores)
+        assert {link.row.arithmetic for tile in usual for link in tile if link.row} == {
+            row.arithmetic for row in rows if row
+        }
+
+
+BEFORE = [("a", 10), ("b", 20), ("c", 30), ("d", 40), ("e", 50)]
+
+
+def test_what_operations_around_it_take_counts_with_a_change() -> None:
+    after = [("a", 9), ("b", 15), ("c", 36), ("d", 47), ("e", 44)]
+    assert changes(BEFORE, after, {1: "one", 4: "other"}) == {"one": -1 - 5 + 6, "other": 7 - 6}
+    assert changes(BEFORE, after, {1: "one", 4: "one"}) == {"one": 1}, "layers that are alike are one"
+    assert changes(BEFORE, BEFORE, {1: "one"}) == {"one": 0} and changes(BEFORE, after, {}) == {}
+
+
+def test_of_a_step_that_is_arranged_otherwise_changes_count_alone() -> None:
+    after = [("a", 9), ("b and c", 49), ("d", 38), ("e", 50)]
+    assert changes(BEFORE, after, {2: "one", 0: "other"}) == {"one": -2, "other": -1}
+
+
+@pytest.mark.parametrize(("took", "way"), [((1000, 991, 995), 0), ((1000, 995, 985), 2)])
 def test_a_gain_that_may_be_chance_is_none(took: tuple[int, int, int], way: int) -> None:
     _, ways, table = measured(*took)
     assert cut(table).way == ways[way].way
@@ -105,6 +148,7 @@ def test_a_table_is_kept_and_a_damaged_one_begun_anew(tmp_path: Path) -> None:
     found = Table.at(path)
     assert found.taken == {"work": {"3 x 5": 17, "5 x 3": 18}, "other": {"1": 7}} and found.unit == "cycles"
     assert found.knows("work", "3 x 5") and not found.knows("other", "3 x 5") and not found.lost
+    assert found.drop({"other", "none"}) and Table.at(path).taken == {"work": {"3 x 5": 17, "5 x 3": 18}}
     for damaged in ("", "[]", "{", json.dumps({"unit": "cycles", "taken": {"work": 3}}), "[" * 100_000):
         path.write_text(damaged)
         assert Table.at(path).taken == {}
@@ -177,6 +221,20 @@ def test_measurements_that_come_with_the_package(tmp_path: Path, monkeypatch: py
     assert tuned is not None and cut(tuned).way == ways[2].way
     for other in (resolve("pulp-open", 7), resolve(None, 8, "48k"), resolve("siracusa")):
         assert shipped.with_measurements(other) is other
+
+
+def test_what_slows_one_example_is_left_out_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that had it is compared again without it."""
+    found = iter((Compared({"a", "b"}, set()), Compared({"b"}, {"a"}), Compared({"c"}, set()), Compared({"b"}, set())))
+    asked: list[str] = []
+
+    def compare(name: str, *_: object) -> Compared:
+        asked.append(name)
+        return next(found)
+
+    monkeypatch.setattr(tune_table, "compare", compare)
+    tune_table.compare_all(["mlp", "vae", "gru"], "fp32", Table(Path("none")))
+    assert asked == ["mlp", "vae", "gru", "mlp"]
 
 
 def test_where_to_measure() -> None:

@@ -96,6 +96,12 @@ def said(ctx: click.Context, option: click.Parameter) -> Iterator[str]:
             yield str(one)
 
 
+def tiles(way: str) -> str:
+    """Their number, and the kernel if it is not the one that they would take."""
+    count, kernel = way.partition(" ")[0], way.rpartition(" by ")[2]
+    return f"{count} by {kernel}" if kernel.startswith("tl_") else count
+
+
 def print_tuning(directory: Path, plan: Mapping[str, Any]) -> None:
     tuned = plan.get("tuned")
     if tuned is None:
@@ -104,7 +110,7 @@ def print_tuning(directory: Path, plan: Mapping[str, Any]) -> None:
     rows = [
         (
             o["name"],
-            o["chosen"].partition(" ")[0],
+            tiles(o["chosen"]),
             f"{o['taken']:,}",
             f"{o['of_default']:,}",
             f"{1 - o['taken'] / max(o['of_default'], 1):.1%}" if o["chosen"] != o["default"] else "",

@@ -75,8 +75,14 @@ def cycles(kind: Kind, cores: int, costs: Costs) -> float:
     return min(r.cycles(kind, cores, costs) for r in rows_for(kind, cores))
 
 
-def chosen(kind: Kind, reads: Sequence[View], writes: Sequence[View], cores: int) -> Row[Kind] | None:
-    """The row that carries out an operation, or a tile, on operands that lie like this; None for a generated loop."""
-    found = [r for r in rows_for(kind, cores) if r.fits(kind, reads, writes)]
+def fitting(kind: Kind, reads: Sequence[View], writes: Sequence[View], cores: int) -> list[Row[Kind]]:
+    """All that take it, on operands that lie like this."""
+    return [r for r in rows_for(kind, cores) if r.fits(kind, reads, writes)]
+
+
+def chosen(kind: Kind, reads: Sequence[View], writes: Sequence[View], cores: int, rather: str = "") -> Row[Kind] | None:
+    """The row that carries out an operation, or a tile, on operands that lie like this; None for a generated loop.
+    `rather` is the symbol of one that goes before the others where it fits."""
+    found = fitting(kind, reads, writes, cores)
     assert found or kind.name not in BY_OPERATION, f"no kernel takes {kind}"
-    return found[0] if found else None
+    return next((r for r in found if r.symbol == rather), found[0]) if found else None

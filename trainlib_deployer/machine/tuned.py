@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-MARGIN = 0.1  # of cycles, that what is measured must be faster by: what an operation takes depends on the one before it
+MARGIN = 0.01  # of cycles, that what is measured must be faster by
 
 
 class Way(Protocol):
@@ -25,6 +25,10 @@ class Tuned:
 
     taken: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     rank: int = 0
+
+    def asks(self, work: str) -> bool:
+        """May another way be taken than the one that estimates put first?"""
+        return self.rank > 0 or work in self.taken
 
     def chosen(self, work: str, ways: Sequence[Way]) -> tuple[int, float]:
         """Which of these ways, the most promising first, and what it takes as a share of what the first one does. One

@@ -15,6 +15,7 @@ from trainlib_deployer.machine.machine import Machine
 from trainlib_deployer.ops.carry import Transfer
 from trainlib_deployer.plan.cycles import direct_cycles, work_cycles
 from trainlib_deployer.plan.glance import Glance, Look
+from trainlib_deployer.plan.other_rows import by_other_rows
 from trainlib_deployer.plan.tiles import Room, Tiles, Tiling, digest, tiled
 from trainlib_deployer.program.cuts import MOST_TILES, Parts
 from trainlib_deployer.program.ir import Kind, Leading, Op, Part, Program, Splittable, Tensor, View, renamed
@@ -24,6 +25,7 @@ from trainlib_deployer.program.together import Together
 LOOK_AT = 5  # cuts of an operation that are worked out in full ...
 HOPELESS = 4 / 3  # ... but for those that at a first look take so many times the cycles of the best one
 TAPERED = 2  # of those, the best ones with a smaller first and last tile, too
+MEASURE = 8  # cuts that measurements may choose among
 REMEMBERED = 4096  # operations
 
 
@@ -132,11 +134,11 @@ class Prospects:
         self.chosen: dict[int, Tiling | None] = {}  # by the capacity
         self.named: dict[tuple[int, tuple[str, ...]], Tiling] = {}  # by the capacity and the tensors
 
-    def candidates(self, capacity: int) -> list[tuple[float, int]]:
+    def candidates(self, capacity: int, most: int = LOOK_AT) -> list[tuple[float, int]]:
         """The whole operation (-1), and the cuts that look best, of those that may fit, with cycles at a first look."""
         whole = [(0.0, -1)] if self.least <= capacity else []
         promising = [(way.cycles(capacity), i) for i, way in enumerate(self.ways) if way.least <= capacity]
-        return whole + sorted(promising)[:LOOK_AT]
+        return whole + sorted(promising)[:most]
 
     def at_first(self, capacity: int) -> float:
         """Cycles of the best one at a first look; 0 where the whole operation may fit."""
@@ -165,7 +167,8 @@ class Prospects:
         if capacity not in self.chosen:
             found = sorted(self.looked_at(capacity), key=lambda way: way[0].cycles)
             more = [t for t in (*self.tapered(found), *self.deeper(found)) if t.nbytes <= capacity]
-            self.chosen[capacity] = self.best(sorted([t for t, _ in found] + more, key=lambda t: t.cycles))
+            ways = sorted([t for t, _ in found] + more, key=lambda t: t.cycles)
+            self.chosen[capacity] = self.best(self.with_others(ways, capacity))
         return self.chosen[capacity]
 
     def tapered(self, found: Sequence[tuple[Tiling, int]]) -> Iterator[Tiling]:
@@ -179,6 +182,21 @@ class Prospects:
         """With two tiles coming while one is worked on, where that may be better than the best one."""
         hopeful = (i for t, i in found if t.ahead and t.count > 2 and t.cycles - t.cost.exposed < found[0][0].cycles)
         yield from (t for i in hopeful if (t := self.tiling(i, 2)) is not None)
+
+    def with_others(self, ways: Sequence[Tiling], capacity: int) -> Sequence[Tiling]:
+        """With what estimates leave out and measurements may know, behind the best estimate the most promising first:
+        more cuts, each with less in the first tile, with two tiles coming or none, and other kernels."""
+        tuned = self.job.room.machine.tuned
+        if not ways or tuned is None or not tuned.asks(self.digest):
+            return ways
+        cuts = [i for _, i in self.candidates(capacity, MEASURE) if i >= 0]
+        cut = (self.fitting(i, capacity) for i in cuts)
+        varied = (t for i in cuts for t in (self.tiling(i, 1, tapered=True), self.tiling(i, 2), self.tiling(i, 0)))
+        rows = by_other_rows(ways[0], self.job.room.machine)
+        there = [t for t in (*rows, *cut, *varied) if t is not None and t.nbytes <= capacity]
+        hopeful = [t for t in there if t.cycles <= HOPELESS * ways[0].cycles]
+        first, *rest = {t.way: t for t in (*ways, *hopeful)}.values()
+        return [first, *sorted(rest, key=lambda t: t.cycles)]
 
     def with_names(self, capacity: int, names: tuple[str, ...]) -> Tiling:
         """The cheapest one, which there is, of an operation with these tensors; others ask for the same one again."""

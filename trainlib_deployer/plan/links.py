@@ -35,7 +35,8 @@ def links(op: Op, tiling: Tiling | None, cores: int) -> list[tuple[Link, ...]]:
     parts, known = tiling.parts, dict[Part, tuple[Link, ...]]()
     for part in parts:
         if part not in known:
-            known[part] = tuple(local(p, slots, cores) for p, slots in separate(part, tiling.of_operand))
+            calls = separate(part, tiling.of_operand)
+            known[part] = tuple(local(p, slots, cores, tiling.row) for p, slots in calls)
     return [known[part] for part in parts]
 
 
@@ -49,13 +50,13 @@ def separate(part: Part, slots: Slots) -> list[tuple[Part, Slots]]:
     return [(Part(kind, r, w), (*from_, *to)) for (kind, r, w), (_, from_, to) in zip(views, streams, strict=True)]
 
 
-def local(part: Part, slots: Slots, cores: int) -> Link:
+def local(part: Part, slots: Slots, cores: int, rather: str) -> Link:
     """In L1 the dimensions of a tile may step as one that do not in L2."""
     if isinstance(part.kind, Loop):
         kind, reads, writes = merged(*in_few_rows(part.kind, part.reads, part.writes), fold=False)
         return Link(Part(kind, reads, writes), slots, None)
-    return Link(part, slots, row_of(part, cores))
+    return Link(part, slots, row_of(part, cores, rather))
 
 
-def row_of(part: Part, cores: int) -> Row[Kind] | None:
-    return chosen(part.kind, part.reads, part.writes, cores)
+def row_of(part: Part, cores: int, rather: str = "") -> Row[Kind] | None:
+    return chosen(part.kind, part.reads, part.writes, cores, rather)

@@ -153,6 +153,7 @@ class Tiling:
     work: str = ""  # what is cut, where measurements choose: not the tensors' names
     lingers: Lingering | None = None
     estimated: Tiling | None = None  # what estimates put first, where measurements chose this one instead
+    row: str = ""  # the kernel that its calls take where they may, if not the one that they would
 
     def named(self, names: tuple[str, ...]) -> Tiling:
         """Of an operation whose tensors had been numbered; the parts are shared with all that are like it."""
@@ -178,11 +179,12 @@ class Tiling:
 
     @cached_property
     def way(self) -> str:
-        """The tiles in few words, others for each way to cut an operation."""
+        """The tiles, and their kernel if it is another one, in few words, others for each way to cut an operation."""
         shapes = (v.shape for v in (*self.tiles.parts[0].reads, *self.tiles.parts[0].writes))
         order = digest(self.tiles.parts[:2])[:4]
         ahead = (" one by one", "", " two ahead")[self.ahead]
-        return f"{self.count} x {' '.join('x'.join(map(str, shape)) for shape in shapes)} {order}{ahead}"
+        row = f" by {self.row}" if self.row else ""
+        return f"{self.count} x {' '.join('x'.join(map(str, shape)) for shape in shapes)} {order}{ahead}{row}"
 
     @property
     def measured_as(self) -> tuple[str, str] | None:

@@ -1,1 +1,1 @@
-"""The tuner: tiles that estimates put first, measured where they will run."""
+"""The tuner: tiles and kernels that estimates put first, measured where they will run."""

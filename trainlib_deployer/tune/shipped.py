@@ -41,4 +41,4 @@ def told(plan: Plan) -> Plan:
     if plan.target.tuned is None:
         return plan
     table = shipped(plan.target.name)
-    return replace(plan, tuned=Tuning(SIMULATED, table.unit, None, None, choices(plan, table)))
+    return replace(plan, tuned=Tuning(SIMULATED, table.unit, None, None, choices(plan, table, {})))

@@ -73,6 +73,15 @@ class Table:
         for (work, way), took in found.items():
             self.taken.setdefault(work, {})[way] = took
             self.kernels[work] = tuple(sorted({*self.kernels.get(work, ()), *kernels[work]}))
+        return self.written()
+
+    def drop(self, works: Iterable[str]) -> bool:
+        for work in works:
+            self.taken.pop(work, None)
+            self.kernels.pop(work, None)
+        return self.written()
+
+    def written(self) -> bool:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             write_whole(self.path, self.text())

@@ -2,7 +2,8 @@
 
 In each round every operation is cut in the way that estimates put at the next place, all of them in one project, which
 is run once: a network of any size takes as many runs as there are rounds. At the end the step as estimates alone would
-have it, and the step as measurements have it, are compared whole, and the slower one is dropped.
+have it, and the step as measurements have it, are compared whole. What made the step slower is left as estimated, and
+the rest compared again. The fastest of these steps is taken.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from trainlib_deployer.emit.project import Project
 from trainlib_deployer.image.image import Image
 from trainlib_deployer.machine.machine import Machine
 from trainlib_deployer.machine.tuned import Tuned
+from trainlib_deployer.plan.links import links
 from trainlib_deployer.plan.plan import Plan
 from trainlib_deployer.plan.tiles import Tiling
 from trainlib_deployer.plan.tuning import Choice, Tuning
@@ -28,11 +30,13 @@ from trainlib_deployer.run import backend
 from trainlib_deployer.tune.asked import Tune
 from trainlib_deployer.tune.contents import LOOP
 from trainlib_deployer.tune.measure import packed, taken
-from trainlib_deployer.tune.table import Table
+from trainlib_deployer.tune.table import Cut, Table
+from trainlib_deployer.tune.worth import changes
 
+STEPS = 4  # that are compared with what estimates have
 TIMED = "host"  # where programs that run at once would slow each other down
 Written = tuple[Project, Image | None]
-Ways = Mapping[int, tuple[str, str]]  # position of an operation -> what is cut, and how
+Ways = Mapping[int, Cut]  # by the position of an operation
 
 
 @dataclass(frozen=True)
@@ -49,19 +53,34 @@ class Tuner:
     def best(self) -> Written:
         """The faster of the two, with what was measured in its plan."""
         backend(self.asked.on).check_tools()
-        table = self.table
         with pool(self.asked) as executor:
             rounds = [self.planned(Tuned(rank=rank)) for rank in range(self.asked.rounds)]
-            known = self.measure(rounds, table, executor)
-            estimated, measured = rounds[0], self.planned(Tuned(table.taken))
+            known = self.measure(rounds, self.table, executor)
             self.say(f"measuring the step as a whole on {self.asked.on}")
-            before = None if 0 in known else self.started(estimated, executor)
-            after = self.started(measured, executor)
-            old, new = known[0] if before is None else before.result(), after.result()
-        better = new.total < old.total and ways(measured[0]) != ways(estimated[0])
-        (project, image), shown = (measured, new) if better else (estimated, old)
-        found = Tuning(self.asked.on, old.unit, old.total, shown.total, choices(project.plan, table))
+            old = known[0] if 0 in known else self.started(rounds[0], executor).result()
+            chosen, new = self.worthwhile(rounds[0], old, executor)
+        project, image = chosen
+        whole = averaged(ways(rounds[0][0]), old) | averaged(ways(project), new)
+        found = Tuning(self.asked.on, old.unit, old.total, new.total, choices(project.plan, self.table, whole))
         return replace(project, plan=replace(project.plan, tuned=found)), image
+
+    def worthwhile(self, estimated: Written, old: Measured, executor: Executor) -> tuple[Written, Measured]:
+        """As measurements have it, but for what makes the step slower; as estimated where that is the fastest."""
+        taken, found = dict(self.table.taken), [(estimated, old)]
+        for _ in range(STEPS):
+            measured = self.planned(Tuned(taken))
+            changed = otherwise(measured[0].plan)
+            if not changed:
+                break
+            new = self.started(measured, executor).result()
+            found.append((measured, new))
+            more = changes(operations(estimated[0], old), operations(measured[0], new), changed)
+            worse = [work for work, cycles in more.items() if cycles >= 0]
+            if not worse:
+                break
+            for work in worse:
+                taken.pop(work, None)
+        return min(found, key=lambda step: step[1].total)
 
     def planned(self, tuned: Tuned) -> Written:
         return self.write(replace(self.target, tuned=tuned))
@@ -76,7 +95,7 @@ class Tuner:
             at, project = started[done], rounds[started[done]][0]
             found[at] = done.result()
             self.say(f"measuring tiles on {self.asked.on}: {len(found)} of {len(new)}")
-            kept &= table.add(found[at].unit, averaged(ways(project), found[at]), kernels(project))
+            kept &= table.add(found[at].unit, averaged(ways(project), found[at]), kernels(project.plan))
         if not kept:
             self.say(f"note: {table.path.parent} cannot be written: what was measured is used now, and not kept")
         return found
@@ -100,31 +119,42 @@ def ways(project: Project) -> Ways:
     return {at: tiling.measured_as for at, tiling in sorted(found) if tiling.measured_as is not None}
 
 
-def kernels(project: Project) -> dict[str, set[str]]:
-    """What the tiles of each thing that is cut call."""
+def otherwise(plan: Plan) -> dict[int, str]:
+    """What is cut at each position where it is not cut as estimated."""
+    return {at: tiling.work for at, tiling in plan.tilings.items() if tiling.estimated is not None}
+
+
+def operations(project: Project, took: Measured) -> list[tuple[str, int]]:
+    return [(op.name, took.taken[at]) for at, op in enumerate(project.plan.program.ops)]
+
+
+def kernels(plan: Plan) -> dict[str, set[str]]:
+    """What the tiles of each thing that is cut call, and would call as estimated."""
     found: dict[str, set[str]] = {}
-    for at, (work, _) in ways(project).items():
-        tiles = project.plan.calls[at]
-        called = {link.row for link in (*tiles[0], *tiles[-1])}
-        found.setdefault(work, set()).update(LOOP if row is None else row.symbol for row in called)
+    for at, tiling in plan.tilings.items():
+        usual = () if tiling.estimated is None else (tiling.estimated.named(tiling.names),)
+        calls = [plan.calls[at], *(links(plan.program.ops[at], t, plan.target.cores) for t in usual)]
+        called = {link.row for tiles in calls for link in (*tiles[0], *tiles[-1])}
+        found.setdefault(tiling.work, set()).update(LOOP if row is None else row.symbol for row in called)
     return found
 
 
-def averaged(cut: Ways, found: Measured) -> dict[tuple[str, str], int]:
+def averaged(cut: Ways, found: Measured) -> dict[Cut, int]:
     """Layers that are alike are one."""
-    each: dict[tuple[str, str], list[int]] = {}
+    each: dict[Cut, list[int]] = {}
     for at, way in cut.items():
         each.setdefault(way, []).append(found.taken[at])
     return {way: round(sum(took) / len(took)) for way, took in each.items()}
 
 
-def choices(plan: Plan, table: Table) -> tuple[Choice, ...]:
-    """Of operations of which more than one way was measured."""
-    return tuple(found for at, t in sorted(plan.tilings.items()) if (found := choice(at, t, table)) is not None)
+def choices(plan: Plan, table: Table, whole: Mapping[Cut, int]) -> tuple[Choice, ...]:
+    """Of operations of which more than one way was measured; `whole` is what they took in the last two steps."""
+    return tuple(found for at, t in sorted(plan.tilings.items()) if (found := choice(at, t, table, whole)) is not None)
 
 
-def choice(at: int, tiling: Tiling, table: Table) -> Choice | None:
-    known, default = table.taken.get(tiling.work, {}), (tiling.estimated or tiling).way
+def choice(at: int, tiling: Tiling, table: Table, whole: Mapping[Cut, int]) -> Choice | None:
+    default, known = (tiling.estimated or tiling).way, dict(table.taken.get(tiling.work, {}))
+    known |= {way: whole[tiling.work, way] for way in (default, tiling.way) if (tiling.work, way) in whole}
     return Choice(at, tiling.way, default, known) if len(known) > 1 and {tiling.way, default} <= set(known) else None
 
 
