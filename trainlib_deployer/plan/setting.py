@@ -25,6 +25,7 @@ from trainlib_deployer.plan.tiles import Room
 from trainlib_deployer.plan.ways import Way, fastest, may_fit
 from trainlib_deployer.program.ir import Program
 
+SLIVER, FOR_A_SLIVER = 256, 1.002  # such a part of the inner level may take so many times the cycles
 HARDLY_MORE = 1.004  # times the cycles, or bytes moved: for that the inner level may be filled less
 
 
@@ -134,12 +135,17 @@ P = TypeVar("P", bound=Planned)
 
 def thriftiest(candidates: Sequence[P]) -> P:
     """Of those that take about the fewest cycles, and then move about the fewest bytes, the one that fills the inner
-    level least."""
+    level least; but for a sliver of that by few cycles alone."""
     least = min(c.plan.cycles for c in candidates)
     alike = [c for c in candidates if c.plan.cycles <= ALIKE * least]
     moved = min(c.plan.moved for c in alike)
-    thrifty = (c for c in alike if c.plan.moved <= HARDLY_MORE * moved)
-    return min(thrifty, key=lambda c: (c.plan.inner.used, c.plan.moved, c.plan.cycles))
+    thrifty = [c for c in alike if c.plan.moved <= HARDLY_MORE * moved]
+    used = min(c.plan.inner.used + c.plan.inner.size // SLIVER for c in thrifty)
+    near = [c for c in thrifty if c.plan.inner.used <= used]
+    cycles = FOR_A_SLIVER * min(c.plan.cycles for c in near)
+    return min(
+        (c for c in near if c.plan.cycles <= cycles), key=lambda c: (c.plan.inner.used, c.plan.moved, c.plan.cycles)
+    )
 
 
 def fewest(candidates: Iterable[P]) -> P | None:

@@ -16,14 +16,19 @@ from trainlib_deployer.plan.joints import ALIKE
 from trainlib_deployer.plan.layout import Item, fits, tensor_items, untiled
 from trainlib_deployer.plan.plan import Plan
 from trainlib_deployer.plan.residents import BESIDE, FEWER, PART, SMALL
-from trainlib_deployer.plan.setting import HARDLY_MORE, Candidate, P, Setting, thriftiest
+from trainlib_deployer.plan.setting import FOR_A_SLIVER, HARDLY_MORE, SLIVER, Candidate, P, Setting, thriftiest
 from trainlib_deployer.program.ir import Program
 
 AMPLE = 4  # times the stacks of all cores: with so much room their depth is no concern
 PROMISING = 1.03  # times as many cycles before tiles come early, and before loops join: there may be fewer behind it
 NEAR = 1.01  # ... before loops join
 RIVAL = 1.0025  # ... with what passes by or without it
-LEANER = {256: 1.002, 64: 1.002, 32: 1.0025, 16: 1.004}  # such parts of the inner level for so many times the cycles
+LEANER = {
+    SLIVER: FOR_A_SLIVER,
+    64: 1.002,
+    32: 1.0025,
+    16: 1.004,
+}  # such parts of the inner level for so many times the cycles
 MARGINS = (1.0, 0.9, 0.75, 0.5)  # of the bytes left: what the arena may lose to gaps
 
 
