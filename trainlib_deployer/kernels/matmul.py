@@ -314,6 +314,20 @@ def matrix_cycles(kind: MatMul, cores: int, costs: Costs) -> float:
     return panel_cycles(kind.batch, kind.m, kind.n, kind.k, working(kind.team, cores), costs.panel)
 
 
+def settled_matrix(
+    left: str, right: str, kind: MatMul, reads: Sequence[View], writes: Sequence[View], cores: int, costs: Costs
+) -> float:
+    """A core packs columns for each visit, and rows of each tile, or those of a panel's last one that are not four."""
+    p, team, blocks, c = seen(kind, reads, writes), working(kind.team, cores), -(-kind.k // BLOCK), costs.apart
+    tiles, ragged, apart = -(-p.m // TILE.rows), p.m % TILE.rows > 0, step(p.c, 2) != 1
+    share = -(-kind.batch * -(-p.n // TILE.columns) * tiles // team)
+    visits = -(-share // tiles) + 1
+    packing = {ROWS: 0, PANELS: visits * ragged, PACKED: share}[left] * c.rows_block * blocks
+    packing += visits * c.columns_term * kind.k * (right == PACKED)
+    results = (visits * c.last_block * ragged + share * c.results_block * apart) * blocks
+    return panel_cycles(kind.batch, p.m, p.n, kind.k, team, costs.settled) + packing + results
+
+
 def split_matrix_cycles(kind: MatMul, cores: int, costs: Costs) -> float:
     """Parts of one tile and one block each, which are then added up."""
     team, terms = working(kind.team, cores), min(kind.k, BLOCK)
@@ -365,10 +379,8 @@ def matrix_rows(left: str, right: str) -> tuple[Row[MatMul], Row[MatMul]]:
 
     name, fits = f"{left}_x_{right}", lying(left, right)
     own, own_and_parts = partial(panels, left, right), partial(panels_and_parts, left, right)
-    return (
-        matrix_row(name, fits=fits, takes=takes, scratch=own),
-        split_matrix_row(f"split_{name}", fits=fits, takes=takes_split, scratch=own_and_parts),
-    )
+    whole = matrix_row(name, fits=fits, takes=takes, scratch=own, settled=partial(settled_matrix, left, right))
+    return whole, split_matrix_row(f"split_{name}", fits=fits, takes=takes_split, scratch=own_and_parts)
 
 
 MATMUL = (

@@ -15,6 +15,7 @@ from trainlib_deployer.program.ir import Kind, View
 K_contra = TypeVar("K_contra", bound=Kind, contravariant=True)
 Fields = Sequence[tuple[str, str | int]]
 Making = Callable[[K_contra, list[Operand], list[Operand], str], Fields]  # from kind, reads, writes, scratch
+Settled = Callable[[K_contra, Sequence[View], Sequence[View], int, Costs], float]  # kind, reads, writes, cores, costs
 BLOCKS = "fused chains of 64 terms, added up block by block"
 ROW_BLOCKS = "fused chains of rows of an image, up to 64 terms, added up block by block"
 PAIRS = "one chain of sums of two products"  # tl_pair.h
@@ -71,6 +72,7 @@ class Row(Generic[K_contra]):
     fits: Callable[[K_contra, Sequence[View], Sequence[View]], bool] = any_layout  # kind, reads, writes
     scratch: Callable[[K_contra, int], int] = no_scratch  # bytes: kind, cores that work
     cycles: Callable[[K_contra, int, Costs], float] = unpriced  # of the slowest core: kind, cores that work, costs
+    settled: Settled[K_contra] | None = None  # cycles of operands that lie so, where those above know of shapes alone
     split: str = ""  # what the cores share out
     grain: Grain = Grain(0, 0, 0)
     storage: DType = DType.F32  # of the operands that are multiplied
@@ -96,6 +98,7 @@ class More(TypedDict, Generic[K_contra], total=False):
     fits: Callable[[K_contra, Sequence[View], Sequence[View]], bool]
     scratch: Callable[[K_contra, int], int]
     cycles: Callable[[K_contra, int, Costs], float]
+    settled: Settled[K_contra]
     split: str
     grain: Grain
     arithmetic: str

@@ -34,6 +34,16 @@ class PanelCosts:
 
 
 @dataclass(frozen=True)
+class ApartCosts:
+    """What does not lie as matrix products have it."""
+
+    rows_block: float  # to pack the rows of a tile: each block of terms
+    columns_term: float  # ... four columns: each term
+    last_block: float  # a panel's last tile, of fewer than four rows
+    results_block: float  # a tile whose rows are not dense in the results
+
+
+@dataclass(frozen=True)
 class PairCosts:
     """Products of halves by tiles of 4 x 4 results: the team packs one operand, a core the columns that it visits."""
 
@@ -251,6 +261,7 @@ class LoopCosts:
     block: float  # a block of a sum
     functions: Mapping[str, float] = field(hash=False)  # instructions that take longer
     folds: Mapping[str, float] = field(hash=False)
+    rarely: Mapping[str, float] = field(hash=False)  # once an operation: a function's code for large values
 
 
 @dataclass(frozen=True)
@@ -300,11 +311,14 @@ class TileCosts:
     idle: float  # what the link waits from one transfer to the next, where that is not asked for before
     tile: float  # a barrier, bookkeeping, what is read of tables in L2, and all cores that fetch code anew
     kernel: float  # once an operation: a kernel's code that all cores fetch
-    first: float  # ... and more where nothing has called it before
+    first: float  # ... and more where nothing has called it before, for each byte of its code ...
+    held: int  # ... as far as the cores' shared cache holds them
     again: float  # ... less where nothing else was called since
     loop: float  # ... and a generated loop's
     loop_first: float  # a loop of several in an operation, where it is first called there
     loop_again: float  # ... and each time after that
+    loop_stream: float  # a loop in tiles: to begin with each stream
+    loop_tile: float  # ... and less for each tile but the first, which finds its code
     link: float  # each further operation of a chain in a tile: all cores fetch its instructions anew
     turn: float  # each further loop of a series in a tile
     early: float  # to start transfers for a later operation where there are no others: code that is not at hand
@@ -317,6 +331,8 @@ class Costs:
 
     measured: Measured
     panel: PanelCosts  # of matrix products
+    settled: PanelCosts  # ... once it is known how operands and results lie
+    apart: ApartCosts
     forward: PanelCosts  # of convolutions
     input_gradient: PanelCosts
     plane: PanelCosts  # ... and input gradients: of one tap over dense planes

@@ -2,50 +2,108 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
+from trainlib_deployer.image.measured import Measured
 from trainlib_deployer.kernels.row import Row
+from trainlib_deployer.machine.build import CODE
 from trainlib_deployer.machine.costs import TileCosts
+from trainlib_deployer.machine.machine import Machine
+from trainlib_deployer.ops.carry import Transfer
+from trainlib_deployer.plan.cycles import reading_cycles, work_cycles
 from trainlib_deployer.plan.direct import direct_operations
 from trainlib_deployer.plan.figures import Account, Carried, Figures, Traffic
 from trainlib_deployer.plan.plan import Plan
 from trainlib_deployer.program.brought import brought_bytes
-from trainlib_deployer.program.ir import Kind
+from trainlib_deployer.program.ir import Kind, Part
+from trainlib_deployer.program.loop import Loop
 from trainlib_deployer.program.series import Series
 from trainlib_deployer.program.together import Together
+
+Code = Callable[[Row[Kind]], int]  # bytes of its code
+USUAL = 1940  # such bytes
 
 
 def accounted(plan: Plan) -> Plan:
     direct = direct_operations(plan)
     rows = [rows_of(plan, at) for at in range(len(plan.program.ops))]
+    kernels = kernels_at_hand(rows, plan.target.costs.tile, code_of(plan.target))
+    more = (
+        kernel + loops_at_hand(plan, at) + settled(plan, at) - read_once(plan, at) for at, kernel in enumerate(kernels)
+    )
     figures = (
-        Figures(plan.op_cycles(at) + kernel + loops_at_hand(plan, at), moved_at(plan, at), rows[at], direct.get(at))
-        for at, kernel in enumerate(kernels_at_hand(rows, plan.target.costs.tile))
+        Figures(plan.op_cycles(at) + cycles, moved_at(plan, at), rows[at], direct.get(at))
+        for at, cycles in enumerate(more)
     )
     return replace(plan, account=Account(tuple(figures), traffic(plan), Carried.of(plan.program)))
 
 
-def kernels_at_hand(rows: Sequence[tuple[Row[Kind], ...]], c: TileCosts) -> Iterator[float]:
+def kernels_at_hand(rows: Sequence[tuple[Row[Kind], ...]], c: TileCosts, code: Code) -> Iterator[float]:
     """Of each operation, what fetching its kernel takes more than on average: it has never been called before, or was
     the last one called. Choices between plans do without, as they hardly change it."""
     called: set[Row[Kind]] = set()
     last: tuple[Row[Kind], ...] = ()
     for some in rows:
-        yield 0.0 if not some else c.first if some[0] not in called else c.again if some == last else 0.0
+        new = bool(some) and some[0] not in called
+        yield c.first * min(code(some[0]), c.held) if new else c.again if some and some == last else 0.0
         called.update(some)
         last = some or last
 
 
-def loops_at_hand(plan: Plan, at: int) -> float:
-    """The same of several loops in an operation, tile by tile."""
-    kind, c = plan.program.ops[at].kind, plan.target.costs.tile
-    if isinstance(kind, Together):
-        return c.loop_again * (len(kind.loops) - 1)
-    if not isinstance(kind, Series):
+def code_of(machine: Machine) -> Code:
+    """Bytes of a kernel and what it calls, if the compiler is known."""
+    if machine.build is None:
+        return lambda _row: USUAL
+    known = Measured.by(machine.build.compiler, frozenset(machine.team.instruction_sets))
+    return lambda row: sum(s.size for s in known.needed([row.symbol]) if s.kind == CODE) or USUAL
+
+
+def settled(plan: Plan, at: int) -> float:
+    """What calls take more than shapes alone tell: how operands lie is known of each."""
+    cores, costs = plan.target.cores, plan.target.costs
+    return sum(
+        link.row.settled(*link.part, cores, costs) - work_cycles(link.part, plan.target)
+        for tile in plan.calls[at]
+        for link in tile
+        if link.row is not None and link.row.settled is not None
+    )
+
+
+def read_once(plan: Plan, at: int) -> float:
+    """What a kernel that reads the outer level takes less than choices expect, which count the first reading of an
+    element beside all others."""
+    op = plan.program.ops[at]
+    if at in plan.tilings or isinstance(op.kind, Transfer | Together):
         return 0.0
-    calls, different = sum(map(len, plan.calls[at])), len({stage.loop for stage in kind.stages})
-    return c.loop_first * different + c.loop_again * (calls - different)
+    return min(reading_cycles(Part(op.kind, op.reads, op.writes), plan.outside(at), plan.target))
+
+
+def loops_at_hand(plan: Plan, at: int) -> float:
+    """The same of loops: of several in an operation, tile by tile, of one in tiles, and of what functions do for large
+    values."""
+    kind, c = plan.program.ops[at].kind, plan.target.costs.tile
+    found = sum(plan.target.costs.loop.rarely.get(name, 0.0) for name in functions_of(kind))
+    if isinstance(kind, Together):
+        found += c.loop_again * (len(kind.loops) - 1)
+    elif isinstance(kind, Series):
+        calls, different = sum(map(len, plan.calls[at])), len({stage.loop for stage in kind.stages})
+        found += c.loop_first * different + c.loop_again * (calls - different)
+    elif isinstance(kind, Loop) and at in plan.tilings:
+        tiling = plan.tilings[at]
+        found += c.loop_stream * len(tiling.streams) + c.loop_tile * (tiling.count - 1)
+    return found
+
+
+def functions_of(kind: Kind) -> set[str]:
+    """What the loops of an operation call, and all else that they do."""
+    if isinstance(kind, Loop):
+        loops = [kind]
+    elif isinstance(kind, Together):
+        loops = [*kind.loops]
+    else:
+        loops = [stage.loop for stage in kind.stages] if isinstance(kind, Series) else []
+    return {step.op for loop in loops for step in (*loop.body, *loop.post)}
 
 
 def moved_at(plan: Plan, at: int) -> int:

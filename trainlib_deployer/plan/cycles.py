@@ -21,11 +21,17 @@ def direct_cycles(part: Part, streamed: list[View], machine: Machine) -> float:
     kind, reads, writes = part
     if isinstance(kind, Together):
         return sum(direct_cycles(one, streamed, machine) for one in kind.parts(reads, writes))
+    return sum(reading_cycles(part, streamed, machine)) + work_cycles(part, machine)
+
+
+def reading_cycles(part: Part, streamed: list[View], machine: Machine) -> tuple[float, float]:
+    """Of L2: each element, and one for every fourth multiply-add, as kernels of 4 x 4 results have it."""
+    kind, reads, writes = part
     far = ((i, v) for i, v in enumerate((*reads, *writes)) if v in streamed and not comes_by_itself(kind, i))
     touched = sum(kind.touched(i, v) for i, v in far)
     again = 0 if brought(kind) else kind.macs() / 4
-    waiting = machine.outer.load * (touched + again) / busy_cores(part, machine.cores)
-    return waiting + work_cycles(part, machine)
+    wait = machine.outer.load / busy_cores(part, machine.cores)
+    return wait * touched, wait * again
 
 
 def untiled_cycles(op: Op, far: list[View], machine: Machine) -> float:

@@ -20,7 +20,7 @@ from trainlib_deployer.plan.smaller import AS_FLOATS, NOTHING_TWICE, Recomputed,
 from trainlib_deployer.plan.tiles import Tiling
 from trainlib_deployer.plan.tuning import Tuning
 from trainlib_deployer.program.brought import brought_bytes
-from trainlib_deployer.program.ir import EVALUATION, Program, Source
+from trainlib_deployer.program.ir import EVALUATION, Program, Source, View
 
 
 @dataclass(frozen=True)
@@ -121,9 +121,13 @@ class Plan:
         fetched = fetched_once(op.kind, machine.costs.tile)
         if at in self.tilings:
             return self.tilings[at].cycles + fetched
+        return untiled_cycles(op, self.outside(at), machine) + fetched
+
+    def outside(self, at: int) -> list[View]:
+        """What an operation reads and writes that lives in the outer level."""
+        op = self.program.ops[at]
         planned = (v for v in (*op.reads, *op.writes) if v.tensor in self.home)
-        outside = [v for v in planned if self.home[v.tensor].level == machine.outer.name]
-        return untiled_cycles(op, outside, machine) + fetched
+        return [v for v in planned if self.home[v.tensor].level == self.target.outer.name]
 
     @cached_property
     def guests(self) -> Mapping[int, list[int]]:
