@@ -30,6 +30,7 @@
 /* pv.shuffle2.h: two halves in the place of `to`, which of it (0, 1) or of b (2, 3). */
 #define TL_CHOOSE_HALVES(to, b, which) ".insn r 0x57, 0, 0x64, " to ", " b ", " which "\n"
 #define TL_MAC(to, a, b) "fmadd.s " to ", " a ", " b ", " to "\n"
+#define TL_MAC_ONTO_0(to, a, b) "fmadd.s " to ", " a ", " b ", x0\n"
 /* What is in no hardware loop may be compressed. */
 #define TL_SHORT(code) ".option rvc\n" code ".option norvc\n"
 #define TL_EACH(what, ...) what(__VA_ARGS__)
