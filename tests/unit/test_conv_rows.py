@@ -92,6 +92,7 @@ CASES = [
     Case(ci=10, co=6, size=(3, 4), pad=(1, 1)),
     Case(ci=1, co=4, size=(11, 13), pad=(1, 1)),
     Case(n=2, groups=3, size=(9, 14), pad=(1, 1), stride=(2, 2), wide=2),
+    Case(n=1, groups=3, size=(11, 9), pad=(1, 1), stride=(2, 2)),  # half a square at the end of each row
     Case(groups=2, size=(20, 19), kernel=(5, 5), pad=(2, 1), stride=(1, 2)),
     Case(groups=3, co=2, size=(7, 10), pad=(1, 0)),
     Case(groups=3, co=3, size=(7, 10), kernel=(3, 2), pad=(2, 3), dil=(2, 2)),

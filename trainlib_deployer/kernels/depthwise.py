@@ -247,8 +247,7 @@ def square_cycles(kind: Conv, cores: int, costs: Costs) -> float:
     c, (planes, height, width) = costs.conv, planes_of(kind)
     share = -(-planes * -(-height // 2) // cores)
     first = kind.shape.pad[1] % 2 == 0  # whether half of it is outside
-    halves = first + (width - first) % 2
-    of_row = c.depthwise_squares + -(-width // 2) * c.depthwise_square + halves * c.depthwise_half_square
+    of_row = c.depthwise_squares + -(-width // 2) * c.depthwise_square + first * c.depthwise_half_square
     return c.depthwise + copy_cycles(kind, 2 * share, height, costs) + share * of_row
 
 

@@ -36,12 +36,16 @@ static __attribute__((noinline)) void squares(const float *in, int pitch, const 
     }
 }
 
-/* The left half of a square. */
-static void half_square(const float *in, int pitch, const float *w, float *upper, float *lower)
+/* The left halves of so many squares, one below the other. */
+static __attribute__((noinline)) void half_squares(const float *in, int pitch, const float *w, float *upper,
+                                                   float *lower, int rows, int down)
 {
-    float alone[4];
-    squares(in, pitch, w, alone, alone + 2, 1, 1, 0);
-    *upper = alone[0], *lower = alone[2];
+    const float w1 = w[1], w4 = w[4], w7 = w[7];
+    float a0 = *in, a1;
+    for (; rows > 0; --rows, a0 = a1, upper += down, lower += down) {
+        in += pitch, a1 = *in;
+        *upper = __builtin_fmaf(w4, a0, 0.0f), *lower = __builtin_fmaf(w7, a0, __builtin_fmaf(w1, a1, 0.0f));
+    }
 }
 
 /* A row of squares, the first of which begins at column `left` of the rows. */
@@ -54,7 +58,7 @@ static void row_of_squares(const float *in, int pitch, const float *w, float *up
     }
     squares(in, pitch, w, upper, lower, extent / 2, 1, 0);
     if (extent % 2)
-        half_square(in + extent / 2, pitch, w, upper + extent - 1, lower + extent - 1);
+        half_squares(in + extent / 2, pitch, w, upper + extent - 1, lower + extent - 1, 1, 0);
 }
 
 /* The same of so many rows, all of them inside. */
@@ -62,11 +66,8 @@ static void rows_of_squares(const float *in, int pitch, const float *w, float *u
                             int rows, int down)
 {
     squares(in, pitch, w, upper, lower, extent / 2, rows, down);
-    if (extent % 2 == 0)
-        return;
-    in += extent / 2, upper += extent - 1, lower += extent - 1;
-    for (; rows > 0; --rows, in += pitch, upper += down, lower += down)
-        half_square(in, pitch, w, upper, lower);
+    if (extent % 2)
+        half_squares(in + extent / 2, pitch, w, upper + extent - 1, lower + extent - 1, rows, down);
 }
 
 /* To what is there of a row. */
@@ -88,7 +89,8 @@ void tl_conv2d_bw_x_depthwise_3x3_s2_f32(const tl_conv2d *a)
     const int even = 2 * left + 1 == a->pad_w && a->bias == NULL; /* squares begin with the rows */
     tl_copied c = {.left = left, .columns = columns};
     while (tl_plane_next(&r, rows)) {
-        const int n = r.plane / ins, i = r.plane - n * ins, group = i / a->ci;
+        const int n = tl_part_of(r.plane, a->n, ins), i = r.plane - n * ins;
+        const int group = tl_part_of(i, a->groups, a->ci);
         const float *w = a->w + group * a->w_co + (i - group * a->ci) * a->w_ci, *in = own;
         float *to = a->x + n * a->xp.n + i * a->xp.c;
         c.top = top + r.row, c.rows = r.end - r.row + 1;
