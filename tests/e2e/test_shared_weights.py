@@ -13,6 +13,7 @@ from tests.unit.small_programs import program_of
 from trainlib_deployer import passes
 from trainlib_deployer.api import Deployment, deploy
 from trainlib_deployer.folder import read_plan
+from trainlib_deployer.ops.conv import Conv
 from trainlib_deployer.ops.matmul import MatMul
 from trainlib_deployer.passes.add_up import add_up
 from trainlib_deployer.passes.fuse_loops import fuse_loops
@@ -41,9 +42,33 @@ class Shared(nn.Module):
         return (self.between(back) + h).mean(1)
 
 
-def deployed(folder: Path, l1: str, dtype: str = "fp32", batch: int = 3) -> Deployment:
+class SharedConvolutions(nn.Module):
+    """One by 3 x 3 taps, one by one tap, one of a stride and groups, one of each channel, each in three calls, and one of
+    a signal that is read forwards and backwards."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.three, self.one = nn.Conv2d(8, 8, 3, padding=1), nn.Conv2d(8, 8, 1)
+        self.apart, self.each = nn.Conv2d(8, 8, 3, 2, 1, groups=2), nn.Conv2d(8, 8, 3, padding=1, groups=8)
+        self.signal = nn.Conv1d(7, 5, 3, padding=1)
+        self.first = nn.Conv2d(2, 8, 3, padding=1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.first(x)
+        for _ in range(3):
+            y = torch.tanh(self.each(torch.tanh(self.one(torch.tanh(self.three(y))))))
+        found = [y]
+        for _ in range(3):
+            found.append(torch.tanh(self.apart(found[-1])))
+        rows = found[-1].flatten(2)[:, :7]
+        signal = self.signal(rows) * torch.tanh(self.signal(rows.flip(2)))
+        return signal.mean((1, 2)) + sum(f.mean((1, 2, 3)) for f in found)
+
+
+def deployed(folder: Path, l1: str, dtype: str = "fp32", batch: int = 3, convolutions: bool = False) -> Deployment:
     torch.manual_seed(7)
-    model, x, y = Shared(), torch.randn(batch, CALLS, 11), torch.randn(batch)
+    x, y = torch.randn(batch, 2, 13, 18) if convolutions else torch.randn(batch, CALLS, 11), torch.randn(batch)
+    model = SharedConvolutions() if convolutions else Shared()
     optimizer = torch.optim.Adam(model.parameters(), 0.01)
     sizes = {"cores": 4, "l1": l1, "l2": "2M", "dtype": dtype}
     return deploy(model, x, y, loss=nn.MSELoss(), optimizer=optimizer, steps=STEPS, out=folder, **sizes)
@@ -66,6 +91,17 @@ def test_the_same_bits_in_tiles_and_in_one_piece(dtype: str, tmp_path: Path) -> 
     wanted = bits(whole, 4)
     assert bits(tiled, 4) == bits(tiled, 1) == bits(tiled, 3) == bits(whole, 2) == wanted
     assert tiled.plan.tilings and not whole.plan.tilings
+
+
+@pytest.mark.parametrize(("dtype", "l1", "most"), [("fp32", "12k", 2), ("mixed", "40k", 4)])
+def test_convolutions_go_on_with_sums_in_tiles_and_in_one_piece(dtype: str, l1: str, most: int, tmp_path: Path) -> None:
+    """`most` cores have their stacks in so much L1."""
+    tiled, whole = (deployed(tmp_path / size, size, dtype, convolutions=True) for size in (l1, "4M"))
+    wanted = bits(whole, 4)
+    assert bits(tiled, most) == bits(tiled, 1) == bits(whole, 3) == wanted
+    going_on = [at for at, op in enumerate(tiled.plan.program.ops) if isinstance(op.kind, Conv) and op.kind.onto]
+    assert len(going_on) == 2 * 4 + 1
+    assert any(at in tiled.plan.tilings and tiled.plan.tilings[at].count > 1 for at in going_on)
 
 
 @on_each_simulator

@@ -63,7 +63,7 @@ def fields(kind: Conv, reads: list[Operand], writes: list[Operand], scratch: str
     out += [*strides("w", ("co",), named["w"].view, 1), ("w_ci", channel_step(named["w"].view))]
     out += [("floats", 1)] if kind.rounds else []
     out += [("halves", 1)] if kind.result.is_half else []
-    out += [("accumulate", int(kind.accumulate)), ("team", kind.team)]
+    out += [("accumulate", int(kind.adds)), ("team", kind.team)]
     many = kind.direction == "bw_x" and packed_at_once(kind) > PACKED_ROWS
     out.append(("packed_rows", packed_at_once(kind) if many else kind.most_rows))
     out += [("tiles", kind.most_tiles)] if kind.most_tiles else []
@@ -176,7 +176,7 @@ def dense_rows(s: ConvShape, x: View, y: View) -> bool:
 
 def planes_alike(kind: Conv, reads: Sequence[View], writes: Sequence[View]) -> bool:
     """Those of x and dL/dy are contiguous and equally far apart, and so are a channel's weights."""
-    x, y = reads
+    x, y = reads[:2]
     near = x.strides[1] == y.strides[1] and (kind.shape.ho == 1 or x.strides[2] == kind.shape.wo)
     return near and dense_gradients(kind, reads, writes) and writes[0].strides[1] == 1
 

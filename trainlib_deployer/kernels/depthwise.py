@@ -47,7 +47,7 @@ def three_by_three(kind: Conv, _cores: int, stride: int) -> bool:
     """One term a tap, and of a window at the image's edge at least one row inside."""
     s = kind.shape
     terms = s.ci if kind.direction == "fw" else s.co
-    if terms != 1 or not windows(kind, stride) or kind.accumulate:
+    if terms != 1 or not windows(kind, stride) or kind.adds:
         return False
     if kind.direction == "fw":
         before, rows = max(0, s.pad[0]), s.h - max(0, -s.pad[0])
@@ -103,7 +103,7 @@ def copied(kind: Conv, _cores: int, taps: int, stride: int) -> bool:
     if kind.direction == "bw_w":
         return True
     terms = s.ci if kind.direction == "fw" else s.co
-    return terms == 1 and s.kh * s.kw <= BLOCK and not kind.accumulate
+    return terms == 1 and s.kh * s.kw <= BLOCK and not kind.adds
 
 
 def quartered(kind: Conv, cores: int) -> bool:

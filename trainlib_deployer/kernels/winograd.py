@@ -136,7 +136,7 @@ def takes_twos(kind: Conv, _cores: int) -> bool:
     """Two rows of the transformed 4 x 4 at a time, with all channels that are summed, and whole tiles with no more than
     one column outside of the image on either side."""
     s, w, (_, _, chans) = kind.shape, kind.winograd, extents(kind)
-    if w is None or not w.whole or kind.accumulate or not 2 < chans <= min(BLOCK, w.chans):
+    if w is None or not w.whole or kind.adds or not 2 < chans <= min(BLOCK, w.chans):
         return False
     if kind.direction == "bw_x":
         high, wide, before, extent = s.h, s.w, 2 - s.pad[1], s.wo

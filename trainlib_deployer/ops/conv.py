@@ -8,7 +8,7 @@ A transposed convolution is the same trio with the roles of x and y exchanged.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
 
@@ -44,7 +44,8 @@ aten = torch.ops.aten
 
 @dataclass(frozen=True)
 class Conv(Cuttable[Cut], Leading, Frugal, Priced):
-    """direction fw: reads x, w (, bias), writes y; bw_x: reads y, w (, bias), writes x; bw_w: reads x, y, writes w."""
+    """direction fw: reads x, w (, bias), writes y; bw_x: reads y, w (, bias), writes x; bw_w: reads x, y (, w where it
+    goes on with sums that lie there), writes w."""
 
     direction: str
     shape: ConvShape
@@ -59,6 +60,7 @@ class Conv(Cuttable[Cut], Leading, Frugal, Priced):
     storage: DType = DType.F32  # of what is read, but for the bias
     result: DType = DType.F32  # of what is written
     rounds: bool = False  # w lies as floats, which are rounded as they are packed
+    onto: bool = field(default=False, repr=False)  # of bw_w: adds to what another operation has left in w
 
     @property
     def name(self) -> str:
@@ -75,6 +77,19 @@ class Conv(Cuttable[Cut], Leading, Frugal, Priced):
         if self.winograd:
             return PAIRS_BLOCK if self.storage.is_half else GRADIENT_BLOCK
         return BLOCK if self.storage.is_half and not self.twos else 0
+
+    @property
+    def adds(self) -> bool:
+        """To what is there, of a tile before it or of another operation."""
+        return self.accumulate or self.onto
+
+    @property
+    def in_place(self) -> bool:
+        return self.onto
+
+    @property
+    def over_itself(self) -> bool:
+        return self.onto
 
     def macs(self) -> int:
         return self.shape.macs()

@@ -203,12 +203,12 @@ def input_gradient(kind: Convolution, cut: Cut, reads: tuple[View, ...], writes:
 
 def weight_gradient(kind: Convolution, cut: Cut, reads: tuple[View, ...], writes: tuple[View, ...]) -> Part:
     s = kind.shape
-    x, y = reads
+    x, y, *sums = reads
     read, pad = s.rows.read(cut.rows)
     inputs, outputs = span(cut.inputs), span(cut.channels)
     tile = kind_of_tile(
         kind, span(cut.samples), span(cut.groups), inputs, outputs, span(read), span(cut.rows), pad, not cut.first
     )
+    box = channels_of(cut, cut.channels, s.co), cut.inputs
     windows = (image(x, cut, cut.inputs, s.ci, read), image(y, cut, cut.channels, s.co, cut.rows))
-    out = inside(writes[0], (channels_of(cut, cut.channels, s.co), cut.inputs))
-    return Part(tile, windows, (out,))
+    return Part(tile, (*windows, *(inside(v, box) for v in sums)), (inside(writes[0], box),))

@@ -2,13 +2,15 @@
 
 Cells that are unrolled, branches with the same weights: each call makes a gradient as large as the weight, and a sum of
 two waits for the third. A product that begins with what the calls before it have made writes the sum instead, in the
-place of what it began with. A sum of each, then of both, has one rounding more.
+place of what it began with. A sum of each, then of both, has one rounding more. The gradient of a convolution's weight
+adds to what the one before has left.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+from trainlib_deployer.ops.conv import Conv
 from trainlib_deployer.ops.matmul import MatMul
 from trainlib_deployer.passes.place_sums import adds, renamed
 from trainlib_deployer.program.ir import Op, Program
@@ -28,11 +30,13 @@ def add_up(program: Program) -> Program:
         if len(own) != 2 or any(places.read[n] != [at] or program.tensors[n].role.persistent for n in own):
             continue
         before, last = sorted(own, key=made.__getitem__)
-        product = ops[made[last]]
-        if product is not None and made[before] < made[last] and begins_anew(program, product, op):
-            result = op.writes[0].tensor
-            ops[made[last]], ops[at] = begun(product, op, before, result), None
-            made[result] = made[last]
+        product, result = ops[made[last]], op.writes[0].tensor
+        if product is None or made[before] >= made[last] or not begins_anew(program, product, op):
+            continue
+        ops[made[last]], ops[at] = begun(product, op, before, result), None
+        if isinstance(product.kind, Conv):
+            ops = [o and moved(o, before, result) for o in ops]
+        made[result] = made[last]
     return program.with_ops([op for op in ops if op is not None])
 
 
@@ -52,13 +56,23 @@ def begins_anew(program: Program, op: Op, added: Op) -> bool:
     which add up several of them."""
     kind, result = op.kind, op.writes[0]
     whole = result.offset == 0 and result.numel == program.tensors[result.tensor].numel
-    alone = isinstance(kind, MatMul) and kind.k > 1 and not kind.init and not kind.accumulate
-    return alone and whole and op.phase == added.phase
+    if isinstance(kind, MatMul):
+        anew = kind.k > 1 and not kind.init and not kind.accumulate
+    else:
+        anew = isinstance(kind, Conv) and kind.direction == "bw_w" and not kind.adds
+    return anew and whole and op.phase == added.phase
 
 
 def begun(op: Op, added: Op, before: str, result: str) -> Op:
-    assert isinstance(op.kind, MatMul)
-    view = op.writes[0]
+    view, kind = op.writes[0], op.kind
     fused = (*(op.fused or (op.name,)), added.name)
-    kind, reads = replace(op.kind, init=True), (*op.reads, renamed(view, before))
-    return replace(op, kind=kind, reads=reads, writes=(renamed(view, result),), fused=fused)
+    assert isinstance(kind, MatMul | Conv)
+    kind = replace(kind, init=True) if isinstance(kind, MatMul) else replace(kind, onto=True)
+    reads, writes = (*op.reads, renamed(view, before)), (renamed(view, result),)
+    return replace(op, kind=kind, reads=reads, writes=writes, fused=fused)
+
+
+def moved(op: Op, old: str, new: str) -> Op:
+    """It reads and writes there what lay elsewhere."""
+    reads, writes = (tuple(renamed(v, new) if v.tensor == old else v for v in vs) for vs in (op.reads, op.writes))
+    return replace(op, reads=reads, writes=writes) if (reads, writes) != (op.reads, op.writes) else op

@@ -27,7 +27,7 @@ def is_long(op: Op) -> bool:
 def as_product(op: Op) -> Op:
     """A convolution, or a gradient of one, as a matrix product, if it is one: of one image, by one tap."""
     kind = op.kind
-    if not isinstance(kind, Conv) or kind.accumulate:
+    if not isinstance(kind, Conv) or kind.adds:
         return op
     s, pixels = kind.shape, kind.shape.ho * kind.shape.wo
     if not s.pointwise or (s.n, s.groups, s.stride, s.pad) != (1, 1, (1, 1), (0, 0)) or s.h * s.w != pixels:

@@ -60,7 +60,7 @@ def join(draft: Draft) -> None:
 
 def can_lead(op: Op, resident: frozenset[str]) -> bool:
     leads = isinstance(op.kind, Leading) and not op.kind.accumulate and len(op.writes) == 1
-    return leads and any(v.tensor not in resident for v in op.reads)
+    return leads and not op.kind.over_itself and any(v.tensor not in resident for v in op.reads)
 
 
 def candidates(program: Program, head: Op, at: int, read_at: dict[str, list[int]]) -> Iterator[int]:

@@ -245,7 +245,8 @@ def tiled(program: Program, tiles: Tiles, room: Room, ahead: int, keep: bool = F
     parts, machine = tiles.parts, room.machine
     operands = (*parts[0].reads, *parts[0].writes)
     reads, inside = len(parts[0].reads), {i for i, v in enumerate(operands) if is_inside(program, v)}
-    source = {w: r for w, r in tiles.updated.items() if ahead and w not in inside}
+    shared = ahead > 0 or parts[0].kind.over_itself
+    source = {w: r for w, r in tiles.updated.items() if shared and w not in inside}
     overlaid = {operands[r].tensor for r in source.values()}
     streams: list[Stream] = []
     slots: list[int | None] = []
@@ -352,7 +353,7 @@ def updated(parts: tuple[Part, ...]) -> dict[int, int]:
         alone = sum(v.tensor == view.tensor for v in first.writes) == 1
         if not users or not alone or any(p.reads[r] != p.writes[w] for p in parts for r in users):
             continue
-        if all(a.writes[w] != b.writes[w] for a, b in pairwise(parts)):
+        if first.kind.over_itself or all(a.writes[w] != b.writes[w] for a, b in pairwise(parts)):
             out[len(first.reads) + w] = users[0]
     return out
 

@@ -204,6 +204,11 @@ class Kind(ABC):
         """It may write an element where it has read the same one."""
         return False
 
+    @property
+    def over_itself(self) -> bool:
+        """Its result lies where the same elements were read, and nowhere else."""
+        return False
+
     def replaceable(self, reads: tuple[View, ...]) -> tuple[View, ...]:
         """Operands of which each element is read for the last time just before the same one of a result is written,
         so that the result may lie in their place, if it lies there in the same way."""
