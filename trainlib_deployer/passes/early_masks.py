@@ -13,7 +13,7 @@ from itertools import islice
 
 from trainlib_deployer.passes.prune_loops import pruned
 from trainlib_deployer.passes.read_copies import read_from_copy
-from trainlib_deployer.passes.reorder import Scale, attempts, reorder
+from trainlib_deployer.passes.reorder import Fullness, Scale, attempts, earliest, pushed, reorder
 from trainlib_deployer.program.expr import Const, Instr
 from trainlib_deployer.program.ir import DType, Op, Program, Role, Tensor, View, readers, writers
 from trainlib_deployer.program.loop import Loop
@@ -38,6 +38,29 @@ def early_masks(program: Program) -> Program:
             break
         best = found
     return program if best is program else reorder(best)
+
+
+def compared_last(program: Program, enough: float) -> Program:
+    """With signs of what more is made of, behind its comparison, where the step is fullest: that first. Until the step
+    takes no more bytes than are enough, or this helps no more."""
+    full = Scale.of(program).weigh(program.ops)
+    while full.peak > enough:
+        orders = ((p, Scale.of(p).weigh(p.ops)) for p in map(early_masks, comparing_last(program, full)))
+        found = next(((p, now) for p, now in orders if now.better(full)), None)
+        if found is None:
+            break
+        program, full = found
+    return program
+
+
+def comparing_last(program: Program, full: Fullness) -> Iterator[Program]:
+    """In other orders, of which none need be better by itself."""
+    read, ops = readers(program), program.ops
+    first = next((at for at, op in enumerate(ops) if op.phase == "backward"), len(ops))
+    for name in sorted(full.live, key=lambda n: (-program.tensors[n].nbytes, n)):
+        *_, before, last = (-1, -1, *read.get(name, []))
+        if first <= before < last and last >= full.position and compared(ops[before], name) is not None:
+            yield from map(program.with_ops, pushed(ops, last, earliest(ops, last, first)))
 
 
 def variants(program: Program, position: int, live: tuple[str, ...]) -> Iterator[Program]:

@@ -1,4 +1,5 @@
-"""Gradients of weights made in parts, each used up by its part of the update before the next one is made.
+"""Gradients made in parts: those of weights, each used up by its part of the update before the next one is made, and
+others by samples (by_samples.py).
 
 Where activations are halves, the gradient of a weight is a float and often the largest tensor of a step, which an order
 can only go round. A half or a third of it at a time takes less; a build that records keeps all of it, outside of the
@@ -13,6 +14,7 @@ from functools import partial
 
 from trainlib_deployer.ops.conv import Conv
 from trainlib_deployer.ops.matmul import MatMul
+from trainlib_deployer.passes.by_samples import by_samples
 from trainlib_deployer.passes.coalesce import coalesced
 from trainlib_deployer.passes.reorder import Fullness, Scale, fullest, reorder
 from trainlib_deployer.program.chain import in_shape, place, recording
@@ -55,10 +57,14 @@ def descended(program: Program, order: Order, enough: float) -> Program:
 def smaller(
     program: Program, order: Order, counts: dict[str, int], full: Fullness
 ) -> Iterator[tuple[dict[str, int], Program, Fullness]]:
-    """With more parts of a gradient that is there at the fullest operation, the largest first."""
-    sizes = {name: program.tensors[name].nbytes // counts.get(name, 1) for _, name in program.gradients}
+    """With more parts of a gradient, of a weight or of what comes in samples, that is there at the fullest operation,
+    the largest first."""
     places, live = Places.of(program), {whole_of(n) for n in full.live}
-    sums = {n: {program.ops[at].writes[0].tensor for at in makers_of(program, places, n)} for n in sizes}
+    of_weights = [name for _, name in program.gradients]
+    sums = {n: {program.ops[at].writes[0].tensor for at in makers_of(program, places, n)} for n in of_weights}
+    others = {n for n in live & {*program.tensors} if program.tensors[n].role is Role.GRADIENT}
+    sums |= {n: {n} for n in others.difference(of_weights, *sums.values())}
+    sizes = {name: program.tensors[name].nbytes // counts.get(name, 1) for name in sums}
     for name in sorted((n for n in sizes if sums[n] & live), key=lambda n: (-sizes[n], n)):
         for count in COUNTS:
             more = counts | {name: count}
@@ -86,7 +92,9 @@ def whole_of(name: str) -> str:
 
 def taken_apart(program: Program, counts: dict[str, int]) -> Program | None:
     for name, count in counts.items():
-        found = split(program, name, count)
+        weights = {tensor for _, tensor in program.gradients}
+        parts = [part_of(name, at) for at in range(count)]
+        found = split(program, name, count) if name in weights else by_samples(program, name, parts)
         if found is None:
             return None
         program = found

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from trainlib_deployer.passes.early_masks import early_masks
+from trainlib_deployer.passes.early_masks import compared_last, early_masks
 from trainlib_deployer.passes.in_parts import in_parts
 from trainlib_deployer.passes.reorder import fullest, reorder
 from trainlib_deployer.passes.within_budget import within_budget
@@ -31,7 +31,7 @@ def halves_in_order(program: Program, smaller: Step, behind: Sequence[Step]) -> 
 def until_enough(program: Program, floats: int) -> Program:
     """With as much done twice, or taken apart, as it takes; `floats`: bytes of the same as floats."""
     enough = ENOUGH * floats
-    return in_parts(within_budget(program, int(enough), most_macs=0), enough)
+    return compared_last(in_parts(within_budget(program, int(enough), most_macs=0), enough), enough)
 
 
 def order_halves(program: Program, floats: Program, smaller: Step) -> Program:
