@@ -43,8 +43,8 @@ class Shared(nn.Module):
 
 
 class SharedConvolutions(nn.Module):
-    """One by 3 x 3 taps, one by one tap, one of a stride and groups, one of each channel, each in three calls, and one of
-    a signal that is read forwards and backwards."""
+    """One by 3 x 3 taps, one by one tap, one of a stride and groups, one of each channel, each in three calls, and one
+    of a signal that is read forwards and backwards."""
 
     def __init__(self) -> None:
         super().__init__()
