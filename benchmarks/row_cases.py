@@ -104,6 +104,7 @@ FLOATS: tuple[Case, ...] = (
     *depthwise(40, (8, 8), 7, 2, 3),
     *depthwise(40, (6, 6), 5, 1, 2),
     *depthwise(32, (12, 12), 7, 2, 3),
+    *depthwise(2, (16, 16), 5, 1, 2),
     *convolution((16, 16), (16, 16), 3, 1, 1),
     *convolution((32, 32), (8, 8), 3, 1, 1),
     *convolution((8, 8), (8, 8), 3, 1, 0),
@@ -159,7 +160,7 @@ def of_halves(case: Case) -> Case:
     elif isinstance(kind, Conv) and depthwise_f16.pays(kind):
         kind = replace(kind, twos=True, result=DType.F32 if kind.direction == "bw_w" else DType.F16)
     elif isinstance(kind, Conv) and depthwise_f16.widens(kind):
-        kind = replace(kind, widens=True, result=DType.F16)
+        kind = replace(kind, widens=True, result=DType.F32 if kind.direction == "bw_w" else DType.F16)
     elif isinstance(kind, Conv) and kind.direction == "bw_x" and kind.shape.kh == 1 < kind.shape.stride[0]:
         kind = replace(kind, result=DType.F16)
     return replace(case, title=f"{case.title}, halves", kind=kind)

@@ -16,6 +16,8 @@ typedef tl_half tl_element;
 #define tl_plane_copy tl_plane_copy_f16
 #define tl_line_four tl_line_four_f16
 #define tl_lines_any tl_lines_any_f16
+#define tl_strip_at tl_strip_at_f16
+#define tl_strip_any tl_strip_any_f16
 /* An element as a float, and a float as an element. */
 #define TL_WIDENED(element) tl_from_half(element)
 #define TL_ROUNDED(value) tl_to_half(value)

@@ -111,7 +111,7 @@
                      "addi %[above], %[above], -1\naddi %[rows], %[rows], -1\naddi %[w], %[w], 4*" taps "\n"           \
                      "add %[in], %[in], s3\nbnez %[rows], 1b\n.option pop\n"                                           \
                      : [in] "+r"(in), [w] "+r"(w), [rows] "+r"(rows), [above] "+r"(above), [p] "=&r"(p), [k] "=&r"(k)  \
-                     : [y] "r"(y), [by] "r"(4 * step * columns), [y_by] "r"(4 * (a->yp.h - 5)), [last] "m"(last),      \
+                     : [y] "r"(y), [by] "r"(4 * step * columns), [y_by] "r"(4 * (y_pitch - 5)), [last] "m"(last),      \
                        [outputs] "m"(a->ho), [y_down] "m"(y_down), [columns] "m"(pitch)                                \
                      : "memory", "t0", "t1", "t2", "t3", "t4", "t5", "t6", "s3", "s4", "s5", "s6", "s7", "s8", "s9",   \
                        "s10", "s11")
@@ -120,11 +120,11 @@
 /* Of a whole image with six outputs a row: kernel rows from `first` on, which begin at w, by the copy's rows from `in`
  * on. */
 static inline __attribute__((always_inline)) void tl_plane_rows_of_six(const tl_conv2d *a, const float *in, int columns,
-                                                                       const float *y, float *w, int first, int rows,
-                                                                       int taps, int step)
+                                                                       const float *y, int y_pitch, float *w, int first,
+                                                                       int rows, int taps, int step)
 {
     const float *p, *k;
-    const int last = a->h - 1, y_down = 4 * a->yp.h, pitch = 4 * columns;
+    const int last = a->h - 1, y_down = 4 * y_pitch, pitch = 4 * columns;
     int above = a->pad_h - first;
     if (taps == 5 && step == 1)
         TL_ROWS_OF_SIX(TL_OF_5, TL_MEET_OF_5, "94", "5", "0");

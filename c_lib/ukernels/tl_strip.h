@@ -1,10 +1,12 @@
 /* Weight gradient of groups with one input channel: w[o][ky][kx] = sum over (n, oy, ox) of y * x;
  * internal to c_lib/kernels. An item of work is up to three neighbouring taps of one kernel row, which make three
  * chains; if there are few, they are split into blocks of the sum as well, which are added in their order once all are
- * done. Scratch, where they are split: three sums a block. */
+ * done. Halves are widened as they are read. Scratch, where they are split: three sums a
+ * block. */
 #ifndef TL_STRIP_H
 #define TL_STRIP_H
 #include "tl_tile.h" /* first: it sets how the whole file is compiled */
+#include "tl_element.h"
 #include "tl_outputs.h"
 
 #define TL_STRIP_INLINE static inline __attribute__((always_inline))
@@ -13,7 +15,7 @@ enum { TL_STRIP_TAPS = 3 };
 
 /* One item: where output (n, oy, ox) = 0 meets the first tap, and the outputs of a row that meet all taps inside. */
 typedef struct {
-    const float *x, *y;
+    const tl_element *x, *y;
     float *w;
     int top, left; /* image row and column of output 0 and the first tap */
     int taps, lo, hi;
@@ -37,20 +39,21 @@ static inline int tl_strip_items(const tl_conv2d *a)
 
 /* Three neighbouring taps of which at most one column on either side is outside the image, over `run` outputs of a row;
  * `column` is where the first tap meets the first of them. */
-static inline __attribute__((always_inline)) void tl_strip_row(const float *x, const float *y, int column, int extent,
-                                                               int step, int run, float *sum)
+static inline __attribute__((always_inline)) void tl_strip_row(const tl_element *x, const tl_element *y, int column,
+                                                               int extent, int step, int run, float *sum)
 {
     float s0 = sum[0], s1 = sum[1], s2 = sum[2];
     for (; run >= 4; run -= 4, y += 4, x += 4 * step, column += 4 * step) {
-        const float first = column < 0 ? 0.0f : x[0], last = column + 3 * step + 2 < extent ? x[3 * step + 2] : 0.0f;
-        TL_TAPS3(y[0], first, x[1], x[2])
-        TL_TAPS3(y[1], x[step], x[step + 1], x[step + 2])
-        TL_TAPS3(y[2], x[2 * step], x[2 * step + 1], x[2 * step + 2])
-        TL_TAPS3(y[3], x[3 * step], x[3 * step + 1], last)
+        const float first = column < 0 ? 0.0f : TL_WIDENED(x[0]),
+                    last = column + 3 * step + 2 < extent ? TL_WIDENED(x[3 * step + 2]) : 0.0f;
+        TL_TAPS3(TL_WIDENED(y[0]), first, TL_WIDENED(x[1]), TL_WIDENED(x[2]))
+        TL_TAPS3(TL_WIDENED(y[1]), TL_WIDENED(x[step]), TL_WIDENED(x[step + 1]), TL_WIDENED(x[step + 2]))
+        TL_TAPS3(TL_WIDENED(y[2]), TL_WIDENED(x[2 * step]), TL_WIDENED(x[2 * step + 1]), TL_WIDENED(x[2 * step + 2]))
+        TL_TAPS3(TL_WIDENED(y[3]), TL_WIDENED(x[3 * step]), TL_WIDENED(x[3 * step + 1]), last)
     }
     for (; run > 0; --run, ++y, x += step, column += step) {
-        const float first = column < 0 ? 0.0f : x[0], last = column + 2 < extent ? x[2] : 0.0f;
-        TL_TAPS3(y[0], first, x[1], last)
+        const float first = column < 0 ? 0.0f : TL_WIDENED(x[0]), last = column + 2 < extent ? TL_WIDENED(x[2]) : 0.0f;
+        TL_TAPS3(TL_WIDENED(y[0]), first, TL_WIDENED(x[1]), last)
     }
     sum[0] = s0, sum[1] = s1, sum[2] = s2;
 }
@@ -66,7 +69,7 @@ static inline __attribute__((always_inline)) void tl_strip_near_block(const tl_c
                                                                       tl_output at, int kc, int step, float *sum)
 {
     const int next_row = a->stride_h * a->xp.h;
-    const float *x = v->x + at.n * a->xp.n + at.oy * next_row, *y = v->y + at.n * a->yp.n + at.oy * a->yp.h;
+    const tl_element *x = v->x + at.n * a->xp.n + at.oy * next_row, *y = v->y + at.n * a->yp.n + at.oy * a->yp.h;
     float part[TL_STRIP_TAPS] = {0.0f, 0.0f, 0.0f};
     for (int run, ox = at.ox, row = v->top + at.oy * a->stride_h; kc > 0; kc -= run, ox = 0) {
         run = tl_min(a->wo - ox, kc);

@@ -52,6 +52,14 @@ LONG = [
     Case(groups=4, size=(9, 10), kernel=(2, 1), pad=(1, 0), stride=(2, 2)),
     Case(groups=3, size=(7, 8), kernel=(3, 4), pad=(0, 1), stride=(2, 2), sparse_w=3, wide=1),
     Case(groups=5, size=(1, 1), kernel=(5, 5), pad=(2, 2)),
+    Case(n=2, groups=3, size=(13, 11), kernel=(3, 5), pad=(0, 2), stride=(3, 3), wide=1),  # any kernel
+    Case(groups=5, size=(11, 13), pad=(1, 2), stride=(3, 1), sparse_w=2),
+    Case(groups=3, size=(9, 17), kernel=(3, 3), pad=(2, 2), dil=(2, 3)),
+    Case(groups=2, size=(7, 29), kernel=(1, 31), pad=(0, 1)),
+    Case(groups=2, size=(17, 13), kernel=(11, 7), pad=(2, 1), stride=(1, 2)),  # more than a block of taps
+    Case(groups=2, ci=3, size=(7, 11), kernel=(2, 3), pad=(1, 0), sparse_w=1),
+    Case(groups=2, co=3, size=(5, 7), kernel=(3, 2), pad=(2, 1), stride=(2, 3)),
+    Case(groups=2, size=(37, 41), kernel=(5, 5), pad=(2, 2)),  # planes that are not copied whole
 ]
 WIDENED = [(c, d) for c in LONG for d in DIRECTIONS if widens(operands(c, d, True, "plain", DType.F16)[0])]
 TWOS = [(c, d) for c in CASES for d in DIRECTIONS if pays(operands(c, d, True, "plain", DType.F16)[0])]
@@ -90,8 +98,24 @@ def test_results_and_weights_are_rounded(lib: ctypes.CDLL, case: Case, direction
         np.testing.assert_array_equal(found.view(np.int16), wanted.view(np.int16))
 
 
+@pytest.mark.parametrize(("case", "direction"), [t for t in WIDENED if t[1] == "bw_w"], ids=str)
+def test_gradients_of_weights_made_of_floats(lib: ctypes.CDLL, case: Case, direction: str) -> None:
+    for mode in ("plain", "accumulate"):
+        kind, given, write = operands(case, direction, False, mode)
+        halves = [t.stored_as(DType.F16) for t in given]
+        reads = [replace(t, values=h.view.astype(np.float32)) for t, h in zip(given, halves, strict=True)]
+        (row, *_) = fitting(kind, reads, write, 1)
+        wanted = run(lib, row, kind, reads, write, 1)
+        widening = replace(kind, storage=DType.F16, widens=True)
+        for cores, team in ((1, 0), (2, 0), (3, 0), (8, 0), (8, 3), (5, 7)):
+            lean = replace(widening, team=team)
+            for row in fitting(lean, halves, write, cores):
+                found = run(lib, row, lean, halves, write, cores)
+                np.testing.assert_array_equal(found.view(np.int32), wanted.view(np.int32), err_msg=row.symbol)
+
+
 @pytest.mark.parametrize("large", [False, True])
-@pytest.mark.parametrize(("case", "direction"), WIDENED, ids=str)
+@pytest.mark.parametrize(("case", "direction"), [t for t in WIDENED if t[1] != "bw_w"], ids=str)
 def test_made_of_floats(lib: ctypes.CDLL, case: Case, direction: str, large: bool) -> None:
     """Large ones: sums beyond the range of halves, and among what is read infinities."""
     kind, given, write = operands(case, direction, False, "bias")
@@ -107,15 +131,15 @@ def test_made_of_floats(lib: ctypes.CDLL, case: Case, direction: str, large: boo
     rounding = replace(storing, rounds=True)
     for cores, team in ((1, 0), (2, 0), (3, 0), (8, 0), (8, 3), (5, 7)):
         for lean, weights in ((replace(storing, team=team), halves[1]), (replace(rounding, team=team), given[1])):
-            (row, *_) = fitting(lean, [halves[0], weights, *given[2:]], half, cores)
-            found = run(lib, row, lean, [halves[0], weights, *given[2:]], half, cores)
-            np.testing.assert_array_equal(found.view(np.int16), wanted.view(np.int16), err_msg=row.symbol)
+            for row in fitting(lean, [halves[0], weights, *given[2:]], half, cores):
+                found = run(lib, row, lean, [halves[0], weights, *given[2:]], half, cores)
+                np.testing.assert_array_equal(found.view(np.int16), wanted.view(np.int16), err_msg=row.symbol)
 
 
 def test_every_row_is_tested() -> None:
     rows = {r.symbol for c, d in TWOS for r in fitting(*by_twos(c, d, True, "plain"), 1)}
     for c, d in WIDENED:
         kind, reads, write = operands(c, d, True, "plain", DType.F16)
-        rows |= {r.symbol for r in fitting(replace(kind, result=DType.F16, widens=True), reads, write, 1)}
+        rows |= {r.symbol for n in (1, 8) for r in fitting(replace(kind, widens=True), reads, write, n)}
     assert rows == {r.symbol for r in DEPTHWISE_F16}
     assert any(at_a_time(k) < k.shape.ho for k, *_ in (by_twos(c, d, True, "plain") for c, d in TWOS))

@@ -53,14 +53,17 @@ def test_maxima_of_floats_that_are_kept_are_taken_of_floats() -> None:
     assert {op.kind.storage for op in small.ops if op.function == "max_pool2d"} == {DType.F32}
 
 
-@pytest.mark.parametrize(("kernel", "stride"), [(5, 1), (5, 2), (7, 1), (7, 2)])
-def test_long_rows_of_depthwise_kernels_read_and_write_halves(kernel: int, stride: int) -> None:
+@pytest.mark.parametrize(("kernel", "stride"), [(5, 1), (5, 2), (7, 1), (7, 2), (2, 2), (3, 3)])
+def test_depthwise_kernels_read_and_write_halves(kernel: int, stride: int) -> None:
     """Fault: a float copy of all planes, and floats of all sums, lay beside the halves. An output is made of floats."""
     pad = kernel // 2
     layers = (nn.Conv2d(6, 6, kernel, stride, pad, groups=6, bias=False) for _ in range(3))
     small = mixed(program_of(nn.Sequential(*layers), (1, 6, 17, 13), FLOATS))
-    sums = [op for op in small.ops if isinstance(op.kind, Conv) and op.kind.direction != "bw_w"]
-    whole = [op for op in sums if op.kind.widens]
+    convolutions = [op for op in small.ops if isinstance(op.kind, Conv)]
+    gradients = [op for op in convolutions if op.kind.direction == "bw_w"]
+    assert {small.tensors[v.tensor].dtype for op in gradients for v in op.reads} == {DType.F16}
+    sums = [op for op in convolutions if op not in gradients]
+    whole = [op for op in sums if op.kind.storage is DType.F16]
     for op in whole:
         assert {small.tensors[v.tensor].dtype for v in (op.reads[0], *op.writes)} == {DType.F16}, op.name
     floats = [op for op in sums if op not in whole]

@@ -1,24 +1,31 @@
-"""Depthwise convolutions of halves, on copies with zeros around them: 3 x 3 two taps at a time, others as floats."""
+"""Depthwise convolutions of halves: 3 x 3 two taps at a time, on copies with zeros around them; others as floats."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from trainlib_deployer.formats import DType
-from trainlib_deployer.kernels.conv import fields
+from trainlib_deployer.kernels.conv import depthwise, fields
 from trainlib_deployer.kernels.depthwise import (
     LONG,
+    TAPS,
+    any_cycles,
+    any_kernel,
     copied,
     plane_cycles,
     planes,
     planes_of,
     quartered,
     shared,
+    split_strips,
+    sums_of_strips,
+    whole_strips,
 )
 from trainlib_deployer.kernels.panels import BLOCK, FLOAT
-from trainlib_deployer.kernels.row import Grain, Row
+from trainlib_deployer.kernels.row import BLOCKS, ROW_BLOCKS, Grain, Row, no_scratch
 from trainlib_deployer.machine.costs import Costs
 from trainlib_deployer.program.cuts import working
 
@@ -27,7 +34,10 @@ if TYPE_CHECKING:
 
 STRIDES = ((1, 1), (2, 2))
 COPIED = 1024  # halves of a core's copy
+WIDENED_MAC = 1.1  # times one of floats, by any kernel
 TWOS = "one chain of sums of two products, neighbours in a row or what two rows leave over"  # tl_depthwise_pairs.h
+
+Taking = Callable[["Conv", int], bool]
 
 
 def pays(kind: Conv) -> bool:
@@ -39,12 +49,8 @@ def pays(kind: Conv) -> bool:
 
 
 def widens(kind: Conv) -> bool:
-    """Rows of five or seven taps, and other input gradients of stride 2."""
-    if pays(kind) or kind.direction == "bw_w":
-        return False
-    strides = (1, 2) if kind.direction == "fw" else (1,)
-    rows = any(copied(kind, 0, taps, stride) for taps in LONG for stride in strides)
-    return rows or (kind.direction == "bw_x" and quartered(kind, 0))
+    """All others."""
+    return depthwise(kind) and not pays(kind)
 
 
 def takes(kind: Conv, _cores: int, stride: int) -> bool:
@@ -104,8 +110,15 @@ def output_cycles(kind: Conv, cores: int, costs: Costs) -> float:
 
 
 def widened_cycles(kind: Conv, cores: int, costs: Costs) -> float:
-    """What floats take, and conversions: of what is copied, of results and of taps."""
-    s, c, (planes, height, _) = kind.shape, costs.twos, planes_of(kind)
+    """What floats take, and conversions: of what is copied, for a weight gradient dL/dy, too, of results, of taps."""
+    s, c = kind.shape, costs.twos
+    if kind.direction == "bw_w":
+        images = s.n * shared(-(-s.groups * s.co * s.kh // cores), s.kh)
+        outputs = s.ho * s.wo
+        copied = costs.conv.depthwise_plane + costs.conv.depthwise_element * outputs
+        converted = c.widened_plane + c.widened * (s.h * s.w + outputs)
+        return plane_cycles(kind, cores, costs) + images * (copied + converted)
+    planes, height, _ = planes_of(kind)
     share = -(-planes * height // cores)
     read = s.h * s.w if kind.direction == "fw" else s.ho * s.wo
     converted = shared(share, height) * (c.widened_plane + c.widened_tap * s.kh * s.kw)
@@ -141,9 +154,17 @@ def twos(direction: str, stride: int) -> Row[Conv]:
     )
 
 
-def on_floats(name: str, takes: Callable[[Conv, int], bool]) -> Row[Conv]:
+def widened_planes(kind: Conv, cores: int) -> int:
+    """Of a weight gradient, dL/dy as well."""
+    s = kind.shape
+    outputs = s.ho * s.wo if kind.direction == "bw_w" else 0
+    return planes(kind, cores) + FLOAT * working(kind.team, cores) * outputs
+
+
+def on_floats(name: str, takes: Taking) -> Row[Conv]:
     """The arithmetic is that of floats."""
-    direction = "fw" if name.startswith("fw") else "bw_x"
+    direction = "fw" if name.startswith("fw") else name[:4]
+    gradient = direction == "bw_w"
     return Row(
         f"conv2d_{direction}",
         f"tl_conv2d_{name}_f16",
@@ -152,19 +173,42 @@ def on_floats(name: str, takes: Callable[[Conv, int], bool]) -> Row[Conv]:
         header="tl_conv.h",
         fields=fields,
         takes=lambda kind, cores: kind.widens and takes(kind, cores),
-        scratch=planes,
+        scratch=widened_planes,
         cycles=widened_cycles,
-        split="rows of channels",
-        grain=Grain(1, 4, BLOCK),
+        split="kernel rows of channels" if gradient else "rows of channels",
+        grain=Grain(1, 7, BLOCK) if gradient else Grain(1, 4, BLOCK),
         storage=DType.F16,
+        arithmetic=ROW_BLOCKS if gradient else BLOCKS,
     )
+
+
+def all_taps(kind: Conv, _cores: int) -> int:
+    s = kind.shape
+    return FLOAT * s.groups * s.co * s.ci * s.kh * s.kw
+
+
+def widened_any_cycles(kind: Conv, cores: int, costs: Costs) -> float:
+    """Each element is widened for each tap that it meets."""
+    return WIDENED_MAC * any_cycles(kind, cores, costs)
+
+
+def of_any(name: str, takes: Taking, scratch: Callable[[Conv, int], int]) -> Row[Conv]:
+    row = on_floats(name, takes)
+    grain = Grain(1, TAPS, BLOCK) if name.startswith("bw_w") else row.grain
+    return replace(row, scratch=scratch, cycles=widened_any_cycles, grain=grain)
 
 
 WIDENED = (
     *(on_floats(f"fw_depthwise_{n}", partial(copied, taps=n, stride=1)) for n in LONG),
     *(on_floats(f"fw_depthwise_{n}_s2", partial(copied, taps=n, stride=2)) for n in LONG),
+    of_any("fw_depthwise", any_kernel, all_taps),
     *(on_floats(f"bw_x_depthwise_{n}", partial(copied, taps=n, stride=1)) for n in LONG),
     on_floats("bw_x_depthwise_s2", quartered),
+    of_any("bw_x_depthwise", any_kernel, all_taps),
+    *(on_floats(f"bw_w_depthwise_{n}", partial(copied, taps=n, stride=1)) for n in LONG),
+    *(on_floats(f"bw_w_depthwise_{n}_s2", partial(copied, taps=n, stride=2)) for n in LONG),
+    of_any("bw_w_depthwise", whole_strips, no_scratch),
+    replace(of_any("bw_w_depthwise_split", split_strips, sums_of_strips), split="blocks of taps of channels"),
 )
 TWO_BY_TWO = tuple(twos(direction, stride) for stride in (1, 2) for direction in ("fw", "bw_x", "bw_w"))
 DEPTHWISE_F16 = (*TWO_BY_TWO, *WIDENED)

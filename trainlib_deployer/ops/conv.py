@@ -76,7 +76,7 @@ class Conv(Cuttable[Cut], Leading, Frugal, Priced):
         """Terms of a weight gradient that are added up on their own, from image to image; 0: rows of an image."""
         if self.winograd:
             return PAIRS_BLOCK if self.storage.is_half else GRADIENT_BLOCK
-        return BLOCK if self.storage.is_half and not self.twos else 0
+        return BLOCK if self.storage.is_half and not (self.twos or self.widens) else 0
 
     @property
     def adds(self) -> bool:

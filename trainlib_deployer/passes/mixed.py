@@ -14,7 +14,6 @@ from itertools import pairwise
 
 from golden.wide import is_wide
 from trainlib_deployer.kernels import depthwise_f16
-from trainlib_deployer.kernels.conv import depthwise
 from trainlib_deployer.ops.conv import Conv
 from trainlib_deployer.ops.index import Take
 from trainlib_deployer.ops.matmul import MatMul
@@ -64,14 +63,9 @@ def is_product(kind: Kind) -> bool:
     return isinstance(kind, Conv) or (isinstance(kind, MatMul) and min(kind.m, kind.n, kind.k) > 1)
 
 
-def gains(kind: MatMul | Conv) -> bool:
-    """Most depthwise convolutions of floats are faster than any kernel that takes halves."""
-    return isinstance(kind, MatMul) or not depthwise(kind) or depthwise_f16.pays(kind) or depthwise_f16.widens(kind)
-
-
 def only_whole(kind: MatMul | Conv) -> bool:
     """Whether its kernels of halves store nothing else."""
-    return isinstance(kind, Conv) and depthwise_f16.widens(kind)
+    return isinstance(kind, Conv) and kind.direction != "bw_w" and depthwise_f16.widens(kind)
 
 
 def packable(kind: MatMul | Conv) -> tuple[int, ...]:
@@ -94,7 +88,7 @@ def stored_as_halves(op: Op) -> tuple[View, ...]:
     kind = op.kind
     if isinstance(kind, MaxPool):
         return op.writes
-    if not isinstance(kind, MatMul | Conv) or not is_product(kind) or not gains(kind):
+    if not isinstance(kind, MatMul | Conv) or not is_product(kind):
         return ()
     return () if goes_on(kind) else op.writes
 
@@ -315,7 +309,7 @@ class Made:
             return
         packed, stored = set[int](), set[View]()
         whole = all(self.is_half(v.tensor) for v in op.writes) and stored_as_halves(op) == op.writes
-        if multiplied and isinstance(kind, MatMul | Conv) and gains(kind) and (whole or not only_whole(kind)):
+        if multiplied and isinstance(kind, MatMul | Conv) and (whole or not only_whole(kind)):
             packed = {at for at in packable(kind) if self.tensors[op.reads[at].tensor].dtype is FLOAT}
             kind = of_halves(kind, packed, self.half, self.half if whole else FLOAT)
             stored = set(op.writes if whole else ())

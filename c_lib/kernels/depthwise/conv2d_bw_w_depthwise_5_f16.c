@@ -1,0 +1,8 @@
+/* Depthwise weight gradient of halves with 5 taps a row. */
+#define TL_HALVES
+#include "tl_plane_bw_w.h"
+
+void tl_conv2d_bw_w_depthwise_5_f16(const tl_conv2d *a)
+{
+    tl_plane_bw_w(a, 5, 1);
+}

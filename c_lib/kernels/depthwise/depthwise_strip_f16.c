@@ -1,0 +1,3 @@
+/* Up to three taps of one row of a depthwise weight gradient, and their sums over a block of any outputs, of halves. */
+#define TL_HALVES
+#include "tl_strip_any.inc"
