@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from trainlib_deployer.api import deploy
+from trainlib_deployer.formats import DType
 from trainlib_deployer.kernels.table import ROWS, chosen
 from trainlib_deployer.machine.pulp_open import PULP_OPEN
 from trainlib_deployer.ops.matmul import MatMul
@@ -66,6 +67,15 @@ def test_a_product_takes_more_where_rows_are_packed_or_results_are_apart() -> No
     assert ragged > 1.5 * whole, "the last two rows are packed for each panel"
     assert known(*product(6, 64, 4, "mk")) < ragged, "where they lie in rows they are read there"
     assert known(*product(32, 32, 16, "mk", "nm")) > 1.2 * known(*product(32, 32, 16, "mk"))
+
+
+def test_a_product_of_halves_takes_more_where_tiles_are_partly_outside() -> None:
+    def halves(m: int, n: int) -> float:
+        kind, *operands = product(m, n, 12, "mk")
+        return known(replace(kind, storage=DType.F16), *operands)
+
+    assert halves(2, 288) > 1.5 * halves(4, 288)
+    assert halves(4, 287) > halves(4, 288)
 
 
 def test_what_reads_the_outer_memory_reads_each_element_at_least_once(tmp_path: Path) -> None:

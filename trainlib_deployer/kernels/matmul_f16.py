@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 from trainlib_deployer.formats import DType
-from trainlib_deployer.kernels.matmul import FOUR, TILE, fields, vector, vector_cycles
+from trainlib_deployer.kernels.matmul import FOUR, TILE, fields, seen, vector, vector_cycles
 from trainlib_deployer.kernels.panels import FLOAT, pair_cycles
 from trainlib_deployer.kernels.row import PAIRS, Row
 from trainlib_deployer.machine.costs import Costs
 from trainlib_deployer.program.cuts import working
+from trainlib_deployer.program.ir import View
 
 if TYPE_CHECKING:
     from trainlib_deployer.ops.conv import Conv
@@ -75,6 +77,16 @@ def whole_cycles(kind: MatMul, cores: int, costs: Costs) -> float:
     return pair_cycles(kind.batch, kind.m, kind.n, kind.k, team, max(kind.m, 1), costs.whole_pairs, 1)
 
 
+def settled_whole(kind: MatMul, reads: Sequence[View], writes: Sequence[View], cores: int, costs: Costs) -> float:
+    """Tiles that are partly outside begin and end in a way of their own."""
+    p, team, c = seen(kind, reads, writes), working(kind.team, cores), costs.settled_pairs
+    tiles, ragged, edges = -(-p.m // TILE.rows), p.m % TILE.rows > 0, p.n % TILE.columns > 0
+    share = -(-kind.batch * -(-p.n // TILE.columns) * tiles // team)
+    visits = -(-share // tiles) + 1 if tiles else 0
+    work = share * (c.tile + c.term * kind.k) + visits * (c.visit + c.last * ragged)
+    return work + min(share, tiles) * c.edge * edges + c.packed * kind.batch * p.m * kind.k / team
+
+
 def cycles(kind: MatMul, cores: int, costs: Costs) -> float:
     return packed_cycles(kind.result, kind.batch, kind.m, kind.n, kind.k, working(kind.team, cores), costs)
 
@@ -110,6 +122,7 @@ MATMUL_F16 = (
         takes=whole,
         scratch=whole_panels,
         cycles=whole_cycles,
+        settled=settled_whole,
         split="tiles",
         grain=TILE,
     ),

@@ -55,6 +55,18 @@ class PairCosts:
 
 
 @dataclass(frozen=True)
+class WholeCosts:
+    """Products of halves whose rows are all packed at once, when it is known which operand they are of."""
+
+    tile: float  # of 4 x 4 results
+    term: float  # ... and each term
+    visit: float  # of four columns
+    last: float  # ... more where a panel's last tile has fewer than four rows
+    edge: float  # more for a tile of fewer than four columns
+    packed: float  # an element of rows
+
+
+@dataclass(frozen=True)
 class UpdateCosts:
     """Products that move weights by their sums, of operands that are packed or lie as they are read."""
 
@@ -340,6 +352,7 @@ class Costs:
     weight_gradient: PanelCosts  # of others
     kernel_rows: PanelCosts  # weight gradients by kernel rows of three taps
     whole_pairs: PairCosts  # of matrix products, all rows and terms at once
+    settled_pairs: WholeCosts
     one_tap: PairCosts  # of convolutions by one tap, so too
     pairs: PairCosts  # of others
     pixels: PairCosts  # of convolutions
