@@ -141,16 +141,22 @@ class Verdict:
         return Verdict(tuple(tensors), self.missing)
 
     def or_as_near_as(self, own: Verdict, most: float) -> Verdict:
-        """What failed may pass by another reference, if a mistake of more than `most` of the tensor shows there."""
+        """What failed may pass by another reference, if a mistake of more than `most` of the tensor shows there, in
+        this step or in one where rounding does less."""
         others = {(t.step, t.kind, t.name): t for t in own.tensors}
+        sharpest: dict[tuple[str, str], float] = {}
+        for t in own.tensors:
+            sharpest[t.kind, t.name] = min(sharpest.get((t.kind, t.name), 1.0), t.hides)
         tensors = []
         for t in self.tensors:
             other = others.get((t.step, t.kind, t.name), t)
-            allowed = other.tolerance * most / max(other.hides, most)
-            near = other.passed and other.hides < 1 and other.rel_l2 <= allowed and abs(other.factor) <= most
+            limit = 1.0 if sharpest.get((t.kind, t.name), 1.0) <= most else most
+            allowed = other.tolerance * limit / max(other.hides, limit)
+            near = other.passed and other.hides < 1 and other.rel_l2 <= allowed
+            near = near and (limit > most or abs(other.factor) <= most)
             if near and not t.passed:
-                hides = max(t.hides, min(other.hides, most))
-                t = replace(other, tolerance=allowed, hides=hides, scaled=min(other.scaled, most))
+                hides = max(t.hides, min(other.hides, limit))
+                t = replace(other, tolerance=allowed, hides=hides, scaled=min(other.scaled, limit))
             tensors.append(t)
         return Verdict(tuple(tensors), self.missing)
 

@@ -52,10 +52,20 @@ def gradient(error: float, tolerance: float, hides: float = 0.0, factor: float =
         (gradient(0.02, 0.01, 0.01), False),  # further off than PyTorch's own runs
         (gradient(0.04, 0.1, 0.1), False),  # not further, but a factor of 1.05 would not show
         (gradient(0.004, 0.1, 1.0), False),  # nothing but rounding
-        (gradient(0.01, 0.02, 0.02, factor=0.05), False),
+        (gradient(0.01, 0.1, 0.1, factor=0.05), False),
     ],
 )
 def test_no_more_is_granted_than_what_still_shows_a_factor(own: compare.Verdict, passed: bool) -> None:
     found = gradient(0.01, 0.005).or_as_near_as(own, SHARP)
     assert found.passed == passed and found.tensors[0].hides == (0.02 if passed else 0.0)
     assert gradient(0.01, 0.02).or_as_near_as(own, SHARP) == gradient(0.01, 0.02)
+
+
+def test_a_step_may_be_vague_where_another_one_is_not() -> None:
+    """Fault: a gradient in front of a norm cancels in some steps: there PyTorch's own runs were 2.4 % off, a program
+    3.8 %."""
+    vague, sharp = gradient(0.04, 0.1, 0.1).tensors[0], replace(gradient(0.001, 0.02, 0.02).tensors[0], step=1)
+    failed = gradient(0.04, 0.005)
+    assert not failed.or_as_near_as(compare.Verdict((vague,), ()), SHARP).passed
+    found = failed.or_as_near_as(compare.Verdict((vague, sharp), ()), SHARP)
+    assert found.passed and found.tensors[0].hides == 0.1
