@@ -14,7 +14,7 @@ PACKAGES := transformers timm braindecode snntorch rotary-embedding-torch x-tran
 	torch-geometric monai
 C_FILES := $(shell find c_lib tests -name '*.c' -o -name '*.h' | sort)
 
-.PHONY: pictures site wheel bench-chip bench-cycles bench-least bench-linker bench-loops bench-rows bench-tiles code-sizes tune-table demo test lint unit kernels fuzz mixed-examples suites bench-memory format clean
+.PHONY: pictures site wheel bench bench-chip bench-cycles bench-least bench-linker bench-loops bench-rows bench-tiles code-sizes tune-table demo test lint unit kernels fuzz mixed-examples suites bench-memory format clean
 
 $(VENV)/installed: constraints.txt setup.cfg pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -70,6 +70,12 @@ $(SUITES)/ready: constraints-suites.txt setup.cfg pyproject.toml
 suites: $(SUITES)/ready
 	CCACHE_DIR=$(CURDIR)/build/ccache CCACHE_NOHASHDIR=1 PATH="/usr/lib/ccache:$$PATH" OMP_NUM_THREADS=1 \
 		$(SUITES)/bin/python -m tests.suites.run --write docs/coverage.md $(ARGS)
+
+# Kernels one by one, into docs/benchmarks.md: instructions on the emulated cluster; with PULP-SDK's configs/*.sh sourced, make bench GVSOC=1:
+# cycles, beside what they are asked for, and whole steps of the examples (NETWORKS='gru vit' takes some)
+bench: $(VENV)/ready
+	$(BIN)/python -m benchmarks.bench $(if $(GVSOC),--gvsoc) --write docs/benchmarks.md
+	$(if $(GVSOC),$(BIN)/python -m benchmarks.bench_cycles $(NETWORKS))
 
 bench-tiles: $(VENV)/ready
 	$(BIN)/python -m benchmarks.bench_tiles

@@ -33,6 +33,7 @@ class Operation:
     kernel: str
     forecast: float
     cycles: int
+    macs: int
 
     @property
     def error(self) -> float:
@@ -59,6 +60,11 @@ def measured(name: str, folder: Path) -> Step:
     """Deploys an example and runs one step of it."""
     target = resolve("pulp-open", None, "64k", "2M")
     deploy_user_model(load(str(EXAMPLES / f"{name}.py"), steps=1), Options(target, folder, steps=1))
+    return stepped(name, folder)
+
+
+def stepped(name: str, folder: Path) -> Step:
+    """One step of a deployed project."""
     command = ["make", "-C", str(folder), "clean", "all", "run", "PROFILE=1", "STEPS=1"]
     ran = subprocess.run(command, check=False, capture_output=True, text=True, timeout=1800)
     lines = [found.groups() for found in map(LINE.match, ran.stdout.splitlines()) if found]
@@ -66,8 +72,8 @@ def measured(name: str, folder: Path) -> Step:
     if len(lines) != len(ops) + 1:
         raise SystemExit(f"{name}: no profile; make's last words: {(ran.stderr or ran.stdout).splitlines()[-1:]}")
     operations = [
-        Operation(op["name"], op["kernel"], op["cycles"], int(cycles))
-        for op, (cycles, _, _) in zip(ops, lines[:-1], strict=True)
+        Operation(op["name"], op["kernel"], op["cycles"], int(cycles), int(macs))
+        for op, (cycles, macs, _) in zip(ops, lines[:-1], strict=True)
     ]
     total, macs, _ = lines[-1]
     return Step("PASS:" in ran.stdout, int(total), int(macs), operations)

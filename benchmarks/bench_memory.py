@@ -147,11 +147,12 @@ def reference(row: Row) -> list[str]:
     ]
 
 
-def write(path: Path, lines: list[str]) -> None:
+def write(path: Path, lines: list[str], marks: tuple[str, str] = (BEGIN, END)) -> None:
     """Between the marks; the rest of the file stays."""
-    old = path.read_text() if path.exists() else f"# Benchmarks\n\n## Memory\n\n{BEGIN}\n{END}\n"
-    before, _, rest = old.partition(BEGIN)
-    path.write_text("\n".join([before + BEGIN, *lines, END]) + rest.partition(END)[2])
+    begin, end = marks
+    before, found, rest = path.read_text().partition(begin)
+    assert found, f"{path}: no {begin}"
+    path.write_text("\n".join([before + begin, *lines, end]) + rest.partition(end)[2])
 
 
 def main() -> int:

@@ -31,7 +31,8 @@ CORES = 8
 MAKEFILE = """APP := bench
 APP_SRCS := main.c $(sort $(wildcard kernels/*.c))
 APP_CFLAGS := -std=gnu99 -O2 -ffp-contract=off -fno-math-errno -Ikernels
-APP_CFLAGS += -DTL_HAL_PULP -DTL_XPULP -DTL_XF16AUXVEC -DNET_PROFILE
+OWN ?= -DTL_XPULP -DTL_XF16AUXVEC
+APP_CFLAGS += -DTL_HAL_PULP $(OWN) -DNET_PROFILE
 APP_LDFLAGS := -lm
 include $(RULES_DIR)/pmsis_rules.mk
 """
@@ -135,13 +136,13 @@ def write(folder: Path, chosen: list[Timed]) -> None:
     (folder / "Makefile").write_text(MAKEFILE)
 
 
-def counted(write: Callable[[Path, list[T]], None], chosen: list[T]) -> list[tuple[str, ...]]:
-    """Of a program that prints each case's number and counters."""
+def counted(write: Callable[[Path, list[T]], None], chosen: list[T], *words: str) -> list[tuple[str, ...]]:
+    """Of a program that prints each case's number and counters; words for make."""
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch, "bench")
         folder.mkdir()
         write(folder, chosen)
-        command = ["make", "-s", "-C", str(folder), "clean", "all", "run"]
+        command = ["make", "-s", "-C", str(folder), "clean", "all", "run", *words]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     found = re.findall(r"^= (\d+) (\d+) (\d+) (\d+) (\d+)", done.stdout, re.MULTILINE)
     if len(found) != len(chosen):

@@ -8,7 +8,8 @@ from types import ModuleType
 
 import pytest
 
-from benchmarks import bench_loops, bench_rows
+from benchmarks import bench, bench_instructions, bench_loops, bench_rows
+from benchmarks.asked import CASES
 from benchmarks.bench_rows import timed
 from trainlib_deployer.kernels.conv import CONV
 from trainlib_deployer.kernels.conv_around import AROUND
@@ -47,5 +48,18 @@ def test_every_row_is_timed() -> None:
 @pytest.mark.parametrize("bench", [bench_rows, bench_loops])
 def test_the_program_compiles(tmp_path: Path, bench: ModuleType) -> None:
     bench.write(tmp_path, list(bench.timed([]) if bench is bench_rows else bench.cases()))
-    compiler = ["gcc", "-std=gnu99", "-fsyntax-only", "-DNET_PROFILE", "-Wall", "-Werror", "-I", tmp_path / "kernels"]
-    subprocess.run([*compiler, tmp_path / "main.c"], check=True)
+    check_syntax(tmp_path)
+
+
+def check_syntax(folder: Path) -> None:
+    compiler = ["gcc", "-std=gnu99", "-fsyntax-only", "-DNET_PROFILE", "-Wall", "-Werror", "-I", folder / "kernels"]
+    subprocess.run([*compiler, folder / "main.c"], check=True)
+
+
+def test_what_kernels_are_asked_for_compiles(tmp_path: Path) -> None:
+    for name in ("cycles", "instructions"):
+        (tmp_path / name).mkdir()
+    bench_rows.write(tmp_path / "cycles", [bench.timed(asked) for asked in CASES])
+    bench_instructions.write(tmp_path / "instructions", bench.timed(CASES[0]))
+    check_syntax(tmp_path / "cycles")
+    check_syntax(tmp_path / "instructions")
