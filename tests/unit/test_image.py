@@ -19,6 +19,7 @@ from trainlib_deployer.emit.library import bare
 from trainlib_deployer.emit.sizes import sizes
 from trainlib_deployer.errors import DoesNotFit
 from trainlib_deployer.folder import read_plan
+from trainlib_deployer.formats import DType
 from trainlib_deployer.image.image import FIRMWARE, RUN, Image, Share
 from trainlib_deployer.image.measured import Measured, Section, Source
 from trainlib_deployer.image.today import Text, of_today
@@ -32,9 +33,9 @@ COMPILERS = sorted({m.build.compiler for m in TARGETS.values() if m.build is not
 
 @pytest.mark.parametrize("compiler", COMPILERS)
 def test_kernels_are_measured(compiler: str) -> None:
-    """One that is new is estimated, until there is a `make code-sizes`."""
+    """One that is new is estimated, until there is a `make code-sizes`. Those of bfloat16 are of no chip."""
     known = Measured.by(compiler)
-    assert len({row.symbol for row in ROWS} - known.sections.keys()) < len(ROWS) // 4
+    assert len({row.symbol for row in ROWS if row.storage is not DType.BF16} - known.sections.keys()) < len(ROWS) // 16
     assert all(name in known.sections for source in known.sources.values() for name in source.sections)
     assert (
         known.compiler
