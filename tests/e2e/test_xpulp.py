@@ -220,6 +220,19 @@ def test_encodings_of_squares(tmp_path: Path, name: str, squares: int) -> None:
     assert len(body) == len(macs) + 9 + 2 * (squares + 1) + 1
 
 
+def test_encodings_of_depthwise_squares(tmp_path: Path) -> None:
+    """Two squares that each load two lower elements, or one at an edge, and left halves of two: with one, two, two and
+    four taps an output, and all outputs stored."""
+    bodies = loops(tmp_path, "conv2d_bw_x_depthwise_3x3_s2_pad1", "depthwise")
+    whole, edge, half = sorted(bodies, key=lambda body: (-len(body), body))
+    for body, taps, loads in ((whole, 9, 4), (edge, 9, 2), (half, 3, 2)):
+        macs = [word for word in body if is_mac(word)]
+        outputs = 8 if taps == 9 else 4
+        assert len(macs) == 2 * taps and len(body) == len(macs) + loads + outputs
+        assert sum(word >> 27 == 0 for word in macs) == outputs  # an output's first tap, onto zero
+        assert sum(map(is_load_by, body)) == 2
+
+
 def test_encodings_of_pairs_of_pixels(tmp_path: Path) -> None:
     """Sixteen sums of all weights with all pixels, and nine loads, of which two go on as a term says."""
     bodies = loops(tmp_path, "conv2d_fw_twos_s2", "conv")

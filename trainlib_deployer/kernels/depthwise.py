@@ -115,6 +115,12 @@ def by_squares(kind: Conv, cores: int) -> bool:
     return windows(kind, 2) and quartered(kind, cores)
 
 
+def from_the_edge(kind: Conv, cores: int) -> bool:
+    """Squares that begin with the plane, and meet zeros only behind its last column and below its last row."""
+    s = kind.shape
+    return by_squares(kind, cores) and (*s.pad, s.ho, s.wo) == (1, 1, (s.h + 1) // 2, (s.w + 1) // 2)
+
+
 def planes(kind: Conv, cores: int) -> int:
     return FLOAT * working(kind.team, cores) * plane(kind)
 
@@ -243,12 +249,27 @@ def whole_lanes(count: int) -> int:
     return min(fours(count), -(-count // 6) * 6)
 
 
+def rows_of_squares(kind: Conv) -> int:
+    height, pad = kind.shape.h, kind.shape.pad[0]
+    return (pad + height - 2) // 2 - (pad - 1) // 2 + 1
+
+
 def square_cycles(kind: Conv, cores: int, costs: Costs) -> float:
-    c, (planes, height, width) = costs.conv, planes_of(kind)
-    share = -(-planes * -(-height // 2) // cores)
-    first = kind.shape.pad[1] % 2 == 0  # whether half of it is outside
-    of_row = c.depthwise_squares + -(-width // 2) * c.depthwise_square + first * c.depthwise_half_square
-    return c.depthwise + copy_cycles(kind, 2 * share, height, costs) + share * of_row
+    c, (planes, _, width), rows = costs.conv, planes_of(kind), rows_of_squares(kind)
+    share = -(-planes * rows // cores)
+    of_plane = c.depthwise_squares_plane + -(-width // 2) * c.depthwise_squares_column
+    return c.depthwise_squares + shared(share, rows) * of_plane + share * width / 2 * c.depthwise_square
+
+
+def copied_square_cycles(kind: Conv, cores: int, costs: Costs) -> float:
+    """With copies, and rows and columns at the edges on their own."""
+    c, (planes, height, _), rows = costs.conv, planes_of(kind), rows_of_squares(kind)
+    share = -(-planes * rows // cores)
+    touched, (below, columns) = shared(share, rows), plane_extents(kind)
+    outside = kind.shape.pad[1] % 2 == 0  # half of a row's first square
+    edges = 2 * outside + (height + outside) % 2
+    copied = touched * c.depthwise_plane + (share + touched * (below - rows)) * columns * c.depthwise_element
+    return square_cycles(kind, cores, costs) + copied + touched * edges * c.depthwise_squares_edge
 
 
 def any_cycles(kind: Conv, cores: int, costs: Costs) -> float:
@@ -279,7 +300,8 @@ DEPTHWISE = (
     lines("fw_depthwise", takes=any_kernel),
     columns("bw_x_depthwise_3x3", takes=partial(three_by_three, stride=1)),
     *(plane_rows(f"bw_x_depthwise_{n}", takes=partial(copied, taps=n, stride=1)) for n in LONG),
-    plane_rows("bw_x_depthwise_3x3_s2", takes=by_squares, scratch=squared, cycles=square_cycles),
+    lines("bw_x_depthwise_3x3_s2_pad1", takes=from_the_edge, cycles=square_cycles),
+    plane_rows("bw_x_depthwise_3x3_s2", takes=by_squares, scratch=squared, cycles=copied_square_cycles),
     plane_rows("bw_x_depthwise_s2", takes=quartered),
     lines("bw_x_depthwise", takes=any_kernel),
     channel("bw_w_depthwise_3x3", takes=partial(whole_channels, stride=1)),

@@ -160,9 +160,11 @@ class ConvCosts:
     depthwise_kernel_row: float  # of a weight gradient: by an image
     depthwise_kernel_line: float  # ... and each row of outputs, but rows of six
     depthwise_classes: float  # more for a plane of an input gradient of stride 2
-    depthwise_squares: float  # ... of 3 x 3: a row of squares of 2 x 2 outputs
+    depthwise_squares: float  # input gradient of 3 x 3, stride 2, by squares of 2 x 2 outputs: to start
+    depthwise_squares_plane: float  # ... a plane, or a part of it
+    depthwise_squares_column: float  # ... each of its columns of squares
     depthwise_square: float  # ... and each of them
-    depthwise_half_square: float  # ... and one at an end of which half is in the row
+    depthwise_squares_edge: float  # on a copy: a row or column at an edge of a plane
     depthwise_mac: float  # any kernel
     scattered: float  # times the panels' cycles where columns are gathered one by one
     by_table: float  # times the packing of a term where a table says where it is

@@ -40,6 +40,8 @@ void tl_conv2d_fw_depthwise_7_s2_f32(const tl_conv2d *a);
 void tl_conv2d_bw_x_depthwise_5_f32(const tl_conv2d *a);
 void tl_conv2d_bw_x_depthwise_7_f32(const tl_conv2d *a);
 void tl_conv2d_bw_x_depthwise_s2_f32(const tl_conv2d *a);
+void tl_conv2d_bw_x_depthwise_3x3_s2_f32(const tl_conv2d *a);
+void tl_conv2d_bw_x_depthwise_3x3_s2_pad1_f32(const tl_conv2d *a);
 void tl_conv2d_fw_depthwise_3x3_f32(const tl_conv2d *a);
 void tl_conv2d_bw_x_depthwise_3x3_f32(const tl_conv2d *a);
 void tl_conv2d_bw_w_depthwise_3x3_f32(const tl_conv2d *a);
@@ -174,13 +176,14 @@ static void depthwise_threes(void)
     const tl_fn split[] = {(tl_fn)tl_conv2d_bw_w_depthwise_3x3_split_f32,
                            (tl_fn)tl_conv2d_bw_w_depthwise_3x3_s2_split_f32};
     const tl_fn forward[] = {(tl_fn)tl_conv2d_fw_depthwise_3x3_f32, (tl_fn)tl_conv2d_fw_f32};
-    const tl_fn input[] = {(tl_fn)tl_conv2d_bw_x_depthwise_3x3_f32, (tl_fn)tl_conv2d_bw_x_f32};
+    const tl_fn input[] = {(tl_fn)tl_conv2d_bw_x_depthwise_3x3_f32, (tl_fn)tl_conv2d_bw_x_depthwise_3x3_s2_f32};
     for (int size = 2; size <= 14; size += size < 6 ? 1 : 3) {
         for (int stride = 1; stride <= 2; stride++) {
             kernels of = {forward[stride - 1], input[stride - 1], whole[stride - 1]};
             for (int pad = size < 3; pad <= 2; pad++)
                 convolution(&of, 3, 1, 1, size, 3, stride, pad);
             of.weight = split[stride - 1];
+            of.input = stride == 2 ? (tl_fn)tl_conv2d_bw_x_depthwise_3x3_s2_pad1_f32 : of.input;
             convolution(&of, 3, 1, 1, size, 3, stride, 1);
         }
     }
