@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from benchmarks.bench_arena import SUITE, minimalloc
 from trainlib_deployer.arena.arena import Interval, Placement, Problem, place
+from trainlib_deployer.arena.greedy import FEW, Ints, skyline
 from trainlib_deployer.arena.search import STRATEGIES, Outcome, Search, Strategy, sections
 from trainlib_deployer.check.placement import check_placement
 
@@ -162,6 +163,27 @@ def test_training_graphs_reach_the_bound(seed: int, layers: int) -> None:
 def test_the_order_of_the_intervals_and_the_time_allowed_change_nothing_once_proved() -> None:
     asked = training_graph(7, 40)
     assert place(asked) == place(asked) == place(asked, seconds=9.0)
+
+
+def lowest_first(order: Ints, size: Ints, birth: Ints, death: Ints) -> list[int]:
+    """What skyline() does, in so many words."""
+    floor, waiting = [0] * len(size), order.tolist()
+    while waiting:
+        i = min(waiting, key=lambda j: floor[j])  # the first of those
+        waiting.remove(i)
+        for j in waiting:
+            if birth[j] < death[i] and death[j] > birth[i]:
+                floor[j] = max(floor[j], floor[i] + int(size[i]))
+    return floor
+
+
+@pytest.mark.parametrize("count, longest", [(1, 1), (23, 9), (FEW, 3), (FEW + 1, 40), (FEW + 88, 2 * FEW)])
+def test_skyline_looks_only_where_buffers_are_but_misses_none(count: int, longest: int) -> None:
+    draw = np.random.default_rng(count)
+    birth, size, order = draw.integers(0, count, count), draw.integers(1, 99, count), draw.permutation(count)
+    length = np.maximum(longest // draw.integers(1, longest, count, endpoint=True), 1)  # many short ones, few long ones
+    death = birth + length
+    assert skyline(order, size, birth, death).tolist() == lowest_first(order, size, birth, death)
 
 
 def test_capacity_stops_at_the_first_fit() -> None:

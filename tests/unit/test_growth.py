@@ -9,6 +9,7 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -17,6 +18,7 @@ import trainlib_deployer
 from golden.sketch import UNCHECKED, Key, Sketch
 from tests.unit.small_programs import program_of
 from trainlib_deployer import passes
+from trainlib_deployer.arena.greedy import by_length, met_in
 from trainlib_deployer.capture.agreement import captured_and_checked
 from trainlib_deployer.capture.slots import Captured
 from trainlib_deployer.check.certificate import check_folder
@@ -106,6 +108,21 @@ def test_numbers_of_copies_are_found_without_a_look_at_all_of_them() -> None:
 
     small, large = (sum(lines_of(lambda n=n: work(n)).values()) for n in (500, 1000))  # type: ignore[misc]
     assert small > 500 and large < MOST * small
+
+
+def test_buffers_are_held_against_those_of_their_time() -> None:
+    """Fault: each that was placed was held against all others, and a step of 5,700 operations was planned for 54 s."""
+
+    def compared(count: int) -> int:
+        numbers = np.arange(count)
+        birth = numbers // 3
+        death = birth + np.where(numbers % (count // 5), 1 + numbers % 4, count // 4)  # five of them live for longer
+        line, groups = by_length(birth, death)
+        windows = [met_in(group, birth[line], death[line]) for group in groups]
+        return sum(behind[i] - first[i] for first, behind in windows for i in range(count))
+
+    small, large = compared(2000), compared(4000)
+    assert small > 2000 * 10 and large < MOST * small
 
 
 @pytest.mark.slow

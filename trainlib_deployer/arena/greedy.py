@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
 Ints = npt.NDArray[np.int64]
 LAST = np.iinfo(np.int64).max
+FEW = 512  # buffers that are looked at all at once
+OCTAVES = 5  # of lengths in one group
 
 
 def live_bytes(size: Ints, birth: Ints, death: Ints) -> tuple[Ints, Ints]:
@@ -80,11 +83,39 @@ def skyline(order: Ints, size: Ints, birth: Ints, death: Ints) -> Ints:
     n = len(size)
     rank = np.empty(n, dtype=np.int64)
     rank[order] = np.arange(n)
-    floor, key = np.zeros(n, dtype=np.int64), rank.copy()
+    line, groups = by_length(birth, death)
+    rank, birth, death = rank[line], birth[line], death[line]
+    windows = [(group, *met_in(group, birth, death)) for group in groups]
+    waiting = np.array([group.stop - group.start for group in groups])
+    place, born, high = line.tolist(), birth.tolist(), size[line].tolist()
+    floor, key = np.zeros(n, dtype=np.int64), rank.copy()  # of those that wait, floor * n + rank
     for _ in range(n):
         i = int(key.argmin())
-        key[i] = LAST
-        met = np.flatnonzero((birth < death[i]) & (death > birth[i]) & (key < LAST))
-        floor[met] = np.maximum(floor[met], floor[i] + size[i])
-        key[met] = floor[met] * n + rank[met]
+        at = int(key[i]) // n
+        floor[place[i]], key[i] = at, LAST
+        top = (at + high[i]) * n
+        for number, (group, first, behind) in enumerate(windows):
+            waiting[number] -= group.start <= i < group.stop
+            if waiting[number]:
+                met = slice(first[i], behind[i])
+                np.maximum(key[met], rank[met] + top, out=key[met], where=death[met] > born[i])
     return floor
+
+
+def by_length(birth: Ints, death: Ints) -> tuple[Ints, list[slice]]:
+    """An order in groups of about the same length, each by birth: those of a group that are alive at a time lie close
+    together."""
+    few = len(birth) <= FEW
+    length = np.zeros(len(birth), dtype=np.int64) if few else np.frexp(death - birth)[1] // OCTAVES
+    line = np.lexsort((birth, length))
+    first = np.unique(length[line], return_index=True)[1].tolist()
+    return line, [slice(a, b) for a, b in pairwise((*first, len(birth)))]
+
+
+def met_in(group: slice, birth: Ints, death: Ints) -> tuple[list[int], list[int]]:
+    """For each buffer where those of a group begin and end of which all are that are alive with it, and none that are
+    born behind it."""
+    births = birth[group]
+    longest = (death[group] - births).max()
+    first = np.searchsorted(births, birth - longest, side="right")
+    return (group.start + first).tolist(), (group.start + np.searchsorted(births, death)).tolist()
