@@ -10,6 +10,7 @@ from trainlib_deployer.passes.reorder import Scale, reorder, used_up_early
 from trainlib_deployer.plan.layout import tensor_items
 from trainlib_deployer.program.expr import Instr
 from trainlib_deployer.program.ir import DType, Op, Program, Role, Tensor, View
+from trainlib_deployer.program.lifetimes import Lifetime, lifetimes
 from trainlib_deployer.program.loop import Loop
 
 ADD = Instr("add", (0, 1), DType.F32)
@@ -22,13 +23,13 @@ def operation(name: str, program: Program, reads: list[str], write: str, phase: 
     return Op(name, kind, views, (View.whole(program.tensors[write]),), phase, "")
 
 
-def random_program(seed: int) -> Program:
+def random_program(seed: int, largest: int = 399) -> Program:
     """A forward chain, then gradients of which each needs the one before it and an activation, and updates."""
     rng = random.Random(seed)
     program = Program("random")
 
     def tensor(name: str, role: Role) -> str:
-        program.tensors[name] = Tensor(name, (rng.randrange(4, 400),), DType.F32, role)
+        program.tensors[name] = Tensor(name, (rng.randint(4, largest),), DType.F32, role)
         return name
 
     tensor("x", Role.INPUT)
@@ -82,8 +83,19 @@ def test_same_operations_in_a_legal_order(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(12))
 def test_orders_are_weighed_as_they_are_planned(seed: int) -> None:
-    for program in (random_program(seed), reorder(random_program(seed))):
-        assert Scale.of(program).weigh(program.ops).peak == peak(program)
+    """Also where all tensors are of one size, so that many lie where others lay."""
+    given = random_program(seed), random_program(seed, largest=4)
+    for origin, program in [(p, p) for p in given] + [(p, reorder(p)) for p in given]:
+        lives, items = lifetimes(program), tensor_items(program)
+        alive = [sum(-(-i.size // 16) * 16 for i in items if there(i.life, at)) for at in range(len(program.ops))]
+        top, found = max(alive), Scale.of(origin).weigh(program.ops)
+        assert (found.peak, found.count, found.position) == (top, alive.count(top), alive.index(top))
+        kept = {i.name for i in items if there(i.life, found.position)}
+        assert set(found.live) == kept | {n for n, life in lives.items() if there(life, found.position)}
+
+
+def there(life: Lifetime, at: int) -> bool:
+    return life.birth <= at < life.death
 
 
 def test_it_helps() -> None:

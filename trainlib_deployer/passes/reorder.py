@@ -78,7 +78,7 @@ class Facts:
 
 @dataclass(frozen=True)
 class Scale:
-    """Weighs orders of one program's operations; the same rules as plan/lifetimes.py, prepared for many orders."""
+    """Weighs orders of one program's operations; the same rules as program/lifetimes.py, prepared for many orders."""
 
     facts: dict[int, Facts]  # by the identity of an operation
     numbers: dict[str, int]

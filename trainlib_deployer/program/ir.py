@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from itertools import count
@@ -50,15 +50,15 @@ class Role(Enum):
     @property
     def comes_and_goes(self) -> bool:
         """In memory for a part of the step."""
-        return not self.persistent and not self.passing
+        return self not in _LASTING_OR_PASSING
 
     @property
     def passing(self) -> bool:
         """Never whole in memory."""
-        return self in (Role.RECORDED, Role.INSIDE)
+        return self in _PASSING
 
 
-_PERSISTENT = {
+_PERSISTENT = (  # few enough to be compared one by one, faster than an enumeration's hash
     Role.PARAMETER,
     Role.BUFFER,
     Role.STATE,
@@ -66,7 +66,9 @@ _PERSISTENT = {
     Role.TARGET,
     Role.CONSTANT,
     Role.SCALAR,
-}
+)
+_PASSING = (Role.RECORDED, Role.INSIDE)
+_LASTING_OR_PASSING = _PERSISTENT + _PASSING
 
 
 @dataclass(frozen=True)
@@ -360,17 +362,20 @@ def renamed(views: tuple[View, ...], names: Mapping[str, str]) -> tuple[View, ..
 
 def readers(program: Program) -> dict[str, list[int]]:
     """Tensor name to the positions of the operations that read it."""
-    found: dict[str, list[int]] = {}
-    for i, op in enumerate(program.ops):
-        for name in dict.fromkeys(v.tensor for v in op.reads):
-            found.setdefault(name, []).append(i)
-    return found
+    return positions(op.reads for op in program.ops)
 
 
 def writers(program: Program) -> dict[str, list[int]]:
     """Tensor name to the positions of the operations that write it."""
+    return positions(op.writes for op in program.ops)
+
+
+def positions(operands: Iterable[tuple[View, ...]]) -> dict[str, list[int]]:
+    """Tensor name to where it is among these, each place once."""
     found: dict[str, list[int]] = {}
-    for i, op in enumerate(program.ops):
-        for name in dict.fromkeys(v.tensor for v in op.writes):
-            found.setdefault(name, []).append(i)
+    for i, views in enumerate(operands):
+        for view in views:
+            there = found.setdefault(view.tensor, [])
+            if not there or there[-1] != i:
+                there.append(i)
     return found
