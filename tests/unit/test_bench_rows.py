@@ -15,6 +15,7 @@ from trainlib_deployer.kernels.conv import CONV
 from trainlib_deployer.kernels.conv_around import AROUND
 from trainlib_deployer.kernels.conv_block import IN_A_BLOCK
 from trainlib_deployer.kernels.conv_f16 import CONV_F16
+from trainlib_deployer.kernels.conv_inside import INSIDE
 from trainlib_deployer.kernels.conv_plane import PLANES
 from trainlib_deployer.kernels.depthwise import DEPTHWISE
 from trainlib_deployer.kernels.depthwise_f16 import DEPTHWISE_F16
@@ -33,6 +34,7 @@ def test_every_row_is_timed() -> None:
         *PLANES,
         *AROUND,
         *IN_A_BLOCK,
+        *INSIDE,
         *CONV,
         *CONV_F16,
         *DEPTHWISE,

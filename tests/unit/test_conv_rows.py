@@ -17,6 +17,7 @@ from trainlib_deployer.kernels.conv import CONV
 from trainlib_deployer.kernels.conv_around import AROUND
 from trainlib_deployer.kernels.conv_block import IN_A_BLOCK
 from trainlib_deployer.kernels.conv_f16 import CONV_F16
+from trainlib_deployer.kernels.conv_inside import INSIDE
 from trainlib_deployer.kernels.conv_plane import PLANES
 from trainlib_deployer.kernels.depthwise import DEPTHWISE, met
 from trainlib_deployer.kernels.table import chosen
@@ -169,6 +170,14 @@ CASES = [
     Case(ci=11, co=4, size=(13, 14), kernel=(2, 3), pad=(1, 2), dil=(3, 2), stride=(3, 2), sparse_w=1),
     Case(n=2, ci=1, co=37, size=(7, 12), pad=(2, 2), stride=(2, 2), more=(0, 1), wide=1),
     Case(groups=2, ci=1, co=70, size=(8, 17), pad=(1, 1), stride=(2, 2)),
+    Case(ci=8, co=8, size=(8, 8)),  # windows inside, in threes
+    Case(n=2, groups=2, ci=4, co=12, size=(3, 11), wide=2),
+    Case(n=2, ci=20, co=16, size=(7, 14), sparse_w=2),
+    Case(ci=28, co=32, size=(5, 8), wide=1),
+    Case(ci=12, co=29, size=(4, 17)),
+    Case(ci=31, co=4, size=(7, 7), pad=(-1, -1), wide=1),
+    Case(ci=24, co=23, size=(6, 8), pad=(2, 0)),
+    Case(ci=7, co=4, size=(9, 5), dil=(3, 1)),
 ]
 
 
@@ -337,7 +346,7 @@ def test_every_row_is_tested() -> None:
         kind, reads, write = operands(case, direction, False, "plain", DType.F16)
         storing, half = replace(kind, result=DType.F16), write.stored_as(DType.F16)
         seen |= {r.symbol for r in fitting(storing, reads, half, 3)}
-    assert seen == {r.symbol for r in (*PLANES, *AROUND, *IN_A_BLOCK, *CONV, *CONV_F16, *DEPTHWISE)}
+    assert seen == {r.symbol for r in (*PLANES, *AROUND, *IN_A_BLOCK, *INSIDE, *CONV, *CONV_F16, *DEPTHWISE)}
 
 
 @pytest.mark.parametrize("direction", DIRECTIONS)

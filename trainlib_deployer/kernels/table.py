@@ -12,6 +12,7 @@ from trainlib_deployer.kernels.conv import CONV
 from trainlib_deployer.kernels.conv_around import AROUND
 from trainlib_deployer.kernels.conv_block import IN_A_BLOCK
 from trainlib_deployer.kernels.conv_f16 import CONV_F16
+from trainlib_deployer.kernels.conv_inside import INSIDE
 from trainlib_deployer.kernels.conv_plane import PLANES
 from trainlib_deployer.kernels.depthwise import DEPTHWISE
 from trainlib_deployer.kernels.depthwise_f16 import DEPTHWISE_F16
@@ -35,6 +36,7 @@ ROWS: tuple[AnyRow, ...] = (
     *PLANES,
     *DEPTHWISE,  # before those of any groups: some take one channel and any number of others
     *IN_A_BLOCK,
+    *INSIDE,
     *AROUND,
     *CONV,
     *CONV_F16,

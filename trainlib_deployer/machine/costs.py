@@ -200,6 +200,17 @@ class AroundCosts:
 
 
 @dataclass(frozen=True)
+class InsideCosts:
+    """3 x 3 convolutions and input gradients without padding, read where they lie."""
+
+    start: float
+    tile: float  # 4 channels x 3 outputs
+    tile_term: float  # ... for each channel that is summed
+    row_tile: float  # of an input gradient
+    row_term: float
+
+
+@dataclass(frozen=True)
 class WinogradCosts:
     """What Winograd's convolutions do, all rows of the transformed 4 x 4 together."""
 
@@ -368,6 +379,7 @@ class Costs:
     product: ProductCosts
     conv: ConvCosts
     around: AroundCosts
+    inside: InsideCosts
     winograd: WinogradCosts
     winograd_panels: WinogradPanelCosts
     winograd_twos: WinogradTwosCosts

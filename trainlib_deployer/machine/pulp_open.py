@@ -19,6 +19,7 @@ from trainlib_deployer.machine.costs import (
     AroundCosts,
     ConvCosts,
     Costs,
+    InsideCosts,
     LoopCosts,
     Measured,
     PairCosts,
@@ -232,6 +233,7 @@ COSTS = Costs(
         three_term=56.2,
         partly=334,
     ),
+    InsideCosts(start=600, tile=340, tile_term=252, row_tile=550, row_term=296),
     WinogradCosts(
         start=6200,
         step=1860,

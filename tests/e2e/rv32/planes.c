@@ -1,5 +1,5 @@
-/* Convolutions by one tap over whole planes, and of stride 2 from copies of planes, which test_xpulp.py runs here and
- * on Spike. */
+/* Convolutions by one tap over whole planes, of stride 2 from copies of planes, and without padding, which
+ * test_xpulp.py runs here and on Spike. */
 #include "floats.h"
 #include "shapes.h"
 
@@ -9,6 +9,8 @@ void tl_conv2d_bw_x_plane_f32(const tl_conv2d *a);
 void tl_conv2d_bw_x_plane_ragged_f32(const tl_conv2d *a);
 void tl_conv2d_fw_twos_s2_f32(const tl_conv2d *a);
 void tl_conv2d_bw_x_3x3_s2_threes_f32(const tl_conv2d *a);
+void tl_conv2d_fw_3x3_inside_f32(const tl_conv2d *a);
+void tl_conv2d_bw_x_3x3_inside_f32(const tl_conv2d *a);
 
 /* In one block of terms and in two, overwritten, with a bias or without, and added. */
 static void planes(int groups, int ci, int co, int size)
@@ -40,6 +42,15 @@ static void squares(int groups, int ci, int co, int size, int pad)
         run((tl_fn)tl_conv2d_bw_x_3x3_s2_threes_f32, &p);
 }
 
+/* Without padding, in one block of terms or several. */
+static void inside(int groups, int ci, int co, int size, tl_fn kernel, int forward)
+{
+    tl_conv2d p = convolved(groups, ci, co, size, 3, 1, 0);
+    p.w = l1.b, p.x = forward ? l1.a : l1.c, p.y = forward ? l1.c : l1.a;
+    for (p.bias = size % 3 ? NULL : l1.init; p.accumulate < 2; p.accumulate++)
+        run(kernel, &p);
+}
+
 int main(void)
 {
     tl_record_open();
@@ -47,6 +58,10 @@ int main(void)
     planes(1, 66, 13, 3), planes(1, 7, 9, 4), planes(1, 3, 1, 5);
     strided(1, 3, 13, 12, 1, 1), strided(1, 9, 7, 7, 1, 0), strided(2, 2, 5, 9, 2, 1);
     squares(1, 3, 18, 12, 1), squares(1, 1, 40, 10, 1), squares(2, 2, 5, 9, 2), squares(1, 2, 35, 8, 0);
+    const tl_fn fw = (tl_fn)tl_conv2d_fw_3x3_inside_f32, bw_x = (tl_fn)tl_conv2d_bw_x_3x3_inside_f32;
+    inside(1, 8, 8, 8, fw, 1), inside(2, 4, 8, 5, fw, 1), inside(1, 29, 4, 5, fw, 1), inside(1, 3, 4, 11, fw, 1);
+    inside(1, 8, 8, 8, bw_x, 0), inside(2, 4, 5, 8, bw_x, 0), inside(1, 4, 29, 8, bw_x, 0),
+        inside(1, 4, 8, 11, bw_x, 0);
     tl_puts("DONE\n");
     tl_exit(0);
     return 0;
