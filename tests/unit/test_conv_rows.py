@@ -18,7 +18,7 @@ from trainlib_deployer.kernels.conv_around import AROUND
 from trainlib_deployer.kernels.conv_block import IN_A_BLOCK
 from trainlib_deployer.kernels.conv_f16 import CONV_F16
 from trainlib_deployer.kernels.conv_inside import INSIDE
-from trainlib_deployer.kernels.conv_plane import PLANES
+from trainlib_deployer.kernels.conv_plane import PLANES, known_dense
 from trainlib_deployer.kernels.depthwise import DEPTHWISE, met
 from trainlib_deployer.kernels.table import chosen
 from trainlib_deployer.machine.targets import resolve
@@ -154,6 +154,9 @@ CASES = [
     Case(groups=3, ci=4, co=8, size=(3, 7), kernel=(1, 1)),
     Case(n=3, groups=2, ci=8, co=4, size=(2, 6), kernel=(1, 1)),
     Case(ci=4, co=132, size=(1, 4), kernel=(1, 1)),
+    Case(ci=68, co=140, size=(3, 3), kernel=(1, 1), sparse_w=2),  # planes of whole threes of pixels
+    Case(groups=2, ci=8, co=4, size=(2, 3), kernel=(1, 1), wide=1),
+    Case(ci=1, co=20, size=(1, 3), kernel=(1, 1), wide=2),
     Case(groups=2, ci=2, co=3, size=(2, 150), kernel=(1, 2), sparse_w=1),
     Case(n=2, ci=1, co=9, size=(11, 10), kernel=(9, 8), pad=(4, 1), stride=(2, 1), sparse_w=3),
     Case(ci=23, co=24, size=(1, 31), kernel=(1, 3), dil=(1, 4)),  # few taps that meet all, some or none of four pixels
@@ -359,3 +362,20 @@ def test_every_tile_has_a_kernel(direction: str, storage: DType) -> None:
     assert len({p.kind for p in parts}) > 8
     for part in parts:
         assert chosen(part.kind, part.reads, part.writes, 8), part.kind
+
+
+@pytest.mark.parametrize("direction", ["fw", "bw_x"])
+@pytest.mark.parametrize("case", [Case(ci=8, co=12, size=(3, 3)), Case(ci=12, co=8, size=(2, 3))], ids=str)
+def test_scratch_for_planes_is_that_of_the_kernels_that_tiles_take(case: Case, direction: str) -> None:
+    """Fault: planes that are read where they lie had scratch for the panels of kernels that pack."""
+    case = replace(case, kernel=(1, 1))
+    kind, reads, write = operands(case, direction, True, "plain")
+    given, made = (tuple(t.operand.view for t in tensors) for tensors in (reads, [write]))
+    assert known_dense(kind, given, made)
+    dense = replace(kind, dense=True)
+    assert dense.scratch(8) < kind.scratch(8)
+    tiles = [dense.part(cut, given, made) for cuts in dense.cuts() for cut in cuts]
+    rows = [chosen(t.kind, t.reads, t.writes, 8) for t in tiles]
+    assert all(row and row.scratch(t.kind, 8) <= t.kind.scratch(8) for row, t in zip(rows, tiles, strict=True))
+    apart = given[0]._replace(strides=(*given[0].strides[:2], case.size[1] + 1, 1))
+    assert not known_dense(kind, (apart, *given[1:]), made)

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from trainlib_deployer.kernels.conv import any_groups, channel_step, dense_rows, pixel_by_pixel, tiled
+from trainlib_deployer.kernels.conv import TILE, any_groups, channel_step, dense_rows, pixel_by_pixel, tiled
 from trainlib_deployer.kernels.panels import BLOCK, FLOAT, panel_cycles
+from trainlib_deployer.kernels.row import Grain
 from trainlib_deployer.machine.costs import Costs
 from trainlib_deployer.program.cuts import working
 from trainlib_deployer.program.ir import View
@@ -37,6 +38,13 @@ def whole_planes(kind: Conv, _cores: int) -> bool:
     return panels_of_planes(kind) and made(kind) % 4 == 0
 
 
+def in_threes(kind: Conv, _cores: int) -> bool:
+    """Small planes of one image that panels of three fill and panels of four do not."""
+    s = kind.shape
+    threes = s.n == 1 and s.h * s.w in (3, 6, 9)
+    return threes and any_groups(kind, 0) and pixel_by_pixel(s) and made(kind) % 4 == 0
+
+
 def ragged_planes(kind: Conv, _cores: int) -> bool:
     return panels_of_planes(kind) and made(kind) % 4 > 0 and kind.shape.groups == 1
 
@@ -44,6 +52,15 @@ def ragged_planes(kind: Conv, _cores: int) -> bool:
 def dense_planes(kind: Conv, reads: Sequence[View], writes: Sequence[View]) -> bool:
     """And weights whose input channels lie side by side."""
     return channel_step(reads[1]) == 1 and dense_rows(kind.shape, reads[0], writes[0])
+
+
+def is_dense(kind: Conv) -> bool:
+    return kind.dense
+
+
+def known_dense(kind: Conv, reads: Sequence[View], writes: Sequence[View]) -> bool:
+    """Of whole threes of pixels. Tiles are whole rows, so theirs lie like that, too."""
+    return kind.direction != "bw_w" and in_threes(kind, 0) and dense_planes(kind, reads, writes)
 
 
 def last_weights(kind: Conv, _cores: int) -> int:
@@ -60,10 +77,30 @@ def plane_cycles(kind: Conv, cores: int, costs: Costs) -> float:
     return work + panels * costs.conv.ragged * -(-terms // BLOCK)
 
 
-plane = partial(tiled, takes=whole_planes, fits=dense_planes, cycles=plane_cycles, split="tiles of channels x pixels")
+def threes_cycles(kind: Conv, cores: int, costs: Costs) -> float:
+    s, c, team = kind.shape, costs.threes, working(kind.team, cores)
+    terms, panels = summed(kind), s.h * s.w // 3
+    share = -(-s.groups * s.n * made(kind) // 4 * panels // team)
+    visits, blocks = -(-share // panels), -(-terms // BLOCK)
+    work = share * (c.tile_block * blocks + c.tile_term * terms) + visits * (c.visit + c.visit_block * blocks)
+    return c.start + work
+
+
+threes = partial(
+    tiled,
+    takes=in_threes,
+    fits=dense_planes,
+    surely=is_dense,
+    cycles=threes_cycles,
+    split="tiles of channels x pixels",
+    grain=Grain(4, 3, BLOCK),
+)
+plane = partial(threes, takes=whole_planes, cycles=plane_cycles, grain=TILE)
 ragged_plane = partial(plane, takes=ragged_planes, scratch=last_weights)
 
 PLANES = (
+    threes("fw_threes"),
+    threes("bw_x_threes"),
     plane("fw_plane"),
     ragged_plane("fw_plane_ragged"),
     plane("bw_x_plane"),

@@ -50,6 +50,10 @@ def any_layout(_kind: Kind, _reads: Sequence[View], _writes: Sequence[View]) -> 
     return True
 
 
+def never(_kind: Kind) -> bool:
+    return False
+
+
 def any_shape(_kind: Kind, _cores: int) -> bool:
     return True
 
@@ -70,6 +74,7 @@ class Row(Generic[K_contra]):
     fields: Making[K_contra]
     takes: Callable[[K_contra, int], bool] = any_shape  # kind, cores that work
     fits: Callable[[K_contra, Sequence[View], Sequence[View]], bool] = any_layout  # kind, reads, writes
+    surely: Callable[[K_contra], bool] = never  # kinds that it fits, as they say how operands of every tile lie
     scratch: Callable[[K_contra, int], int] = no_scratch  # bytes: kind, cores that work
     cycles: Callable[[K_contra, int, Costs], float] = unpriced  # of the slowest core: kind, cores that work, costs
     settled: Settled[K_contra] | None = None  # cycles of operands that lie so, where those above know of shapes alone
@@ -96,6 +101,7 @@ class More(TypedDict, Generic[K_contra], total=False):
 
     takes: Callable[[K_contra, int], bool]
     fits: Callable[[K_contra, Sequence[View], Sequence[View]], bool]
+    surely: Callable[[K_contra], bool]
     scratch: Callable[[K_contra, int], int]
     cycles: Callable[[K_contra, int, Costs], float]
     settled: Settled[K_contra]

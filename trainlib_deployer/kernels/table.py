@@ -64,12 +64,13 @@ def rows_for(kind: Kind, cores: int) -> list[Row[Kind]]:
 @lru_cache(maxsize=1 << 16)
 def scratch(kind: Kind, cores: int) -> int:
     """Bytes, whatever the strides turn out to be."""
-    return max((r.scratch(kind, cores) for r in within_reach(rows_for(kind, cores))), default=0)
+    return max((r.scratch(kind, cores) for r in within_reach(kind, rows_for(kind, cores))), default=0)
 
 
-def within_reach(rows: Sequence[Row[Kind]]) -> Sequence[Row[Kind]]:
-    """Those that are chosen for some strides: no further than to the first one that takes any."""
-    return rows[: next((at for at, r in enumerate(rows, 1) if r.fits is any_layout), len(rows))]
+def within_reach(kind: Kind, rows: Sequence[Row[Kind]]) -> Sequence[Row[Kind]]:
+    """Those that are chosen for some strides: no further than to the first one that takes any, or all of this kind."""
+    last = (at for at, r in enumerate(rows, 1) if r.fits is any_layout or r.surely(kind))
+    return rows[: next(last, len(rows))]
 
 
 def cycles(kind: Kind, cores: int, costs: Costs) -> float:

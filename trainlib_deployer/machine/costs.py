@@ -34,6 +34,17 @@ class PanelCosts:
 
 
 @dataclass(frozen=True)
+class ThreesCosts:
+    """Products by tiles of 4 x 3 results, of operands that are read where they lie."""
+
+    start: float
+    visit: float  # of four rows
+    visit_block: float  # ... for each block of terms
+    tile_block: float  # of results
+    tile_term: float
+
+
+@dataclass(frozen=True)
 class ApartCosts:
     """What does not lie as matrix products have it."""
 
@@ -361,6 +372,7 @@ class Costs:
     forward: PanelCosts  # of convolutions
     input_gradient: PanelCosts
     plane: PanelCosts  # ... and input gradients: of one tap over dense planes
+    threes: ThreesCosts  # ... of threes of pixels
     plane_weight: PanelCosts  # ... and weight gradients
     weight_gradient: PanelCosts  # of others
     kernel_rows: PanelCosts  # weight gradients by kernel rows of three taps

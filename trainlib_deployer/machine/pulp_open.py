@@ -29,6 +29,7 @@ from trainlib_deployer.machine.costs import (
     ProductCosts,
     ScanCosts,
     StripCosts,
+    ThreesCosts,
     TileCosts,
     TwosCosts,
     UnpricedCosts,
@@ -108,6 +109,7 @@ COSTS = Costs(
         edge_block=202,
         edge_term=0,
     ),
+    ThreesCosts(start=421, visit=100, visit_block=116, tile_block=89.7, tile_term=23.5),
     PanelCosts(
         tile=0,
         tile_block=96.1,

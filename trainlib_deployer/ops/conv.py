@@ -60,6 +60,7 @@ class Conv(Cuttable[Cut], Leading, Frugal, Priced):
     storage: DType = DType.F32  # of what is read, but for the bias
     result: DType = DType.F32  # of what is written
     rounds: bool = False  # w lies as floats, which are rounded as they are packed
+    dense: bool = field(default=False, repr=False)  # by one tap, over planes that every tile reads where they lie
     onto: bool = field(default=False, repr=False)  # of bw_w: adds to what another operation has left in w
 
     @property

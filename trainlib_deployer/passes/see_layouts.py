@@ -1,4 +1,5 @@
-"""Tell products how their operands lie: what a core packs, and so its scratch, follows from that.
+"""Tell products, and convolutions by one tap, how their operands lie: what a core packs, and so its scratch, follows
+from that.
 
 A tile keeps it: what is contiguous in a tensor is contiguous in a piece of it. So a product of known layouts has one
 kernel, and no scratch for what another one would pack.
@@ -8,7 +9,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from trainlib_deployer.kernels.conv_plane import known_dense
 from trainlib_deployer.kernels.matmul import known_layouts
+from trainlib_deployer.ops.conv import Conv
 from trainlib_deployer.ops.matmul import MatMul
 from trainlib_deployer.program.ir import Op, Program
 
@@ -18,6 +21,9 @@ def see_layouts(program: Program) -> Program:
 
 
 def seen(op: Op) -> Op:
-    if not isinstance(op.kind, MatMul):
-        return op
-    return replace(op, kind=replace(op.kind, layouts=known_layouts(op.reads)))
+    kind = op.kind
+    if isinstance(kind, MatMul):
+        return replace(op, kind=replace(kind, layouts=known_layouts(op.reads)))
+    if isinstance(kind, Conv) and known_dense(kind, op.reads, op.writes):
+        return replace(op, kind=replace(kind, dense=True))
+    return op

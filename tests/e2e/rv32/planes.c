@@ -7,6 +7,8 @@ void tl_conv2d_fw_plane_f32(const tl_conv2d *a);
 void tl_conv2d_fw_plane_ragged_f32(const tl_conv2d *a);
 void tl_conv2d_bw_x_plane_f32(const tl_conv2d *a);
 void tl_conv2d_bw_x_plane_ragged_f32(const tl_conv2d *a);
+void tl_conv2d_fw_threes_f32(const tl_conv2d *a);
+void tl_conv2d_bw_x_threes_f32(const tl_conv2d *a);
 void tl_conv2d_fw_twos_s2_f32(const tl_conv2d *a);
 void tl_conv2d_bw_x_3x3_s2_threes_f32(const tl_conv2d *a);
 void tl_conv2d_fw_3x3_inside_f32(const tl_conv2d *a);
@@ -22,6 +24,17 @@ static void planes(int groups, int ci, int co, int size)
         run(ragged ? (tl_fn)tl_conv2d_fw_plane_ragged_f32 : (tl_fn)tl_conv2d_fw_plane_f32, &p);
         p.x = l1.c, p.y = l1.a;
         run(ragged ? (tl_fn)tl_conv2d_bw_x_plane_ragged_f32 : (tl_fn)tl_conv2d_bw_x_plane_f32, &p);
+    }
+}
+
+static void threes(int n, int groups, int ci, int co, int size)
+{
+    tl_conv2d p = convolved(groups, ci, co, size, 1, 1, 0);
+    for (p.n = n, p.bias = ci % 8 ? l1.init : NULL; p.accumulate < 2; p.accumulate++) {
+        p.w = l1.b, p.x = l1.a, p.y = l1.c;
+        run((tl_fn)tl_conv2d_fw_threes_f32, &p);
+        p.x = l1.c, p.y = l1.a;
+        run((tl_fn)tl_conv2d_bw_x_threes_f32, &p);
     }
 }
 
@@ -56,6 +69,8 @@ int main(void)
     tl_record_open();
     planes(1, 12, 68, 3), planes(1, 68, 12, 2), planes(2, 4, 8, 4), planes(2, 4, 8, 6), planes(1, 8, 8, 5);
     planes(1, 66, 13, 3), planes(1, 7, 9, 4), planes(1, 3, 1, 5);
+    threes(1, 1, 12, 56, 3), threes(1, 1, 132, 8, 3), threes(1, 1, 4, 132, 3), threes(2, 2, 8, 4, 3),
+        threes(2, 1, 4, 12, 6);
     strided(1, 3, 13, 12, 1, 1), strided(1, 9, 7, 7, 1, 0), strided(2, 2, 5, 9, 2, 1);
     squares(1, 3, 18, 12, 1), squares(1, 1, 40, 10, 1), squares(2, 2, 5, 9, 2), squares(1, 2, 35, 8, 0);
     const tl_fn fw = (tl_fn)tl_conv2d_fw_3x3_inside_f32, bw_x = (tl_fn)tl_conv2d_bw_x_3x3_inside_f32;

@@ -1,0 +1,7 @@
+/* Forward convolution with one tap over dense planes of whole threes of pixels. */
+#include "tl_conv_threes.h"
+
+void tl_conv2d_fw_threes_f32(const tl_conv2d *a)
+{
+    tl_conv_threes(a, 0);
+}
