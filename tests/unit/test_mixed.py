@@ -102,7 +102,9 @@ def test_products_multiply_halves_and_round_weights_and_results(program: Program
 
 
 def test_without_a_kernel_of_halves_floats_are_rounded(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys.modules[mixed.__module__], "gains", lambda kind: False)
+    """As of a result that stays float, where kernels store halves alone."""
+    monkeypatch.setattr(sys.modules[mixed.__module__], "only_whole", lambda kind: True)
+    monkeypatch.setattr(sys.modules[mixed.__module__], "stored_as_halves", lambda op: ())
     small = mixed(program)
     made = {v.tensor: op for op in small.ops for v in op.writes}
     products = [op for op in small.ops if is_product(op.kind)]
