@@ -35,12 +35,14 @@ from trainlib_deployer.machine.costs import (
     UnpricedCosts,
     UpdateCosts,
     WholeCosts,
+)
+from trainlib_deployer.machine.machine import LEAN_STACK, Cores, Link, Machine, Memory, Outside
+from trainlib_deployer.machine.winograd_costs import (
     WinogradCosts,
     WinogradPairCosts,
     WinogradPanelCosts,
     WinogradTwosCosts,
 )
-from trainlib_deployer.machine.machine import LEAN_STACK, Cores, Link, Machine, Memory, Outside
 
 FUNCTIONS = {
     **{"lt": 0.5, "le": 0.5, "gt": 0.5, "ge": 0.5, "eq": 0.5, "ne": 5, "select": 0.95, "copy": 0},
