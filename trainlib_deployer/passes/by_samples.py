@@ -12,7 +12,8 @@ from dataclasses import replace
 from itertools import islice
 
 from trainlib_deployer.ops.conv import Conv
-from trainlib_deployer.program.ir import Leading, Op, Part, Program, Splittable, View
+from trainlib_deployer.passes.read_copies import span
+from trainlib_deployer.program.ir import Leading, Op, Part, Program, Splittable
 from trainlib_deployer.program.loop import Loop
 from trainlib_deployer.program.places import Places
 
@@ -80,13 +81,8 @@ def going_on(op: Op, tile: Part) -> Op | None:
 
 
 def within(op: Op, name: str, first: int, size: int) -> bool:
-    own = [v for v in (*op.reads, *op.writes) if v.tensor == name]
-    return all(v.offset >= first and v.offset + span(v) <= first + size for v in own)
-
-
-def span(view: View) -> int:
-    """Elements from the first to the last one."""
-    return 1 + sum((e - 1) * s for e, s in zip(view.shape, view.strides, strict=True))
+    touched = (span(v) for v in (*op.reads, *op.writes) if v.tensor == name)
+    return all(low >= first and end <= first + size for low, end in touched)
 
 
 def moved(op: Op, name: str, part: str, first: int) -> Op:
