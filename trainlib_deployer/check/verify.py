@@ -320,8 +320,11 @@ def judged_in_halves(task: Task, computed: dict[Key, Array], steps: int, layers:
     corner are turned; in the end, all elements are off by a part of a rounding."""
     kinks = Kinks()
 
-    def run(dtype: torch.dtype, noise: int = 0, doubt: Doubt = CERTAIN) -> dict[Key, Array]:
-        return reference.run(replace(task, doubt=doubt), steps, dtype, noise, computed)
+    def run(dtype: torch.dtype, noise: int = 0, doubt: Doubt = CERTAIN, of: Task = task) -> dict[Key, Array]:
+        return reference.run(replace(of, doubt=doubt), steps, dtype, noise, computed)
+
+    def shaken(of: Task = task) -> list[dict[Key, Array]]:
+        return [run(torch.float64, i, Doubt(shaken=SHAKEN, seed=i), of) for i in range(HALF_RUNS)]
 
     runs = [run(torch.float64, doubt=Doubt(kinks))]
     followed = bool(task.memory.steps)
@@ -348,18 +351,17 @@ def judged_in_halves(task: Task, computed: dict[Key, Array], steps: int, layers:
         found = judged()
     if found.verdict.passed:
         return found
-    shaken = [run(torch.float64, i, Doubt(shaken=SHAKEN, seed=i)) for i in range(HALF_RUNS)]
-    found = judged(*shaken)
+    followers = shaken()
+    found = judged(*followers)
     if found.verdict.passed:
         return found
-    task = replace(task, memory=EMPTY)
-    own = [run(torch.float64), run(torch.float32, 1)]
-    own += [run(torch.float64, i, Doubt(shaken=SHAKEN, seed=i)) for i in range(HALF_RUNS)]
+    alone = replace(task, memory=EMPTY)
+    own = [run(torch.float64, of=alone), run(torch.float32, 1, of=alone), *shaken(alone)]
     runs += own  # a maximum of a program's halves may be another one than those took
-    found = judged(*shaken)
+    found = judged(*followers)
     if found.verdict.passed:
         return found
-    contract = by_the_contract(task, computed, steps, own, layers)
+    contract = by_the_contract(alone, computed, steps, own, layers)
     return replace(found, verdict=found.verdict.or_as_near_as(contract, SHARP))
 
 
