@@ -69,3 +69,26 @@ def test_a_step_may_be_vague_where_another_one_is_not() -> None:
     assert not failed.or_as_near_as(compare.Verdict((vague,), ()), SHARP).passed
     found = failed.or_as_near_as(compare.Verdict((vague, sharp), ()), SHARP)
     assert found.passed and found.tensors[0].hides == 0.1
+
+
+@pytest.mark.parametrize(
+    ("of_the_program", "of_halves", "passed"),
+    [
+        (1.1, (0.0, 0.2), True),
+        (1.3, (0.0, 0.2), False),
+        (0.0, (0.0, 0.0), False),  # lost by the program, too
+        (1.1, (0.0, 0.6), False),  # one of PyTorch's runs has most of it
+        (-1.0, (0.0, 0.0), False),
+    ],
+)
+def test_a_gradient_that_only_the_program_keeps_passes(
+    of_the_program: float, of_halves: tuple[float, float], passed: bool
+) -> None:
+    """Fault: gradients below the least half, zero in all of PyTorch's runs, had to be zero in a program that makes them
+    of floats."""
+    exact = np.random.default_rng(7).normal(0, 1e-9, 5)
+    key = (0, "gradient", "w")
+    own = [{key: exact * part} for part in of_halves]
+    found = gradient(0.001, 0.0001).or_kept({key: exact * of_the_program}, {key: exact}, own)
+    assert found.passed == passed
+    assert found.tensors[0].hides == (0.25 if passed else 0.0)

@@ -361,21 +361,26 @@ def judged_in_halves(task: Task, computed: dict[Key, Array], steps: int, layers:
     found = judged(*followers)
     if found.verdict.passed:
         return found
-    contract = by_the_contract(alone, computed, steps, own, layers)
-    return replace(found, verdict=found.verdict.or_as_near_as(contract, SHARP))
+    return replace(found, verdict=by_the_contract(found.verdict, alone, computed, steps, own, layers))
 
 
 def by_the_contract(
-    task: Task, computed: dict[Key, Array], steps: int, own: list[dict[Key, Array]], layers: dict[tuple[str, str], str]
+    found: compare.Verdict,
+    task: Task,
+    computed: dict[Key, Array],
+    steps: int,
+    own: list[dict[Key, Array]],
+    layers: dict[tuple[str, str], str],
 ) -> compare.Verdict:
-    """Each step from where the program was, in float64 without a half: how far the program is from that, and how far
-    PyTorch's own runs of halves are, which know nothing of the program. Of what lasts this tells nothing: updates are
-    made of gradients."""
+    """What failed, step by step from where the program was, in float64 without a half: how far the program is from
+    that, and how far PyTorch's own runs of halves are, which know nothing of the program. Of what lasts this tells
+    nothing: updates are made of gradients."""
     exact = reference.run(replace(task, dtype="fp32"), steps, torch.float64, resume=computed)
     exact = {k: v for k, v in exact.items() if k[1] not in nearest.LASTING}
     family = nearest.Family([exact, *own], by_chance=True, half=task.half)
     verdict = compare.compare(computed, exact, own, layers, may_diverge=False)
-    return verdict.with_factors(family.factors(computed, exact))
+    verdict = verdict.with_factors(family.factors(computed, exact))
+    return found.or_as_near_as(verdict, SHARP).or_kept(computed, exact, own)
 
 
 def within_rounding(
