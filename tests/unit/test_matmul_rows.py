@@ -229,6 +229,9 @@ UPDATES = [
     *(replace(p, batch=1) for p in PRODUCTS if 2 < p.k <= BLOCK),
     Product(1, 12, 20, 7, a=(0, 2, 1)),  # whole tiles that need no packing
     Product(1, 4, 72, 3, a=(0, 2, 1), extra=1),
+    Product(1, 12, 20, 9, b=(0, 2, 1)),  # ... but of columns
+    Product(1, 52, 4, 31, b=(0, 2, 1), extra=3),
+    Product(1, 4, 28, 2, a=(0, 1, 2), b=(0, 2, 1), c=(0, 2, 1)),
 ]
 
 

@@ -333,6 +333,7 @@ class Costs:
     pixels: PairCosts  # of convolutions
     columns: PairCosts  # of weight gradients
     update_panels: UpdateCosts
+    update_rows: UpdateCosts
     update: UpdateCosts
     update_pairs: UpdateCosts
     planes: PlanesCosts

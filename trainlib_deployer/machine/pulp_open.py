@@ -149,6 +149,7 @@ COSTS = Costs(
     PairCosts(tile_block=0, tile_term=17.6, visit_block=1302, block=1862, packed=17.3),
     PairCosts(tile_block=200.4, tile_term=22.96, visit_block=1813, block=0, packed=0),
     UpdateCosts(start=360, panel=0, panel_step=0, tile=67.9, step=33.5),
+    UpdateCosts(start=392, panel=308, panel_step=14.7, tile=77.9, step=32.4),
     UpdateCosts(start=1213, panel=24.8, panel_step=15, tile=67.9, step=33.5),
     UpdateCosts(start=1002, panel=299, panel_step=3.86, tile=35.5, step=35.4),
     PlanesCosts(step=1400, tile=275.3, tap=34, weights=8, pixels=5.1),
