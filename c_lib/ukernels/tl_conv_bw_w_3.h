@@ -1,8 +1,8 @@
 /* Weight gradient of kernels with three neighbouring taps a row, over rows of a multiple of four or two outputs (`by`,
  * a literal); internal to c_lib/kernels. Tiles of 4 output channels x the taps of a kernel row, channels fastest, then
  * kernel rows; each core takes a contiguous range. For some blocks at a time it copies what an input channel's kernel
- * rows meet, with zeros around, and a term loads one or two inputs and four gradients for 12 multiply-adds. Scratch:
- * such a copy a core. */
+ * rows meet, with zeros around, unless there are none, and a term loads one or two inputs and four gradients for 12
+ * multiply-adds. Scratch: such a copy a core. */
 #ifndef TL_CONV_BW_W_3_H
 #define TL_CONV_BW_W_3_H
 #include "tl_conv_bw_w.h" /* first: it sets how the whole file is compiled */
@@ -16,7 +16,7 @@ enum { MOST_COPIED = 208 }; /* inputs of a channel, unless those of one block ar
 typedef struct {
     const tl_conv2d *a;
     const float *y;       /* the first output, in channel 0 of the group */
-    const float *x;       /* its first input, with zeros around */
+    const float *x;       /* its first input, with the zeros around */
     float *w;             /* the kernel of the group's channel 0 */
     int rows, run, pitch; /* outputs in rows of `run`, inputs in rows of `pitch` */
     int block;            /* rows of a block: the last one may have fewer */
@@ -146,8 +146,9 @@ TL_BW_W void tl_conv_bw_w_3(const tl_conv2d *a, int by, int step, tl_three_share
     const tl_blocks blocks = tl_blocks_of(a);
     const int pitch = (tl_min(a->wo, TL_KC) - 1) * step + 3, around = (a->kh - 1) * a->dil_h + 1 - a->stride_h;
     const int fit = (MOST_COPIED / pitch - around) / (a->stride_h * blocks.rows);
-    const int most = tl_min(a->ho, blocks.across > 1 ? 1 : tl_max(1, fit) * blocks.rows); /* rows of outputs */
-    float *met = (float *)a->scratch + tl_core_id() * (most * a->stride_h + around) * pitch;
+    const int inside = tl_met_inside(a), many = inside ? a->ho : tl_max(1, fit) * blocks.rows;
+    const int most = tl_min(a->ho, blocks.across > 1 ? 1 : many); /* rows of outputs */
+    float *met = inside ? NULL : (float *)a->scratch + tl_core_id() * (most * a->stride_h + around) * pitch;
     int lo, hi;
     (void)by; /* but for what is promised */
     TL_PROMISE(a->kw == 3 && a->dil_w == 1 && a->stride_w == step && a->wo % by == 0);
@@ -162,9 +163,12 @@ TL_BW_W void tl_conv_bw_w_3(const tl_conv2d *a, int by, int step, tl_three_share
         for (; from.n < a->n; v.begin = 0) {
             v.rows = tl_min(most, a->ho - from.oy);
             v.run = blocks.across == 1 ? a->wo : tl_block_size(a, &blocks, &from);
-            v.pitch = (v.run - 1) * step + 3;
+            v.pitch = inside ? a->xp.h : (v.run - 1) * step + 3;
             v.y = a->y + group * a->co * a->yp.c + from.n * a->yp.n + from.oy * a->wo + from.ox;
-            tl_met_copy(a, a->x + channel * a->xp.c, from, v.rows, v.pitch, met);
+            if (inside)
+                v.x = tl_met_at(a, a->x + channel * a->xp.c, from);
+            else
+                tl_met_copy(a, a->x + channel * a->xp.c, from, v.rows, v.pitch, met);
             multiply(&v, first, end);
             for (int row = 0; row < v.rows; ++row)
                 tl_output_skip(a, v.run, &from);

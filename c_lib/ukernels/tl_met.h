@@ -5,6 +5,19 @@
 #include "tl_outputs.h"
 #include "tl_pointer.h"
 
+/* No output meets a zero around the image: what they meet can be read where it lies. */
+static inline int tl_met_inside(const tl_conv2d *a)
+{
+    return a->pad_h <= 0 && a->pad_w <= 0 && (a->ho - 1) * a->stride_h - a->pad_h + (a->kh - 1) * a->dil_h < a->h &&
+           (a->wo - 1) * a->stride_w - a->pad_w + (a->kw - 1) * a->dil_w < a->wd;
+}
+
+/* ... there: the first input that an output meets in the channel x. */
+static inline const float *tl_met_at(const tl_conv2d *a, const float *x, tl_output at)
+{
+    return x + at.n * a->xp.n + (at.oy * a->stride_h - a->pad_h) * a->xp.h + at.ox * a->stride_w - a->pad_w;
+}
+
 /* dst[row][pitch]: what so many rows of outputs from `from` on meet in the input channel x, for every kernel row, with
  * zeros around. */
 static inline void tl_met_copy(const tl_conv2d *a, const float *x, tl_output from, int outputs, int pitch, float *dst)

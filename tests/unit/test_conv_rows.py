@@ -181,6 +181,11 @@ CASES = [
     Case(ci=31, co=4, size=(7, 7), pad=(-1, -1), wide=1),
     Case(ci=24, co=23, size=(6, 8), pad=(2, 0)),
     Case(ci=7, co=4, size=(9, 5), dil=(3, 1)),
+    Case(n=2, groups=2, ci=3, co=6, size=(23, 16), pad=(-1, -1), wide=2),  # ... what blocks of outputs meet
+    Case(ci=5, co=7, size=(17, 21), pad=(0, -2), stride=(2, 2), dil=(2, 1), wide=1),
+    Case(n=2, ci=2, co=3, size=(4, 70), pad=(-1, 0), more=(1, 0)),
+    Case(ci=3, co=5, size=(8, 8), more=(1, 0)),  # ... but for the last row, and the last column
+    Case(ci=3, co=5, size=(7, 9), more=(0, 1)),
 ]
 
 

@@ -26,9 +26,7 @@ def in_threes(kind: Conv) -> bool:
 
 
 def windows_inside(kind: Conv, _cores: int) -> bool:
-    s = kind.shape
-    low = s.ho - 1 - s.pad[0] + 2 * s.dilation[0] < s.h
-    return in_threes(kind) and max(s.pad) <= 0 and low and s.wo + 2 - s.pad[1] <= s.w
+    return in_threes(kind) and kind.shape.inside
 
 
 def whole_rows(kind: Conv, _cores: int) -> bool:

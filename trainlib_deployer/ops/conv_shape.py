@@ -48,5 +48,13 @@ class ConvShape:
         row, rows = (self.ho * self.wo, 1) if self.pointwise else (self.wo, self.ho)
         return self.n * (rows * -(-row // BLOCK) if row > BLOCK else -(-rows // (BLOCK // row)))
 
+    @property
+    def inside(self) -> bool:
+        """No window reaches out of the image."""
+        sizes = zip(
+            (self.h, self.w), (self.ho, self.wo), (self.kh, self.kw), self.stride, self.pad, self.dilation, strict=True
+        )
+        return max(self.pad) <= 0 and all((n - 1) * s + (k - 1) * d - p < size for size, n, k, s, p, d in sizes)
+
     def macs(self) -> int:
         return self.n * self.groups * self.ci * self.co * self.ho * self.wo * self.kh * self.kw
