@@ -1,6 +1,6 @@
 /* Convolutions of 3 x 3 taps and their input gradients without padding, in tiles of 4 channels x 3 or 4 neighbours of a
- * row; internal to c_lib/kernels. Operands are read where they lie, and what would meet a zero around the image is left
- * out. */
+ * row; internal to c_lib/kernels. Operands are read where they lie, and what would meet a zero
+ * around the image is left out. */
 #ifndef TL_INSIDE_H
 #define TL_INSIDE_H
 #include "tl_tile.h" /* first: it sets how the whole file is compiled */
@@ -19,15 +19,16 @@ typedef struct {
     int base_rest, base_x;
     const int *plan;
     int in_row;
+    float zero;
 } tl_inside;
 
 /* Pixel q of a tile meets element q + tap of a row. Where dL/dy begins or ends, tiles of four pixels meet four
  * elements, and those beyond are left out. */
 enum { TL_MIDDLE, TL_LEFT, TL_RIGHT };
 
-/* Plan of a tile: for each block of 64 terms, those that are left out among them, how many summed channels it has, how
- * many kernel rows of each, and what then comes. A block that begins in the middle of a kernel row begins with what is
- * left of that. */
+/* Plan of a tile: for each block of 64 terms, those that are left out among them, so many summed channels with so many
+ * kernel rows each, more such pairs, zero, and what then comes. A block that begins in the middle of a kernel row
+ * begins with what is left of that. */
 enum { TL_INSIDE_TAPS = 3, TL_INSIDE_BACK = 4, TL_INSIDE_NEXT = 8, TL_INSIDE_END = -1 };
 enum { TL_INSIDE_CHANS = 32, TL_INSIDE_PLAN = 64 }; /* at most */
 
@@ -35,13 +36,9 @@ enum { TL_INSIDE_CHANS = 32, TL_INSIDE_PLAN = 64 }; /* at most */
 
 #define TL_INSIDE static inline __attribute__((always_inline))
 
-/* One term. Literals: step, 1 or -1, from element to element; tap; where. */
-TL_INSIDE void tl_inside_term(float (*s)[4], const float *w, int w_row, const float *in, int step, int tap, int where)
+TL_INSIDE int tl_inside_wide(int where)
 {
-    const int from = where == TL_RIGHT ? 2 - tap : 0, end = where == TL_MIDDLE ? 3 : where == TL_LEFT ? 4 - tap : 4;
-    for (int r = 0; r < 4; ++r, w += w_row)
-        for (int q = from; q < end; ++q)
-            s[r][q] = __builtin_fmaf(*w, in[step * (q + tap - (where == TL_RIGHT ? 2 : 0))], s[r][q]);
+    return where == TL_MIDDLE ? 3 : 4;
 }
 
 /* Of the kernel rows from `top` on, so many. */
@@ -50,20 +47,23 @@ static __attribute__((noinline)) void tl_inside_plan(int *plan, int chans, int t
     int left = TL_KC, more = rows; /* of a channel: terms before the block's end, and rows */
     *plan++ = 0;                   /* comes before the first block */
     for (int end = 0; !end; left += TL_KC) {
-        int *count = plan++, then = 0;
-        for (; chans > 0 && left >= 9; left -= 9, --chans, more = rows)
-            *plan++ = more;
-        end = chans == 0;
+        int whole = tl_min(chans, (left * 57) >> 9), then = 0; /* by 9 */
+        chans -= whole, left -= 9 * whole, end = chans == 0;
+        if (more < rows)
+            *plan++ = 1, *plan++ = more, --whole;
+        if (whole > 0)
+            *plan++ = whole, *plan++ = rows;
+        more = rows;
         if (!end) {
             const int cut = tl_min(tl_max(left - 3 * top, 0), 3 * rows), before = (cut * 11) >> 5;
             then = cut - 3 * before;
             more = rows - before - (then > 0);
             if (before > 0)
-                *plan++ = before, then += TL_INSIDE_BACK;
+                *plan++ = 1, *plan++ = before, then += TL_INSIDE_BACK;
             if (more == 0)
                 then += TL_INSIDE_NEXT, more = rows, left -= 9, --chans;
         }
-        *count = (int)(plan - count) - 1;
+        *plan++ = 0;
         *plan++ = then;
     }
     *plan = TL_INSIDE_END;
@@ -75,14 +75,26 @@ TL_INSIDE const float *tl_inside_by(const float *p, int bytes)
     return (const float *)((const char *)p + bytes);
 }
 
-TL_INSIDE void tl_inside_tile(const tl_inside *t, int step, int where)
+enum { TL_INSIDE_TWO = 2 }; /* channels at a time, whose sums stay in registers */
+
+/* One term. Literals: step, 1 or -1, from element to element; tap; where. */
+TL_INSIDE void tl_inside_term(float (*s)[4], const float *w, int w_row, const float *in, int step, int tap, int where)
 {
-    const int wide = where == TL_MIDDLE ? 3 : 4, w_row = t->w_row / 4, out_c = t->out_c / 4;
-    const float *in = t->in, *w = t->w, *base = t->base;
+    const int far = where == TL_RIGHT ? 2 : 0, from = far ? far - tap : 0;
+    const int wide = tl_inside_wide(where), end = where == TL_LEFT ? wide - tap : wide;
+    for (int r = 0; r < TL_INSIDE_TWO; ++r, w += w_row)
+        for (int q = from; q < end; ++q)
+            s[r][q] = __builtin_fmaf(*w, in[step * (q + tap - far)], s[r][q]);
+}
+
+TL_INSIDE void tl_inside_some(const tl_inside *t, const float *w, const float *base, float *out, int step, int where)
+{
+    const int wide = tl_inside_wide(where), w_row = t->w_row / 4, out_c = t->out_c / 4;
+    const float *in = t->in;
     int base_c = (t->base_rest + (wide - 1) * t->base_x) / 4, base_x = t->base_x / 4;
     const int *plan = t->plan;
     do {
-        float s[4][4] = {{0.0f}};
+        float s[TL_INSIDE_TWO][4] = {{0.0f}};
         const int then = *plan++, taps = then & TL_INSIDE_TAPS;
         if (taps == 1)
             tl_inside_term(s, w + 1, w_row, in, step, 1, where);
@@ -90,30 +102,45 @@ TL_INSIDE void tl_inside_tile(const tl_inside *t, int step, int where)
             tl_inside_term(s, w + 2, w_row, in, step, 2, where), w += 3, in = tl_inside_by(in, t->in_row);
         if (then & TL_INSIDE_NEXT)
             in = tl_inside_by(in, t->in_next), w = tl_inside_by(w, t->w_next);
-        for (int count = *plan++; count > 0; --count) {
-            for (int rows = *plan++; rows > 0; --rows, in = tl_inside_by(in, t->in_row), w += 3)
-                for (int tap = 0; tap < 3; ++tap)
-                    tl_inside_term(s, w + tap, w_row, in, step, tap, where);
-            in = tl_inside_by(in, t->in_next), w = tl_inside_by(w, t->w_next);
-        }
+        for (int count = *plan++; count > 0; count = *++plan, ++plan)
+            for (; count > 0; --count) {
+                for (int rows = *plan; rows > 0; --rows, in = tl_inside_by(in, t->in_row), w += 3)
+                    for (int tap = 0; tap < 3; ++tap)
+                        tl_inside_term(s, w + tap, w_row, in, step, tap, where);
+                in = tl_inside_by(in, t->in_next), w = tl_inside_by(w, t->w_next);
+            }
         if (*plan & TL_INSIDE_BACK)
             in = tl_inside_by(in, -t->in_next), w = tl_inside_by(w, -t->w_next);
         if ((*plan & TL_INSIDE_TAPS) > 0)
             tl_inside_term(s, w, w_row, in, step, 0, where);
         if ((*plan & TL_INSIDE_TAPS) > 1)
             tl_inside_term(s, w + 1, w_row, in, step, 1, where);
-        for (int r = 0; r < 4; ++r)
+        for (int r = 0; r < TL_INSIDE_TWO; ++r)
             for (int x = 0; x < wide; ++x)
-                t->out[r * out_c + x] = base[r * base_c + x * base_x] + s[r][step > 0 ? x : wide - 1 - x];
-        base = t->out, base_c = out_c, base_x = 1;
+                out[r * out_c + x] = base[r * base_c + x * base_x] + s[r][step > 0 ? x : wide - 1 - x];
+        base = out, base_c = out_c, base_x = 1;
     } while (plan[1] != TL_INSIDE_END);
+}
+
+TL_INSIDE void tl_inside_tile(const tl_inside *t, int step, int where)
+{
+    const int base_c = t->base_rest + (tl_inside_wide(where) - 1) * t->base_x;
+    const float *w = t->w, *base = t->base;
+    float *out = t->out;
+    for (int left = 4; left > 0; left -= TL_INSIDE_TWO) {
+        tl_inside_some(t, w, base, out, step, where);
+        w = tl_inside_by(w, TL_INSIDE_TWO * t->w_row), base = tl_inside_by(base, TL_INSIDE_TWO * base_c),
+        out += TL_INSIDE_TWO * (t->out_c / 4);
+    }
 }
 #endif
 
-/* A core's items: rows of outputs fastest, then places of tiles in a row, tiles of channels, and images of a group. */
+/* A core's items: rows of outputs fastest, then places of tiles in a row, tiles of channels, and images of a group. It
+ * goes from one place's rows to the next one's. */
 typedef struct {
-    int lo, hi, rows, places, tiles, groups;
-    int row, place, tile, group, n;
+    int left, rows, places, tiles, groups, half;
+    int row, end, line; /* rows of this place, and which of all images' places it is */
+    int place, tile, group, n;
 } tl_inside_items;
 
 /* A division takes 35 cycles. */
@@ -125,19 +152,21 @@ TL_INSIDE int tl_inside_part(int at, int size)
 TL_INSIDE tl_inside_items tl_inside_share(const tl_conv2d *a, int rows, int places, int tiles)
 {
     tl_inside_items i = {.rows = rows, .places = places, .tiles = tiles, .groups = a->groups};
-    tl_split(a->n * a->groups * tiles * places * rows, 1, &i.lo, &i.hi);
-    const int line = i.lo / rows, tile = tl_inside_part(line, places), image = tl_inside_part(tile, tiles);
-    i.row = i.lo - line * rows, i.place = line - tile * places, i.tile = tile - image * tiles;
+    const int lines = a->n * a->groups * tiles * places;
+    int lo, hi;
+    tl_split(lines * rows, 1, &lo, &hi);
+    i.half = lines / 2, i.line = lo / rows, i.row = lo - i.line * rows;
+    const int tile = tl_inside_part(i.line, places), image = tl_inside_part(tile, tiles);
+    i.place = i.line - tile * places, i.tile = tile - image * tiles;
     i.n = tl_inside_part(image, a->groups), i.group = image - i.n * a->groups;
+    i.left = hi - lo, i.end = tl_min(rows, i.row + i.left);
     return i;
 }
 
 TL_INSIDE void tl_inside_next(tl_inside_items *i)
 {
-    ++i->lo;
-    if (++i->row < i->rows)
-        return;
-    i->row = 0;
+    i->left -= i->end - i->row;
+    i->row = 0, i->end = tl_min(i->rows, i->left), ++i->line;
     if (++i->place < i->places)
         return;
     i->place = 0;
@@ -151,8 +180,8 @@ TL_INSIDE void tl_inside_next(tl_inside_items *i)
 /* What a tile's sums begin with. wide: pixels. */
 TL_INSIDE void tl_inside_onto(tl_inside *t, const float *bias, int accumulate, int wide)
 {
-    static const float zero;
-    t->base = accumulate ? t->out : bias ? bias : &zero;
+    t->zero = 0.0f;
+    t->base = accumulate ? t->out : bias ? bias : &t->zero;
     t->base_x = accumulate ? 4 : 0;
     t->base_rest = accumulate ? t->out_c - 4 * (wide - 1) : bias ? 4 : 0;
 }

@@ -96,10 +96,11 @@
     "beqz s0, 4f\nandi a4, s0, 3\nbeqz a4, 3f\naddi a4, a4, -1\nbnez a4, 2f\n" one1                                    \
     "2:\n" one2 "lw a4, 52(%[t])\naddi %[w], %[w], 12\nadd %[in], %[in], a4\n"                                         \
     "3:\nandi a4, s0, 8\nbeqz a4, 4f\nlw a4, 20(%[t])\nlw a5, 24(%[t])\nadd %[in], %[in], a4\nadd %[w], %[w], a5\n"    \
-    "4:\n" TL_LOAD("a4", "%[plan]") "lw s0, 8(%[t])\nbeqz a4, 5f\n" steps                                              \
-    ".balign 4\n.option push\n.option norvc\n"                                                                         \
-    TL_OUTER_LOOP("a4", "118") TL_LOAD("a5", "%[plan]") TL_LOOP("a5", "106") row                                       \
+    "4:\nlw s0, 8(%[t])\n" steps                                                                                       \
+    "8:\n" TL_LOAD("a4", "%[plan]") "beqz a4, 5f\n.balign 4\n.option push\n.option norvc\n"                            \
+    TL_OUTER_LOOP("a4", "118") "lw a5, 0(%[plan])\n" TL_LOOP("a5", "106") row                                          \
     "lw s1, 20(%[t])\nlw s11, 24(%[t])\nadd %[in], %[in], s1\nadd %[w], %[w], s11\n.option pop\n"                      \
+    "addi %[plan], %[plan], 4\nj 8b\n"                                                                                 \
     "5:\nlw s0, 0(%[plan])\nbeqz s0, 7f\nandi a4, s0, 4\nbeqz a4, 6f\nlw a4, 20(%[t])\nlw a5, 24(%[t])\n"              \
     "sub %[in], %[in], a4\nsub %[w], %[w], a5\n"                                                                       \
     "6:\nandi s0, s0, 3\nbeqz s0, 7f\n" one0 "addi s0, s0, -1\nbeqz s0, 7f\n" one1                                     \

@@ -4,6 +4,8 @@ of outputs, on operands that are read where they lie."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
 from trainlib_deployer.kernels.conv import channel_step, three_by_three, tiled
@@ -12,6 +14,7 @@ from trainlib_deployer.program.ir import View
 
 if TYPE_CHECKING:
     from trainlib_deployer.ops.conv import Conv
+    from trainlib_deployer.ops.conv_shape import ConvShape
 
 THREE = 3  # outputs
 TAPS = 9
@@ -41,22 +44,29 @@ def taps_side_by_side(_kind: Conv, reads: Sequence[View], _writes: Sequence[View
     return channel_step(reads[1]) == TAPS
 
 
-def share(kind: Conv, rows: int, channels: int, cores: int) -> int:
-    """Tiles of a core."""
-    s = kind.shape
-    return -(-s.n * s.groups * rows * (s.wo // THREE) * (channels // 4) // cores)
-
-
 def window_cycles(kind: Conv, cores: int, costs: Costs) -> float:
     s, c = kind.shape, costs.inside
-    return c.start + share(kind, s.ho, s.co, cores) * (c.tile + c.tile_term * s.ci)
+    share = -(-s.n * s.groups * s.ho * (s.wo // THREE) * (s.co // 4) // cores)
+    return c.start + share * (c.tile + c.tile_term * s.ci)
+
+
+@lru_cache(maxsize=1 << 12)
+def most_met(s: ConvShape, tiles: int, cores: int) -> tuple[int, int]:
+    """Kernel rows that a core's tiles meet, at most, of so many tiles beside each other; and the tiles. Of the second
+    half of places the rows are turned: tl_inside_back.h."""
+    met = [sum(0 <= y + s.pad[0] - k < s.ho for k in range(THREE)) for y in range(s.h)]
+    places, middle = s.n * s.groups * tiles, s.h // 2
+    turned = met[middle:] + met[:middle]
+    until = [0, *accumulate(m for place in range(places) for m in (met if place < places // 2 else turned))]
+    least, more = divmod(places * s.h, cores)
+    begins = [core * least + min(core, more) for core in range(cores + 1)]
+    return max((until[end] - until[begin], end - begin) for begin, end in pairwise(begins))
 
 
 def row_cycles(kind: Conv, cores: int, costs: Costs) -> float:
-    """Kernel rows outside of dL/dy are left out."""
     s, c = kind.shape, costs.inside
-    met = sum(0 <= y + s.pad[0] - k < s.ho for y in range(s.h) for k in range(THREE)) / (THREE * s.h)
-    return c.start + share(kind, s.h, s.ci, cores) * (c.row_tile + c.row_term * s.co * met)
+    rows, tiles = most_met(s, s.wo // THREE * (s.ci // 4), cores)
+    return c.start + tiles * c.row_tile + rows * c.row_term * s.co
 
 
 INSIDE = (

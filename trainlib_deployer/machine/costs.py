@@ -224,8 +224,8 @@ class InsideCosts:
     start: float
     tile: float  # 4 channels x 3 outputs
     tile_term: float  # ... for each channel that is summed
-    row_tile: float  # of an input gradient
-    row_term: float
+    row_tile: float  # of an input gradient: 4 channels x 3 or 4 inputs
+    row_term: float  # ... for each kernel row of a channel that is summed
 
 
 @dataclass(frozen=True)

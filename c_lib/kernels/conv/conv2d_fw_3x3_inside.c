@@ -3,11 +3,6 @@
 #include "tl_inside.h" /* first: it sets how the whole file is compiled */
 #include "tl_promise.h"
 
-static __attribute__((noinline)) void tile(tl_inside *t)
-{
-    tl_inside_tile(t, 1, TL_MIDDLE);
-}
-
 void tl_conv2d_fw_3x3_inside_f32(const tl_conv2d *a)
 {
     TL_PROMISE(a->kh == 3 && a->kw == 3 && a->stride_h == 1 && a->stride_w == 1 && a->dil_w == 1);
@@ -24,12 +19,15 @@ void tl_conv2d_fw_3x3_inside_f32(const tl_conv2d *a)
                    .out_c = 4 * a->yp.c,
                    .plan = plan};
     tl_inside_plan(plan, a->ci, 0, 3);
-    for (tl_inside_items i = tl_inside_share(a, a->ho, a->wo / 3, a->co / 4); i.lo < i.hi; tl_inside_next(&i)) {
+    for (tl_inside_items i = tl_inside_share(a, a->ho, a->wo / 3, a->co / 4); i.left > 0; tl_inside_next(&i)) {
         const int channel = i.group * a->co + 4 * i.tile;
+        const float *bias = a->bias ? a->bias + channel : NULL;
         t.in = a->x + i.n * a->xp.n + i.group * a->ci * a->xp.c + (i.row - a->pad_h) * a->xp.h + 3 * i.place - a->pad_w;
         t.w = a->w + channel * a->w_co;
         t.out = a->y + i.n * a->yp.n + channel * a->yp.c + i.row * a->yp.h + 3 * i.place;
-        tl_inside_onto(&t, a->bias ? a->bias + channel : NULL, a->accumulate, 3);
-        tile(&t);
+        for (int row = i.row; row < i.end; ++row, t.in += a->xp.h, t.out += a->yp.h) {
+            tl_inside_onto(&t, bias, a->accumulate, 3);
+            tl_inside_tile(&t, 1, TL_MIDDLE);
+        }
     }
 }

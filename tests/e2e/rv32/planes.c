@@ -76,7 +76,7 @@ int main(void)
     const tl_fn fw = (tl_fn)tl_conv2d_fw_3x3_inside_f32, bw_x = (tl_fn)tl_conv2d_bw_x_3x3_inside_f32;
     inside(1, 8, 8, 8, fw, 1), inside(2, 4, 8, 5, fw, 1), inside(1, 29, 4, 5, fw, 1), inside(1, 3, 4, 11, fw, 1);
     inside(1, 8, 8, 8, bw_x, 0), inside(2, 4, 5, 8, bw_x, 0), inside(1, 4, 29, 8, bw_x, 0),
-        inside(1, 4, 8, 11, bw_x, 0);
+        inside(2, 4, 5, 11, bw_x, 0), inside(1, 4, 25, 11, bw_x, 0);
     tl_puts("DONE\n");
     tl_exit(0);
     return 0;
