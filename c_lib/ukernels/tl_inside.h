@@ -1,5 +1,5 @@
 /* Convolutions of 3 x 3 taps and their input gradients without padding, in tiles of 4 channels x 3 or 4 neighbours of a
- * row; internal to c_lib/kernels. Operands are read where they lie, and what would meet a zero
+ * row, or 2 channels x 8; internal to c_lib/kernels. Operands are read where they lie, and what would meet a zero
  * around the image is left out. */
 #ifndef TL_INSIDE_H
 #define TL_INSIDE_H
@@ -23,8 +23,9 @@ typedef struct {
 } tl_inside;
 
 /* Pixel q of a tile meets element q + tap of a row. Where dL/dy begins or ends, tiles of four pixels meet four
- * elements, and those beyond are left out. */
-enum { TL_MIDDLE, TL_LEFT, TL_RIGHT };
+ * elements, and those beyond are left out. A whole row is eight pixels of two channels, which meet six. */
+enum { TL_MIDDLE, TL_LEFT, TL_RIGHT, TL_WHOLE };
+enum { TL_INSIDE_WIDE = 8 }; /* pixels at most */
 
 /* Plan of a tile: for each block of 64 terms, those that are left out among them, so many summed channels with so many
  * kernel rows each, more such pairs, zero, and what then comes. A block that begins in the middle of a kernel row
@@ -38,7 +39,7 @@ enum { TL_INSIDE_CHANS = 32, TL_INSIDE_PLAN = 64 }; /* at most */
 
 TL_INSIDE int tl_inside_wide(int where)
 {
-    return where == TL_MIDDLE ? 3 : 4;
+    return where == TL_MIDDLE ? 3 : where == TL_WHOLE ? TL_INSIDE_WIDE : 4;
 }
 
 /* Of the kernel rows from `top` on, so many. */
@@ -75,14 +76,19 @@ TL_INSIDE const float *tl_inside_by(const float *p, int bytes)
     return (const float *)((const char *)p + bytes);
 }
 
-enum { TL_INSIDE_TWO = 2 }; /* channels at a time, whose sums stay in registers */
+/* Channels at a time, whose sums stay in registers. */
+TL_INSIDE int tl_inside_chans(int where)
+{
+    return where == TL_WHOLE ? 1 : 2;
+}
 
 /* One term. Literals: step, 1 or -1, from element to element; tap; where. */
-TL_INSIDE void tl_inside_term(float (*s)[4], const float *w, int w_row, const float *in, int step, int tap, int where)
+TL_INSIDE void tl_inside_term(float (*s)[TL_INSIDE_WIDE], const float *w, int w_row, const float *in, int step, int tap,
+                              int where)
 {
-    const int far = where == TL_RIGHT ? 2 : 0, from = far ? far - tap : 0;
-    const int wide = tl_inside_wide(where), end = where == TL_LEFT ? wide - tap : wide;
-    for (int r = 0; r < TL_INSIDE_TWO; ++r, w += w_row)
+    const int far = where == TL_RIGHT || where == TL_WHOLE ? 2 : 0, from = far ? far - tap : 0;
+    const int wide = tl_inside_wide(where), end = where == TL_LEFT || where == TL_WHOLE ? wide - tap : wide;
+    for (int r = 0; r < tl_inside_chans(where); ++r, w += w_row)
         for (int q = from; q < end; ++q)
             s[r][q] = __builtin_fmaf(*w, in[step * (q + tap - far)], s[r][q]);
 }
@@ -94,7 +100,7 @@ TL_INSIDE void tl_inside_some(const tl_inside *t, const float *w, const float *b
     int base_c = (t->base_rest + (wide - 1) * t->base_x) / 4, base_x = t->base_x / 4;
     const int *plan = t->plan;
     do {
-        float s[TL_INSIDE_TWO][4] = {{0.0f}};
+        float s[2][TL_INSIDE_WIDE] = {{0.0f}};
         const int then = *plan++, taps = then & TL_INSIDE_TAPS;
         if (taps == 1)
             tl_inside_term(s, w + 1, w_row, in, step, 1, where);
@@ -115,7 +121,7 @@ TL_INSIDE void tl_inside_some(const tl_inside *t, const float *w, const float *b
             tl_inside_term(s, w, w_row, in, step, 0, where);
         if ((*plan & TL_INSIDE_TAPS) > 1)
             tl_inside_term(s, w + 1, w_row, in, step, 1, where);
-        for (int r = 0; r < TL_INSIDE_TWO; ++r)
+        for (int r = 0; r < tl_inside_chans(where); ++r)
             for (int x = 0; x < wide; ++x)
                 out[r * out_c + x] = base[r * base_c + x * base_x] + s[r][step > 0 ? x : wide - 1 - x];
         base = out, base_c = out_c, base_x = 1;
@@ -124,13 +130,12 @@ TL_INSIDE void tl_inside_some(const tl_inside *t, const float *w, const float *b
 
 TL_INSIDE void tl_inside_tile(const tl_inside *t, int step, int where)
 {
-    const int base_c = t->base_rest + (tl_inside_wide(where) - 1) * t->base_x;
+    const int many = tl_inside_chans(where), base_c = t->base_rest + (tl_inside_wide(where) - 1) * t->base_x;
     const float *w = t->w, *base = t->base;
     float *out = t->out;
-    for (int left = 4; left > 0; left -= TL_INSIDE_TWO) {
+    for (int left = where == TL_WHOLE ? 2 : 4; left > 0; left -= many) {
         tl_inside_some(t, w, base, out, step, where);
-        w = tl_inside_by(w, TL_INSIDE_TWO * t->w_row), base = tl_inside_by(base, TL_INSIDE_TWO * base_c),
-        out += TL_INSIDE_TWO * (t->out_c / 4);
+        w = tl_inside_by(w, many * t->w_row), base = tl_inside_by(base, many * base_c), out += many * (t->out_c / 4);
     }
 }
 #endif

@@ -2,6 +2,7 @@
  * hardware loop of 36 multiply-adds and 16 or 17 loads; internal to c_lib/kernels. */
 #ifndef TL_INSIDE_XPULP_H
 #define TL_INSIDE_XPULP_H
+#include "tl_inside_whole_xpulp.h"
 #include "tl_tile_xpulp.h"
 
 #ifdef TL_XPULP_TILES
@@ -128,7 +129,9 @@ static inline __attribute__((always_inline)) void tl_inside_tile(tl_inside *t, i
 {
     const float *in, *w;
     const int *plan;
-    if (where == TL_LEFT)
+    if (where == TL_WHOLE)
+        tl_inside_whole(t);
+    else if (where == TL_LEFT)
         TL_EDGE_ASM(TL_LEFT);
     else if (where == TL_RIGHT)
         TL_EDGE_ASM(TL_RIGHT);

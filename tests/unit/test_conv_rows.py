@@ -180,6 +180,8 @@ CASES = [
     Case(ci=12, co=29, size=(4, 17)),
     Case(ci=31, co=4, size=(7, 7), pad=(-1, -1), wide=1),
     Case(ci=24, co=23, size=(6, 8), pad=(2, 0)),
+    Case(n=2, groups=2, ci=6, co=19, size=(9, 8), sparse_w=2),
+    Case(ci=2, co=31, size=(3, 8), pad=(1, 0), wide=1),
     Case(ci=8, co=29, size=(6, 11), pad=(2, 0)),
     Case(ci=7, co=4, size=(9, 5), dil=(3, 1)),
     Case(n=2, groups=2, ci=3, co=6, size=(23, 16), pad=(-1, -1), wide=2),  # ... what blocks of outputs meet

@@ -17,26 +17,32 @@ if TYPE_CHECKING:
     from trainlib_deployer.ops.conv_shape import ConvShape
 
 THREE = 3  # outputs
+EIGHT = 8  # inputs
 TAPS = 9
 MOST_SUMMED = 32  # channels, whose blocks of terms a core plans
 
 
-def in_threes(kind: Conv) -> bool:
+def in_threes(kind: Conv, channels: int) -> bool:
+    """Whole tiles of so many channels."""
     s = kind.shape
     made, summed = (s.co, s.ci) if kind.direction == "fw" else (s.ci, s.co)
     alike = three_by_three(kind, 0) and s.stride[0] == 1
-    return alike and s.wo % THREE == 0 and made % 4 == 0 and summed <= MOST_SUMMED
+    return alike and s.wo % THREE == 0 and made % channels == 0 and summed <= MOST_SUMMED
 
 
 def windows_inside(kind: Conv, _cores: int) -> bool:
-    return in_threes(kind) and kind.shape.inside
+    return in_threes(kind, 4) and kind.shape.inside
 
 
-def whole_rows(kind: Conv, _cores: int) -> bool:
+def whole_rows(kind: Conv, _cores: int, channels: int = 4) -> bool:
     """Each input meets some row of dL/dy, and the first and the last four of a row are not the same."""
     s = kind.shape
     met = s.dilation[0] == 1 and s.pad[0] >= 0 and s.h + s.pad[0] <= s.ho + 2
-    return in_threes(kind) and met and s.pad[1] == 0 and s.w == s.wo + 2 and s.wo > THREE
+    return in_threes(kind, channels) and met and s.pad[1] == 0 and s.w == s.wo + 2 and s.wo > THREE
+
+
+def rows_of_eight(kind: Conv, cores: int) -> bool:
+    return whole_rows(kind, cores, 2) and kind.shape.w == EIGHT
 
 
 def taps_side_by_side(_kind: Conv, reads: Sequence[View], _writes: Sequence[View]) -> bool:
@@ -69,8 +75,21 @@ def row_cycles(kind: Conv, cores: int, costs: Costs) -> float:
     return c.start + tiles * c.row_tile + rows * c.row_term * s.co
 
 
+def eight_cycles(kind: Conv, cores: int, costs: Costs) -> float:
+    s, c = kind.shape, costs.inside
+    rows, tiles = most_met(s, s.ci // 2, cores)
+    return c.start + tiles * c.eight_tile + rows * c.eight_term * s.co
+
+
 INSIDE = (
     tiled("fw_3x3_inside", takes=windows_inside, cycles=window_cycles, split="tiles of channels x rows"),
+    tiled(
+        "bw_x_3x3_eight",
+        takes=rows_of_eight,
+        fits=taps_side_by_side,
+        cycles=eight_cycles,
+        split="tiles of channels x rows",
+    ),
     tiled(
         "bw_x_3x3_inside",
         takes=whole_rows,

@@ -226,6 +226,8 @@ class InsideCosts:
     tile_term: float  # ... for each channel that is summed
     row_tile: float  # of an input gradient: 4 channels x 3 or 4 inputs
     row_term: float  # ... for each kernel row of a channel that is summed
+    eight_tile: float  # ... 2 channels x 8 inputs
+    eight_term: float
 
 
 @dataclass(frozen=True)

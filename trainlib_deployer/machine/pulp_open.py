@@ -238,7 +238,7 @@ COSTS = Costs(
         three_term=56.2,
         partly=334,
     ),
-    InsideCosts(start=382, tile=91, tile_term=262, row_tile=528, row_term=79),
+    InsideCosts(start=382, tile=91, tile_term=262, row_tile=528, row_term=79, eight_tile=462, eight_term=78),
     WinogradCosts(
         start=6200,
         step=1860,

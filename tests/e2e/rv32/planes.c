@@ -13,6 +13,7 @@ void tl_conv2d_fw_twos_s2_f32(const tl_conv2d *a);
 void tl_conv2d_bw_x_3x3_s2_threes_f32(const tl_conv2d *a);
 void tl_conv2d_fw_3x3_inside_f32(const tl_conv2d *a);
 void tl_conv2d_bw_x_3x3_inside_f32(const tl_conv2d *a);
+void tl_conv2d_bw_x_3x3_eight_f32(const tl_conv2d *a);
 
 /* In one block of terms and in two, overwritten, with a bias or without, and added. */
 static void planes(int groups, int ci, int co, int size)
@@ -75,8 +76,9 @@ int main(void)
     squares(1, 3, 18, 12, 1), squares(1, 1, 40, 10, 1), squares(2, 2, 5, 9, 2), squares(1, 2, 35, 8, 0);
     const tl_fn fw = (tl_fn)tl_conv2d_fw_3x3_inside_f32, bw_x = (tl_fn)tl_conv2d_bw_x_3x3_inside_f32;
     inside(1, 8, 8, 8, fw, 1), inside(2, 4, 8, 5, fw, 1), inside(1, 29, 4, 5, fw, 1), inside(1, 3, 4, 11, fw, 1);
-    inside(1, 8, 8, 8, bw_x, 0), inside(2, 4, 5, 8, bw_x, 0), inside(1, 4, 29, 8, bw_x, 0),
-        inside(2, 4, 5, 11, bw_x, 0), inside(1, 4, 25, 11, bw_x, 0);
+    inside(1, 8, 8, 11, bw_x, 0), inside(2, 4, 5, 11, bw_x, 0), inside(1, 4, 25, 11, bw_x, 0);
+    const tl_fn eight = (tl_fn)tl_conv2d_bw_x_3x3_eight_f32;
+    inside(1, 8, 8, 8, eight, 0), inside(2, 6, 5, 8, eight, 0), inside(1, 2, 29, 8, eight, 0);
     tl_puts("DONE\n");
     tl_exit(0);
     return 0;
