@@ -88,9 +88,12 @@ TL_INSIDE void tl_inside_term(float (*s)[TL_INSIDE_WIDE], const float *w, int w_
 {
     const int far = where == TL_RIGHT || where == TL_WHOLE ? 2 : 0, from = far ? far - tap : 0;
     const int wide = tl_inside_wide(where), end = where == TL_LEFT || where == TL_WHOLE ? wide - tap : wide;
-    for (int r = 0; r < tl_inside_chans(where); ++r, w += w_row)
+    TL_UNROLLED
+    for (int r = 0; r < tl_inside_chans(where); ++r, w += w_row) {
+        TL_UNROLLED
         for (int q = from; q < end; ++q)
             s[r][q] = __builtin_fmaf(*w, in[step * (q + tap - far)], s[r][q]);
+    }
 }
 
 TL_INSIDE void tl_inside_some(const tl_inside *t, const float *w, const float *base, float *out, int step, int where)
@@ -110,9 +113,11 @@ TL_INSIDE void tl_inside_some(const tl_inside *t, const float *w, const float *b
             in = tl_inside_by(in, t->in_next), w = tl_inside_by(w, t->w_next);
         for (int count = *plan++; count > 0; count = *++plan, ++plan)
             for (; count > 0; --count) {
-                for (int rows = *plan; rows > 0; --rows, in = tl_inside_by(in, t->in_row), w += 3)
+                for (int rows = *plan; rows > 0; --rows, in = tl_inside_by(in, t->in_row), w += 3) {
+                    TL_UNROLLED
                     for (int tap = 0; tap < 3; ++tap)
                         tl_inside_term(s, w + tap, w_row, in, step, tap, where);
+                }
                 in = tl_inside_by(in, t->in_next), w = tl_inside_by(w, t->w_next);
             }
         if (*plan & TL_INSIDE_BACK)
@@ -121,9 +126,12 @@ TL_INSIDE void tl_inside_some(const tl_inside *t, const float *w, const float *b
             tl_inside_term(s, w, w_row, in, step, 0, where);
         if ((*plan & TL_INSIDE_TAPS) > 1)
             tl_inside_term(s, w + 1, w_row, in, step, 1, where);
-        for (int r = 0; r < tl_inside_chans(where); ++r)
+        TL_UNROLLED
+        for (int r = 0; r < tl_inside_chans(where); ++r) {
+            TL_UNROLLED
             for (int x = 0; x < wide; ++x)
                 out[r * out_c + x] = base[r * base_c + x * base_x] + s[r][step > 0 ? x : wide - 1 - x];
+        }
         base = out, base_c = out_c, base_x = 1;
     } while (plan[1] != TL_INSIDE_END);
 }

@@ -87,12 +87,15 @@ TL_PLANE void tl_plane_lanes(const float *in, int pitch, const float *w, int row
         float s[TL_MOST_LANES] = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
         tl_element *at = to;
         for (int row = rows; row > 0; --row, p += pitch, k += taps) {
+            TL_UNROLLED
             for (int t = 0; t < taps; ++t) {
                 const float scale = k[t];
+                TL_UNROLLED
                 for (int i = 0; i < lanes; ++i)
                     s[i] = __builtin_fmaf(scale, p[t + i * step], s[i]);
             }
         }
+        TL_UNROLLED
         for (int i = 0; i < lanes; ++i, at += out_step)
             if (i == 0 || count > i)
                 *at = TL_ROUNDED(start + s[i]);

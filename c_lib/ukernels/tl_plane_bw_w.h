@@ -21,11 +21,15 @@ typedef struct {
 TL_PLANE void tl_plane_outputs(float *s, const float *in, const float *y, int outputs, int taps, int step)
 {
     float scale[4];
+    TL_UNROLLED
     for (int i = 0; i < outputs; ++i)
         scale[i] = y[i];
-    for (int t = 0; t < taps; ++t)
+    TL_UNROLLED
+    for (int t = 0; t < taps; ++t) {
+        TL_UNROLLED
         for (int i = 0; i < outputs; ++i)
             s[t] = __builtin_fmaf(scale[i], in[t + i * step], s[t]);
+    }
 }
 
 /* One block. Literals: taps, step. */
@@ -45,6 +49,7 @@ TL_PLANE void tl_plane_meet(const tl_plane_block *b, int taps, int step)
         if (count > 0)
             tl_plane_outputs(s, in, y, 1, taps, step);
     }
+    TL_UNROLLED
     for (int t = 0; t < taps; ++t)
         b->w[t] += s[t];
 }

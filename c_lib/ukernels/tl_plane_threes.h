@@ -91,14 +91,21 @@ static inline void tl_plane_threes_tiles(const tl_plane_threes *t)
     for (int tile = 0; tile < t->count; ++tile) {
         const float *w = t->w, *in = t->in + 3 * tile;
         float c[4][3] = {{0.0f, 0.0f, 0.0f}, {0.0f, 0.0f, 0.0f}, {0.0f, 0.0f, 0.0f}, {0.0f, 0.0f, 0.0f}};
-        for (int term = 0; term < t->terms; ++term, w += t->w_term, in += t->in_c)
-            for (int i = 0; i < 4; ++i)
+        for (int term = 0; term < t->terms; ++term, w += t->w_term, in += t->in_c) {
+            TL_UNROLLED
+            for (int i = 0; i < 4; ++i) {
+                TL_UNROLLED
                 for (int j = 0; j < 3; ++j)
                     c[i][j] = __builtin_fmaf(w[i * t->w_row], in[j], c[i][j]);
-        for (int i = 0; i < 4; ++i)
+            }
+        }
+        TL_UNROLLED
+        for (int i = 0; i < 4; ++i) {
+            TL_UNROLLED
             for (int j = 0; j < 3; ++j)
                 t->out[i * t->out_c + 3 * tile + j] =
                     t->base[i * t->base_row + (3 * tile + j) * t->base_step] + c[i][j];
+        }
     }
 }
 #endif

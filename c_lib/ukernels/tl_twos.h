@@ -52,16 +52,21 @@ static inline __attribute__((always_inline)) void tl_xpulp_twos(tl_tile_way *w, 
 static inline void tl_twos_tile(const tl_twos_term *a, const float *p, const float *q, int terms, float *tile)
 {
     float c[4][4];
+    TL_UNROLLED
     for (int i = 0; i < 4; ++i)
         c[i][0] = c[i][1] = c[i][2] = c[i][3] = 0.0f;
     for (; terms > 0; --terms, ++a) {
         const int more = (TL_PAIR_BYTES + a->step) / (int)sizeof(float);
         const float x[4] = {p[0], p[2], q[0], q[2]};
-        for (int i = 0; i < 4; ++i)
+        TL_UNROLLED
+        for (int i = 0; i < 4; ++i) {
+            TL_UNROLLED
             for (int j = 0; j < 4; ++j)
                 c[i][j] = __builtin_fmaf(a->w[i], x[j], c[i][j]);
+        }
         p += more, q += more;
     }
+    TL_UNROLLED
     for (int i = 0; i < 16; ++i)
         tile[i] = c[i >> 2][i & 3];
 }
