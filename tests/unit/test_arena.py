@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.bench_arena import SUITE, minimalloc
-from trainlib_deployer.arena.arena import Interval, Placement, Problem, place
+from trainlib_deployer.arena import arena
+from trainlib_deployer.arena.arena import NEAR, ORDERS, SEARCHED, Interval, Placement, Problem, place
 from trainlib_deployer.arena.greedy import FEW, Ints, skyline
 from trainlib_deployer.arena.search import STRATEGIES, Outcome, Search, Strategy, sections
 from trainlib_deployer.check.placement import check_placement
@@ -191,6 +192,36 @@ def test_capacity_stops_at_the_first_fit() -> None:
     roomy = sum(size for size, _, _ in rows)
     found = place(problem(*rows, capacity=roomy))
     assert found.peak <= roomy and found.method == "skyline by fullest, length"
+
+
+@pytest.mark.parametrize("count, together", [(SEARCHED + 1, 40), (2 * SEARCHED, 100)])
+def test_many_buffers_are_placed_until_they_fit(count: int, together: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fault: passes went on for a few bytes: a step of 5,700 operations was planned for a minute."""
+    taken = []
+
+    def counted(*columns: Ints) -> Ints:
+        taken.append(len(columns[0]))
+        return skyline(*columns)
+
+    def passes(room: int) -> tuple[int, Placement]:
+        taken.clear()
+        asked = dataclasses.replace(problem(*rows), room=room)
+        found = place(asked)
+        check_placement(asked, found)
+        assert set(taken) == {count}
+        return len(taken), found
+
+    monkeypatch.setattr(arena, "skyline", counted)
+    draw = random.Random(7)
+    births = [draw.randrange(count // together) for _ in range(count)]
+    rows = [(draw.randint(1, 99), b, b + draw.choice((1, 1, 2, 3, 9))) for b in births]
+    least = place(problem(*rows))
+    bound = least.lower_bound
+    assert bound < least.peak and len(taken) == ORDERS, "passes miss the bound by little"
+    needed, roomy = passes(2 * bound)
+    assert needed < ORDERS and roomy.peak <= bound + bound // NEAR
+    assert passes(bound)[0] == ORDERS, "none fits, but one might"
+    assert passes(bound - 1)[0] == needed, "none can"
 
 
 def test_empty_and_degenerate_problems() -> None:

@@ -15,7 +15,7 @@ from itertools import islice
 import numpy as np
 
 from trainlib_deployer.arena import exact
-from trainlib_deployer.arena.greedy import Ints, first_fit, live_bytes, orders, repaired
+from trainlib_deployer.arena.greedy import Ints, first_fit, live_bytes, orders, repaired, skyline
 from trainlib_deployer.arena.search import Outcome, Sections, explore, sections
 from trainlib_deployer.machine.sizes import aligned
 
@@ -23,6 +23,8 @@ NODES_PER_SECOND = 25_000  # of the search, on one core
 BUFFERS_PER_SECOND = 40_000  # placed in single passes
 PASSES = 12  # at the least
 SEARCHED = 1_500  # buffers; beyond, only single passes
+ORDERS = 4  # ... of so many orders
+NEAR = 128  # where intervals are more, so small a part of the bound above it is near enough
 KEPT = 8  # placements: settings of a step often leave a level the same buffers
 
 
@@ -38,11 +40,12 @@ class Interval:
 
 @dataclass(frozen=True)
 class Problem:
-    """Intervals to place; with a capacity any placement within it will do."""
+    """Intervals to place; with a capacity any placement within it will do. The room is what the memory has."""
 
     intervals: tuple[Interval, ...]
     capacity: int | None = None
     alignment: int = 1
+    room: int | None = None
 
 
 @dataclass(frozen=True)
@@ -97,7 +100,7 @@ def place(problem: Problem, seconds: float = 1.0) -> Placement:
     goal = max(bound, problem.capacity or 0)
     layouts = []
     for group in sorted(split(whole), key=lambda g: -g.bound):
-        found = solve(group, goal, seconds * len(group.ids) / len(kept))
+        found = solve(group, enough(group, goal, problem.room), seconds * len(group.ids) / len(kept))
         goal = max(goal, found.peak)
         layouts.append(found)
         offsets |= {kept[i].name: at for i, at in zip(group.ids.tolist(), found.offset.tolist(), strict=True)}
@@ -121,6 +124,16 @@ def split(whole: Group) -> list[Group]:
     return [Group(whole.ids[i], whole.size[i], whole.birth[i], whole.death[i]) for i in np.split(order, cuts)]
 
 
+def enough(group: Group, goal: int, room: int | None) -> int:
+    """Where the search gives up on so many intervals, passes take long, and each the longer: of placements that fit,
+    any near the bound will do, and of others, too."""
+    if room is None or len(group.ids) <= SEARCHED:
+        return goal
+    bound = group.bound
+    near = bound + bound // NEAR
+    return max(goal, near if room < bound else min(near, room))
+
+
 def solve(group: Group, goal: int, seconds: float) -> Layout:
     best: Layout | None = None
     bound = group.bound
@@ -137,8 +150,13 @@ def solve(group: Group, goal: int, seconds: float) -> Layout:
 
 
 def passes(group: Group, goal: int, seconds: float) -> Iterator[tuple[str, Ints]]:
-    """Every order both ways, with a few repairs; then more repairs of each."""
+    """Every order both ways, with a few repairs; then more repairs of each. Of many intervals a few orders once: other
+    orders find more than repairs do."""
     columns = group.size, group.birth, group.death
+    if len(group.ids) > SEARCHED:
+        for name, order in islice(orders(*columns), ORDERS):
+            yield f"skyline by {name}", skyline(order, *columns)
+        return
     limit = max(PASSES, int(seconds * BUFFERS_PER_SECOND / len(group.ids)))
     series = [(name, order, repaired(order, *columns, goal)) for name, order in orders(*columns)]
     for turn, repairs in enumerate((2, 6, 12)):

@@ -190,7 +190,9 @@ def one_level(
         offset += aligned(item.size, alignment)
         persistent = persistent if item.role == "stack" else offset
     problem = Problem(
-        tuple(Interval(i.name, aligned(i.size, alignment), i.life.birth, i.life.death) for i in transient), alignment
+        tuple(Interval(i.name, aligned(i.size, alignment), i.life.birth, i.life.death) for i in transient),
+        alignment=alignment,
+        room=memory.size - memory.reserved - offset,
     )
     found = place(problem) if transient else Placement({}, 0, 0, True, (), 0, "empty")
     placed += [buffer(i, memory.name, offset + found.offsets[i.name]) for i in transient]
