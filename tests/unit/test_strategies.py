@@ -17,6 +17,7 @@ from trainlib_deployer.ops.matmul import MatMul
 from trainlib_deployer.plan import strategies
 from trainlib_deployer.plan.joints import ALIKE
 from trainlib_deployer.plan.layout import OUTER, fits, tensor_items, untiled
+from trainlib_deployer.plan.plan import Plan
 from trainlib_deployer.plan.residents import PART, residents
 from trainlib_deployer.plan.setting import SLIVER, Candidate, Setting, thriftiest
 from trainlib_deployer.plan.strategies import (
@@ -166,6 +167,47 @@ def test_more_residents_are_tried_behind_some_that_bring_nothing() -> None:
     assert found is not None and len({c.setting.here for c in found}) == len(found) == 2
     assert [c.setting.passing for c in found] == [0, PART]
     assert found[0].plan.cycles > found[1].plan.cycles and found[0].plan.moved < found[1].plan.moved
+
+
+def kept_all_the_way(layers: int) -> Program:
+    """Batch statistics of each layer, of 32 bytes each, wait for the backward pass."""
+    block = (m for _ in range(layers) for m in (nn.Conv2d(8, 8, 1, bias=False), nn.BatchNorm2d(8), nn.ReLU()))
+    return program_of(nn.Sequential(*block), (2, 8, 5, 5))
+
+
+@pytest.mark.slow
+def test_in_a_long_step_the_small_need_not_live_in_the_inner_level(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fault: of 178 blocks the statistics of batches took most of L1, and what followed no other operation any more."""
+    program, machine = kept_all_the_way(8), chip("8k", 2)
+    crowded = best_layout(program, machine)
+    monkeypatch.setattr(strategies, "MANY", 20)
+    found = best_layout(program, machine)
+    assert found.cycles < crowded.cycles
+    free = best_layout(program, chip("64k", 2))
+    assert any(b.level == "L1" and b.size == 32 and b.death - b.birth > 20 for b in free.buffers), "where there is room"
+
+
+def test_of_a_long_step_that_misses_by_little_tiles_are_made_smaller(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fault: for 16 bytes of L1 no tiles came early, or no operation followed another one."""
+    monkeypatch.setattr(strategies, "MANY", 1)
+    program, machine = net(), chip("20k")
+    setting = Task(program, machine).setting(machine, 32)
+    assert setting.spare == machine.inner.size // strategies.SLACK
+    first, *more = setting.plans(early=True)
+    assert first[1] is not None and not more
+    over = 48
+
+    def short(plan: Setting, early: bool) -> Plan | None:
+        made = planned(plan, early)
+        assert made is not None
+        level = made.inner
+        missing = level.headroom + over if plan is setting and early else 0
+        return replace(made, levels={**made.levels, level.name: replace(level, used=level.used + missing)})
+
+    planned = Setting.plan
+    monkeypatch.setattr(Setting, "plan", short)
+    found = setting.candidate
+    assert found is not None and found.setting == replace(setting, spare=setting.spare + 2 * over)
 
 
 @dataclass(frozen=True)

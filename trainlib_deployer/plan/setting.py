@@ -7,7 +7,7 @@ kernel, perhaps a leaner one, and its tiles. Offsets come last.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf
@@ -26,6 +26,7 @@ from trainlib_deployer.plan.ways import Way, fastest, may_fit
 from trainlib_deployer.program.ir import Program
 
 SLIVER, FOR_A_SLIVER = 256, 1.002  # such a part of the inner level may take so many times the cycles
+LITTLE = 32  # a plan that is over by no more than such a part of the inner level may fit with smaller tiles
 HARDLY_MORE = 1.004  # times the cycles, or bytes moved: for that the inner level may be filled less
 
 
@@ -98,9 +99,18 @@ class Setting:
     def candidate(self) -> Candidate | None:
         """With tiles that come early if that fits, else without; None where neither does."""
         tried = (False,) if self.small is None else (True, False)
-        made = (self.plan(early) for early in tried)
-        fitting = next((plan for plan in made if plan is None or fits(plan)), None)
-        return None if fitting is None else Candidate(self, fitting)
+        made = (found for early in tried for found in self.plans(early))
+        setting, plan = next(((s, p) for s, p in made if p is None or fits(p)), (self, None))
+        return None if plan is None else Candidate(setting, plan)
+
+    def plans(self, early: bool) -> Iterator[tuple[Setting, Plan | None]]:
+        """Of a long step a second one, with as much less for tiles as the first one has too little room by, twice."""
+        plan = self.plan(early)
+        yield self, plan
+        over = 0 if plan is None else -plan.inner.headroom
+        if self.spare and 0 < over <= self.machine.inner.size // LITTLE:
+            slim = replace(self, spare=self.spare + 2 * over)
+            yield slim, slim.plan(early)
 
     def plan(self, early: bool) -> Plan | None:
         """With a place for everything, whether or not that fits; None where there are no ways."""

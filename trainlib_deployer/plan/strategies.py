@@ -29,6 +29,8 @@ LEANER = {
     32: 1.0025,
     16: 1.004,
 }  # such parts of the inner level for so many times the cycles
+MANY = 500  # operations: beyond, the fullest moments are not filled to the last byte, and the small may be too many
+SLACK = 128  # such a part of the inner level is left by tiles then
 MARGINS = (1.0, 0.9, 0.75, 0.5)  # of the bytes left: what the arena may lose to gaps
 
 
@@ -54,8 +56,13 @@ class Task:
         inner, outer = self.machine.inner, self.machine.outer
         return not inner.size or (not self.program.far and self.direct.outer.used - inner.size > outer.size)
 
+    @property
+    def long(self) -> bool:
+        return len(self.program.ops) > MANY
+
     def setting(self, machine: Machine, small: int | None, margin: float = 1.0, passing: int = 0) -> Setting:
-        return Setting(self.program, self.items, machine, small, margin, passing=passing)
+        spare = machine.inner.size // SLACK if self.long else 0
+        return Setting(self.program, self.items, machine, small, margin, spare=spare, passing=passing)
 
 
 Strategy = Callable[[Task], Iterator[Candidate]]
@@ -130,6 +137,9 @@ def of_margin(task: Task, machine: Machine, margin: float) -> list[Candidate] | 
     some = [task.setting(machine, small, margin) for small in SMALL]
     passing = [task.setting(machine, small, margin, PART) for small in BESIDE]
     settings = different([*some, *passing])
+    if task.long:
+        bare = task.setting(machine, 0, margin, PART)
+        settings += [bare] if bare.estimate < min(s.estimate for s in settings) else []
     if all(setting.ways is None for setting in settings):
         return None
     first = promising(settings)
@@ -176,7 +186,7 @@ def sparing(best: Candidate) -> Candidate:
     leanest = best
     for part, times in LEANER.items():
         spare = best.setting.machine.inner.size // part
-        if leanest.plan.inner.headroom >= spare:
+        if max(leanest.plan.inner.headroom, best.setting.spare) >= spare:
             continue
         leaner = replace(best.setting, spare=spare).candidate
         if leaner is None or leaner.plan.cycles > times * best.plan.cycles:
