@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pytest
+
 from trainlib_deployer.machine.targets import resolve
 from trainlib_deployer.plan.best_tiling import Job, prospects
 from trainlib_deployer.plan.chains import chained
 from trainlib_deployer.plan.cycles import untiled_cycles
 from trainlib_deployer.plan.links import links
 from trainlib_deployer.plan.tiles import Room
+from trainlib_deployer.plan.together import PATIENCE, Members
 from trainlib_deployer.plan.ways import Way
 from trainlib_deployer.program.expr import Instr
 from trainlib_deployer.program.ir import DType, Op, Program, Role, Tensor, View
@@ -112,3 +115,19 @@ def test_what_is_in_tiles_stays_there() -> None:
     ops = (minus("p1", "x"), minus("p2", "x"), minus("p3", "x"))
     assert together(*ops) == ["p1 of x + p2 of x + p3 of x"]
     assert sorted(together(*ops, tiled="p2")) == ["p1 of x + p3 of x", "p2 of x"]
+
+
+def test_updates_far_behind_are_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fault: each update was held against all that follow, of which hardly any has its gradient by then."""
+    asked = []
+
+    def counted(members: Members, other: Op) -> bool:
+        asked.append(other)
+        return meddle(members, other)
+
+    meddle = Members.meddle
+    monkeypatch.setattr(Members, "meddle", counted)
+    count = 3 * PATIENCE
+    ops = [op for k in range(count) for op in (made(f"g{k}"), update(f"p{k}", f"g{k}"))]
+    assert together(*ops) == [op.name for op in ops]
+    assert len(asked) < count * (PATIENCE + 1) < count * count / 2.5

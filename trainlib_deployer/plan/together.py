@@ -15,6 +15,8 @@ from trainlib_deployer.program.ir import Op, Role
 from trainlib_deployer.program.loop import Loop
 from trainlib_deployer.program.together import Together
 
+PATIENCE = 100  # of those that follow, one after the other, may not join: what they need is made later
+
 
 def put_together(draft: Draft) -> None:
     """Those of a function of the step that are still on their own, in order."""
@@ -46,13 +48,18 @@ def apart_from(draft: Draft, at: int, *others: int) -> list[int]:
     """Operations that could not join the first one, where that is."""
     first = draft.ops[at]
     assert first is not None
-    members, left = Members([first]), []
-    for other_at in others:
+    members, last = Members([first]), 0
+    left: list[int] = []
+    for number, other_at in enumerate(others):
+        if number - last > PATIENCE:
+            left += others[number:]
+            break
         other = draft.ops[other_at]
         assert other is not None
         if first.phase != other.phase or members.meddle(other) or draft.places.conflict(other, *sorted((at, other_at))):
             left.append(other_at)
             continue
+        last = number
         members.add(other)
         draft.ops[other_at] = None
         draft.places.move(other, other_at, at)
