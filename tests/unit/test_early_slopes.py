@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 import torch
 from torch import nn
@@ -10,8 +12,8 @@ from tests.unit.small_programs import program_of
 from trainlib_deployer.formats import CONVERSIONS, DType
 from trainlib_deployer.passes import chosen, order_halves
 from trainlib_deployer.passes.early_slopes import early_slopes
-from trainlib_deployer.passes.reorder import Scale
-from trainlib_deployer.program.ir import Program
+from trainlib_deployer.passes.reorder import Facts, Scale, facts_of
+from trainlib_deployer.program.ir import Op, Program
 from trainlib_deployer.program.loop import CHEAP, Loop
 from trainlib_deployer.program.precision import Precision
 
@@ -109,3 +111,20 @@ def test_memory_decides() -> None:
     before = program_of(Later(), (4, 5))
     after = early_slopes(before)
     assert not slopes(after) and peak(after) == peak(before)
+
+
+def test_operations_are_weighed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fault: all operations were looked at again for each activation."""
+    asked = []
+
+    def counted(program: Program, op: Op, lives: dict[str, int]) -> Facts:
+        asked.append(op)
+        return facts_of(program, op, lives)
+
+    monkeypatch.setattr(sys.modules["trainlib_deployer.passes.reorder"], "facts_of", counted)
+    chain = [m for _ in range(9) for m in (nn.Linear(7, 7), nn.GELU())]
+    program = program_of(nn.Sequential(*chain), (5, 7))
+    asked.clear()
+    found = early_slopes(program)
+    changed = {id(op) for op in found.ops} - {id(op) for op in program.ops}
+    assert len(changed) > 12 and len(asked) <= len(program.ops) + 4 * len(chain)

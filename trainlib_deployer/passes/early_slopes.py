@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from trainlib_deployer.passes.prune_loops import pruned
-from trainlib_deployer.passes.reorder import fullest
+from trainlib_deployer.passes.reorder import Scale
 from trainlib_deployer.program.expr import Instr
 from trainlib_deployer.program.ir import DType, Op, Program, Role, Tensor, readers, writers
 from trainlib_deployer.program.loop import CHEAP, Loop, renumbered
@@ -21,7 +21,8 @@ from trainlib_deployer.program.loop import CHEAP, Loop, renumbered
 def early_slopes(program: Program) -> Program:
     read, written = readers(program), writers(program)
     results = {*program.shown, *(t for _, t in program.gradients)}
-    peak = fullest(program)
+    scale = Scale.of(program)
+    peak = scale.weigh(program.ops).peak
     for name, tensor in list(program.tensors.items()):
         if name in results or tensor.role is not Role.ACTIVATION or tensor.dtype.calculated is not DType.F32:
             continue
@@ -30,8 +31,9 @@ def early_slopes(program: Program) -> Program:
             continue
         for early in read[name]:
             variant = with_slope(program, tensor, early, late[0])
-            if variant is not None and fullest(variant) <= peak:
-                program = variant
+            other = None if variant is None else Scale.of(variant, scale)
+            if variant is not None and other is not None and other.weigh(variant.ops).peak <= peak:
+                program, scale = variant, other
                 break
     return program
 
