@@ -14,8 +14,17 @@ from trainlib_deployer.formats import DType
 from trainlib_deployer.kernels.table import ROWS, chosen
 from trainlib_deployer.machine.pulp_open import PULP_OPEN
 from trainlib_deployer.ops.matmul import MatMul
-from trainlib_deployer.plan.account import USUAL, code_of, functions_of, kernels_at_hand, loops_at_hand, read_once
+from trainlib_deployer.plan.account import (
+    USUAL,
+    code_of,
+    functions_of,
+    is_short,
+    kernels_at_hand,
+    loops_at_hand,
+    read_once,
+)
 from trainlib_deployer.plan.cycles import reading_cycles
+from trainlib_deployer.program.expr import Instr
 from trainlib_deployer.program.ir import Part, View
 from trainlib_deployer.program.loop import Loop
 from trainlib_deployer.program.series import Series
@@ -30,6 +39,7 @@ COSTS = replace(
     loop_again=-1.0,
     loop_stream=0.5,
     loop_tile=-0.25,
+    loop_short=-7.0,
 )
 
 
@@ -113,11 +123,23 @@ def test_loops_that_are_called_again_in_an_operation_take_less(tmp_path: Path) -
     assert all(loops_at_hand(plan, at) == 1 - len(kind.loops) for at, kind in together.items())
     alone = {at: plan.tilings.get(at) for at, kind in enumerate(kinds) if isinstance(kind, Loop)}
     assert any(alone.values()) and not all(alone.values())
+    short = {at for at, kind in enumerate(kinds) if isinstance(kind, Loop) and is_short(kind)}
+    assert any(tiling is None and at in short for at, tiling in alone.items())
     for at, tiling in alone.items():
-        expected = 0.0 if tiling is None else len(tiling.streams) / 2 - (tiling.count - 1) / 4
+        untiled = -7.0 if at in short else 0.0
+        expected = untiled if tiling is None else len(tiling.streams) / 2 - (tiling.count - 1) / 4
         assert loops_at_hand(plan, at) == expected
     others = (at for at in range(len(kinds)) if at not in (*series, *together, *alone))
     assert all(loops_at_hand(plan, at) == 0 for at in others)
+
+
+def test_a_loop_that_converts_is_not_short() -> None:
+    """Fault: one of 1,704 cycles was forecast at 1,124."""
+    plain = Loop.pointwise(512, (DType.F32,), Instr("abs", (0,), DType.F32))
+    widened = (Instr("from_half", (0,), DType.F32), Instr("abs", (1,), DType.F32))
+    halves = replace(plain, inputs=(DType.F16,), body=widened, results=(2,))
+    root = Loop.pointwise(512, (DType.F32,), Instr("sqrt", (0,), DType.F32))
+    assert [is_short(kind) for kind in (plain, halves, root)] == [True, False, False]
 
 
 def test_a_function_is_called_for_large_values_once_an_operation(tmp_path: Path) -> None:

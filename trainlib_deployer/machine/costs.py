@@ -307,6 +307,7 @@ class TileCosts:
     loop_again: float  # ... and each time after that
     loop_stream: float  # a loop in tiles: to begin with each stream
     loop_tile: float  # ... and less for each tile but the first, which finds its code
+    loop_short: float  # ... and less where there are no tiles, and the body is short: little code
     link: float  # each further operation of a chain in a tile: all cores fetch its instructions anew
     turn: float  # each further loop of a series in a tile
     early: float  # to start transfers for a later operation where there are no others: code that is not at hand

@@ -336,6 +336,7 @@ COSTS = Costs(
         loop_again=-230,
         loop_stream=100,
         loop_tile=-460,
+        loop_short=-350,
         link=1410,
         turn=200,
         early=436,

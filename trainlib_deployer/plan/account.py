@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
+from trainlib_deployer.formats import CONVERSIONS
 from trainlib_deployer.image.measured import Measured
 from trainlib_deployer.kernels.row import Row
 from trainlib_deployer.machine.build import CODE
@@ -17,7 +18,7 @@ from trainlib_deployer.plan.figures import Account, Carried, Figures, Traffic
 from trainlib_deployer.plan.plan import Plan
 from trainlib_deployer.program.brought import brought_bytes
 from trainlib_deployer.program.ir import Kind, Part
-from trainlib_deployer.program.loop import Loop
+from trainlib_deployer.program.loop import Loop, cheap
 from trainlib_deployer.program.series import Series
 from trainlib_deployer.program.together import Together
 
@@ -80,8 +81,8 @@ def read_once(plan: Plan, at: int) -> float:
 
 
 def loops_at_hand(plan: Plan, at: int) -> float:
-    """The same of loops: of several in an operation, tile by tile, of one in tiles, and of what functions do for large
-    values."""
+    """The same of loops: of several in an operation, tile by tile, of one in tiles, of a short one without, and of what
+    functions do for large values."""
     kind, c = plan.program.ops[at].kind, plan.target.costs.tile
     found = sum(plan.target.costs.loop.rarely.get(name, 0.0) for name in functions_of(kind))
     if isinstance(kind, Together):
@@ -92,7 +93,15 @@ def loops_at_hand(plan: Plan, at: int) -> float:
     elif isinstance(kind, Loop) and at in plan.tilings:
         tiling = plan.tilings[at]
         found += c.loop_stream * len(tiling.streams) + c.loop_tile * (tiling.count - 1)
+    elif isinstance(kind, Loop) and is_short(kind):
+        found += c.loop_short
     return found
+
+
+def is_short(kind: Loop) -> bool:
+    """What converts has more code."""
+    steps = (*kind.body, *kind.post)
+    return cheap(steps) and all(s.op not in CONVERSIONS for s in steps)
 
 
 def functions_of(kind: Kind) -> set[str]:
