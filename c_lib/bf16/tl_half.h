@@ -12,6 +12,9 @@ typedef tl_bf16 tl_half;
 #define tl_to_half tl_to_bf16
 #define tl_from_half tl_from_bf16
 #define tl_matmul_vectors_f16 tl_matmul_vectors_bf16
+#define tl_matmul_widened_f16 tl_matmul_widened_bf16
+#define tl_matmul_widened_any_f16 tl_matmul_widened_any_bf16
+#define tl_matmul_split_widened_f16 tl_matmul_split_widened_bf16
 #define tl_matmul_whole_f16 tl_matmul_whole_bf16
 #define tl_matmul_f16 tl_matmul_bf16
 #define tl_matmul_update_f16 tl_matmul_update_bf16

@@ -25,7 +25,7 @@ typedef struct {
     int b_b, b_k, b_n;
     int c_b, c_m, c_n;
     int i_b, i_m, i_n; /* strides of init (0: broadcast) */
-    int floats;        /* of rows for halves: 1 if a lies as floats, which are rounded, 2 if b does, 3 if both do */
+    int floats;        /* of rows for halves: 1 if a lies as floats, 2 if b does, 3 if both do */
     int halves;        /* 1, of rows for halves: so are the results; then accumulate is 0 */
     int accumulate;    /* 1: c += a*b, init ignored */
     int team;          /* there is scratch for so many cores, the others only meet them at barriers; 0: for all */

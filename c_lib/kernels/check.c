@@ -24,12 +24,6 @@ static number of_float(float x)
                     power < 255};
 }
 
-static number of_half(tl_half x)
-{
-    const uint32_t power = x >> 10 & 31u;
-    return (number){(x & 0x3ffu) | (power ? 0x400u : 0u), (power ? (int)power : 1) - 25, x >> 15, power < 31};
-}
-
 /* x * 2^exponent without what is behind the point; 0 where that is no int32_t. */
 static int fixed_point(number x, int exponent, int32_t *fixed)
 {
@@ -75,7 +69,8 @@ static int add(int64_t *sums, const void *data, size_t count, size_t first, size
     for (size_t i = 0; i < count; i++) {
         const uint32_t bits = sign_bits((uint32_t)(first + i));
         int32_t fixed;
-        if (!fixed_point(size == sizeof(tl_half) ? of_half(halves[i]) : of_float(floats[i]), exponent, &fixed))
+        if (!fixed_point(size == sizeof(tl_half) ? of_float(tl_from_half(halves[i])) : of_float(floats[i]), exponent,
+                         &fixed))
             return 0;
         for (int s = 0; s < TL_SUMS; s++)
             sums[s] += bits >> s & 1 ? -(int64_t)fixed : fixed;

@@ -16,14 +16,14 @@ static inline float tl_start_of(const tl_matmul *p, int b, int m, int n)
 
 #define TL_DOT_STEP(i)                                                                                                 \
     {                                                                                                                  \
-        const float v = x[i];                                                                                          \
+        const float v = TL_WIDE(x[i]);                                                                                 \
         s0 = __builtin_fmaf(a[i], v, s0), s1 = __builtin_fmaf(a1[i], v, s1);                                           \
         s2 = __builtin_fmaf(a2[i], v, s2), s3 = __builtin_fmaf(a3[i], v, s3);                                          \
     }
 
 /* sum[i] += sum_k a[i][k] x[k] for four rows whose terms are contiguous, block by block of the sum; missing rows repeat
  * the last one. */
-static inline void tl_dot_dense(float *sum, const float *a, int a_m, int rows, const float *x, int k)
+static inline void tl_dot_dense(float *sum, const float *a, int a_m, int rows, const tl_met *x, int k)
 {
     const float *a1 = rows > 1 ? a + a_m : a, *a2 = rows > 2 ? a1 + a_m : a1, *a3 = rows > 3 ? a2 + a_m : a2;
     float t0 = sum[0], t1 = sum[1], t2 = sum[2], t3 = sum[3];
@@ -37,7 +37,7 @@ static inline void tl_dot_dense(float *sum, const float *a, int a_m, int rows, c
 #else
     while (k > 0) {
         const int kc = tl_min(TL_KC, k);
-        const float *end = x + kc, *whole = x + (kc & ~7);
+        const tl_met *end = x + kc, *whole = x + (kc & ~7);
         float s0 = 0.0f, s1 = 0.0f, s2 = 0.0f, s3 = 0.0f;
         for (; x < whole; x += 8, a += 8, a1 += 8, a2 += 8, a3 += 8) {
             TL_DOT_STEP(0)
@@ -59,7 +59,7 @@ static inline void tl_dot_dense(float *sum, const float *a, int a_m, int rows, c
 }
 
 /* sum[i] += sum_k a[i][k] x[k] over kc <= TL_KC terms for four rows; missing rows repeat the last one. */
-static inline void tl_dot_any(float *sum, const float *a, int a_m, int a_k, int rows, const float *x, int x_k, int kc)
+static inline void tl_dot_any(float *sum, const float *a, int a_m, int a_k, int rows, const tl_met *x, int x_k, int kc)
 {
     const float *a1 = rows > 1 ? a + a_m : a, *a2 = rows > 2 ? a1 + a_m : a1, *a3 = rows > 3 ? a2 + a_m : a2;
     float s0 = 0.0f, s1 = 0.0f, s2 = 0.0f, s3 = 0.0f;
@@ -70,32 +70,33 @@ static inline void tl_dot_any(float *sum, const float *a, int a_m, int a_k, int 
     sum[0] += s0, sum[1] += s1, sum[2] += s2, sum[3] += s3;
 }
 
-/* The same for eight rows that lie side by side, or up to four, and a dense x. */
-static inline void tl_dot_columns(float *sum, const float *a, int a_k, int rows, const float *x, int kc)
+/* The same for eight rows, or up to four, and a dense x. */
+static inline __attribute__((always_inline)) void tl_dot_lines(float *sum, const float *a, int a_m, int a_k, int rows,
+                                                               const tl_met *x, int kc)
 {
 #ifdef TL_XPULP_DOTS
     if (rows == 8) {
-        tl_xpulp_eight_lines(sum, 1, sum, 1, a, 1, a_k, x, kc);
+        tl_xpulp_eight_lines(sum, 1, sum, 1, a, a_m, a_k, x, kc);
         return;
     }
     float s[4] = {0.0f, 0.0f, 0.0f, 0.0f};
     if (rows == 4)
-        tl_xpulp_four_lines(s, a, 1, a_k, x, kc);
+        tl_xpulp_four_lines(s, a, a_m, a_k, x, kc);
     else
-        tl_xpulp_few_lines(s, a, rows, 1, a_k, x, kc);
+        tl_xpulp_few_lines(s, a, rows, a_m, a_k, x, kc);
     sum[0] += s[0], sum[1] += s[1], sum[2] += s[2], sum[3] += s[3];
 #else
     if (rows < 8) {
-        tl_dot_any(sum, a, 1, a_k, rows, x, 1, kc);
+        tl_dot_any(sum, a, a_m, a_k, rows, x, 1, kc);
         return;
     }
     float s0 = 0.0f, s1 = 0.0f, s2 = 0.0f, s3 = 0.0f, s4 = 0.0f, s5 = 0.0f, s6 = 0.0f, s7 = 0.0f;
     for (; kc > 0; --kc, ++x, a += a_k) {
-        const float v = *x;
-        s0 = __builtin_fmaf(a[0], v, s0), s1 = __builtin_fmaf(a[1], v, s1);
-        s2 = __builtin_fmaf(a[2], v, s2), s3 = __builtin_fmaf(a[3], v, s3);
-        s4 = __builtin_fmaf(a[4], v, s4), s5 = __builtin_fmaf(a[5], v, s5);
-        s6 = __builtin_fmaf(a[6], v, s6), s7 = __builtin_fmaf(a[7], v, s7);
+        const float v = TL_WIDE(*x);
+        s0 = __builtin_fmaf(a[0], v, s0), s1 = __builtin_fmaf(a[a_m], v, s1);
+        s2 = __builtin_fmaf(a[2 * a_m], v, s2), s3 = __builtin_fmaf(a[3 * a_m], v, s3);
+        s4 = __builtin_fmaf(a[4 * a_m], v, s4), s5 = __builtin_fmaf(a[5 * a_m], v, s5);
+        s6 = __builtin_fmaf(a[6 * a_m], v, s6), s7 = __builtin_fmaf(a[7 * a_m], v, s7);
     }
     sum[0] += s0, sum[1] += s1, sum[2] += s2, sum[3] += s3;
     sum[4] += s4, sum[5] += s5, sum[6] += s6, sum[7] += s7;
@@ -123,6 +124,17 @@ static inline tl_rows tl_first_rows(const tl_matmul *p)
     int lo, hi;
     tl_split(p->batch * p->m, 1, &lo, &hi);
     return (tl_rows){lo / p->m, lo % p->m, 0, hi - lo};
+}
+
+/* Their sums, of a kernel that may round them. */
+static inline void tl_put_rows(const tl_matmul *p, const tl_rows *r, const float *sum)
+{
+    const int at = r->b * p->c_b + r->m * p->c_m;
+    for (int i = 0; i < r->rows; ++i)
+        if (p->halves)
+            p->c_f16[at + i * p->c_m] = tl_to_half(sum[i]);
+        else
+            p->c[at + i * p->c_m] = sum[i];
 }
 
 /* Steps behind `rows` rows. */

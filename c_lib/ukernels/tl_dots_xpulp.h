@@ -1,42 +1,60 @@
 /* Several sums of products with one vector by PULP's own instructions: a hardware loop of loads that advance; internal
- * to c_lib/kernels. */
+ * to c_lib/kernels. The vector is of floats, or of halves in a source that defines TL_HALF_VECTOR first. */
 #ifndef TL_DOTS_XPULP_H
 #define TL_DOTS_XPULP_H
+#include "tl_half.h"
 #include "tl_xpulp.h"
 
-#if defined(TL_XPULP) && defined(__riscv_zfinx) && defined(__OPTIMIZE__)
+#ifdef TL_HALF_VECTOR
+typedef tl_half tl_met;
+#define TL_WIDE(x) tl_from_half(x)
+#define TL_VECTOR(p) (p)->b_f16
+#define TL_MET TL_LOAD_HALF("%[x]", "%[v]")
+#define TL_WIDEN TL_FROM_HALF("%[x]", "%[x]") /* behind another load */
+#define TL_MET_LOOP(halfwords) TL_LOOP("%[n]", halfwords " + 2")
+#else
+typedef float tl_met;
+#define TL_WIDE(x) (x)
+#define TL_VECTOR(p) (p)->b
+#define TL_MET TL_LOAD("%[x]", "%[v]")
+#define TL_WIDEN
+#define TL_MET_LOOP(halfwords) TL_LOOP("%[n]", halfwords)
+#endif
+
+#if defined(TL_XPULP) && defined(__riscv_zfinx) && defined(__OPTIMIZE__) &&                                            \
+    (defined(TL_XF16AUXVEC) || !defined(TL_HALF_VECTOR))
 #define TL_XPULP_DOTS
 
 /* clang-format off */
 /* A term's last sum waits for the next term, and the first term adds 0 * 0 to it: so the loop ends with a load, and
  * none goes beyond the last term. Lines are loaded by turns into a and b. */
 #define TL_PLAIN(code) ".balign 4\n.option push\n.option norvc\n" code ".option pop\n"
-#define TL_DOTS(halfwords, terms, last) TL_PLAIN(TL_LOOP("%[n]", halfwords) terms) TL_ONTO_SUM(last, "b")
+#define TL_DOTS(halfwords, terms, last) TL_PLAIN(TL_MET_LOOP(halfwords) terms) TL_ONTO_SUM(last, "b")
 #define TL_ONTO_SUM(sum, value) "fmadd.s %[" sum "], %[" value "], %[x], %[" sum "]\n"
 #define TL_LINE(to, line) TL_LOAD("%[" to "]", "%[" line "]")
 #define TL_FOUR_LINES                                                                                                  \
-    TL_LINE("a", "w0") TL_ONTO_SUM("s3", "b") TL_LINE("x", "v") TL_LINE("b", "w1") TL_ONTO_SUM("s0", "a")              \
+    TL_LINE("a", "w0") TL_ONTO_SUM("s3", "b") TL_MET TL_LINE("b", "w1") TL_WIDEN TL_ONTO_SUM("s0", "a")                \
     TL_LINE("a", "w2") TL_ONTO_SUM("s1", "b") TL_ONTO_SUM("s2", "a") TL_LINE("b", "w3")
 /* One pointer goes from line to line and back. */
 #define TL_LINE_BY(to, by) TL_LOAD_STEP("%[" to "]", "%[w]", "%[" by "]")
 #define TL_THREE_LINES_BY                                                                                              \
-    TL_LINE_BY("a", "one") TL_ONTO_SUM("s2", "b") TL_LINE("x", "v") TL_LINE_BY("b", "two") TL_ONTO_SUM("s0", "a")      \
+    TL_LINE_BY("a", "one") TL_ONTO_SUM("s2", "b") TL_MET TL_LINE_BY("b", "two") TL_WIDEN TL_ONTO_SUM("s0", "a")        \
     TL_ONTO_SUM("s1", "b") TL_LINE_BY("b", "back")
 #define TL_FOUR_LINES_BY                                                                                               \
-    TL_LINE_BY("a", "one") TL_ONTO_SUM("s3", "b") TL_LINE("x", "v") TL_LINE_BY("b", "one") TL_ONTO_SUM("s0", "a")      \
+    TL_LINE_BY("a", "one") TL_ONTO_SUM("s3", "b") TL_MET TL_LINE_BY("b", "one") TL_WIDEN TL_ONTO_SUM("s0", "a")        \
     TL_LINE_BY("a", "one") TL_ONTO_SUM("s1", "b") TL_ONTO_SUM("s2", "a") TL_LINE_BY("b", "back")
 #define TL_SIX_LINES_BY                                                                                                \
-    TL_LINE_BY("a", "one") TL_ONTO_SUM("s5", "b") TL_LINE("x", "v") TL_LINE_BY("b", "one") TL_ONTO_SUM("s0", "a")      \
+    TL_LINE_BY("a", "one") TL_ONTO_SUM("s5", "b") TL_MET TL_LINE_BY("b", "one") TL_WIDEN TL_ONTO_SUM("s0", "a")        \
     TL_LINE_BY("a", "one") TL_ONTO_SUM("s1", "b") TL_LINE_BY("b", "one") TL_ONTO_SUM("s2", "a")                        \
     TL_LINE_BY("a", "one") TL_ONTO_SUM("s3", "b") TL_ONTO_SUM("s4", "a") TL_LINE_BY("b", "back")
 /* Here the loop ends with the next term's first load, so that no two multiply-adds follow each other. */
 #define TL_SUM_AND_LINE(sum, value, to, by) TL_ONTO_SUM(sum, value) TL_LINE_BY(to, by)
 #define TL_EIGHT_LINES_BY                                                                                              \
-    TL_ONTO_SUM("s7", "b") TL_LINE("x", "v") TL_LINE_BY("b", "one")                                                    \
+    TL_ONTO_SUM("s7", "b") TL_MET TL_LINE_BY("b", "one") TL_WIDEN                                                      \
     TL_SUM_AND_LINE("s0", "a", "a", "one") TL_SUM_AND_LINE("s1", "b", "b", "one")                                      \
     TL_SUM_AND_LINE("s2", "a", "a", "one") TL_SUM_AND_LINE("s3", "b", "b", "one")                                      \
     TL_SUM_AND_LINE("s4", "a", "a", "one") TL_SUM_AND_LINE("s5", "b", "b", "back") TL_ONTO_SUM("s6", "a")
-#define TL_EIGHT_LOOP TL_PLAIN(TL_LOOP("%[n]", "34") TL_EIGHT_LINES_BY TL_LINE_BY("a", "one"))
+#define TL_EIGHT_LOOP TL_PLAIN(TL_MET_LOOP("34") TL_EIGHT_LINES_BY TL_LINE_BY("a", "one"))
 #define TL_EIGHT_LAST TL_PLAIN(TL_EIGHT_LINES_BY TL_ONTO_SUM("s7", "b"))
 #define TL_EIGHT_SUMS                                                                                                  \
     [s0] "+r"(s0), [s1] "+r"(s1), [s2] "+r"(s2), [s3] "+r"(s3), [s4] "+r"(s4), [s5] "+r"(s5), [s6] "+r"(s6),           \
@@ -102,7 +120,7 @@ static inline __attribute__((always_inline)) void tl_xpulp_gates(float *out, con
 }
 
 /* s[r] += sum_k line_r[k] v[k] for n > 0 terms and four lines, which move on. */
-static inline __attribute__((always_inline)) void tl_xpulp_dots(float *s, const float **line, const float *v, int n)
+static inline __attribute__((always_inline)) void tl_xpulp_dots(float *s, const float **line, const tl_met *v, int n)
 {
     float x = 0.0f, a, b = 0.0f;
     __asm__ volatile(
@@ -115,7 +133,7 @@ static inline __attribute__((always_inline)) void tl_xpulp_dots(float *s, const 
 
 /* s[r] += sum_k w[r pitch + k step] v[k] for n > 0 terms and four lines; gives w behind the last term. */
 static inline __attribute__((always_inline)) const float *tl_xpulp_four_lines(float *s, const float *w, int pitch,
-                                                                              int step, const float *v, int n)
+                                                                              int step, const tl_met *v, int n)
 {
     float x = 0.0f, a, b = 0.0f;
     __asm__ volatile(TL_DOTS("18", TL_FOUR_LINES_BY, "s3")
@@ -128,7 +146,7 @@ static inline __attribute__((always_inline)) const float *tl_xpulp_four_lines(fl
 
 /* The same for six. */
 static inline __attribute__((always_inline)) const float *tl_xpulp_six_lines(float *s, const float *w, int pitch,
-                                                                             int step, const float *v, int n)
+                                                                             int step, const tl_met *v, int n)
 {
     float x = 0.0f, a, b = 0.0f;
     __asm__ volatile(TL_DOTS("26", TL_SIX_LINES_BY, "s5")
@@ -144,7 +162,7 @@ static inline __attribute__((always_inline)) const float *tl_xpulp_six_lines(flo
 static inline __attribute__((always_inline)) const float *tl_xpulp_eight_lines(float *to, int to_step,
                                                                                const float *from, int from_step,
                                                                                const float *w, int pitch, int step,
-                                                                               const float *v, int n)
+                                                                               const tl_met *v, int n)
 {
     float s0 = 0.0f, s1 = 0.0f, s2 = 0.0f, s3 = 0.0f, s4 = 0.0f, s5 = 0.0f, s6 = 0.0f, s7 = 0.0f;
     const int one = 4 * pitch, back = 4 * step - 7 * one;
@@ -167,8 +185,8 @@ static inline __attribute__((always_inline)) const float *tl_xpulp_eight_lines(f
 }
 
 /* The same for up to three: the last one stands for those that are missing. */
-static inline __attribute__((always_inline)) const float *tl_xpulp_few_lines(float *s, const float *w, int count,
-                                                                             int pitch, int step, const float *v, int n)
+static inline __attribute__((always_inline)) const float *
+tl_xpulp_few_lines(float *s, const float *w, int count, int pitch, int step, const tl_met *v, int n)
 {
     const int one = count > 1 ? pitch : 0, two = count > 2 ? pitch : 0;
     float x = 0.0f, a, b = 0.0f;

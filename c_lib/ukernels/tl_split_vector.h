@@ -15,7 +15,8 @@ static inline __attribute__((always_inline)) void tl_split_vector(const tl_matmu
     for (int item = lo; item < hi; ++item) {
         const int k = item % blocks * TL_KC, quad = item / blocks, m = quad % quads * 4, b = quad / quads;
         const int rows = tl_min(4, p->m - m), kc = tl_min(TL_KC, p->k - k);
-        const float *a = p->a + b * p->a_b + m * p->a_m + k * p->a_k, *x = p->b + b * p->b_b + k * p->b_k;
+        const float *a = p->a + b * p->a_b + m * p->a_m + k * p->a_k;
+        const tl_met *x = TL_VECTOR(p) + b * p->b_b + k * p->b_k;
         float *sum = part + item * 4;
         sum[0] = sum[1] = sum[2] = sum[3] = 0.0f;
         if (dense)

@@ -129,6 +129,18 @@ def multiples(rows: int, inner: int, onto: str) -> Op:
     return Op("multiples", kind, reads, (View(onto if onto == "d" else "y", shape, (inner, 1)),), "forward", "")
 
 
+def multiples_of_halves(rows: int, inner: int, x: DType) -> Op:
+    """Each row's number is a half, and the row may be of halves."""
+    shape, strides = (rows, inner), ((1, 0), (0, 1), (0, 0), (inner, 1))
+    names = ("ha", "hb" if x is H else "b", "c", "d")
+    reads = tuple(View(n, shape, s) for n, s in zip(names, strides, strict=True))
+    wide = (Instr("from_half", (1,), F),) if x is H else ()
+    number = 5 + len(wide)
+    body = (Instr("from_half", (0,), F), *wide, Instr("mul", (2, 4), F), Instr("fma", (number, 5 if wide else 1, 3), F))
+    kind = Loop(shape, 0, (H, x, F, F), body, (), (), (number + 1,), (F,))
+    return Op("multiples of halves", kind, reads, (View("d", shape, (inner, 1)),), "forward", "")
+
+
 PROGRAM = """
 #include "loops.h"
 #include "tl_hal.h"
@@ -184,6 +196,7 @@ def program(folder: Path) -> list[Path]:
     made += [of(inner) for of in (sums_of_halves, means_of_halves) for inner in (9, EVEN, LONG)]
     made += [sums(inner, outer) for inner, outer in ((9, 1), (LONG, 1), (96, 3), (100, 2))]
     made += [multiples(5, 64, "a"), multiples(7, 67, "d"), multiples(6, 90, "d")]
+    made += [multiples_of_halves(5, 64, H), multiples_of_halves(8, 71, H), multiples_of_halves(7, 67, F)]
     calls = []
     for op in made:
         assert isinstance(op.kind, Loop)
@@ -211,6 +224,7 @@ def test_the_same_bits_as_portable_c(tmp_path: Path) -> None:
     text = loops.read_text()
     assert text.count("#ifdef TL_ROW_BEGIN") >= 3 * len(BODIES)
     assert text.count("#ifdef TL_ROW_OF_HALVES") >= 3 * (len(HALVES) - 2)
+    assert text.count("tl_add_rows_of(") == 3
     assert text.count("tl_add_rows(") == 3 and text.count("TL_CLIP(") == 4 * 4
     assert text.count("TL_DOT(") >= 40 and text.count("TL_PACK(") >= 20 and text.count("TL_PAIR_OF(") >= 4
     assert text.count("TL_ABOVE(") >= 4 and text.count("TL_STORE_ON(") >= 20

@@ -100,6 +100,23 @@ def test_product(bf16_lib: ctypes.CDLL, p: matmul.Product) -> None:
 
 
 @pytest.mark.compiler
+@pytest.mark.parametrize(("p", "at"), matmul.VECTORS[::2], ids=str)
+def test_vectors_are_widened(lib: ctypes.CDLL, bf16_lib: ctypes.CDLL, p: matmul.Product, at: int) -> None:
+    widening, given, write = matmul.with_half_vector(p, at, "plain", DType.BF16)
+    kind, reads, _ = matmul.operands(p, False, "plain")
+    reads[at] = Tensor(widened(given[at]).astype(np.float32), given[at].strides)
+    wanted = run(lib, fitting(kind, reads, write, 1)[0], kind, reads, write, 1)
+    storing, half = replace(widening, result=DType.BF16), write.stored_as(DType.BF16)
+    for cores in (1, 3, 8):
+        for row in fitting(widening, given, write, cores):
+            found = run(bf16_lib, row, widening, given, write, cores)
+            np.testing.assert_array_equal(found.view(np.int32), wanted.view(np.int32), err_msg=row.symbol)
+        for row in fitting(storing, given, half, cores):
+            found = run(bf16_lib, row, storing, given, half, cores)
+            np.testing.assert_array_equal(found, as_bfloats(wanted), err_msg=row.symbol)
+
+
+@pytest.mark.compiler
 @pytest.mark.parametrize("p", matmul.UPDATES[::3], ids=str)
 def test_update(bf16_lib: ctypes.CDLL, p: matmul.Product) -> None:
     kind, reads, writes = matmul.update_of(p, False, DType.BF16)
@@ -221,6 +238,7 @@ def test_every_row_is_tested(bf16_lib: ctypes.CDLL) -> None:
     kinds = [
         *(conv.operands(c, d, True, "plain", DType.BF16) for c in conv.CASES[::3] for d in conv.DIRECTIONS),
         *(conv.operands(c, d, True, "plain", DType.BF16) for c in conv.DEEP for d in conv.DIRECTIONS),
+        *(matmul.with_half_vector(p, at, "plain", DType.BF16) for p, at in matmul.VECTORS[::2]),
     ]
     seen = {r.symbol for k, reads, write in kinds for n in (1, 8) for r in fitting(k, reads, write, n)}
     for case in conv.DEEP:

@@ -27,6 +27,7 @@ from trainlib_deployer.kernels.matmul_update import MATMUL_UPDATE, MATMUL_UPDATE
 from trainlib_deployer.kernels.panels import BLOCK
 from trainlib_deployer.kernels.row import Row
 from trainlib_deployer.kernels.table import chosen, rows_for
+from trainlib_deployer.kernels.widened import WIDENED
 from trainlib_deployer.ops.matmul import MatMul
 from trainlib_deployer.plan.window import window
 from trainlib_deployer.program.call import Operand
@@ -225,6 +226,34 @@ def test_floats_are_rounded_as_they_are_packed(lib: ctypes.CDLL, p: Product, rou
         np.testing.assert_array_equal(found.view(np.int32), wanted.view(np.int32), err_msg=row.symbol)
 
 
+VECTORS = [(p, at) for p in (*PRODUCTS, Product(1, 1, 131, 100)) for at in (0, 1) if (p.m, p.n)[at] == 1]
+
+
+def with_half_vector(p: Product, at: int, mode: str, storage: DType) -> tuple[MatMul, list[Tensor], Tensor]:
+    kind, reads, write = operands(p, False, mode)
+    reads[at] = reads[at].stored_as(storage)
+    return replace(kind, storage=storage, rounds=(at != 0, at != 1), widens=True), reads, write
+
+
+@pytest.mark.parametrize(("p", "at"), VECTORS, ids=str)
+def test_vectors_of_halves_are_widened(lib: ctypes.CDLL, p: Product, at: int) -> None:
+    """The bits are those of floats, rounded as they are stored where results are halves."""
+    for mode in ("init", "plain", "broadcast", "accumulate"):
+        widening, given, write = with_half_vector(p, at, mode, DType.F16)
+        kind, reads, _ = operands(p, False, mode)
+        reads[at] = Tensor(given[at].view.astype(np.float32), given[at].strides)
+        wanted = run(lib, fitting(kind, reads, write, 1)[0], kind, reads, write, 1, "reference_matmul")
+        storing, half = replace(widening, result=DType.F16), write.stored_as(DType.F16)
+        rounded = wanted.astype(np.float16)
+        for cores, team in (*((n, 0) for n in ALL_CORES), *TEAMS):
+            for row in fitting(lean := replace(widening, team=team), given, write, cores):
+                found = run(lib, row, lean, given, write, cores)
+                np.testing.assert_array_equal(found.view(np.int32), wanted.view(np.int32), err_msg=row.symbol)
+            for row in fitting(lean := replace(storing, team=team), given, half, cores) if mode != "accumulate" else ():
+                found = run(lib, row, lean, given, half, cores)
+                np.testing.assert_array_equal(found.view(np.int16), rounded.view(np.int16), err_msg=row.symbol)
+
+
 UPDATES = [
     *(replace(p, batch=1) for p in PRODUCTS if 2 < p.k <= BLOCK),
     Product(1, 12, 20, 7, a=(0, 2, 1)),  # whole tiles that need no packing
@@ -298,4 +327,7 @@ def test_every_row_is_tested() -> None:
         for (exact, mode), storage in itertools.product(MODES, REFERENCES):
             kind, reads, write = operands(p, exact, mode, storage)
             seen |= {r.symbol for cores in ALL_CORES for r in fitting(kind, reads, write, cores)}
-    assert seen == {r.symbol for r in (*MATMUL, *MATMUL_F16, *MATMUL_UPDATE, *MATMUL_UPDATE_F16)}
+    for p, at in VECTORS:
+        kind, reads, write = with_half_vector(p, at, "plain", DType.F16)
+        seen |= {r.symbol for cores in ALL_CORES for r in fitting(kind, reads, write, cores)}
+    assert seen == {r.symbol for r in (*MATMUL, *MATMUL_F16, *MATMUL_UPDATE, *MATMUL_UPDATE_F16, *WIDENED)}

@@ -29,7 +29,8 @@ from trainlib_deployer.errors import DoesNotFit, UsageError
 from trainlib_deployer.ops.conv import Conv
 from trainlib_deployer.ops.matmul import MatMul
 from trainlib_deployer.options import kept_of, loss_scale_of
-from trainlib_deployer.passes.mixed import PASSES, is_product, mixed
+from trainlib_deployer.passes.mixed import PASSES, mixed
+from trainlib_deployer.passes.products_of_halves import is_product
 from trainlib_deployer.program.expr import Instr
 from trainlib_deployer.program.ir import DType, Kind, Op, Program, Role, Tensor, View
 from trainlib_deployer.program.loop import Loop
@@ -66,8 +67,7 @@ def test_what_does_not_fit_is_told(tmp_path: Path) -> None:
 
 def test_halves_are_converted_wherever_they_are_calculated_with(program: Program) -> None:
     small = mixed(program)
-    halves = {t.name for t in small.tensors.values() if t.dtype is DType.F16}
-    assert len(halves) > 8
+    assert len(halves := {t.name for t in small.tensors.values() if t.dtype is DType.F16}) > 8
     for op in small.ops:
         if not isinstance(op.kind, Loop):
             multiplied, stored = types_of(op.kind)
@@ -104,7 +104,7 @@ def test_products_multiply_halves_and_round_weights_and_results(program: Program
 def test_without_a_kernel_of_halves_floats_are_rounded(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
     """As of a result that stays float, where kernels store halves alone."""
     monkeypatch.setattr(sys.modules[mixed.__module__], "only_whole", lambda kind: True)
-    monkeypatch.setattr(sys.modules[mixed.__module__], "stored_as_halves", lambda op: ())
+    monkeypatch.setattr(sys.modules[mixed.__module__], "stored_as_halves", lambda op, halves: ())
     small = mixed(program)
     made = {v.tensor: op for op in small.ops for v in op.writes}
     products = [op for op in small.ops if is_product(op.kind)]

@@ -10,6 +10,7 @@ from tests.unit.small_programs import FLOATS, program_of
 from tests.unit.test_within_budget import peak
 from trainlib_deployer import passes
 from trainlib_deployer.ops.conv import Conv
+from trainlib_deployer.ops.matmul import MatMul
 from trainlib_deployer.ops.recurrent import Scan
 from trainlib_deployer.passes.mixed import mixed
 from trainlib_deployer.passes.order_halves import order_halves, ordered
@@ -107,3 +108,23 @@ def test_scans_of_layers_that_are_kept_read_and_write_floats() -> None:
 
     small = mixed(program_of(Mean(), (11, 2, 5), FLOATS), keep=("layer",))
     assert {op.kind.storage for op in small.ops if isinstance(op.kind, Scan)} == {DType.F32}
+
+
+def test_what_meets_weights_at_batch_1_is_half() -> None:
+    """Fault: activations and their gradients lay as floats, as matrices that meet one vector are multiplied as they
+    are, and as updates make the gradients of weights of them. The gradient of a bias is one of these."""
+    layers = [nn.Linear(37, 127), nn.ReLU(), nn.Linear(127, 113), nn.ReLU(), nn.Linear(113, 5)]
+    program = program_of(nn.Sequential(*layers), (1, 37), FLOATS)
+    small = mixed(program)
+    halves = {n for n, t in small.tensors.items() if t.dtype is DType.F16}
+    assert halves >= {"1.relu", "2.linear", "3.relu", "4.linear.grad", "2.bias.grad", "2.linear.grad", "0.bias.grad"}
+    products = {op.name: op for op in small.ops if isinstance(op.kind, MatMul)}
+    assert not products["0.linear"].kind.widens, "its vector is the sample"
+    rest = [op for name, op in products.items() if name != "0.linear"]
+    assert len(rest) == 4 and all(op.kind.widens for op in rest)
+    stored = {op.name for op in rest if op.kind.result is DType.F16}
+    assert stored == {"2.linear", "4.linear.grad", "2.linear.grad"}
+    assert peak(ordered(small)) <= 0.55 * peak(ordered(program))
+    assert not any(op.function in ("from_half", "to_half") for op in small.ops), "nothing is converted on its own"
+    kept = mixed(program, keep=("2",))
+    assert {kept.tensors[n].dtype for n in ("2.linear", "2.weight", "2.linear.grad")} == {DType.F32}

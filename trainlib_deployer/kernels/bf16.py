@@ -13,9 +13,18 @@ from trainlib_deployer.kernels.matmul_update import MATMUL_UPDATE_F16
 from trainlib_deployer.kernels.pool import POOL
 from trainlib_deployer.kernels.recurrent import RECURRENT_F16
 from trainlib_deployer.kernels.row import AnyRow
+from trainlib_deployer.kernels.widened import WIDENED
 
 POOL_F16 = tuple(r for r in POOL if r.storage is DType.F16)
-HALVES: tuple[AnyRow, ...] = (*MATMUL_F16, *MATMUL_UPDATE_F16, *CONV_F16, *DEPTHWISE_F16, *POOL_F16, *RECURRENT_F16)
+HALVES: tuple[AnyRow, ...] = (
+    *MATMUL_F16,
+    *MATMUL_UPDATE_F16,
+    *WIDENED,
+    *CONV_F16,
+    *DEPTHWISE_F16,
+    *POOL_F16,
+    *RECURRENT_F16,
+)
 
 
 def of_bfloat(row: AnyRow) -> AnyRow:

@@ -81,6 +81,8 @@ def exchanged(kind: MatMul, a: View, b: View, c: View) -> bool:
     their operands are packed either way, and weights that move. Of two matrices of floats that on the left is the one
     that can be read where it lies; few rows stand on the right, as columns are packed once a panel, and those of one
     tile where there are many columns: down one panel. Two rows do where there are four columns."""
+    if kind.widens:
+        return not kind.rounds[0]  # the vector is of halves
     if kind.k == 1 or two_terms(kind):
         return step(c, 2) != 1
     if vector(kind):
@@ -107,8 +109,7 @@ def fields(kind: MatMul, reads: list[Operand], writes: list[Operand], scratch: s
     (a, a_rounds), (b, b_rounds) = [*given][::-1] if p.turned else given
     types = [DType.F32 if rounds else kind.storage for rounds in (a_rounds, b_rounds)]
     out: list[tuple[str, str | int]] = [(pointer("a", types[0]), a), (pointer("b", types[1]), b)]
-    out.append((pointer("c", kind.result), pointers[-1]))
-    out += [("batch", kind.batch), ("m", p.m), ("n", p.n), ("k", p.k)]
+    out += [(pointer("c", kind.result), pointers[-1]), ("batch", kind.batch), ("m", p.m), ("n", p.n), ("k", p.k)]
     out += [*strides("a", "bmk", p.a), *strides("b", "bkn", p.b), *strides("c", "bmn", p.c)]
     if p.init is not None:
         out += [("init", pointers[2]), *strides("i", "bmn", p.init)]

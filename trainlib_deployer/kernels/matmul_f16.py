@@ -51,19 +51,19 @@ def team_words(result: DType) -> int:
 
 
 def halves_times_vector(kind: MatMul, cores: int) -> bool:
-    return vector(kind, cores) and not any(kind.rounds)
+    return vector(kind, cores) and not any(kind.rounds) and not kind.widens
 
 
-def not_an_update(kind: MatMul, _cores: int) -> bool:
-    return not kind.update
+def of_pairs(kind: MatMul, _cores: int) -> bool:
+    return not kind.update and not kind.widens
 
 
-def whole(kind: MatMul, _cores: int) -> bool:
+def whole(kind: MatMul, cores: int) -> bool:
     """One block of terms, and all rows at once, whichever operand they are of."""
     blocks, panel = of_terms(kind.k, kind.result)
     tiles = kind.batch * -(-max(kind.m, kind.n) // 4)
-    some = min(kind.batch, kind.m, kind.n) > 0
-    return some and not kind.update and blocks == 1 and tiles * panel <= ALL_WORDS
+    some = min(kind.batch, kind.m, kind.n) > 0 and of_pairs(kind, cores)
+    return some and blocks == 1 and tiles * panel <= ALL_WORDS
 
 
 def whole_panels(kind: MatMul, cores: int) -> int:
@@ -129,7 +129,7 @@ MATMUL_F16 = (
     row(
         "tl_matmul_f16",
         "matmul/matmul_f16.c",
-        takes=not_an_update,
+        takes=of_pairs,
         scratch=panels,
         cycles=cycles,
         split="tiles",

@@ -23,6 +23,7 @@ from trainlib_deployer.kernels.matmul_update import MATMUL_UPDATE, MATMUL_UPDATE
 from trainlib_deployer.kernels.pool import POOL
 from trainlib_deployer.kernels.recurrent import RECURRENT
 from trainlib_deployer.kernels.row import AnyRow, Row, any_layout
+from trainlib_deployer.kernels.widened import WIDENED
 from trainlib_deployer.kernels.winograd import WINOGRAD
 from trainlib_deployer.kernels.winograd_f16 import WINOGRAD_F16
 from trainlib_deployer.machine.costs import Costs
@@ -31,6 +32,7 @@ from trainlib_deployer.program.ir import Kind, View
 ROWS: tuple[AnyRow, ...] = (
     *MATMUL,
     *MATMUL_F16,
+    *WIDENED,
     *MATMUL_UPDATE,
     *MATMUL_UPDATE_F16,
     *PLANES,

@@ -49,6 +49,7 @@ class MatMul(Cuttable[Cut], Leading, Frugal, Priced):
     storage: DType = DType.F32  # of a and b
     result: DType = DType.F32  # of c
     rounds: tuple[bool, bool] = (False, False)  # a, b lie as floats, which are rounded as they are packed
+    widens: bool = False  # of a vector: halves are widened instead, and floats multiplied
     layouts: tuple[str, str] | None = field(default=None, repr=False)  # of a and b, where every tile keeps them
 
     name = "matmul"

@@ -1,8 +1,8 @@
 """Convolutions of halves by one tap as matrix products, where their sums are long.
 
 Tiles of a convolution have all of its terms: of many channels they have few results, which are a bad share for eight
-cores where the image has few pixels. Terms of a product are cut, and its sums go on as floats (`goes_on` in mixed.py).
-A weight gradient is a product where that moves the weight (store_updates.py).
+cores where the image has few pixels. Terms of a product are cut, and its sums go on as floats (`goes_on` in
+products_of_halves.py). A weight gradient is a product where that moves the weight (store_updates.py).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from trainlib_deployer.ops.conv import Conv
 from trainlib_deployer.ops.matmul import MatMul
-from trainlib_deployer.passes.mixed import goes_on
+from trainlib_deployer.passes.products_of_halves import goes_on
 from trainlib_deployer.program.ir import Op, Program, View
 
 

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from golden.wide import is_wide
-from trainlib_deployer.kernels import depthwise_f16
 from trainlib_deployer.ops.conv import Conv
 from trainlib_deployer.ops.index import Take
 from trainlib_deployer.ops.matmul import MatMul
@@ -21,6 +20,16 @@ from trainlib_deployer.ops.pool import MaxPool
 from trainlib_deployer.ops.recurrent import Scan
 from trainlib_deployer.passes.coalesce import coalesced
 from trainlib_deployer.passes.half_saved import HALF, converting, rounding
+from trainlib_deployer.passes.products_of_halves import (
+    has_vector,
+    is_product,
+    of_halves,
+    only_whole,
+    packable,
+    stored_as_halves,
+    vector_at,
+    widening,
+)
 from trainlib_deployer.passes.prune_loops import pruned
 from trainlib_deployer.program.expr import Instr
 from trainlib_deployer.program.ir import DType, Kind, Op, Program, Role, Tensor, View, fresh, readers, writers
@@ -31,14 +40,14 @@ LOADS, STORES = {d.load for d in DType if d.is_half}, {d.store for d in DType if
 LOSS = "loss"  # the layer of what the loss function does
 PASSES = {"forward", "backward"}  # updates are float throughout
 CHOICES = frozenset("copy select max min eq ne lt le gt ge and or".split())  # each result is one of the operands
-MOST_TERMS = 128  # of sums that are halves: whole ones have to lie in L1, as they do not go on from tile to tile
 
 
 def mixed(program: Program, keep: Sequence[str] = (), weights: Collection[str] = (), half: DType = HALF) -> Program:
     """All but the layers in `keep`, and what lies in them; of parameters, these. `half`: the type that halves have."""
     kept = {layer for layer in layers_of(program) if any(f"{layer}.".startswith(f"{k}.") for k in keep)}
     halves = alike(program, halves_of(program) - floats_of(program, kept)).union(weights)
-    passed = passed_on(program) - {v.tensor for op in program.ops if op.layer not in kept for v in stored_as_halves(op)}
+    stored = (v.tensor for op in program.ops if op.layer not in kept for v in stored_as_halves(op, halves))
+    passed = passed_on(program).difference(stored)
     tensors = {n: replace(t, dtype=half) if n in halves - passed else t for n, t in program.tensors.items()}
     made = Made(tensors, halves & passed, kept, half)
     for op in program.ops:
@@ -57,57 +66,14 @@ def layers_of(program: Program) -> set[str]:
     return {t.layer for t in program.tensors.values()} | {op.layer for op in program.ops}
 
 
-def is_product(kind: Kind) -> bool:
-    """It multiplies its first two operands, as halves, and adds up. Of a matrix that is used with one vector alone, a
-    copy in halves would take longer to make than it saves."""
-    return isinstance(kind, Conv) or (isinstance(kind, MatMul) and min(kind.m, kind.n, kind.k) > 1)
-
-
-def only_whole(kind: MatMul | Conv) -> bool:
-    """Whether its kernels of halves store nothing else."""
-    return isinstance(kind, Conv) and kind.direction != "bw_w" and depthwise_f16.widens(kind)
-
-
-def packable(kind: MatMul | Conv) -> tuple[int, ...]:
-    """Operands that may lie as floats: its kernels of halves round them as they pack them."""
-    if isinstance(kind, MatMul):
-        return (0, 1) if is_product(kind) else ()
-    return () if kind.direction == "bw_w" else (1,)
-
-
-def of_halves(kind: MatMul | Conv, packed: set[int], half: DType, result: DType) -> MatMul | Conv:
-    if isinstance(kind, MatMul):
-        return replace(kind, storage=half, result=result, rounds=(0 in packed, 1 in packed))
-    twos, widens = depthwise_f16.pays(kind), depthwise_f16.widens(kind)
-    return replace(kind, storage=half, result=result, rounds=1 in packed, twos=twos, widens=widens)
-
-
-def stored_as_halves(op: Op) -> tuple[View, ...]:
-    """Results that a kernel of halves rounds as it stores them. Long sums and those of weight gradients go on
-    from tile to tile."""
-    kind = op.kind
-    if isinstance(kind, MaxPool):
-        return op.writes
-    if not isinstance(kind, MatMul | Conv) or not is_product(kind):
-        return ()
-    return () if goes_on(kind) else op.writes
-
-
-def goes_on(kind: MatMul | Conv) -> bool:
-    """Whether its sums are better cut, from tile to tile. A convolution by one tap is a product, too."""
-    if isinstance(kind, MatMul):
-        return kind.k > MOST_TERMS
-    s = kind.shape
-    return kind.direction == "bw_w" or (s.pointwise and (s.ci if kind.direction == "fw" else s.co) > MOST_TERMS)
-
-
 def halves_of(program: Program) -> set[str]:
     """Tensors whose elements are halves, wherever they lie."""
     read, written = readers(program), writers(program)
     late = {v.tensor for op in program.ops if op.phase not in PASSES for v in op.reads}  # gradients, new statistics
-    late -= of_scans(program)
+    late |= {t for _, t in program.gradients}
+    late -= of_scans(program) | factors(program)
     late |= begun_with(program)
-    floats = {*program.shown, *of_losses(program), *late, *(t for _, t in program.gradients), *positions(program)}
+    floats = {*program.shown, *of_losses(program), *late, *positions(program)}
     floats |= of_frozen_norms(program) | of_alignments(program) | of_weight_norms(program)
     floats |= of_wide_functions(program) | of_scans(program, "carry")
     few = statistics(program)
@@ -122,6 +88,13 @@ def halves_of(program: Program) -> set[str]:
         if multiplied or name not in few:
             out.add(name)
     return out
+
+
+def factors(program: Program) -> set[str]:
+    """Activations and their gradients that an update makes the gradient of a weight of, at batch 1. One of them is the
+    gradient of a bias, too."""
+    loops = (op for op in program.ops if op.phase == "update" and isinstance(op.kind, Loop) and op.kind.terms)
+    return {v.tensor for op in loops for v in op.reads if repeats(v)}
 
 
 def begun_with(program: Program) -> set[str]:
@@ -308,10 +281,14 @@ class Made:
             self.ops.append(replace(op, kind=replace(kind, storage=self.half)))
             return
         packed, stored = set[int](), set[View]()
-        whole = all(self.is_half(v.tensor) for v in op.writes) and stored_as_halves(op) == op.writes
+        there = {v.tensor for v in (*op.reads, *op.writes) if self.is_half(v.tensor)}
+        whole = there.issuperset(v.tensor for v in op.writes) and stored_as_halves(op, there) == op.writes
         if multiplied and isinstance(kind, MatMul | Conv) and (whole or not only_whole(kind)):
             packed = {at for at in packable(kind) if self.tensors[op.reads[at].tensor].dtype is FLOAT}
             kind = of_halves(kind, packed, self.half, self.half if whole else FLOAT)
+            stored = set(op.writes if whole else ())
+        elif isinstance(kind, MatMul) and has_vector(op, there):
+            packed, kind = {vector_at(kind)}, widening(kind, self.half, self.half if whole else FLOAT)
             stored = set(op.writes if whole else ())
         elif isinstance(kind, Scan):
             operands = dict(zip((*kind.reads, *kind.writes), (*op.reads, *op.writes), strict=True))

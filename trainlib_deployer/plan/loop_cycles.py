@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from math import prod
 
+from trainlib_deployer.formats import CONVERSIONS
 from trainlib_deployer.machine.costs import LoopCosts
 from trainlib_deployer.program.expr import Instr
 from trainlib_deployer.program.ir import Shape, View
@@ -35,7 +36,8 @@ def alike_cycles(kind: Loop, reads: tuple[Shape, ...], writes: tuple[Shape, ...]
     element = element_cycles(kind, read, c, dense and cheap(moving_body(kind, read)))
     element += c.step + c.store * (len(written) - kind.recorded)
     if rows_scaled(kind, read):
-        return c.start + -(-inner // cores) * rows * (element - c.load * (FIVE - 1) / FIVE)
+        shared = c.load + work(tuple(s for s in moving_body(kind, read) if s.op in CONVERSIONS), c, c.plain)
+        return c.start + -(-inner // cores) * rows * (element - shared * (FIVE - 1) / FIVE)
     if rows == 1 or middle_of_rows(rows, inner):
         share = min(-(-rows * inner // (LANES * cores)) * LANES, rows * inner)
         return c.start + share * element + (share // inner + 1) * c.row
@@ -45,7 +47,7 @@ def alike_cycles(kind: Loop, reads: tuple[Shape, ...], writes: tuple[Shape, ...]
 def rows_scaled(kind: Loop, reads: Views) -> bool:
     """A row times a number for each of many rows, which it is added to: emit/scaled.py."""
     moving = [reads[i].strides for i in moving_inputs(reads)]
-    steps = [s.op for s in moving_body(kind, reads)]
+    steps = [s.op for s in moving_body(kind, reads) if s.op not in CONVERSIONS]
     return many_rows(kind.extents) and steps == ["fma"] and len(moving) == 2 and (0, 1) in moving
 
 

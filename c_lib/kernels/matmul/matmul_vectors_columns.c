@@ -11,7 +11,7 @@ void tl_matmul_vectors_columns_f32(const tl_matmul *p)
         r.rows = rest >= 8 ? 8 : tl_min(4, rest);
         tl_begin_rows(p, r.b, r.m, r.rows, sum);
         for (int k = 0; k < p->k; k += TL_KC, a += TL_KC * p->a_k, x += TL_KC)
-            tl_dot_columns(sum, a, p->a_k, r.rows, x, tl_min(TL_KC, p->k - k));
+            tl_dot_lines(sum, a, 1, p->a_k, r.rows, x, tl_min(TL_KC, p->k - k));
         for (int i = 0; i < r.rows; ++i, c += p->c_m)
             *c = sum[i];
     }

@@ -27,15 +27,10 @@ void tl_matmul_vectors_f16(const tl_matmul *p)
     TL_PROMISE(p->n == 1);
     for (tl_rows r = tl_first_rows(p); r.left > 0; tl_next_rows(p, &r)) {
         float sum[4] = {0.0f, 0.0f, 0.0f, 0.0f};
-        const int at = r.b * p->c_b + r.m * p->c_m;
         const tl_half *a = p->a_f16 + r.b * p->a_b + r.m * p->a_m, *x = p->b_f16 + r.b * p->b_b;
         r.rows = tl_min(4, tl_min(r.left, p->m - r.m));
         tl_begin_rows(p, r.b, r.m, r.rows, sum);
         dot(sum, a, p->a_m, p->a_k, r.rows, x, p->b_k, p->k);
-        for (int i = 0; i < r.rows; ++i)
-            if (p->halves)
-                p->c_f16[at + i * p->c_m] = tl_to_half(sum[i]);
-            else
-                p->c[at + i * p->c_m] = sum[i];
+        tl_put_rows(p, &r, sum);
     }
 }
