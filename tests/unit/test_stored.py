@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
 import pytest
@@ -118,6 +119,19 @@ def test_a_result_may_replace_what_nobody_keeps(kept: bool) -> None:
     assert len(put_aside) == kept and tape.fullest == (4 * 35 * kept, 4 * 35)
     tape.computed([given, made], [torch.ones(5, 8)])
     assert tape.fullest == (4 * 35 * kept, 4 * 35 * (2 - kept) + 4 * 40), "none of them is as large"
+
+
+def test_bytes_are_counted_as_they_are_put_aside_and_let_go() -> None:
+    """Fault: all that was kept was added up again for each operation."""
+    draw, tape, there = random.Random(3), Tape(frozenset({2})), list[tuple[int, int]]()
+    for _ in range(300):
+        if there and draw.random() < 0.5:
+            tape.let_go(*there.pop(draw.randrange(len(there))))
+        else:
+            there.append((draw.randrange(7), draw.choice((4, 8, 8, 12))))
+            tape.put_aside(*there[-1])
+        assert tape.saved == sum(max(sizes) for at, sizes in tape.kept.items() if at != 2)
+        assert {at for at, _ in there} == {*tape.kept}
 
 
 def speechnet() -> nn.Module:

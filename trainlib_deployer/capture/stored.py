@@ -50,22 +50,34 @@ class Tape:
     kept: dict[int, list[int]] = field(default_factory=dict)  # of a storage: sizes of what is kept of it
     waiting: dict[tuple[Node, int], int] = field(default_factory=dict)
     fullest: tuple[int, int] = 0, 0  # kept, in flight
+    saved: int = 0  # bytes that are kept now, and nowhere else
 
-    @property
-    def saved(self) -> dict[int, int]:
-        """Bytes by storage."""
-        return {at: max(sizes) for at, sizes in self.kept.items() if at not in self.elsewhere}
+    def put_aside(self, at: int, size: int) -> None:
+        sizes = self.kept.setdefault(at, [])
+        if at not in self.elsewhere:
+            self.saved += max(size - max(sizes, default=0), 0)
+        sizes.append(size)
+
+    def let_go(self, at: int, size: int) -> None:
+        sizes = self.kept[at]
+        sizes.remove(size)
+        if at not in self.elsewhere:
+            self.saved -= max(size - max(sizes, default=0), 0)
+        if not sizes:
+            del self.kept[at]
+
+    def has(self, t: torch.Tensor) -> bool:
+        at = address(t)
+        return at in self.kept or at in self.elsewhere
 
     def computed(self, given: Sequence[torch.Tensor], made: Sequence[torch.Tensor]) -> None:
         """An operation of forward: its results are there beside its operands, but for those that may replace one."""
-        saved = self.saved
-        there = {*saved, *self.elsewhere}
-        free = [t for t in given if address(t) not in there]
-        fresh = [t for t in made if address(t) not in there and not any(replaces(t, old) for old in free)]
+        free = [t for t in given if not self.has(t)]
+        fresh = [t for t in made if not self.has(t) and not any(replaces(t, old) for old in free)]
         flying: dict[int, int] = {}
         for t in (*free, *fresh):
             flying[address(t)] = max(stored_bytes(t), flying.get(address(t), 0))
-        self.fullest = max(self.fullest, (sum(saved.values()), sum(flying.values())), key=sum)
+        self.fullest = max(self.fullest, (self.saved, sum(flying.values())), key=sum)
 
     def keep(self, t: torch.Tensor) -> Kept:
         return Kept(self, t)
@@ -92,7 +104,7 @@ class Tape:
                 passed_on += fresh
                 self.waiting[after, number] = stored_bytes(g)
         flying = others + taken + max(passed_on, used_up)
-        self.fullest = max(self.fullest, (sum(self.saved.values()), flying), key=sum)
+        self.fullest = max(self.fullest, (self.saved, flying), key=sum)
 
 
 class Forward(Mode):
@@ -115,13 +127,10 @@ class Kept:
 
     def __init__(self, tape: Tape, t: torch.Tensor) -> None:
         self.tensor, self.tape, self.at, self.size = t, tape, address(t), nbytes(t)
-        tape.kept.setdefault(self.at, []).append(self.size)
+        tape.put_aside(self.at, self.size)
 
     def __del__(self) -> None:
-        sizes = self.tape.kept[self.at]
-        sizes.remove(self.size)
-        if not sizes:
-            del self.tape.kept[self.at]
+        self.tape.let_go(self.at, self.size)
 
 
 def nodes(root: Node) -> Iterator[Node]:

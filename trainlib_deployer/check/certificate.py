@@ -176,9 +176,10 @@ def clashes(stretches: list[Stretch]) -> Iterator[tuple[Stretch, Stretch]]:
     begin, end, birth, death = np.array([(s.begin, s.end, s.birth, s.death) for s in rows], dtype=np.int64).T
     levels = sorted({s.level for s in rows})
     level = np.array([levels.index(s.level) for s in rows])
+    behind = np.searchsorted(birth, death).tolist()
     for i, row in enumerate(rows):
-        rest = slice(i + 1, None)
-        both = (begin[rest] < row.end) & (end[rest] > row.begin) & (birth[rest] < row.death) & (death[rest] > row.birth)
+        rest = slice(i + 1, behind[i])  # those that are born as long as it lives
+        both = (begin[rest] < row.end) & (end[rest] > row.begin) & (death[rest] > row.birth)
         for j in np.flatnonzero(both & (level[rest] == level[i])).tolist():
             yield row, rows[i + 1 + j]
 
