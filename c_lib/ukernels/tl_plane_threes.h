@@ -1,18 +1,8 @@
 /* Tiles of 4 output channels x 3 neighbouring pixels of a dense plane, side by side; internal to c_lib/kernels. */
 #ifndef TL_PLANE_THREES_H
 #define TL_PLANE_THREES_H
-#include "tl_tile.h" /* first: it sets how the whole file is compiled */
+#include "tl_plane_side.h" /* first: it sets how the whole file is compiled */
 #include "tl_tile_xpulp.h"
-
-/* So many tiles over one block of terms. Steps of what they are added to: along a row, then down to the next one. */
-typedef struct {
-    const float *w, *in; /* of the first one */
-    int w_row, w_term;   /* from output channel to output channel, and from term to term */
-    int in_c, out_c, terms, count;
-    const float *base;
-    int base_step, base_row; /* 0, 0: one number; 0, 1: one for each row; 1, out_c: outputs */
-    float *out;
-} tl_plane_threes;
 
 #ifdef TL_XPULP_TILES
 /* clang-format off */
@@ -37,7 +27,7 @@ typedef struct {
     "fadd.s " s2 ", a7, " s2 "\n" TL_STORE_ON(s1, "s11") TL_STORE_STEP(s2, "s11", "s9")
 /* clang-format on */
 
-static inline __attribute__((always_inline)) void tl_plane_threes_tiles(const tl_plane_threes *t)
+static inline __attribute__((always_inline)) void tl_plane_threes(const tl_plane_side *t)
 {
     const float *a = t->w, *b = t->in, *base = t->base;
     float *to = t->out;
@@ -86,27 +76,9 @@ static inline __attribute__((always_inline)) void tl_plane_threes_tiles(const tl
           "s9", "s10", "s11", "a7");
 }
 #else
-static inline void tl_plane_threes_tiles(const tl_plane_threes *t)
+static inline void tl_plane_threes(const tl_plane_side *t)
 {
-    for (int tile = 0; tile < t->count; ++tile) {
-        const float *w = t->w, *in = t->in + 3 * tile;
-        float c[4][3] = {{0.0f, 0.0f, 0.0f}, {0.0f, 0.0f, 0.0f}, {0.0f, 0.0f, 0.0f}, {0.0f, 0.0f, 0.0f}};
-        for (int term = 0; term < t->terms; ++term, w += t->w_term, in += t->in_c) {
-            TL_UNROLLED
-            for (int i = 0; i < 4; ++i) {
-                TL_UNROLLED
-                for (int j = 0; j < 3; ++j)
-                    c[i][j] = __builtin_fmaf(w[i * t->w_row], in[j], c[i][j]);
-            }
-        }
-        TL_UNROLLED
-        for (int i = 0; i < 4; ++i) {
-            TL_UNROLLED
-            for (int j = 0; j < 3; ++j)
-                t->out[i * t->out_c + 3 * tile + j] =
-                    t->base[i * t->base_row + (3 * tile + j) * t->base_step] + c[i][j];
-        }
-    }
+    tl_plane_any(t, 3);
 }
 #endif
 #endif

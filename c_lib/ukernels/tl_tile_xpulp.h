@@ -48,9 +48,11 @@ static inline tl_tile_way tl_way_of(const tl_panel_out *out, int row, int end, i
 }
 
 /* clang-format off */
-#define TL_SAVE_FROM_ZERO(s0, s1, s2, s3)                                                                              \
+/* All but the last store. */
+#define TL_SAVED_FROM_ZERO(s0, s1, s2, s3)                                                                             \
     "fadd.s " s1 ", " s1 ", x0\nfadd.s " s2 ", " s2 ", x0\nsw " s1 ", 4(a4)\nfadd.s " s3 ", " s3 ", x0\n"              \
-    "sw " s2 ", 8(a4)\nfadd.s " s0 ", " s0 ", x0\nsw " s3 ", 12(a4)\n" TL_STORE_STEP(s0, "a4", "ra")
+    "sw " s2 ", 8(a4)\nfadd.s " s0 ", " s0 ", x0\nsw " s3 ", 12(a4)\n"
+#define TL_SAVE_FROM_ZERO(s0, s1, s2, s3) TL_SAVED_FROM_ZERO(s0, s1, s2, s3) TL_STORE_STEP(s0, "a4", "ra")
 #define TL_ONTO(s0, s1, s2, s3)                                                                                        \
     TL_LOAD_STEP("s1", "a5", "a7") TL_LOAD_STEP("s11", "a5", "a7") TL_LOAD_STEP("a6", "a5", "a7")                      \
     "fadd.s " s0 ", s1, " s0 "\n" TL_LOAD_STEP("s1", "a5", "s0")                                                       \

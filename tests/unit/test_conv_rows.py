@@ -157,6 +157,10 @@ CASES = [
     Case(ci=68, co=140, size=(3, 3), kernel=(1, 1), sparse_w=2),  # planes of whole threes of pixels
     Case(groups=2, ci=8, co=4, size=(2, 3), kernel=(1, 1), wide=1),
     Case(ci=1, co=20, size=(1, 3), kernel=(1, 1), wide=2),
+    Case(n=2, groups=2, ci=8, co=4, size=(4, 9), kernel=(1, 1)),  # many fours of pixels, side by side
+    Case(ci=72, co=12, size=(7, 11), kernel=(1, 1), sparse_w=3),  # ... of which the last ones are not whole
+    Case(ci=65, co=8, size=(5, 13), kernel=(1, 1)),  # ... and the last block is one term
+    Case(ci=4, co=130, size=(1, 49), kernel=(1, 1), wide=1),
     Case(groups=2, ci=2, co=3, size=(2, 150), kernel=(1, 2), sparse_w=1),
     Case(n=2, ci=1, co=9, size=(11, 10), kernel=(9, 8), pad=(4, 1), stride=(2, 1), sparse_w=3),
     Case(ci=23, co=24, size=(1, 31), kernel=(1, 3), dil=(1, 4)),  # few taps that meet all, some or none of four pixels

@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING
 from trainlib_deployer.kernels.conv import TILE, any_groups, channel_step, dense_rows, pixel_by_pixel, tiled
 from trainlib_deployer.kernels.panels import BLOCK, FLOAT, panel_cycles
 from trainlib_deployer.kernels.row import Grain
-from trainlib_deployer.machine.costs import Costs
+from trainlib_deployer.machine.costs import Costs, SideCosts
 from trainlib_deployer.program.cuts import working
 from trainlib_deployer.program.ir import View
 
 if TYPE_CHECKING:
     from trainlib_deployer.ops.conv import Conv
+
+
+MANY = 48  # pixels
 
 
 def made(kind: Conv) -> int:
@@ -43,6 +46,12 @@ def in_threes(kind: Conv, _cores: int) -> bool:
     s = kind.shape
     threes = s.n == 1 and s.h * s.w in (3, 6, 9)
     return threes and any_groups(kind, 0) and pixel_by_pixel(s) and made(kind) % 4 == 0
+
+
+def in_fours(kind: Conv, _cores: int) -> bool:
+    """As many tiles of pixels as of channels, or more. Those that are not whole are to be few."""
+    pixels = kind.shape.h * kind.shape.w
+    return whole_planes(kind, 0) and pixels > made(kind) - 4 and (pixels % 4 == 0 or pixels >= MANY)
 
 
 def ragged_planes(kind: Conv, _cores: int) -> bool:
@@ -78,12 +87,21 @@ def plane_cycles(kind: Conv, cores: int, costs: Costs) -> float:
 
 
 def threes_cycles(kind: Conv, cores: int, costs: Costs) -> float:
-    s, c, team = kind.shape, costs.threes, working(kind.team, cores)
-    terms, panels = summed(kind), s.h * s.w // 3
+    return side_cycles(kind, cores, 3, costs.threes)
+
+
+def fours_cycles(kind: Conv, cores: int, costs: Costs) -> float:
+    return side_cycles(kind, cores, 4, costs.fours)
+
+
+def side_cycles(kind: Conv, cores: int, wide: int, c: SideCosts) -> float:
+    """Tiles of so many pixels, side by side."""
+    s, team, pixels = kind.shape, working(kind.team, cores), kind.shape.h * kind.shape.w
+    terms, panels = summed(kind), -(-pixels // wide)
     share = -(-s.groups * s.n * made(kind) // 4 * panels // team)
     visits, blocks = -(-share // panels), -(-terms // BLOCK)
-    work = share * (c.tile_block * blocks + c.tile_term * terms) + visits * (c.visit + c.visit_block * blocks)
-    return c.start + work
+    visit = c.visit + (c.visit_block + c.edge_block * (pixels % wide > 0)) * blocks
+    return c.start + share * (c.tile_block * blocks + c.tile_term * terms) + visits * visit
 
 
 threes = partial(
@@ -95,12 +113,15 @@ threes = partial(
     split="tiles of channels x pixels",
     grain=Grain(4, 3, BLOCK),
 )
+fours = partial(threes, takes=in_fours, cycles=fours_cycles, grain=TILE)
 plane = partial(threes, takes=whole_planes, cycles=plane_cycles, grain=TILE)
 ragged_plane = partial(plane, takes=ragged_planes, scratch=last_weights)
 
 PLANES = (
     threes("fw_threes"),
     threes("bw_x_threes"),
+    fours("fw_fours"),
+    fours("bw_x_fours"),
     plane("fw_plane"),
     ragged_plane("fw_plane_ragged"),
     plane("bw_x_plane"),

@@ -41,12 +41,13 @@ class PanelCosts:
 
 
 @dataclass(frozen=True)
-class ThreesCosts:
-    """Products by tiles of 4 x 3 results, of operands that are read where they lie."""
+class SideCosts:
+    """Products by tiles of 4 x 3 or 4 x 4 results, of operands that are read where they lie."""
 
     start: float
     visit: float  # of four rows
     visit_block: float  # ... for each block of terms
+    edge_block: float  # ... and for one that ends with fewer columns than a tile's
     tile_block: float  # of results
     tile_term: float
 
@@ -325,7 +326,8 @@ class Costs:
     forward: PanelCosts  # of convolutions
     input_gradient: PanelCosts
     plane: PanelCosts  # ... and input gradients: of one tap over dense planes
-    threes: ThreesCosts  # ... of threes of pixels
+    threes: SideCosts  # ... of threes of pixels
+    fours: SideCosts  # ... of many fours
     plane_weight: PanelCosts  # ... and weight gradients
     weight_gradient: PanelCosts  # of others
     kernel_rows: PanelCosts  # weight gradients by kernel rows of three taps

@@ -9,6 +9,8 @@ void tl_conv2d_bw_x_plane_f32(const tl_conv2d *a);
 void tl_conv2d_bw_x_plane_ragged_f32(const tl_conv2d *a);
 void tl_conv2d_fw_threes_f32(const tl_conv2d *a);
 void tl_conv2d_bw_x_threes_f32(const tl_conv2d *a);
+void tl_conv2d_fw_fours_f32(const tl_conv2d *a);
+void tl_conv2d_bw_x_fours_f32(const tl_conv2d *a);
 void tl_conv2d_fw_twos_s2_f32(const tl_conv2d *a);
 void tl_conv2d_bw_x_3x3_s2_threes_f32(const tl_conv2d *a);
 void tl_conv2d_fw_3x3_inside_f32(const tl_conv2d *a);
@@ -28,15 +30,26 @@ static void planes(int groups, int ci, int co, int size)
     }
 }
 
-static void threes(int n, int groups, int ci, int co, int size)
+static void side(int n, int groups, int ci, int co, int size, tl_fn fw, tl_fn bw_x)
 {
     tl_conv2d p = convolved(groups, ci, co, size, 1, 1, 0);
     for (p.n = n, p.bias = ci % 8 ? l1.init : NULL; p.accumulate < 2; p.accumulate++) {
         p.w = l1.b, p.x = l1.a, p.y = l1.c;
-        run((tl_fn)tl_conv2d_fw_threes_f32, &p);
+        run(fw, &p);
         p.x = l1.c, p.y = l1.a;
-        run((tl_fn)tl_conv2d_bw_x_threes_f32, &p);
+        if (ci % 4 == 0)
+            run(bw_x, &p);
     }
+}
+
+static void threes(int n, int groups, int ci, int co, int size)
+{
+    side(n, groups, ci, co, size, (tl_fn)tl_conv2d_fw_threes_f32, (tl_fn)tl_conv2d_bw_x_threes_f32);
+}
+
+static void fours(int n, int groups, int ci, int co, int size)
+{
+    side(n, groups, ci, co, size, (tl_fn)tl_conv2d_fw_fours_f32, (tl_fn)tl_conv2d_bw_x_fours_f32);
 }
 
 /* Of stride 2, in one block of terms or several; all rows of outputs or fewer. */
@@ -72,6 +85,8 @@ int main(void)
     planes(1, 66, 13, 3), planes(1, 7, 9, 4), planes(1, 3, 1, 5);
     threes(1, 1, 12, 56, 3), threes(1, 1, 132, 8, 3), threes(1, 1, 4, 132, 3), threes(2, 2, 8, 4, 3),
         threes(2, 1, 4, 12, 6);
+    fours(1, 1, 12, 8, 7), fours(1, 1, 68, 4, 4), fours(1, 1, 65, 8, 3), fours(1, 1, 4, 132, 3);
+    fours(2, 2, 8, 4, 6), fours(1, 1, 4, 8, 10);
     strided(1, 3, 13, 12, 1, 1), strided(1, 9, 7, 7, 1, 0), strided(2, 2, 5, 9, 2, 1);
     squares(1, 3, 18, 12, 1), squares(1, 1, 40, 10, 1), squares(2, 2, 5, 9, 2), squares(1, 2, 35, 8, 0);
     const tl_fn fw = (tl_fn)tl_conv2d_fw_3x3_inside_f32, bw_x = (tl_fn)tl_conv2d_bw_x_3x3_inside_f32;
