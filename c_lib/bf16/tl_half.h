@@ -9,6 +9,7 @@
 
 typedef uint16_t tl_bf16;
 typedef tl_bf16 tl_half;
+#define TL_HALF_DIGITS 7 /* behind the point */
 #define tl_to_half tl_to_bf16
 #define tl_from_half tl_from_bf16
 #define tl_matmul_vectors_f16 tl_matmul_vectors_bf16

@@ -24,6 +24,17 @@ static number of_float(float x)
                     power < 255};
 }
 
+#ifndef TL_HALF_DIGITS
+#define TL_HALF_DIGITS 10 /* of an IEEE half, behind the point */
+#endif
+
+static number of_half(tl_half x)
+{
+    const uint32_t one = 1u << TL_HALF_DIGITS, most = 0x7fffu >> TL_HALF_DIGITS, power = x >> TL_HALF_DIGITS & most;
+    return (number){(x & (one - 1)) | (power ? one : 0u), (power ? (int)power : 1) - (int)most / 2 - TL_HALF_DIGITS,
+                    x >> 15, power < most};
+}
+
 /* x * 2^exponent without what is behind the point; 0 where that is no int32_t. */
 static int fixed_point(number x, int exponent, int32_t *fixed)
 {
@@ -69,8 +80,7 @@ static int add(int64_t *sums, const void *data, size_t count, size_t first, size
     for (size_t i = 0; i < count; i++) {
         const uint32_t bits = sign_bits((uint32_t)(first + i));
         int32_t fixed;
-        if (!fixed_point(size == sizeof(tl_half) ? of_float(tl_from_half(halves[i])) : of_float(floats[i]), exponent,
-                         &fixed))
+        if (!fixed_point(size == sizeof(tl_half) ? of_half(halves[i]) : of_float(floats[i]), exponent, &fixed))
             return 0;
         for (int s = 0; s < TL_SUMS; s++)
             sums[s] += bits >> s & 1 ? -(int64_t)fixed : fixed;

@@ -3,6 +3,7 @@ record says that it has it."""
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -74,6 +75,13 @@ def test_the_same_on_the_emulated_cluster(project: Deployment) -> None:
 def test_examples_agree_with_pytorch(name: str, tmp_path: Path) -> None:
     made = deploy_example(name, tmp_path / name, steps=1, target=CHIP, l1="64k", l2="8M", dtype="bf16")
     made.verify().raise_if_failed()
+
+
+def test_a_project_reads_its_own_gradients_as_bfloats(tmp_path: Path) -> None:
+    """Fault: the check of a project took all halves for IEEE ones, of which gradients at batch 1 may be some."""
+    folder = deploy_example("mlp", tmp_path / "mlp", steps=2, target=CHIP, l1="64k", l2="8M", dtype="bf16").folder
+    own = subprocess.run(["make", "-s", "-C", folder, "host"], check=False, capture_output=True, text=True).stdout
+    assert "PASS: 28 of 28 tensors agree with PyTorch" in own
 
 
 def test_planted_mistakes_are_caught(project: Deployment) -> None:
