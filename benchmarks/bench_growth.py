@@ -17,12 +17,13 @@ from pathlib import Path
 import torch
 from torch import nn
 
+from benchmarks.networks import sgd, user_model
 from trainlib_deployer.machine.targets import resolve
 from trainlib_deployer.options import Options
 from trainlib_deployer.pipeline import deploy_user_model
-from trainlib_deployer.user.assemble import Parts, assemble
 from trainlib_deployer.user.model import UserModel
 
+Made = tuple[nn.Module, tuple[int, ...]]  # a network, and the shape of its input
 CHANNELS, CLASSES, TOKENS = 8, 10, 9
 STAGES = {
     "capturing": "capture",
@@ -61,23 +62,23 @@ class Attention(nn.Module):
         return x + self.mlp(self.norm2(x))
 
 
-def residual(blocks: int) -> tuple[nn.Module, torch.Tensor]:
+def residual(blocks: int) -> Made:
     head = (nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(CHANNELS, CLASSES))
     body = (Residual() for _ in range(blocks))
-    return nn.Sequential(nn.Conv2d(3, CHANNELS, 3, padding=1), *body, *head), torch.randn(1, 3, 8, 8)
+    return nn.Sequential(nn.Conv2d(3, CHANNELS, 3, padding=1), *body, *head), (1, 3, 8, 8)
 
 
-def mlp(layers: int) -> tuple[nn.Module, torch.Tensor]:
+def mlp(layers: int) -> Made:
     body = (m for _ in range(layers - 1) for m in (nn.Linear(CHANNELS, CHANNELS), nn.ReLU()))
-    return nn.Sequential(*body, nn.Linear(CHANNELS, CLASSES)), torch.randn(4, CHANNELS)
+    return nn.Sequential(*body, nn.Linear(CHANNELS, CLASSES)), (4, CHANNELS)
 
 
-def transformer(blocks: int) -> tuple[nn.Module, torch.Tensor]:
+def transformer(blocks: int) -> Made:
     body = (Attention() for _ in range(blocks))
-    return nn.Sequential(*body, nn.Flatten(), nn.Linear(TOKENS * CHANNELS, CLASSES)), torch.randn(2, TOKENS, CHANNELS)
+    return nn.Sequential(*body, nn.Flatten(), nn.Linear(TOKENS * CHANNELS, CLASSES)), (2, TOKENS, CHANNELS)
 
 
-NETWORKS: dict[str, Callable[[int], tuple[nn.Module, torch.Tensor]]] = {
+NETWORKS: dict[str, Callable[[int], Made]] = {
     "residual": residual,
     "mlp": mlp,
     "transformer": transformer,
@@ -87,9 +88,8 @@ ASKED = ("residual=22,45,90,178", "mlp=125,250,500", "transformer=12,24,48")
 
 def network(kind: str, blocks: int) -> UserModel:
     torch.manual_seed(3)
-    module, x = NETWORKS[kind](blocks)
-    optimizer, target = torch.optim.SGD(module.parameters(), lr=0.01), torch.randint(CLASSES, x.shape[:1])
-    return assemble(Parts(kind, module, x, target, nn.CrossEntropyLoss(), optimizer, None, None, 1, "the benchmark"))
+    module, shape = NETWORKS[kind](blocks)
+    return user_model(kind, module, shape, CLASSES, sgd)
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""Networks of the memory benchmark: the examples, and those of ../shared/data/reference_plans.md."""
+"""Networks of the memory benchmark: the examples, and those that another planner's figures are known of."""
 
 from __future__ import annotations
 

@@ -66,5 +66,7 @@ class DType(Enum):
         return self if self.conversion is None else DType[self.conversion.calculated]
 
 
-# Instruction to C: what reads and writes types that are only kept.
+# Instructions that read types which are only kept, and that write them.
+LOADS, STORES = {d.load for d in DType if d.is_half}, {d.store for d in DType if d.is_half}
+# Instruction to C.
 CONVERSIONS = {name: f"tl_{name}({{0}})" for d in DType if d.is_half for name in (d.store, d.load)}

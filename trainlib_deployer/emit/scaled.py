@@ -8,12 +8,10 @@ from dataclasses import dataclass
 
 from trainlib_deployer.emit.loop_text import Text, instructions, loads
 from trainlib_deployer.emit.rows import Pointer, Row
-from trainlib_deployer.formats import DType
+from trainlib_deployer.formats import LOADS
 from trainlib_deployer.program.expr import Arg
 from trainlib_deployer.program.ir import View
 from trainlib_deployer.program.loop import Loop, many_rows
-
-LOADS = {d.load for d in DType if d.is_half}
 
 
 @dataclass(frozen=True)

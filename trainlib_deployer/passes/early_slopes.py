@@ -31,8 +31,10 @@ def early_slopes(program: Program) -> Program:
             continue
         for early in read[name]:
             variant = with_slope(program, tensor, early, late[0])
-            other = None if variant is None else Scale.of(variant, scale)
-            if variant is not None and other is not None and other.weigh(variant.ops).peak <= peak:
+            if variant is None:
+                continue
+            other = Scale.of(variant, scale)
+            if other.weigh(variant.ops).peak <= peak:
                 program, scale = variant, other
                 break
     return program

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from golden.wide import is_wide
+from trainlib_deployer.formats import LOADS, STORES
 from trainlib_deployer.ops.conv import Conv
 from trainlib_deployer.ops.index import Take
 from trainlib_deployer.ops.matmul import MatMul
@@ -36,7 +37,6 @@ from trainlib_deployer.program.ir import DType, Kind, Op, Program, Role, Tensor,
 from trainlib_deployer.program.loop import Loop
 
 FLOAT = HALF.calculated
-LOADS, STORES = {d.load for d in DType if d.is_half}, {d.store for d in DType if d.is_half}
 LOSS = "loss"  # the layer of what the loss function does
 PASSES = {"forward", "backward"}  # updates are float throughout
 CHOICES = frozenset("copy select max min eq ne lt le gt ge and or".split())  # each result is one of the operands
