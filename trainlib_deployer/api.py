@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from html import escape
@@ -146,7 +146,7 @@ def deploy(
     samples: int | None = None,
     dtype: str = "fp32",
     updates: int | None = None,
-    keep: str | None = None,
+    keep: str | Sequence[str] | None = None,
     loss_scale: float | str | None = None,
     saved: str = "fp32",
     arithmetic: str = "fastest",

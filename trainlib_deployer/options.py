@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,14 +57,16 @@ def loss_scale_of(text: str | None, inference: bool = False) -> LossScale | None
     return found
 
 
-def kept_of(text: str | None) -> tuple[str, ...]:
-    """The names in `fp32=head,norm*`; the type may be left out."""
-    if not text:
+def kept_of(given: str | Sequence[str] | None) -> tuple[str, ...]:
+    """The names in `fp32=head,norm*`, where the type may be left out, or in a list."""
+    if not given:
         return ()
-    kind, _, names = text.rpartition("=")
-    found = tuple(n.strip() for n in names.split(","))
+    listed = isinstance(given, list | tuple)
+    names = [str(name) for name in given] if listed else str(given).rpartition("=")[2].split(",")
+    kind = "" if listed else str(given).rpartition("=")[0]
+    found = tuple(n.strip() for n in names)
     if kind not in ("", "fp32") or not all(found):
-        raise UsageError(f"'{text}' does not say which layers are kept", remedy="for instance fp32=head,norm*")
+        raise UsageError(f"'{given}' does not say which layers are kept", remedy="for instance fp32=head,norm*")
     return found
 
 

@@ -67,6 +67,30 @@ def test_agrees_with_pytorch_and_the_same_bits_everywhere(project: Deployment) -
     assert results(project.folder, 3, poison=True) == results(project.folder, 8) == one
 
 
+class Furthest(nn.Module):
+    """The backward pass looks for a maximum and a minimum, of numbers and of what it works out of others."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second, self.last = nn.Linear(11, 96), nn.Linear(96, 96), nn.Linear(96, 5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = torch.tanh(self.first(x))
+        y = nn.functional.gelu(self.second(x.amax(0, keepdim=True).sin() + x.cos()))
+        z: torch.Tensor = self.last(y - (1.5 * y).amin(1, keepdim=True))
+        return z
+
+
+def test_what_is_looked_for_is_kept_as_it_is(tmp_path: Path) -> None:
+    """Fault: rounded, none of them was equal to the maximum, and its gradient 0 / 0."""
+    torch.manual_seed(7)
+    data = torch.randn(13, 11), torch.randn(13, 5)
+    made = deploy(Furthest(), *data, loss=nn.MSELoss(), l1="128k", steps=2, saved="fp16", out=tmp_path / "net")
+    run = made.verify()
+    run.raise_if_failed()
+    assert not run.unjudged and any(t["dtype"] == "F16" for t in read_plan(made.folder)["tensors"].values())
+
+
 def truncated(folder: Path) -> None:
     header = folder / "kernels" / "tl_half.h"
     text = header.read_text()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 
 import pytest
 import torch
@@ -13,7 +14,8 @@ from trainlib_deployer.formats import CONVERSIONS, DType
 from trainlib_deployer.passes import chosen, order_halves
 from trainlib_deployer.passes.early_slopes import early_slopes
 from trainlib_deployer.passes.reorder import Facts, Scale, facts_of
-from trainlib_deployer.program.ir import Op, Program
+from trainlib_deployer.program.expr import Instr
+from trainlib_deployer.program.ir import Op, Program, View
 from trainlib_deployer.program.loop import CHEAP, Loop
 from trainlib_deployer.program.precision import Precision
 
@@ -90,6 +92,21 @@ def test_the_slope_of_a_half_is_a_half(activation: nn.Module, saved: int, monkey
     assert [after.tensors[n].dtype for n in slopes(after)] == [DType.F16, DType.F16]
     assert functions(before) - functions(after) == 2 * saved
     assert peak(after) <= peak(before)
+
+
+def test_what_is_looked_for_among_others_is_made_of_no_rounded_slope(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two results of the gradient of an activation are compared. Halves stay as they are then, floats may go."""
+    monkeypatch.setattr(order_halves, "ENOUGH", 9.0)
+    for halves, left in ((True, 1), (False, 2)):
+        before = program_of(layers(nn.GELU()), (4, 5), chosen(Precision(halves=halves)))
+        late = next(op for op in before.ops if op.phase == "backward" and any("gelu" in v.tensor for v in op.writes))
+        made = before.tensors[late.writes[0].tensor]
+        look = Loop((made.numel,), 0, (made.dtype,) * 2, (Instr("eq", (0, 1), DType.F32),), (), (), (2,), (DType.U8,))
+        seen = replace(made, name="seen", dtype=DType.U8)
+        view = View(made.name, (made.numel,), (1,))
+        op = replace(late, name="seen", kind=look, reads=(view, view), writes=(view._replace(tensor="seen"),))
+        after = early_slopes(replace(before, tensors={**before.tensors, "seen": seen}, ops=[*before.ops, op]))
+        assert len(slopes(after)) == left
 
 
 def test_nobody_reads_the_operand_any_more() -> None:

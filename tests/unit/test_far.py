@@ -17,7 +17,7 @@ from trainlib_deployer.far.timing import Timed, timed
 from trainlib_deployer.machine.machine import Machine
 from trainlib_deployer.machine.sizes import parse_size
 from trainlib_deployer.machine.targets import resolve
-from trainlib_deployer.passes.half_saved import halves
+from trainlib_deployer.passes.half_saved import half_saved, halves
 from trainlib_deployer.plan.build import fitted, offer_halves, plan
 from trainlib_deployer.plan.plan import Plan
 from trainlib_deployer.plan.strategies import best_layout
@@ -254,5 +254,7 @@ def test_half_precision_is_offered_beside_what_is_chosen() -> None:
     assert [line.partition(" with ")[0] for line in said] == ["it fits", "so it does", "so it would"]
     assert "done twice" in said[1] and "--saved fp16, 11 bits of 2 tensors" in said[2]
     assert all(line.endswith(" cycles a step") for line in said)
+    smaller = half_saved(step)
+    offer_halves(smaller, replace(taken, program=smaller), lambda line: pytest.fail(f"there are some already: {line}"))
     roomy = fitted(step, resolve(cores=2, l1="5k", l2="64k", l3="1M"), said.append)
     offer_halves(step, roomy, lambda line: pytest.fail(f"nothing was changed: {line}"))

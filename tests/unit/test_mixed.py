@@ -394,7 +394,7 @@ def test_layers_are_named_as_users_write_them() -> None:
     with pytest.raises(UsageError, match="no layer 'haed'") as failure:
         kept_layers(net, ("haed",))
     assert "head" in failure.value.render()
-    assert kept_of("fp32=head, norm*") == kept_of("head,norm*") == ("head", "norm*")
-    for text in ("fp16=head", "head,,"):
+    assert kept_of("fp32=head, norm*") == kept_of("head,norm*") == kept_of(["head", "norm*"]) == ("head", "norm*")
+    for text in ("fp16=head", "head,,", ["head", ""]):
         with pytest.raises(UsageError):
             kept_of(text)

@@ -128,6 +128,31 @@ def test_what_a_maximum_is_chosen_from_is_what_it_is_compared_with(tmp_path: Pat
     ).verify().raise_if_failed()
 
 
+class MadeAgain(nn.Module):
+    """What the backward pass looks for a maximum among is worked out again from what a product has made."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second, self.last = nn.Linear(6, 8), nn.Linear(8, 31), nn.Linear(31, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = torch.tanh(self.second(torch.tanh(self.first(x))))
+        y: torch.Tensor = self.last(x.index_reduce(1, torch.tensor([0, 1]), x.narrow(1, 0, 2), "amax").sin())
+        return y
+
+
+@pytest.mark.slow
+@pytest.mark.compiler
+@pytest.mark.filterwarnings("ignore:index_reduce")
+def test_what_a_maximum_is_looked_for_among_is_not_kept_as_halves(tmp_path: Path) -> None:
+    """Fault: it was worked out once, as a slope, and kept rounded: the gradient was 0 / 0."""
+    torch.manual_seed(3)
+    data = torch.randn(3, 7, 6), torch.randn(3, 7, 3)
+    run = deploy(MadeAgain(), *data, loss=nn.MSELoss(), steps=2, dtype="mixed", out=tmp_path / "net").verify()
+    run.raise_if_failed()
+    assert all(np.isfinite(values).all() for values in run.computed.values())
+
+
 class OfSlopes(nn.Module):
     """A maximum behind a loop."""
 

@@ -3,14 +3,16 @@
 The gradient of GELU, SiLU or Mish is a product with a number that depends on the forward pass's operand alone, and both
 passes call the same functions to make it and the activation. Made together it takes the operand's place in memory, and
 those functions are called once. The arithmetic and so the bits stay as they are, but for a slope in place of an operand
-in half precision, which is rounded as that was. Done behind all passes that weigh what
-is kept: an activation can be made again from its operand, not from its slope.
+in half precision, which is rounded as that was; what is made again as a float is not, it may be next to 1, or looked
+for among others. Done behind all passes that weigh what is kept: an activation can be made again from its operand, not
+from its slope.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from trainlib_deployer.passes.compared import exact
 from trainlib_deployer.passes.prune_loops import pruned
 from trainlib_deployer.passes.reorder import Scale
 from trainlib_deployer.program.expr import Instr
@@ -22,9 +24,11 @@ def early_slopes(program: Program) -> Program:
     read, written = readers(program), writers(program)
     results = {*program.shown, *(t for _, t in program.gradients)}
     scale = Scale.of(program)
-    peak = scale.weigh(program.ops).peak
+    peak, looked_for = scale.weigh(program.ops).peak, exact(program)
     for name, tensor in list(program.tensors.items()):
         if name in results or tensor.role is not Role.ACTIVATION or tensor.dtype.calculated is not DType.F32:
+            continue
+        if tensor.dtype.conversion and name in looked_for:
             continue
         late = [i for i in read.get(name, []) if program.ops[i].phase != "forward"]
         if len(late) != 1 or len(written.get(name, [])) != 1:
@@ -92,7 +96,7 @@ def making(first: Op, second: Op, slope: Slope, tensor: Tensor, kept: Tensor) ->
     if not isinstance(kind, Loop) or not isinstance(other, Loop) or kind.reductions or len(places) != 1:
         return None
     view = first.reads[places[0]]
-    if not view.covers(tensor):
+    if not view.covers(tensor) or (kept.dtype.conversion and slope.value in other.results):
         return None
     number, body, shared = {slope.operand: places[0]}, list(kind.body), False
     for i in slope.steps:

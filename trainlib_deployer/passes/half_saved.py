@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from trainlib_deployer.passes.compared import exact
 from trainlib_deployer.passes.reorder import Fullness, Scale, reorder
 from trainlib_deployer.program.expr import Instr
 from trainlib_deployer.program.ir import DType, Op, Program, Tensor, View, fresh, readers, renamed, writers
@@ -66,9 +67,9 @@ class Life:
 
 
 def lives_of(program: Program) -> dict[str, Life]:
-    """Made once by the forward pass, read by the backward pass, no result, large enough."""
+    """Made once by the forward pass, read by the backward pass, no result, not looked for, large enough."""
     read, written = readers(program), writers(program)
-    results = {*program.shown, *(t for _, t in program.gradients)}
+    results = {*program.shown, *(t for _, t in program.gradients), *exact(program)}
     out = {}
     for name, made in written.items():
         tensor = program.tensors[name]

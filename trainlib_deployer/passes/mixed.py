@@ -15,11 +15,11 @@ from itertools import pairwise
 from golden.wide import is_wide
 from trainlib_deployer.formats import LOADS, STORES
 from trainlib_deployer.ops.conv import Conv
-from trainlib_deployer.ops.index import Take
 from trainlib_deployer.ops.matmul import MatMul
 from trainlib_deployer.ops.pool import MaxPool
 from trainlib_deployer.ops.recurrent import Scan
 from trainlib_deployer.passes.coalesce import coalesced
+from trainlib_deployer.passes.compared import alike
 from trainlib_deployer.passes.half_saved import HALF, converting, rounding
 from trainlib_deployer.passes.products_of_halves import (
     has_vector,
@@ -33,13 +33,12 @@ from trainlib_deployer.passes.products_of_halves import (
 )
 from trainlib_deployer.passes.prune_loops import pruned
 from trainlib_deployer.program.expr import Instr
-from trainlib_deployer.program.ir import DType, Kind, Op, Program, Role, Tensor, View, fresh, readers, writers
+from trainlib_deployer.program.ir import DType, Op, Program, Role, Tensor, View, fresh, readers, writers
 from trainlib_deployer.program.loop import Loop
 
 FLOAT = HALF.calculated
 LOSS = "loss"  # the layer of what the loss function does
 PASSES = {"forward", "backward"}  # updates are float throughout
-CHOICES = frozenset("copy select max min eq ne lt le gt ge and or".split())  # each result is one of the operands
 
 
 def mixed(program: Program, keep: Sequence[str] = (), weights: Collection[str] = (), half: DType = HALF) -> Program:
@@ -101,38 +100,6 @@ def begun_with(program: Program) -> set[str]:
     """What sums of the backward pass go on from: parts of the gradient of a weight."""
     products = (op for op in program.ops if op.phase == "backward" and isinstance(op.kind, MatMul))
     return {v.tensor for op in products for v in op.reads[2:]}
-
-
-def alike(program: Program, halves: set[str]) -> set[str]:
-    """Without those that a loop looks for among floats: rounded, a maximum would be equal to nothing that it is of, and
-    its gradient is divided by how often it is found."""
-    kinds = [(op, op.kind) for op in program.ops if isinstance(op.kind, Loop)]
-    pairs = {
-        frozenset(op.reads[a].tensor for a in step.args if isinstance(a, int) and a < len(op.reads))
-        for op, kind in kinds
-        for step in kind.body
-        if step.op in ("eq", "ne")
-    }
-    every = {name for name, t in program.tensors.items() if t.dtype is FLOAT}
-    written, compared, floats = writers(program), {n for pair in pairs for n in pair}, every - halves
-    while more := (sources(program, written, compared & floats) & every) - (compared & floats) | {
-        n for pair in pairs if pair & floats for n in pair if n in halves
-    }:
-        floats |= more
-        halves, compared = halves - more, compared | more
-    return halves
-
-
-def sources(program: Program, written: dict[str, list[int]], names: set[str]) -> set[str]:
-    """What these are chosen from, or copied, without arithmetic."""
-    makers = {i for name in names for i in written.get(name, [])}
-    return {v.tensor for i in makers if chooses(program.ops[i].kind) for v in program.ops[i].reads}
-
-
-def chooses(kind: Kind) -> bool:
-    if not isinstance(kind, Loop):
-        return isinstance(kind, Take)
-    return all(r.op in CHOICES for r in kind.reductions) and all(s.op in CHOICES for s in (*kind.body, *kind.post))
 
 
 def positions(program: Program) -> set[str]:

@@ -90,7 +90,7 @@ def offer_halves(program: Program, taken: Plan, say: Say) -> None:
     """What half precision would take where a step was changed to fit. It changes results, so nobody chooses it."""
     changed, already = taken.program.far or taken.recomputed.operations, taken.saved.tensors or halves(program)
     kept = half_saved(program) if changed and not already else program
-    found = best_layout(kept, taken.target) if halves(kept) else None
+    found = best_layout(kept, taken.target) if halves(kept) and not already else None
     if found is not None and fits(found):
         count = len(halves(kept))
         say(f"so it would with {Changed(found, f'--saved fp16, 11 bits of {count:,} tensors that are kept').words}")
