@@ -127,3 +127,30 @@ def test_the_gradient_of_a_length_of_one_element_is_made_of_floats() -> None:
     small = mixed(program_of(nn.Sequential(*layers, nn.Linear(51, 5)), (11, 13), FLOATS))
     made = [t for t in small.tensors.values() if t.function == "weight_norm" and t.role is Role.GRADIENT]
     assert len(made) > 1 and {t.dtype for t in made} == {DType.F32}
+
+
+class Single(nn.Module):
+    """States of one number, most of them next to 1."""
+
+    def __init__(self, cell: type[nn.RNNBase], both: bool) -> None:
+        super().__init__()
+        self.first, self.last = nn.Linear(5, 7), nn.Linear(1 + both, 4)
+        self.cell = cell(7, 1, batch_first=True, bidirectional=both)  # type: ignore[call-arg]
+        with torch.no_grad():
+            for p in self.cell.parameters():
+                p.mul_(3).add_(1.2 if p.dim() == 1 else 0.0)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y: torch.Tensor = self.last(self.cell(torch.tanh(self.first(x)))[0])
+        return y
+
+
+@pytest.mark.slow
+@pytest.mark.compiler
+@pytest.mark.parametrize(("cell", "both"), [(nn.RNN, False), (nn.GRU, True)])
+def test_a_state_of_one_number_is_a_float(cell: type[nn.RNNBase], both: bool, tmp_path: Path) -> None:
+    """Fault: it was a half, and of its slope next to 1 a sixth was lost."""
+    torch.manual_seed(3)
+    net, x, y = Single(cell, both), torch.randn(1, 11, 5), torch.randn(1, 11, 4)
+    run = deploy(net, x, y, loss=nn.MSELoss(), dtype="mixed", cores=4, steps=2, out=tmp_path / "net").verify()
+    run.raise_if_failed()

@@ -74,7 +74,7 @@ def halves_of(program: Program) -> set[str]:
     late |= begun_with(program)
     floats = {*program.shown, *of_losses(program), *late, *positions(program)}
     floats |= of_frozen_norms(program) | of_alignments(program) | of_weight_norms(program)
-    floats |= of_wide_functions(program) | of_scans(program, "carry")
+    floats |= of_wide_functions(program) | of_scans(program, "carry") | of_single_units(program)
     few = statistics(program)
     out = set()
     for name, tensor in program.tensors.items():
@@ -151,6 +151,13 @@ def of_scans(program: Program, name: str = "hs") -> set[str]:
     to the next."""
     scans = ((op.kind.writes, op.writes) for op in program.ops if isinstance(op.kind, Scan))
     return {v.tensor for names, views in scans for n, v in zip(names, views, strict=True) if n == name}
+
+
+def of_single_units(program: Program) -> set[str]:
+    """What a scan reads and writes whose state is one number, as single numbers are floats. Next to 1 nothing would be
+    left of its slope."""
+    scans = ((op, op.kind) for op in program.ops if isinstance(op.kind, Scan))
+    return {v.tensor for op, kind in scans if kind.batch * kind.hidden == 1 for v in (*op.reads, *op.writes)}
 
 
 def of_wide_functions(program: Program) -> set[str]:
