@@ -108,12 +108,15 @@ class Found:
         same = self.tensors.get(made.numel())
         if same is None or repeats(made) or made.numel() == 1:  # one number has no direction
             return False
+        with among_ourselves():
+            return self.followed(made, same)
+
+    def followed(self, made: torch.Tensor, same: Same) -> bool:
         own = made.detach().double().reshape(-1)
         square = float(own @ own)
         if not 0.0 < square < np.inf:
             return False
-        with among_ourselves():
-            others = same.near(own, self.within)
+        others = same.near(own, self.within)
         sizes = others @ own / square
         itself = (sizes - 1.0).abs() <= self.within  # what it is a multiple of is nearer than its own halves
         choices = [(itself, True)]
