@@ -108,16 +108,20 @@ class Found:
         same = self.tensors.get(made.numel())
         if same is None or repeats(made) or made.numel() == 1:  # one number has no direction
             return False
-        with among_ourselves():
-            return self.followed(made, same)
-
-    def followed(self, made: torch.Tensor, same: Same) -> bool:
         own = made.detach().double().reshape(-1)
         square = float(own @ own)
         if not 0.0 < square < np.inf:
             return False
-        others = same.near(own, self.within)
-        sizes = others @ own / square
+        with among_ourselves():
+            others = same.near(own, self.within)
+        if not len(others):
+            return False
+        sizes = others @ own / square  # as runs that are off by roundings have it
+        with among_ourselves():
+            return self.gone_on(made, own, others, sizes)
+
+    def gone_on(self, made: torch.Tensor, own: torch.Tensor, others: torch.Tensor, sizes: torch.Tensor) -> bool:
+        """`own`: what `made` has; `others`: what the program had, each so many times as large."""
         itself = (sizes - 1.0).abs() <= self.within  # what it is a multiple of is nearer than its own halves
         choices = [(itself, True)]
         if int(own.count_nonzero()) > BY_CHANCE:
