@@ -39,7 +39,15 @@ def centres(count: int, align_corners: bool, like: Tensor) -> Tensor:
     return torch.linspace(-ends, ends, count, dtype=like.dtype) if count > 1 else like.new_zeros(1)
 
 
+def softmax_backward(g: Tensor, y: Tensor, dim: int, _dtype: torch.dtype) -> Tensor:
+    """Of shares that, rounded, do not quite add up to one: what is alike in a row of `g` goes nevertheless."""
+    mean = (g * y).sum(dim, keepdim=True) * (2.0 - y.sum(dim, keepdim=True))
+    return (g - mean) * y
+
+
 STEPS: dict[Any, Callable[..., Any]] = {
     aten._weight_norm_interface.default: weight_norm,
     aten.affine_grid_generator.default: affine_grid,
 }
+
+AT_ONCE: dict[Any, Callable[..., Any]] = {aten._softmax_backward_data.default: softmax_backward}  # rounded nowhere

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from golden.composed import STEPS
+from golden.composed import AT_ONCE, STEPS
 from golden.doubt import CERTAIN, Branches
 from golden.layers import Inside
 from golden.memory import EMPTY, Found
@@ -98,7 +98,8 @@ class Halves(Mode):
         args = self.branches.taken(name, args, next((t for t in leaves(given[:1]) if self.is_made(t)), None))
         if name in BATCH_NORMS:
             self.leave(args[3:5])  # an InstanceNorm counts in copies of its statistics
-        out = in_memory(func(*(args if self.kept else self.multiplied(name, args)), **(kwargs or {})))
+        call = AT_ONCE.get(func, func)
+        out = in_memory(call(*(args if self.kept else self.multiplied(name, args)), **(kwargs or {})))
         if name in CONVOLUTIONS and not self.kept:
             out = self.tiles.instead(name, args, out)
         for changed in places(leaves(written_to(func, args, kwargs or {}))):

@@ -31,6 +31,7 @@ class Builder:
     where: Where = field(default_factory=Where)
     meta: Any = None  # the fake tensor(s) that PyTorch computed for the node being lowered
     names: dict[str, int] = field(default_factory=dict)
+    halves: bool = False  # activations will be
     copies: dict[View, View] = field(default_factory=dict)  # dense ones that backward may read again
     mentions: Mentions = field(init=False)
 

@@ -56,7 +56,7 @@ def lower(
     """The whole step as a Program. With `accumulate`, each such number of steps is one update. `beside` a training that
     writes these tensors, an evaluation writes none. The backward pass begins with the loss scale or, for halves, with
     its share of that: not all numbers are halves."""
-    b = Builder(Program(user.name, learns=user.trains))
+    b = Builder(Program(user.name, learns=user.trains), halves=precision.halves)
     if precision.loss_scale is not None:
         scaling.declare(b, precision.loss_scale)
     env: dict[fx.Node, Any] = {}

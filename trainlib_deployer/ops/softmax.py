@@ -39,8 +39,20 @@ def safe_softmax(b: Builder, x: View, dim: int, _dtype: Any = None) -> View:
 def softmax_backward(b: Builder, g: View, y: View, dim: int, _dtype: Any) -> View:
     if not y.shape:
         return b.fill((), 0, b.dtype(y))
-    dot = b.reduce("sum", [dim], g, y, body=lambda g, y: g * y, keepdim=True, suffix="dot")
+    if b.halves:
+        dot = mean_by_shares(b, g, y, dim)
+    else:
+        dot = b.reduce("sum", [dim], g, y, body=lambda g, y: g * y, keepdim=True, suffix="dot")
     return b.map(lambda g, y, d: (g - d) * y, g, y, dot)
+
+
+def mean_by_shares(b: Builder, g: View, y: View, dim: int) -> View:
+    """Shares that are halves do not quite add up to one, and what is alike in a row of `g` has to go. 2 - s stands for
+    1 / s, which is next to 1: rows that are masked altogether have no shares."""
+    (dot,) = b.reduces(
+        "sum", [dim], g, y, body=lambda g, y: (g * y, y), post=lambda d, s, *_: (d * (2.0 - s),), suffixes=("dot",)
+    )
+    return b.reshape(dot, [1 if d == dim % len(y.shape) else e for d, e in enumerate(y.shape)])
 
 
 @covers(aten._log_softmax.default)
