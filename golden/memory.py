@@ -108,15 +108,12 @@ class Found:
         same = self.tensors.get(made.numel())
         if same is None or repeats(made) or made.numel() == 1:  # one number has no direction
             return False
-        own = made.detach().double().reshape(-1)
-        square = float(own @ own)
-        if not 0.0 < square < np.inf:
-            return False
         with among_ourselves():
-            others = same.near(own, self.within)
+            own = made.detach().double().reshape(-1)
+            others = same.near(own, self.within) if 0.0 < float(own @ own) < np.inf else own[:0]
         if not len(others):
             return False
-        sizes = others @ own / square  # as runs that are off by roundings have it
+        sizes = others @ own / (own @ own)  # as runs that are off by roundings have it
         with among_ourselves():
             return self.gone_on(made, own, others, sizes)
 
