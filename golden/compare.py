@@ -143,7 +143,7 @@ class Verdict:
 
     def or_as_near_as(self, own: Verdict, most: float) -> Verdict:
         """What failed may pass by another reference, if a mistake of more than `most` of the tensor shows there, in
-        this step or in one where rounding does less."""
+        this step or in one where rounding does less; or if it is as near as floats have to be."""
         others = {(t.step, t.kind, t.name): t for t in own.tensors}
         sharpest: dict[tuple[str, str], float] = {}
         for t in own.tensors:
@@ -154,7 +154,7 @@ class Verdict:
             limit = 1.0 if sharpest.get((t.kind, t.name), 1.0) <= most else most
             allowed = other.tolerance * limit / max(other.hides, limit)
             near = other.passed and other.hides < 1 and other.rel_l2 <= allowed
-            near = near and (limit > most or abs(other.factor) <= most)
+            near = (near and (limit > most or abs(other.factor) <= most)) or (other.passed and other.rel_l2 <= FLOOR)
             if near and not t.passed:
                 hides = max(t.hides, min(other.hides, limit))
                 t = replace(other, tolerance=allowed, hides=hides, scaled=min(other.scaled, limit))

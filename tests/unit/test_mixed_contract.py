@@ -61,6 +61,12 @@ def test_no_more_is_granted_than_what_still_shows_a_factor(own: compare.Verdict,
     assert gradient(0.01, 0.02).or_as_near_as(own, SHARP) == gradient(0.01, 0.02)
 
 
+def test_what_is_zero_in_float64_may_be_zero() -> None:
+    """Fault: of a bias of keys, whose gradient is zero, all runs of halves had roundings, and the program nothing."""
+    for error in (5e-7, 5e-6):
+        assert gradient(0.01, 0.005).or_as_near_as(gradient(error, 0.1, 1.0), SHARP).passed == (error < 1e-6)
+
+
 def test_a_step_may_be_vague_where_another_one_is_not() -> None:
     """Fault: a gradient in front of a norm cancels in some steps: there PyTorch's own runs were 2.4 % off, a program
     3.8 %."""
