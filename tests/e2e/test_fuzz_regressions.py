@@ -41,6 +41,11 @@ def test_a_seed_is_always_the_same_network() -> None:
     assert source(Recipe(11)) == source(Recipe(11)) != source(Recipe(12))
 
 
+def test_what_a_try_has_left_is_in_nobodys_way() -> None:
+    """Fault: a layer of a try that failed had the name that the next one's buffer was to have, and the run ended."""
+    compile(source(Recipe(40401)), "net.py", "exec")
+
+
 def test_something_is_trained() -> None:
     """Fault: of a layer and a buffer the buffer was to be trained, and the layer frozen."""
     names: dict[str, Any] = {}

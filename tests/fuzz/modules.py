@@ -59,10 +59,10 @@ class Text:
         call = [line.replace("@", str(number)) for line in step.call]
         given = self.sample.clone()
         names = {"self": self.holder, "torch": torch, "nn": nn, "F": F, "x": given, **steps.NAMES}
-        try:
+        try:  # what an earlier try of the same number has left in the holder is a KeyError where a buffer goes
             exec("\n".join((*make, *self.call, *call)), names)
             trained = acceptable(names["x"]) and self.trains(names["x"])
-        except (RuntimeError, ValueError, IndexError, TypeError, AssertionError):
+        except (RuntimeError, ValueError, IndexError, TypeError, AssertionError, KeyError):
             return False
         if not acceptable(names["x"]) or not torch.equal(given, self.sample):  # writing to a sample is refused
             return False
