@@ -21,7 +21,7 @@ from golden.doubt import CERTAIN, Branches
 from golden.layers import Inside
 from golden.memory import EMPTY, Found
 from golden.mode import Mode, address, among_ourselves, leaves, mapped
-from golden.rounding import EXACT, written_to
+from golden.rounding import EXACT, NORM, is_choice, written_to
 from golden.tiles import Signature, Tiles
 from golden.wide import is_bounded, is_sum, is_wide
 
@@ -37,9 +37,6 @@ LOSSES = frozenset(
     ).split()
 )
 REDUCTIONS = frozenset("sum mean var std var_mean std_mean amax amin prod logsumexp linalg_vector_norm norm".split())
-NORM = "linalg_vector_norm"
-EXTREMES = frozenset(("amax", "amin", float("inf"), float("-inf")))  # as reductions are told which they are
-TOLD = frozenset(("index_reduce", "index_reduce_", "scatter_reduce", "scatter_reduce_", NORM))
 BATCH_NORMS = ("native_batch_norm", "_native_batch_norm_legit")
 NORMS = {  # the first of their operands; the others are statistics and parameters
     **dict.fromkeys((*BATCH_NORMS, "native_layer_norm", "native_group_norm"), 1),
@@ -192,14 +189,6 @@ def in_memory(out: Any) -> Any:
     """The gradient of sgn, all zeros, lies nowhere."""
     zeros = isinstance(out, torch.Tensor) and out._is_zerotensor()
     return torch.zeros(out.shape, dtype=out.dtype) if zeros else out
-
-
-def is_choice(name: str, args: tuple[Any, ...]) -> bool:
-    """Whether it takes one of what it reads by its size, and autograd looks where that was."""
-    if name in ("max", "min", "median", "nanmedian", "aminmax"):  # along a dimension most of them tell where
-        return len(args) == 1
-    told = {a for a in args if isinstance(a, str | float)}
-    return name in EXTREMES or (name in TOLD and bool(told) and told <= EXTREMES)
 
 
 def is_all(value: torch.Tensor) -> bool:

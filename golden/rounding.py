@@ -71,6 +71,10 @@ EXACT = frozenset(
     ).split()
 )
 
+NORM = "linalg_vector_norm"
+EXTREMES = frozenset(("amax", "amin", float("inf"), float("-inf")))  # as reductions are told which they are
+TOLD = frozenset(("index_reduce", "index_reduce_", "scatter_reduce", "scatter_reduce_", NORM))
+
 # Operations of one element of each operand that PyTorch does not tag as such.
 POINTWISE = frozenset(
     ("elu_backward leaky_relu_backward softplus_backward hardsigmoid_backward glu glu_backward").split()
@@ -124,7 +128,7 @@ class Rounding(Mode):
                 return self.steps[func](*args, **kwargs)
         name = func._schema.name.partition("::")[2]
         moves = name in EXACT or torch.Tag.inplace_view in func.tags or torch.Tag.nondeterministic_seeded in func.tags
-        if moves or not any(map(self.is_rounded, leaves((*args, *kwargs.values())))):
+        if moves or is_choice(name, args) or not any(map(self.is_rounded, leaves((*args, *kwargs.values())))):
             return func(*args, **kwargs)
         if func is aten.convolution_backward.default:
             return self.of_convolution(*args, **kwargs)
@@ -214,6 +218,14 @@ class Rounding(Mode):
             self.drawn = torch.rand(count + STARTS, generator=self.chance, dtype=self.dtype).mul_(2).sub_(1)
         start = int(torch.randint(STARTS, (), generator=self.chance))
         return self.drawn[start : start + count].view(shape)
+
+
+def is_choice(name: str, args: tuple[Any, ...]) -> bool:
+    """Whether it takes one of what it reads by its size, and autograd looks where that was."""
+    if name in ("max", "min", "median", "nanmedian", "aminmax"):  # along a dimension most of them tell where
+        return len(args) == 1
+    told = {a for a in args if isinstance(a, str | float)}
+    return name in EXTREMES or (name in TOLD and bool(told) and told <= EXTREMES)
 
 
 def written_to(func: Any, args: Any, kwargs: Any) -> Iterator[Any]:

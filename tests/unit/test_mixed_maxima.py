@@ -11,6 +11,7 @@ import torch
 from golden.doubt import CERTAIN, Doubt
 from golden.halves import Halves
 from golden.memory import Memory
+from golden.rounding import otherwise
 
 Operation = Callable[[torch.Tensor], torch.Tensor]
 TURNED = torch.arange(7).flip(0).div(2, rounding_mode="floor").view(1, 7).expand(6, 7)
@@ -54,6 +55,19 @@ def test_autograd_finds_a_maximum_among_what_it_is_of(maximum: str, before: str)
         passed_on = made.grad * made.detach().sign() if maximum == "norm" else made.grad
         assert passed_on.sum().item() == pytest.approx(found.numel(), rel=1e-3)
         x.grad = None
+
+
+@pytest.mark.filterwarnings("ignore:index_reduce")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("maximum", MAXIMA)
+def test_a_maximum_is_off_by_no_rounding(maximum: str, dtype: torch.dtype) -> None:
+    """Fault: in runs that are off by roundings it was equal to none of what it is of, and the gradient 0 / 0."""
+    torch.manual_seed(5)
+    x = torch.randn(6, 7, dtype=dtype, requires_grad=True)
+    with otherwise(3, dtype):
+        made = torch.tanh(x) * 1.3
+        MAXIMA[maximum](made).sum().backward()  # type: ignore[no-untyped-call]
+    assert x.grad is not None and x.grad.isfinite().all() and x.grad.any()
 
 
 def read(value: torch.Tensor, had: torch.Tensor, change: Operation) -> tuple[torch.Tensor, torch.Tensor]:
