@@ -22,6 +22,7 @@ GAP = torch.diag(torch.tensor([1.0, 0.0, 2.0]))
 TRIANGLE = torch.triu(torch.randn(4, 4, generator=torch.Generator().manual_seed(1)))
 NUMBERS = torch.tensor([[3.0, NAN, 5.0, 5.0], [1.0, 2.0, 2.0, NAN]])
 NOTHING = torch.full((1, 4), -math.inf)
+LARGE = torch.randn(70, 70, generator=torch.Generator().manual_seed(2)) / 8
 
 # Further results are no promise.
 RESULTS = {aten._linalg_det.default: 1, aten._linalg_slogdet.default: 2, torch.median: 1}
@@ -34,6 +35,7 @@ CASES: dict[str, tuple[Any, tuple[Any, ...], dict[str, Any]]] = {
     "QR of one": (aten.linalg_qr.default, (torch.eye(3),), {}),
     "QR with a gap": (aten.linalg_qr.default, (GAP,), {}),
     "QR of a triangle": (aten.linalg_qr.default, (TRIANGLE,), {}),
+    "exponential of a large matrix": (aten.linalg_matrix_exp.default, (LARGE - LARGE.mT,), {}),
     "median": (torch.median, (NUMBERS, 1, True), {}),
     "median of all": (aten.median.default, (NUMBERS,), {}),
     "nanmedian of all": (aten.nanmedian.default, (NUMBERS,), {}),

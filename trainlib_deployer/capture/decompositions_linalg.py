@@ -10,17 +10,18 @@ from torch.nn import functional as F
 
 aten = torch.ops.aten
 Tensor = torch.Tensor
-LARGEST = 32  # rows or columns: a round is about ten operations
+LARGEST = 32  # rows or columns, where each is a round of about ten operations
 TABLE: dict[Any, Callable[..., Any]] = {}
 
 
-def of_matrix(target: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def of_matrix(target: Any, largest: int | None = LARGEST) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Register, for matrices that are not too large."""
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
         def unless_large(a: Tensor, *args: Any, **kwargs: Any) -> Any:
-            too_large = not a.numel() or max(a.shape[-2:]) > LARGEST or a.is_complex()
-            return NotImplemented if too_large else function(a, *args, **kwargs)
+            too_large = largest is not None and max(a.shape[-2:]) > largest
+            refused = not a.numel() or too_large or a.is_complex()
+            return NotImplemented if refused else function(a, *args, **kwargs)
 
         TABLE[target] = unless_large
         return function
@@ -264,7 +265,7 @@ TERMS = 10
 ROUNDS = 10
 
 
-@of_matrix(aten.linalg_matrix_exp.default)
+@of_matrix(aten.linalg_matrix_exp.default, largest=None)  # as many products for any size; gradients have twice the rows
 def matrix_exp(a: Tensor) -> Tensor:
     """A series of what is halved until its norm is below one, and squared as often; norms up to 1,000."""
     norm = a.abs().sum(-2, keepdim=True).amax(-1, keepdim=True)

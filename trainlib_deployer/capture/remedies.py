@@ -69,7 +69,6 @@ REMEDIES: dict[str, str] = {
     "inverse": LARGE_MATRIX,
     "cholesky": LARGE_MATRIX,
     "qr": LARGE_MATRIX,
-    "matrix_exp": LARGE_MATRIX,
     "svd": EIGEN,
     "pinverse": EIGEN,
     "to_sparse": DENSE,
@@ -78,7 +77,7 @@ REMEDIES: dict[str, str] = {
 }
 
 FAMILIES = {
-    **{f"linalg_{n}": LARGE_MATRIX for n in ("inv", "det", "slogdet", "solve", "cholesky", "lu", "qr", "matrix_exp")},
+    **{f"linalg_{n}": LARGE_MATRIX for n in ("inv", "det", "slogdet", "solve", "cholesky", "lu", "qr")},
     **{f"linalg_{n}": EIGEN for n in ("svd", "eigh", "eigvalsh", "pinv", "matrix_norm", "cond")},
     "linalg_": DECOMPOSED,
     "_linalg_svd": EIGEN,
