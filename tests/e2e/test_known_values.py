@@ -83,3 +83,21 @@ def test_what_changes_late_is_part_of_the_step(tmp_path: Path) -> None:
     data = samples()
     made = deploy(Rare(), *data[0], data=data, loss=nn.MSELoss(), steps=4, out=tmp_path / "net")
     assert made.verify().passed
+
+
+class Degrees(nn.Module):
+    """Of a graph that is a buffer, with more nodes than were thought of."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(7, 3)
+        self.register_buffer("edges", torch.tensor([0, 2, 2, 6, 1]))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y: torch.Tensor = self.layer(x * torch.bincount(self.edges, minlength=3))
+        return y
+
+
+def test_known_values_say_how_many_there_are(tmp_path: Path) -> None:
+    made = deploy(Degrees(), *samples()[0], loss=nn.MSELoss(), steps=2, out=tmp_path / "net")
+    made.verify().raise_if_failed()

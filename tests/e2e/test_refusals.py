@@ -99,7 +99,7 @@ CASES = {
     "nonzero": Case("return h * torch.nonzero(x).sum()  # here", "'nonzero'", remedy="multiply by the mask"),
     "unique": Case("return h * torch.unique(x).sum()  # here", "'unique'", remedy="multiply by the mask"),
     "bincount": Case(
-        "return h * torch.bincount(x.abs().long().flatten()).sum()  # here", "'bincount'", remedy="bin edges"
+        "return h * torch.bincount(x.abs().long().flatten()).sum()  # here", "'bincount'", remedy="minlength"
     ),
     "histc": Case("return h * torch.histc(x).sum()  # here", "'histc'", remedy="bin edges"),
     "complex": Case(

@@ -22,6 +22,7 @@ from trainlib_deployer.errors import DeployError
 Tensor = torch.Tensor
 READS = frozenset("item tolist __bool__ __int__ __float__ __index__ numpy equal allclose is_nonzero".split())
 INDEXING = (Tensor.__getitem__, Tensor.__setitem__)
+COUNTS = (torch.bincount, Tensor.bincount)  # the largest value may decide how long the result is
 UNKNOWN = object()
 REPLACED = Tensor.data.__set__  # type: ignore[attr-defined]
 STALE = -1  # no tensor's version
@@ -94,11 +95,8 @@ class Known:
         if mask is not None and self.of(mask) is None:
             return selection(func, mask, *args)
         real = self.all_of((args, kwargs))
-        if real is not None and getattr(func, "__name__", "") in READS:
-            self.decided |= self.made_of((args, kwargs))
-            return calculated(func, *real)
-        if real is not None and func == Tensor.scatter_ and not args[0].is_floating_point():
-            return self.placed(args[0], real, self.made_of((args, kwargs)))
+        if real is not None and (found := self.untraced(func, args, kwargs, real)) is not UNKNOWN:
+            return found
         given = tensors_of((args, kwargs))
         read, versions = [t for t in given if self.of(t) is not None], [t._version for t in given]
         try:
@@ -125,6 +123,15 @@ class Known:
         else:
             self.follow(func, real, result, written, self.made_of((args, kwargs)))
         return result
+
+    def untraced(self, func: Callable[..., Any], args: Any, kwargs: Any, real: Any) -> Any:
+        """What is calculated from the values alone, where all of them are known."""
+        if getattr(func, "__name__", "") in READS:
+            self.decided |= self.made_of((args, kwargs))
+            return calculated(func, *real)
+        if func == Tensor.scatter_ and not args[0].is_floating_point():
+            return self.placed(args[0], real, self.made_of((args, kwargs)))
+        return self.otherwise(func, args, kwargs, real) if func in COUNTS else UNKNOWN
 
     def forget(self, written: list[Tensor]) -> None:
         """What lies in the same memory has changed, whatever its own version says: that of `.data` is another one."""

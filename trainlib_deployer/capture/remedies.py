@@ -33,6 +33,7 @@ CONV3D = "call it as torch.conv3d or torch.conv_transpose3d, which are taken apa
 INDICES = "call it as F.max_pool2d(x, ..., return_indices=True)"
 NUMPY = "use torch's own functions (torch.sin for np.sin): only they are traced and differentiated"
 COUNTS = "compare with the bin edges and sum: ((x >= low) & (x < high)).float().sum()"
+NUMBERS = "say how many numbers there are, torch.bincount(x, minlength=10): none of x may be larger"
 TIES = "take the first of equal ones: x.sort(dim=dim, stable=True).values.select(dim, k - 1)"
 PART = "write to a part of a parameter through its data: weight.data[2:4].clamp_(-1, 1)"
 IN_PLACE = "work on a copy: x = x + 1 instead of x += 1"
@@ -60,7 +61,7 @@ REMEDIES: dict[str, str] = {
     "lcm": CONSTANT,
     "scatter_reduce": INTEGERS,
     "index_reduce": INTEGERS,
-    "bincount": COUNTS,
+    "bincount": NUMBERS,
     "histc": COUNTS,
     "histogram": COUNTS,
     "det": LARGE_MATRIX,

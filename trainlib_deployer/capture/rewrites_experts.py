@@ -21,6 +21,13 @@ def histc(x: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Any:
     return ((values >= edges[:-1]) & below).to(x.dtype).sum(0)
 
 
+def bincount(x: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Any:
+    """How many there are of each number below `minlength`, where none is larger: that would be a longer result."""
+    if not minlength or weights is not None:
+        return NotImplemented
+    return (x.unsqueeze(1) == torch.arange(minlength)).sum(0)
+
+
 def grouped_mm(x: Tensor, w: Tensor, *, offs: Tensor | None = None, bias: Any = None, out_dtype: Any = None) -> Any:
     """torch._grouped_mm of rows [S, K] that end at `offs`, and weights [experts, K, N]: every expert takes all rows,
     with zeros for those of others."""
@@ -34,6 +41,8 @@ def grouped_mm(x: Tensor, w: Tensor, *, offs: Tensor | None = None, bias: Any = 
 REWRITES: dict[Any, Callable[..., Any]] = {
     torch.histc: histc,
     torch.Tensor.histc: histc,
+    torch.bincount: bincount,
+    torch.Tensor.bincount: bincount,
     torch._grouped_mm: grouped_mm,
     F.grouped_mm: grouped_mm,
 }
