@@ -174,3 +174,26 @@ def test_a_project_checks_gradients_behind_a_maximum(tmp_path: Path) -> None:
     deploy(OfSlopes(), *data, loss=nn.MSELoss(), steps=2, dtype="mixed", out=tmp_path / "net")
     said = subprocess.run(["make", "-s", "-C", tmp_path / "net", "host"], check=True, capture_output=True, text=True)
     assert "PASS: 28 of 28 tensors" in said.stdout
+
+
+class Winners(nn.Module):
+    """The largest ones stay: each is held against the last of them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.last = nn.Linear(12, 16), nn.Linear(8, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.first(x).view(4, 8, 2).amax(-1)
+        y: torch.Tensor = self.last(x * (x >= x.topk(4, 1)[0][:, -1:]))
+        return y
+
+
+@pytest.mark.slow
+@pytest.mark.compiler
+def test_the_last_of_the_largest_is_one_of_them(tmp_path: Path) -> None:
+    """Fault: it was a float and the others halves, so that in every second line it was below itself."""
+    torch.manual_seed(3)
+    data = torch.randn(4, 12), torch.randn(4, 4)
+    run = deploy(Winners(), *data, loss=nn.MSELoss(), cores=3, steps=2, dtype="mixed", out=tmp_path / "net").verify()
+    run.raise_if_failed()
