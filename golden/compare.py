@@ -153,9 +153,8 @@ class Verdict:
             other = others.get((t.step, t.kind, t.name), t)
             limit = 1.0 if sharpest.get((t.kind, t.name), 1.0) <= most else most
             allowed = other.tolerance * limit / max(other.hides, limit)
-            near = other.passed and other.hides < 1 and other.rel_l2 <= allowed
-            near = (near and (limit > most or abs(other.factor) <= most)) or (other.passed and other.rel_l2 <= FLOOR)
-            if near and not t.passed:
+            near = other.hides < 1 and other.rel_l2 <= allowed and (limit > most or abs(other.factor) <= most)
+            if other.passed and not t.passed and (near or other.rel_l2 <= FLOOR):
                 hides = max(t.hides, min(other.hides, limit))
                 t = replace(other, tolerance=allowed, hides=hides, scaled=min(other.scaled, limit))
             tensors.append(t)

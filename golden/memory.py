@@ -110,7 +110,9 @@ class Found:
             return False
         with among_ourselves():
             own = made.detach().double().reshape(-1)
-            others = same.near(own, self.within) if 0.0 < float(own @ own) < np.inf else own[:0]
+            if not 0.0 < float(own @ own) < np.inf:
+                return False
+            others = same.near(own, self.within)
         if not len(others):
             return False
         sizes = others @ own / (own @ own)  # as runs that are off by roundings have it

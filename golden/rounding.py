@@ -224,8 +224,10 @@ def is_choice(name: str, args: tuple[Any, ...]) -> bool:
     """Whether it takes one of what it reads by its size, and autograd looks where that was."""
     if name in ("max", "min", "median", "nanmedian", "aminmax"):  # along a dimension most of them tell where
         return len(args) == 1
+    if name not in TOLD:
+        return name in EXTREMES
     told = {a for a in args if isinstance(a, str | float)}
-    return name in EXTREMES or (name in TOLD and bool(told) and told <= EXTREMES)
+    return bool(told) and told <= EXTREMES
 
 
 def written_to(func: Any, args: Any, kwargs: Any) -> Iterator[Any]:

@@ -61,10 +61,11 @@ def kept_of(given: str | Sequence[str] | None) -> tuple[str, ...]:
     """The names in `fp32=head,norm*`, where the type may be left out, or in a list."""
     if not given:
         return ()
-    listed = isinstance(given, list | tuple)
-    names = [str(name) for name in given] if listed else str(given).rpartition("=")[2].split(",")
-    kind = "" if listed else str(given).rpartition("=")[0]
-    found = tuple(n.strip() for n in names)
+    kind, names = "", given
+    if not isinstance(given, list | tuple):
+        kind, _, text = str(given).rpartition("=")
+        names = text.split(",")
+    found = tuple(str(n).strip() for n in names)
     if kind not in ("", "fp32") or not all(found):
         raise UsageError(f"'{given}' does not say which layers are kept", remedy="for instance fp32=head,norm*")
     return found

@@ -14,6 +14,7 @@ from torch import nn
 from golden.halves import Halves
 from golden.rounding import Rounding
 from trainlib_deployer.api import deploy
+from trainlib_deployer.check.verify import Verification
 
 PLACES = torch.arange(2).view(1, 2, 1).expand(1, 2, 8)
 MAXIMA: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
@@ -53,6 +54,17 @@ class Net(nn.Module):
         x = torch.stack([layer(x) for layer in self.layers], -1).sum(-1)
         y: torch.Tensor = self.last(self.maximum(self.act(x)))
         return y
+
+
+def trained(
+    net: type[nn.Module], x: tuple[int, ...], y: tuple[int, ...], folder: Path, cores: int | None = None
+) -> Verification:
+    """Two steps in mixed precision that agree with PyTorch; shapes of the input and of the target."""
+    torch.manual_seed(3)
+    data = torch.randn(x), torch.randn(y)
+    run = deploy(net(), *data, loss=nn.MSELoss(), cores=cores, steps=2, dtype="mixed", out=folder / "net").verify()
+    run.raise_if_failed()
+    return run
 
 
 @pytest.mark.slow
@@ -96,10 +108,7 @@ class Scaled(nn.Module):
 def test_a_maximum_in_parts_is_one_of_them(tmp_path: Path) -> None:
     """Fault: what it is chosen from was looked for as far as the first float, and that was a half; 0 / 0, in PyTorch's
     reference, too, so that nothing was compared."""
-    torch.manual_seed(3)
-    data = torch.randn(4, 5), torch.randn(4, 3)
-    run = deploy(Scaled(), *data, loss=nn.MSELoss(), steps=2, dtype="mixed", out=tmp_path / "net").verify()
-    run.raise_if_failed()
+    run = trained(Scaled, (4, 5), (4, 3), tmp_path)
     assert all(np.isfinite(values).all() for values in run.computed.values())
 
 
@@ -121,11 +130,7 @@ class OfOneVector(nn.Module):
 @pytest.mark.compiler
 def test_what_a_maximum_is_chosen_from_is_what_it_is_compared_with(tmp_path: Path) -> None:
     """Fault: the maximum was one of halves, its operand a float, and the gradient 0 / 0."""
-    torch.manual_seed(3)
-    data = torch.randn(1, 7), torch.randn(1, 3)
-    deploy(
-        OfOneVector(), *data, loss=nn.MSELoss(), steps=2, dtype="mixed", out=tmp_path / "net"
-    ).verify().raise_if_failed()
+    trained(OfOneVector, (1, 7), (1, 3), tmp_path)
 
 
 class MadeAgain(nn.Module):
@@ -146,10 +151,7 @@ class MadeAgain(nn.Module):
 @pytest.mark.filterwarnings("ignore:index_reduce")
 def test_what_a_maximum_is_looked_for_among_is_not_kept_as_halves(tmp_path: Path) -> None:
     """Fault: it was worked out once, as a slope, and kept rounded: the gradient was 0 / 0."""
-    torch.manual_seed(3)
-    data = torch.randn(3, 7, 6), torch.randn(3, 7, 3)
-    run = deploy(MadeAgain(), *data, loss=nn.MSELoss(), steps=2, dtype="mixed", out=tmp_path / "net").verify()
-    run.raise_if_failed()
+    run = trained(MadeAgain, (3, 7, 6), (3, 7, 3), tmp_path)
     assert all(np.isfinite(values).all() for values in run.computed.values())
 
 
@@ -193,7 +195,4 @@ class Winners(nn.Module):
 @pytest.mark.compiler
 def test_the_last_of_the_largest_is_one_of_them(tmp_path: Path) -> None:
     """Fault: it was a float and the others halves, so that in every second line it was below itself."""
-    torch.manual_seed(3)
-    data = torch.randn(4, 12), torch.randn(4, 4)
-    run = deploy(Winners(), *data, loss=nn.MSELoss(), cores=3, steps=2, dtype="mixed", out=tmp_path / "net").verify()
-    run.raise_if_failed()
+    trained(Winners, (4, 12), (4, 4), tmp_path, cores=3)

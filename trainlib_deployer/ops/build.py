@@ -151,18 +151,16 @@ class Builder:
         suffix: str = "",
     ) -> View:
         """post(fold(op, body(reads...))) over `dims` of the broadcast shape (all dims when empty)."""
-        shape = broadcast(*(v.shape for v in reads)) if shape is None else shape
-        out = self.reduces(
+        return self.reduces(
             op,
             dims,
             *reads,
             body=lambda *v: (body(*v),),
             post=lambda s, *_: (post(s),),
             shape=shape,
+            keepdim=keepdim,
             suffixes=(suffix,),
         )[0]
-        folded = folded_dims(shape, dims)
-        return self.reshape(out, [1 if d in folded else e for d, e in enumerate(shape)]) if keepdim else out
 
     def reduces(
         self,
@@ -172,6 +170,7 @@ class Builder:
         body: Callable[..., Sequence[Operand]],
         post: Callable[..., Sequence[Operand]],
         shape: Shape | None = None,
+        keepdim: bool = False,
         suffixes: Sequence[str] = ("",),
     ) -> tuple[View, ...]:
         """Several folds in one pass; `post` gets their results, then the reads (of which those constant along
@@ -199,7 +198,8 @@ class Builder:
         extents = [shape[d] for d in kept]
         writes = [self.tensor(extents, r.dtype, n) for r, n in zip(results, names, strict=False)]
         self.op(loop, [v.expanded(shape).permuted(order) for v in reads], writes, suffixes[0])
-        return tuple(writes)
+        whole = [1 if d in folded else e for d, e in enumerate(shape)]
+        return tuple(self.reshape(w, whole) if keepdim else w for w in writes)
 
     @staticmethod
     def _as_expr(code: Body, value: Operand) -> Expr:

@@ -187,7 +187,6 @@ def row_norm_backward(b: Builder, g: View, x: View, mean: View, r: View, weight:
         h = g * w[0] if w else g
         return h, h * (x - m)
 
-    kept = [1 if d in dims else e for d, e in enumerate(x.shape)]
     s, t = b.reduces(
         "sum",
         dims,
@@ -197,6 +196,7 @@ def row_norm_backward(b: Builder, g: View, x: View, mean: View, r: View, weight:
         *w,
         body=sums,
         post=lambda s, t, *_: (s * (1.0 / n), t * (1.0 / n)),
+        keepdim=True,
         suffixes=("sum", "dot"),
     )
 
@@ -204,7 +204,7 @@ def row_norm_backward(b: Builder, g: View, x: View, mean: View, r: View, weight:
         h = g * w[0] if w else g
         return fma(m - x, t * (r * r), h - s) * r
 
-    return b.map(body, g, x, mean, r, b.reshape(s, kept), b.reshape(t, kept), *w, shape=x.shape, suffix="input")
+    return b.map(body, g, x, mean, r, s, t, *w, shape=x.shape, suffix="input")
 
 
 def affine_gradients(

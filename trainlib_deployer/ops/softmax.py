@@ -50,9 +50,16 @@ def mean_by_shares(b: Builder, g: View, y: View, dim: int) -> View:
     """Shares that are halves do not quite add up to one, and what is alike in a row of `g` has to go. 2 - s stands for
     1 / s, which is next to 1: rows that are masked altogether have no shares."""
     (dot,) = b.reduces(
-        "sum", [dim], g, y, body=lambda g, y: (g * y, y), post=lambda d, s, *_: (d * (2.0 - s),), suffixes=("dot",)
+        "sum",
+        [dim],
+        g,
+        y,
+        body=lambda g, y: (g * y, y),
+        post=lambda d, s, *_: (d * (2.0 - s),),
+        keepdim=True,
+        suffixes=("dot",),
     )
-    return b.reshape(dot, [1 if d == dim % len(y.shape) else e for d, e in enumerate(y.shape)])
+    return dot
 
 
 @covers(aten._log_softmax.default)

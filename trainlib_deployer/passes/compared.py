@@ -108,5 +108,5 @@ def exact(program: Program) -> set[str]:
 def compared(kind: Loop) -> set[int]:
     """Operands that what is compared is made of."""
     values = {value for pair in comparisons(kind) for value in pair}
-    whole = any(value >= kind.at_reductions for value in values)
-    return {i for i in range(kind.at_body) if whole or i in kind.needed(values)}
+    operands = set(range(kind.at_body))
+    return operands if any(value >= kind.at_reductions for value in values) else operands & kind.needed(values)
