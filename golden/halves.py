@@ -38,6 +38,7 @@ LOSSES = frozenset(
 )
 REDUCTIONS = frozenset("sum mean var std var_mean std_mean amax amin prod logsumexp linalg_vector_norm norm".split())
 BATCH_NORMS = ("native_batch_norm", "_native_batch_norm_legit")
+MARKS = {"statistic", "in_chain", "bounded", "in_parts"}  # attributes of what a dispatch has made
 NORMS = {  # the first of their operands; the others are statistics and parameters
     **dict.fromkeys((*BATCH_NORMS, "native_layer_norm", "native_group_norm"), 1),
     **dict.fromkeys("native_batch_norm_backward native_layer_norm_backward native_group_norm_backward".split(), 2),
@@ -207,6 +208,13 @@ def seen_as(out: Any, of: Any) -> Any:
     if isinstance(out, torch.Tensor) and is_statistic(of) and out.numel() == of.numel():
         out.statistic = True  # type: ignore[attr-defined]
     return out
+
+
+def unmark(tensors: Iterable[Any]) -> None:
+    """What is the user's, and was written to in place, goes back as it came."""
+    for t in tensors:
+        for mark in MARKS & vars(t).keys() if isinstance(t, torch.Tensor) else ():
+            delattr(t, mark)
 
 
 def is_statistic(value: Any) -> bool:

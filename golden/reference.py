@@ -26,7 +26,7 @@ from golden.autocast import without_autocast
 from golden.borrow import borrowed, uncompiled
 from golden.drawing import Drawing
 from golden.examples import leaves, opened
-from golden.halves import Halves
+from golden.halves import Halves, unmark
 from golden.layers import inside
 from golden.optimizers import make_optimizer, make_scheduler
 from golden.precision import (
@@ -163,7 +163,10 @@ def halving(task: Task, sample: Any, dtype: torch.dtype, noise: int = 0, step: i
         inside(task.module, [""]) as network,
         Halves(dtype, floats, noise % 2 == 1, kept, branches, task.tiles, memory, network),
     ):
-        yield
+        try:
+            yield
+        finally:
+            unmark(floats)
 
 
 def inferring(

@@ -48,9 +48,11 @@ class Trial:
         return Trial(kept, wanted, over, plan.cycles, image, None if over else project, said)
 
 
-def beside_build(program: Program, user: UserModel, options: Options, say: Say) -> tuple[Project, Image | None]:
-    """The plan, where there is room left for everything else that a build brings. Only what is taken in the end is
-    said."""
+def beside_build(
+    program: Program, user: UserModel, options: Options, say: Say, patient: bool = True
+) -> tuple[Project, Image | None]:
+    """The plan, where there is room left for everything else that a build brings; the patient look for a faster one
+    with a third memory. Only what is taken in the end is said."""
     target, build = options.target, options.target.build
     far = partial(far_beside_build, user=user, options=options)
     if build is None:
@@ -62,7 +64,7 @@ def beside_build(program: Program, user: UserModel, options: Options, say: Say) 
         project = Project(user, with_saved(program, chosen, said.append, far), options.steps, options.accumulate)
         return Trial.of(kept, project, brought(project, build), tuple(said))
 
-    found = enough(first_trial(Image(build, ()).beside(0), target, tried), tried, target.far is not None)
+    found = enough(first_trial(Image(build, ()).beside(0), target, tried), tried, target.far is not None, patient)
     demand_flash(found.image, target)
     for line in found.said:
         say(line)
@@ -82,13 +84,13 @@ def first_trial(least: int, target: Machine, tried: Callable[..., Trial]) -> Tri
         return tried(beyond.image.beside(0))
 
 
-def enough(here: Trial, tried: Callable[[int], Trial], far: bool) -> Trial:
+def enough(here: Trial, tried: Callable[[int], Trial], far: bool, patient: bool = True) -> Trial:
     """The first that fits. A build wants other bytes than the last one took: what each took is kept for the next, as
     long as that comes nearer, as it does at once where code hardly depends on the room.
 
     Beside a third memory, less room makes more pieces, and what they take may be more than it makes room for. Where
-    more comes no nearer, or not near, less is tried; then more, until a plan is refused. Less is tried, too, where a
-    plan is much slower than the one with the most room."""
+    more comes no nearer, or not near, less is tried; then more, until a plan is refused. The patient try less, too,
+    where a plan is much slower than the one with the most room."""
     fastest, least, turned = here.cycles, here.wanted, not far
     while here.over:
         least = min(least, here.wanted)
@@ -98,7 +100,7 @@ def enough(here: Trial, tried: Callable[[int], Trial], far: bool) -> Trial:
         if isinstance(after, DoesNotFit):
             raise after
         here = after
-    slow = not turned and here.cycles > fastest * (1 + SLOW) / SLOW
+    slow = patient and not turned and here.cycles > fastest * (1 + SLOW) / SLOW
     return faster(here, tried) if slow else here
 
 
@@ -136,10 +138,10 @@ def roomy(target: Machine, refused: DoesNotFit) -> int:
 
 
 def far_beside_build(program: Program, target: Machine, user: UserModel, options: Options) -> Plan | None:
-    """The plan with a third memory, if it fits with all that its build brings."""
+    """A plan with a third memory, if one fits with all that its build brings."""
     chosen = replace(options, target=target, saved="fp32")  # what is kept in halves is in the program
     try:
-        return beside_build(program, user, chosen, lambda line: None)[0].plan
+        return beside_build(program, user, chosen, lambda line: None, patient=False)[0].plan
     except DoesNotFit:
         return None
 

@@ -6,8 +6,11 @@ import contextlib
 import gc
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 
+from golden.reference import Key
+from golden.sketch import Sketch
 from golden.snapshot import Snapshot
 from golden.task import Task
 from trainlib_deployer import passes
@@ -25,6 +28,7 @@ from trainlib_deployer.emit.project import Project
 from trainlib_deployer.folder import replaced_folder
 from trainlib_deployer.image.image import Image
 from trainlib_deployer.machine.machine import Machine
+from trainlib_deployer.meanwhile import meanwhile
 from trainlib_deployer.ops.lower import lower
 from trainlib_deployer.options import Options, check_mixed, check_types
 from trainlib_deployer.passes.choose_winograd import by_winograd
@@ -93,21 +97,23 @@ def deployed(user: UserModel, options: Options, say: Say) -> Deployed:
         say("capturing the evaluation")
         beside = evaluation_of(user.evaluation, captured.written, options.dtype)
         program = joined(program, passes.run(beside, pipeline))
-    say("planning memory")
-    options = replace(options, target=with_measurements(options.target))
-    project, image = beside_build(program, user, options, say)
-    offer_halves(program, project.plan, say)
-    project = replace(project, plan=told(project.plan))
-    planned = project.plan.beside(image)
-    say(f"{'training' if user.trains else 'running'} in PyTorch, for the program's own check")
-    check_golden_model(task_of(replace(user, evaluation=None), options.accumulate), eager)
-    batches = counters(eager[-1])
-    del eager  # as large as the network, several times
     winograd, tiles = by_winograd(program)
-    task = task_of(user, options.accumulate, planned.saved.used, winograd, options.dtype, options.loss_scale)
+    task = task_of(user, options.accumulate, options.saved, winograd, options.dtype, options.loss_scale)
     task = replace(task, keep=precision.keep, tiles=tiles)
-    with user_code(f"{step} in PyTorch fails", REMEDY):
-        references = reference_sketches(task, options.steps * options.accumulate)
+    options = replace(options, target=with_measurements(options.target))
+    with meanwhile(partial(judged_by, task, options)) as found:
+        say("planning memory")
+        project, image = beside_build(program, user, options, say)
+        offer_halves(program, project.plan, say)
+        project = replace(project, plan=told(project.plan))
+        planned = project.plan.beside(image)
+        say(f"{'training' if user.trains else 'running'} in PyTorch, for the program's own check")
+        check_golden_model(task_of(replace(user, evaluation=None), options.accumulate), eager)
+        batches = counters(eager[-1])
+        del eager  # as large as the network, several times
+        asked, task = task, replace(task, saved=planned.saved.used)
+        with user_code(f"{step} in PyTorch fails", REMEDY):
+            references = found() if task.saved == asked.saved else judged_by(task, options)
     if options.tune is not None:
 
         def written(target: Machine) -> tuple[Project, Image | None]:
@@ -124,6 +130,10 @@ def deployed(user: UserModel, options: Options, say: Say) -> Deployed:
         write_model_files(user, folder / "model", task, batches, tuple(planned.program.fixed), options.command)
         write_golden_model(folder / "golden")
     return Deployed(planned, options.out, task)
+
+
+def judged_by(task: Task, options: Options) -> dict[Key, Sketch]:
+    return reference_sketches(task, options.steps * options.accumulate)
 
 
 def as_asked(options: Options, captured: Captured, say: Say) -> Options:

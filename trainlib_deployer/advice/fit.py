@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Set
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -15,6 +15,7 @@ from trainlib_deployer.far.carried import planned_far
 from trainlib_deployer.machine.machine import Machine
 from trainlib_deployer.machine.sizes import show_size
 from trainlib_deployer.machine.targets import TARGETS
+from trainlib_deployer.meanwhile import meanwhile
 from trainlib_deployer.ops.conv import Conv
 from trainlib_deployer.ops.matmul import MatMul
 from trainlib_deployer.passes import for_machine
@@ -75,20 +76,39 @@ def does_not_fit(program: Program, target: Machine, replan: Replan, far: Far | N
         board = partial(third_memory, program, target, partial(planned_far, planned=replan) if far is None else far)
         asked = replace(plan, program=program, target=target)  # without what a third memory asks for, with all cores
         beyond = {level.name: over(level) for level in plan.levels.values() if over(level) > 0}
-        return Shortage(words(plan), beyond, lambda: advice(asked, list(remedies(asked, worst(plan), replan, board))))
+        return Shortage(words(plan), beyond, lambda: advice(asked, worst(plan), replan, board))
 
     return DoesNotFit(find=found)
 
 
-def advice(plan: Plan, found: list[Remedy]) -> Advice:
-    """What makes it fit first; then what helps, but not enough by itself."""
-    lines = ["what makes it fit, each by itself:", *(entry(plan, r) for r in found if r.fits)]
-    if len(lines) == 1:
-        lines = ["nothing makes it fit by itself"]
-    partly = [r for r in found if not r.fits and missing(r.plan) < missing(plan)]
+@dataclass(frozen=True)
+class Entry:
+    """A remedy in words."""
+
+    what: str
+    text: str
+    fits: bool
+    helps: bool  # if only by a part
+
+
+def advice(plan: Plan, worst: LevelPlan, replan: Replan, board: Callable[[], Iterator[Remedy]]) -> Advice:
+    """What makes it fit first; then what helps, but not enough by itself. A plan with a third memory takes as long as
+    all others together."""
+    with meanwhile(lambda: entries(plan, board() if over(plan.outer) > 0 else ())) as far:
+        lighter = entries(plan, remedies(plan, worst, replan))
+        larger = entries(plan, larger_memory(plan, worst, replan))
+        found = [*lighter, *far(), *larger]
+    whole = [e for e in found if e.fits]
+    partly = [e for e in found if not e.fits and e.helps]
+    lines = ["what makes it fit, each by itself:" if whole else "nothing makes it fit by itself"]
+    lines += [e.text for e in whole]
     if partly:
-        lines += ["what helps, but not enough by itself:", *(entry(plan, r) for r in partly)]
-    return Advice("\n  ".join(lines), tuple(r.what for r in found if r.fits))
+        lines += ["what helps, but not enough by itself:", *(e.text for e in partly)]
+    return Advice("\n  ".join(lines), tuple(e.what for e in whole))
+
+
+def entries(plan: Plan, found: Iterable[Remedy]) -> list[Entry]:
+    return [Entry(r.what, entry(plan, r), r.fits, missing(r.plan) < missing(plan)) for r in found]
 
 
 def entry(plan: Plan, remedy: Remedy) -> str:
@@ -103,9 +123,9 @@ def entry(plan: Plan, remedy: Remedy) -> str:
     return "  " + remedy.what + (f": {effect}" if effect else "") + (f"\n        {remedy.how}" if remedy.how else "")
 
 
-def remedies(plan: Plan, worst: LevelPlan, replan: Replan, board: Callable[[], Iterator[Remedy]]) -> Iterator[Remedy]:
-    """From what costs the least to what costs the most: states, precision, batch, trained layers, memory. Nothing is
-    said of what comes and goes where what is always there would be too much for twice the memory."""
+def remedies(plan: Plan, worst: LevelPlan, replan: Replan) -> Iterator[Remedy]:
+    """From what costs the least to what costs the most: states, precision, batch, trained layers. Nothing is said of
+    what comes and goes where what is always there would be too much for twice the memory."""
     trains, near = plan.program.trains, learned(plan, worst) <= 2 * (worst.size - worst.reserved)
     rungs = (
         (without_state, trains),
@@ -118,9 +138,6 @@ def remedies(plan: Plan, worst: LevelPlan, replan: Replan, board: Callable[[], I
     )
     for rung, wanted in rungs:
         yield from rung(plan, replan) if wanted else ()
-    if over(plan.outer) > 0:
-        yield from board()
-    yield from larger_memory(plan, worst, replan)
 
 
 def learned(plan: Plan, level: LevelPlan) -> int:

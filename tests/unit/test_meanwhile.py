@@ -1,0 +1,108 @@
+"""Work of a copy of the process: the same result, or the work itself, whatever becomes of the copy."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from trainlib_deployer import meanwhile as module
+from trainlib_deployer.meanwhile import may_be_copied, meanwhile
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="copies are cheap on Linux alone")
+LONG = 600.0
+
+
+@pytest.fixture
+def copied(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also by the threads of what hands out tests: they hold no lock that these copies ask for."""
+    monkeypatch.setattr(module, "may_be_copied", lambda: True)
+
+
+@pytest.mark.usefixtures("copied")
+def test_the_copy_works_while_this_process_goes_on() -> None:
+    with meanwhile(lambda: (os.getpid(), torch.arange(70_001).sum().item())) as found:
+        here = os.getpid()
+        pid, total = found()
+    assert pid != here
+    assert total == 70_000 * 70_001 // 2
+
+
+@pytest.mark.usefixtures("copied")
+def test_a_result_longer_than_a_pipe_holds() -> None:
+    with meanwhile(lambda: os.urandom(1) * 3_000_017) as found:
+        assert len(found()) == 3_000_017
+
+
+@pytest.mark.usefixtures("copied")
+def test_what_fails_in_the_copy_is_done_here_and_raises_here(capfd: pytest.CaptureFixture[str]) -> None:
+    pids = []
+
+    def fails() -> None:
+        pids.append(os.getpid())
+        raise KeyError("wanted")
+
+    with meanwhile(fails) as found, pytest.raises(KeyError, match="wanted"):
+        found()
+    assert pids == [os.getpid()]
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.usefixtures("copied")
+def test_a_result_that_cannot_be_sent_is_made_here() -> None:
+    with meanwhile(lambda: (os.getpid(), threading.Lock())) as found:
+        assert found()[0] == os.getpid()
+
+
+@pytest.mark.usefixtures("copied")
+def test_prints_go_to_where_errors_go(capfd: pytest.CaptureFixture[str]) -> None:
+    with meanwhile(lambda: print("from forward")) as found:
+        found()
+    assert capfd.readouterr() == ("", "from forward\n")
+
+
+@pytest.mark.usefixtures("copied")
+def test_a_copy_that_nobody_waits_for_ends(tmp_path: Path) -> None:
+    def leaves_its_number() -> None:
+        (tmp_path / "pid").write_text(str(os.getpid()))
+        (tmp_path / "pid").rename(tmp_path / "done")
+        time.sleep(LONG)
+
+    def refused() -> None:
+        with meanwhile(leaves_its_number):
+            while not (tmp_path / "done").exists():
+                time.sleep(0.01)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        refused()
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "done").read_text()), 0)
+
+
+def test_no_copy_beside_another_thread() -> None:
+    go_on = threading.Event()
+    other = threading.Thread(target=go_on.wait)
+    other.start()
+    try:
+        assert not may_be_copied()
+        with meanwhile(os.getpid) as found:
+            assert found() == os.getpid()
+    finally:
+        go_on.set()
+        other.join()
+
+
+def test_a_copy_beside_a_timer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1})
+    alone = [threading.current_thread(), timer := threading.Timer(LONG, print)]
+    monkeypatch.setattr(threading, "enumerate", lambda: alone)
+    assert may_be_copied()
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0})
+    assert not may_be_copied()
+    assert not timer.is_alive()
