@@ -18,7 +18,7 @@ from tests.e2e.conftest import deploy_example
 from tests.e2e.simulators import needs
 from tests.e2e.test_mixed import STEPS, Mixed, bits, results
 from trainlib_deployer.api import Deployment, deploy
-from trainlib_deployer.check.verify import judge
+from trainlib_deployer.check.judge import judge
 from trainlib_deployer.errors import UsageError
 from trainlib_deployer.folder import read_plan
 from trainlib_deployer.machine.machine import Machine

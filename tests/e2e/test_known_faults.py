@@ -15,7 +15,8 @@ from torch import nn
 
 from golden import compare
 from trainlib_deployer.api import Deployment, deploy
-from trainlib_deployer.check.verify import judge, verify
+from trainlib_deployer.check.judge import judge
+from trainlib_deployer.check.verify import verify
 from trainlib_deployer.cli.main import cli
 from trainlib_deployer.errors import ToolMissing, VerificationFailed
 from trainlib_deployer.folder import read_plan

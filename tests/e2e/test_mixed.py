@@ -16,7 +16,8 @@ from golden import compare
 from tests.e2e.conftest import deploy_example
 from tests.mixed_examples import blunt
 from trainlib_deployer.api import Deployment, deploy
-from trainlib_deployer.check.verify import judge, verify
+from trainlib_deployer.check.judge import judge
+from trainlib_deployer.check.verify import verify
 from trainlib_deployer.folder import read_plan
 from trainlib_deployer.formats import DType
 from trainlib_deployer.run.host import Host

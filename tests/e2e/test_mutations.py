@@ -7,7 +7,7 @@ import pytest
 
 from golden import compare, load
 from tests.e2e.conftest import CORE, deploy_example
-from trainlib_deployer.check.verify import judge
+from trainlib_deployer.check.judge import judge
 from trainlib_deployer.folder import read_plan
 from trainlib_deployer.run.host import Host
 from trainlib_deployer.run.record import read_record

@@ -19,7 +19,8 @@ from tests.fuzz.build import CachedHost
 from trainlib_deployer import passes
 from trainlib_deployer.capture.step import capture
 from trainlib_deployer.check.certificate import check_folder
-from trainlib_deployer.check.verify import judge, reference_sketches, task_of
+from trainlib_deployer.check.judge import judge
+from trainlib_deployer.check.verify import reference_sketches, task_of
 from trainlib_deployer.emit.project import Project
 from trainlib_deployer.errors import DoesNotFit
 from trainlib_deployer.machine.machine import LEAN_STACK

@@ -19,7 +19,7 @@ from golden import compare
 from tests.fuzz.build import BuildFailed, CachedHost
 from trainlib_deployer import pipeline
 from trainlib_deployer.check.certificate import CertificateError
-from trainlib_deployer.check.verify import judge
+from trainlib_deployer.check.judge import judge
 from trainlib_deployer.errors import DeployError, DoesNotFit, Unsupported, UsageError, VerificationFailed
 from trainlib_deployer.folder import read_plan
 from trainlib_deployer.machine.machine import Machine

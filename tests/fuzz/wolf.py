@@ -24,7 +24,8 @@ from golden import compare, reference
 from tests.fuzz.stand_in import Reordered
 from tests.fuzz.trial import BAD, Setting, attempt
 from tests.fuzz.zeros import STEPS, source
-from trainlib_deployer.check.verify import FIRST_ORDER_RUNS, FLOAT32_RUNS, judge, task_of, within_rounding
+from trainlib_deployer.check.judge import FIRST_ORDER_RUNS, FLOAT32_RUNS, judge, within_rounding
+from trainlib_deployer.check.verify import task_of
 from trainlib_deployer.user import load_model as user_model
 
 FACTORS = (1.01, 0.0, -1.0)

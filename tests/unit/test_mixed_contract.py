@@ -12,7 +12,7 @@ from torch import nn
 
 from golden import compare, reference
 from golden.task import Task
-from trainlib_deployer.check.verify import SHARP, judged_in_halves
+from trainlib_deployer.check.judge import SHARP, judged_in_halves
 
 Array = np.ndarray[Any, Any]
 ROW = [nn.Linear(3, 1), nn.Sigmoid(), nn.Linear(1, 1), nn.Tanh(), nn.Linear(1, 1), nn.Tanh(), nn.Linear(1, 2)]
@@ -98,3 +98,44 @@ def test_a_gradient_that_only_the_program_keeps_passes(
     found = gradient(0.001, 0.0001).or_kept({key: exact * of_the_program}, {key: exact}, own)
     assert found.passed == passed
     assert found.tensors[0].hides == (0.25 if passed else 0.0)
+
+
+GAP = 2.0**-24
+
+
+@pytest.mark.parametrize(
+    ("gaps", "of_others", "passed"),
+    [
+        ((3.0, -2.0, 1.4), True, True),
+        ((3.0, -2.0, 1.6), True, False),  # more in the mean square
+        ((3.0, -2.0, 1.4), False, False),  # further off than PyTorch's own runs
+        ((3.0, -2.0, np.nan), True, False),
+    ],
+)
+@pytest.mark.parametrize("size", [1e-8, 3e-6, 0.2])
+def test_a_gradient_among_the_least_halves_may_be_some_of_their_gaps_off(
+    size: float, gaps: tuple[float, ...], of_others: bool, passed: bool
+) -> None:
+    """Fault: gradients of 4e-8 to 5e-6 failed that were nearer to float64 than PyTorch's own runs, all of whose terms
+    were a few times 2^-24."""
+    exact = np.random.default_rng(5).normal(0, size, 3)
+    key = (0, "gradient", "w")
+    own = gradient(0.1 if of_others else 0.9, 0.5, 1.0)
+    allowed = 2.25 * GAP
+    computed = exact + GAP * np.array(gaps)
+    found = gradient(0.9, 0.004).or_among_gaps({key: computed}, {key: exact}, allowed, own)
+    assert found.passed == passed
+    if passed:
+        norm = np.linalg.norm(exact)
+        assert found.tensors[0].hides == pytest.approx(min(allowed * 3**0.5 / norm, 1.0))
+    other = replace(gradient(0.9, 0.004).tensors[0], kind="parameter")
+    assert not compare.Verdict((other,), ()).or_among_gaps({key: computed}, {key: exact}, allowed, own).passed
+
+
+def test_a_factor_is_seen_in_all_that_is_larger_than_gaps() -> None:
+    key, exact = (0, "gradient", "w"), np.random.default_rng(6).normal(0, 4e-4, 7)
+    for factor, passed in ((1.0, True), (1.05, False)):
+        found = gradient(0.9, 0.004).or_among_gaps({key: exact * factor}, {key: exact}, 16 * GAP)
+        assert found.passed == passed
+    scaled = replace(gradient(0.01, 0.004).tensors[0], factor=0.02, scaled=0.01)
+    assert not compare.Verdict((scaled,), ()).or_among_gaps({key: exact}, {key: exact}, 16 * GAP).passed

@@ -19,7 +19,7 @@ from golden.memory import EMPTY, NEAR, Array, Found, Memory, Same
 from golden.mode import Mode
 from golden.rounding import Rounding
 from golden.task import Task
-from trainlib_deployer.check.verify import judged_in_halves
+from trainlib_deployer.check.judge import judged_in_halves
 from trainlib_deployer.run.witness import witness_text, witnesses
 
 

@@ -19,7 +19,7 @@ from golden.halves import Halves
 from golden.layers import inside
 from golden.task import Task
 from tests.unit.small_programs import FLOATS, program_of
-from trainlib_deployer.check.verify import judged_in_halves
+from trainlib_deployer.check.judge import judged_in_halves
 from trainlib_deployer.passes.mixed import mixed
 from trainlib_deployer.program.ir import DType, Role
 

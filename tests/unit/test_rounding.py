@@ -14,7 +14,7 @@ from golden import compare, reference, rounding
 from golden.rounding import ROUNDING, Rounding
 from golden.task import Task
 from tests.fuzz import wolf, zeros
-from trainlib_deployer.check.verify import judge
+from trainlib_deployer.check.judge import judge
 from trainlib_deployer.cli.console import unseen
 
 torch.set_num_threads(1)
