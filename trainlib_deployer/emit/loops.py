@@ -32,9 +32,16 @@ class LoopLibrary:
     """The loop functions of one project; equal ones are written once, under a name that their text decides."""
 
     found: dict[str, str] = field(default_factory=dict)  # name -> text
+    named: dict[object, str] = field(default_factory=dict)  # by all that the text is made of
 
     def function(self, kind: Loop, reads: tuple[View, ...], writes: tuple[View, ...]) -> str:
-        """The name of the C function for this loop."""
+        """The name of the C function for this loop; most tiles of an operation have the same."""
+        key = repr(kind), placed(reads), placed(writes)  # equal loops may have zeros of another sign
+        if key not in self.named:
+            self.named[key] = self.added(kind, reads, writes)
+        return self.named[key]
+
+    def added(self, kind: Loop, reads: tuple[View, ...], writes: tuple[View, ...]) -> str:
         text = body_text(kind, reads, writes)
         name = f"loop_{summary(kind)}_{crc32(text.encode()):08x}"
         whole = text.replace("@NAME@", name)
@@ -56,6 +63,11 @@ def summary(kind: Loop) -> str:
 def flat(kind: Loop, reads: tuple[View, ...], writes: tuple[View, ...]) -> bool:
     """One dense or constant dimension: the extent becomes an argument, so that layers share the function."""
     return len(kind.extents) == 1 and not kind.reductions and all(v.strides[0] in (0, 1) for v in (*reads, *writes))
+
+
+def placed(views: tuple[View, ...]) -> tuple[object, ...]:
+    """What a text says of operands: of where they begin, whether at an even place."""
+    return tuple((v.shape, v.strides, v.offset % 2) for v in views)
 
 
 def body_text(kind: Loop, reads: tuple[View, ...], writes: tuple[View, ...]) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 import jinja2
 
+from trainlib_deployer.compiled import Compiled
 from trainlib_deployer.emit.names import narrow, quoted
 
 
@@ -20,6 +21,7 @@ def environment() -> jinja2.Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
         undefined=jinja2.StrictUndefined,
+        bytecode_cache=Compiled(__file__),
     )
     env.filters["quoted"] = quoted
     return env

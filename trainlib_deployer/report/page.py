@@ -9,6 +9,7 @@ from typing import Any
 
 import jinja2
 
+from trainlib_deployer.compiled import Compiled
 from trainlib_deployer.report.compare import comparison
 from trainlib_deployer.report.facts import (
     evaluation_ops,
@@ -39,6 +40,7 @@ def template() -> jinja2.Template:
         lstrip_blocks=True,
         keep_trailing_newline=True,
         undefined=jinja2.StrictUndefined,
+        bytecode_cache=Compiled(__file__),
     )
     return environment.get_template("report.html.j2")
 
