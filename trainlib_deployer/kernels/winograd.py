@@ -66,7 +66,7 @@ def leaner(kind: Conv, cores: int) -> Iterator[Conv]:
     assert kind.winograd is not None
     found = [*chunks(replace(kind.winograd, whole=False), *extents(kind))]
     if kind.winograd.whole:
-        found += twos_chunks(at_a_time(kind))
+        found += twos_chunks(kind.chunk)
     yield from less_and_less(kind, found, cores)
 
 
@@ -111,7 +111,7 @@ def at_a_time(kind: Conv) -> Winograd:
 
 
 def fields(kind: Conv, reads: list[Operand], writes: list[Operand], scratch: str) -> Fields:
-    chunk = at_a_time(kind)
+    chunk = kind.chunk
     own = {"packed_rows": chunk.rows, "chans": chunk.chans, "tiles": chunk.tiles}
     return [*((n, v) for n, v in direct_fields(kind, reads, writes, scratch) if n not in own), *own.items()]
 
@@ -125,7 +125,7 @@ def takes_panels(kind: Conv, cores: int) -> bool:
     cores' wait for others that have a panel more: counted on RISC-V."""
     if kind.winograd is None:
         return False
-    chunk, (rows, tiles, chans) = at_a_time(kind), extents(kind)
+    chunk, (rows, tiles, chans) = kind.chunk, extents(kind)
     if chunk.tiles < 4 * cores or chunk.chans < chans or chans > BLOCK:
         return False
     shares, alone = -(-tiles // 4) / cores, 5000 + 310 * (rows + chans) + -(-rows // 4) * (1000 + 500 * chans)
@@ -151,13 +151,13 @@ def takes_twos_panels(kind: Conv, cores: int) -> bool:
 
 def twos_scratch(kind: Conv, cores: int) -> int:
     """Transformed weights, inputs, and of each core the products of a panel."""
-    chunk, (_, _, chans) = at_a_time(kind), extents(kind)
+    chunk, (_, _, chans) = kind.chunk, extents(kind)
     return FLOAT * (2 * ELEMENTS * (chunk.rows + chunk.tiles) * chans + cores * TOGETHER * 2 * ELEMENTS * 16)
 
 
 def scratch(kind: Conv, _cores: int) -> int:
     """Transformed weights, inputs, and their products; these twice where sums of several blocks go on."""
-    chunk, (_, _, chans) = at_a_time(kind), extents(kind)
+    chunk, (_, _, chans) = kind.chunk, extents(kind)
     if kind.direction == "bw_w":
         floats = (chunk.rows + chunk.chans) * chunk.tiles + chunk.rows * chunk.chans
         return 4 * ELEMENTS * floats
@@ -185,7 +185,7 @@ def tileable(kind: Conv) -> bool:
 
 def cycles(kind: Conv, cores: int, costs: Costs) -> float:
     """Inputs are transformed for each turn of channels of the outputs, weights once where they are all there."""
-    c, chunk, (rows, tiles, chans), groups = costs.winograd, at_a_time(kind), extents(kind), kind.shape.groups
+    c, chunk, (rows, tiles, chans), groups = costs.winograd, kind.chunk, extents(kind), kind.shape.groups
     turns, panels, fours = -(-rows // chunk.rows), -(-tiles // 4), -(-min(rows, chunk.rows) // 4)
     steps, blocks = -(-tiles // chunk.tiles), -(-chans // min(chunk.chans, BLOCK))
     more = scattered(kind, c.apart)
@@ -200,7 +200,7 @@ def cycles(kind: Conv, cores: int, costs: Costs) -> float:
 
 def panel_cycles(kind: Conv, cores: int, costs: Costs) -> float:
     """Every core has panels of its own; inputs are transformed for each turn of channels of the outputs."""
-    c, chunk, (rows, tiles, chans) = costs.winograd_panels, at_a_time(kind), extents(kind)
+    c, chunk, (rows, tiles, chans) = costs.winograd_panels, kind.chunk, extents(kind)
     turns, more, panels = -(-rows // chunk.rows), scattered(kind, costs.winograd.apart), -(-tiles // 4 // cores)
     weights = -(-rows * chans // cores) * c.weight
     transforms = turns * (c.panel + chans * c.input * more) + rows * c.output * more
@@ -216,7 +216,7 @@ def shared_out(panels: int, at_once: int, each: int, cores: int) -> int:
 
 def twos_cycles(kind: Conv, cores: int, costs: Costs) -> float:
     """Inputs are transformed for each turn of channels of the outputs."""
-    c, chunk, (rows, tiles, chans) = costs.winograd_twos, at_a_time(kind), extents(kind)
+    c, chunk, (rows, tiles, chans) = costs.winograd_twos, kind.chunk, extents(kind)
     turns, panels, fours = -(-rows // chunk.rows), -(-tiles // 4), -(-min(rows, chunk.rows) // 4)
     at_once = chunk.tiles // 4
     inputs, units = (shared_out(panels, at_once, each, cores) for each in (chans, fours))
@@ -227,7 +227,7 @@ def twos_cycles(kind: Conv, cores: int, costs: Costs) -> float:
 
 def twos_panel_cycles(kind: Conv, cores: int, costs: Costs) -> float:
     """Every core has panels of its own."""
-    c, chunk, (rows, tiles, chans) = costs.winograd_twos, at_a_time(kind), extents(kind)
+    c, chunk, (rows, tiles, chans) = costs.winograd_twos, kind.chunk, extents(kind)
     turns, panels, fours = -(-rows // chunk.rows), -(-tiles // 4), -(-min(rows, chunk.rows) // 4)
     weights = -(-4 * fours * chans // cores) * c.weight
     work = -(-panels // cores) * (c.panel + chans * c.input + fours * (c.tile + c.term * chans))
@@ -237,7 +237,7 @@ def twos_panel_cycles(kind: Conv, cores: int, costs: Costs) -> float:
 def gradient_cycles(kind: Conv, cores: int, costs: Costs) -> float:
     """Of a weight gradient: gradients are transformed for each turn of input channels, inputs for each of output
     channels; every block of tiles is transformed back."""
-    c, chunk, (rows, tiles, chans), groups = costs.winograd, at_a_time(kind), extents(kind), kind.shape.groups
+    c, chunk, (rows, tiles, chans), groups = costs.winograd, kind.chunk, extents(kind), kind.shape.groups
     turns, inner = -(-rows // chunk.rows), -(-chans // chunk.chans)
     blocks, panels = -(-tiles // GRADIENT_BLOCK), -(-tiles // 4)
     steps = blocks * -(-min(tiles, GRADIENT_BLOCK) // chunk.tiles)

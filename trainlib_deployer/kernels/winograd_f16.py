@@ -16,7 +16,6 @@ from trainlib_deployer.kernels.row import Grain, Row
 from trainlib_deployer.kernels.winograd import (
     PAIRS_BLOCK,
     Winograd,
-    at_a_time,
     extents,
     fields,
     less_and_less,
@@ -53,7 +52,7 @@ def pairs(chans: int) -> int:
 def leaner(kind: Conv, cores: int) -> Iterator[Conv]:
     """Less and less scratch: every transform is then done more often. Sums that go on are put aside."""
     assert kind.winograd is not None
-    most, (rows, tiles, chans) = at_a_time(kind), extents(kind)
+    most, (rows, tiles, chans) = kind.chunk, extents(kind)
     if kind.direction == "bw_w":
         found = [*gradient_chunks(most)]
     else:
@@ -97,7 +96,7 @@ def gradient_chunks(slim: Winograd) -> Iterator[Winograd]:
 
 def scratch(kind: Conv, cores: int) -> int:
     """Transformed weights and inputs, sums of outputs, and products: of each core or, where they go on, all of them."""
-    chunk, (_, tiles, chans) = at_a_time(kind), extents(kind)
+    chunk, (_, tiles, chans) = kind.chunk, extents(kind)
     if kind.direction == "bw_w":
         rows, inner = chunk.rows // 4, chunk.chans // 4
         products = cores if chunk.tiles >= min(tiles, PAIRS_BLOCK) else rows * inner
@@ -109,7 +108,7 @@ def scratch(kind: Conv, cores: int) -> int:
 
 def whole_scratch(kind: Conv, cores: int) -> int:
     """Transformed weights and inputs, and products of each core, or of all where they go on."""
-    chunk, (_, _, chans) = at_a_time(kind), extents(kind)
+    chunk, (_, _, chans) = kind.chunk, extents(kind)
     fours, panels = chunk.rows // 4, chunk.tiles // 4
     products = cores if chunk.chans >= chans else fours * panels
     return FLOAT * ROWS * (PAIR * (fours + panels) * pairs(chunk.chans) + UNIT * products)
@@ -126,7 +125,7 @@ def takes_whole(kind: Conv, _cores: int) -> bool:
 def whole_cycles(kind: Conv, cores: int, costs: Costs) -> float:
     """Inputs are transformed for each turn of channels of the outputs, and so are weights; these also for each step of
     tiles, where a part of the summed channels is there at a time."""
-    c, chunk, (rows, tiles, chans), groups = costs.winograd_whole, at_a_time(kind), extents(kind), kind.shape.groups
+    c, chunk, (rows, tiles, chans), groups = costs.winograd_whole, kind.chunk, extents(kind), kind.shape.groups
     turns, panels, fours = -(-rows // chunk.rows), -(-tiles // 4), -(-min(rows, chunk.rows) // 4)
     at_once, parts = chunk.tiles // 4, -(-chans // chunk.chans)
     steps = -(-panels // at_once)
@@ -140,7 +139,7 @@ def whole_cycles(kind: Conv, cores: int, costs: Costs) -> float:
 
 def cycles(kind: Conv, cores: int, costs: Costs) -> float:
     """Inputs are transformed for each turn of channels of the outputs, weights for each step of tiles."""
-    c, chunk, (rows, tiles, chans), groups = costs.winograd_pairs, at_a_time(kind), extents(kind), kind.shape.groups
+    c, chunk, (rows, tiles, chans), groups = costs.winograd_pairs, kind.chunk, extents(kind), kind.shape.groups
     turns, panels, fours = -(-rows // chunk.rows), -(-tiles // 4), -(-min(rows, chunk.rows) // 4)
     steps, parts = -(-tiles // chunk.tiles), -(-chans // chunk.chans)
     weights = turns * steps * -(-4 * fours * pairs(chans) // cores) * c.weight
@@ -153,7 +152,7 @@ def cycles(kind: Conv, cores: int, costs: Costs) -> float:
 def gradient_cycles(kind: Conv, cores: int, costs: Costs) -> float:
     """Gradients are transformed for each turn of input channels, inputs for each of output channels, two tiles of one
     channel at a time; every block of tiles is transformed back."""
-    c, chunk, (rows, tiles, chans), groups = costs.winograd_pairs, at_a_time(kind), extents(kind), kind.shape.groups
+    c, chunk, (rows, tiles, chans), groups = costs.winograd_pairs, kind.chunk, extents(kind), kind.shape.groups
     turns, inner, twos = -(-rows // chunk.rows), -(-chans // chunk.chans), -(-tiles // 2)
     blocks = -(-tiles // PAIRS_BLOCK)
     steps, more = blocks * -(-min(tiles, PAIRS_BLOCK) // chunk.tiles), scattered(kind, c.apart)

@@ -98,6 +98,11 @@ class Conv(Cuttable[Cut], Leading, Frugal, Priced):
     def multiplied(self) -> float:
         return self.macs() * SHARE if self.winograd else self.macs()
 
+    @cached_property
+    def chunk(self) -> Winograd:
+        """What Winograd's algorithm transforms at a time."""
+        return winograd.at_a_time(self)
+
     def scratch(self, cores: int) -> int:
         return table.scratch(self, cores)
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
-from trainlib_deployer.plan.best_tiling import Job, best_tiling, prospects
+from trainlib_deployer.plan.best_tiling import REMEMBERED, Job, best_tiling, prospects
 from trainlib_deployer.plan.cycles import untiled_cycles, work_cycles
 from trainlib_deployer.plan.tiles import Room, Tiling
 from trainlib_deployer.program.brought import Bringing, brought_bytes
@@ -68,9 +69,10 @@ def least(program: Program, op: Op, room: Room) -> int:
     return prospects(Job.of(program, op, room)).fewest
 
 
-def leaner(kind: Kind, cores: int) -> Iterator[Kind]:
-    if isinstance(kind, Frugal) and kind.scratch(cores):
-        yield from kind.leaner(cores)
+@lru_cache(maxsize=REMEMBERED)
+def leaner(kind: Kind, cores: int) -> tuple[Kind, ...]:
+    """Each setting asks for the same ones again."""
+    return tuple(kind.leaner(cores)) if isinstance(kind, Frugal) and kind.scratch(cores) else ()
 
 
 def bringing(op: Op, room: Room) -> Iterator[Kind]:
