@@ -127,8 +127,8 @@ def any_tiling(known: Prospects, op: Op, capacity: int, rng: random.Random) -> T
         fitting = [i for i in fitting if adds_up(known, i)] or fitting
     if not fitting:
         return None
-    found = known.tiling(rng.choice(fitting), rng.choice((0, 1, 2)), rng.random() < 0.7)
-    return found.named(names_in(op)) if found is not None and found.nbytes <= capacity else None
+    found = known.tiling(rng.choice(fitting), capacity, rng.choice((0, 1, 2)), rng.random() < 0.7)
+    return None if found is None else found.named(names_in(op))
 
 
 def adds_up(known: Prospects, index: int) -> bool:

@@ -142,6 +142,6 @@ def test_what_several_loops_read_is_counted_once() -> None:
     found = joined(summed(), centred("y"), negated("loss", "y"))
     (op,) = found.ops
     room = Room(frozenset(), 1 << 16, resolve(cores=3))
-    whole = prospects(Job.of(found, op, room)).tiling(-1, ahead=True)
+    whole = prospects(Job.of(found, op, room)).tiling(-1, room.machine.inner.size, ahead=1)
     part = Part(op.kind, op.reads, op.writes)
     assert whole is not None and Look.at(found, part, room).least(part) <= whole.nbytes

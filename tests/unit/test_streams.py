@@ -14,9 +14,10 @@ from trainlib_deployer.ops.conv import Conv
 from trainlib_deployer.ops.conv_shape import ConvShape
 from trainlib_deployer.ops.matmul import Cut, MatMul
 from trainlib_deployer.plan.cycles import work_cycles
-from trainlib_deployer.plan.glance import Look
+from trainlib_deployer.plan.glance import Glance, Look
+from trainlib_deployer.plan.passage import Passage, Stream
 from trainlib_deployer.plan.tile_cost import queued
-from trainlib_deployer.plan.tiles import Room, Stream, Tiles, Tiling, stream, tiled
+from trainlib_deployer.plan.tiles import Room, Tiles, Tiling, tiled
 from trainlib_deployer.plan.window import Window, alike, window
 from trainlib_deployer.program.cuts import (
     MOST_TILES,
@@ -247,12 +248,14 @@ def test_two_tiles_ahead_take_a_buffer_more_but_for_results_of_their_own() -> No
 def test_a_look_at_two_tiles_knows_whether_transfers_can_hide(rows: int, buffers: int) -> None:
     """Of two tiles alone no third buffer is written over."""
     program, parts = updates(rows_of("w"), rows_of("g"), written=rows_of("w"), rows=rows)
-    seen = Look.at(program, parts[0], ROOM).glance(parts, work_cycles(parts[0], ROOM.machine), len(parts))
+    work = work_cycles(parts[0], ROOM.machine)
+    seen = Glance(Look.at(program, parts[0], ROOM), parts, lambda: (work, len(parts)))
     full = tiled(program, Tiles.of(program, parts), ROOM, True)
     assert seen.twice - seen.least == buffers * ROOM.machine.aligned(4 * rows * COLUMNS)
     assert full is not None and seen.twice == full.nbytes
-    assert seen.cycles(seen.twice) == seen.hidden
-    assert seen.hidden < seen.bare == seen.cycles(seen.twice - 1)
+    hidden, bare = seen.cycles_of
+    assert seen.cycles(seen.twice) == hidden
+    assert hidden < bare == seen.cycles(seen.twice - 1)
 
 
 def windows(letters: str) -> list[Window]:
@@ -274,7 +277,7 @@ def windows(letters: str) -> list[Window]:
     ],
 )
 def test_what_a_buffer_holds_does_not_come_again(letters: str, buffers: str, moves: str, count: int) -> None:
-    made = stream("w", False, windows(letters), count, None, 16)
+    made = Passage(windows(letters), count, False)
     assert "".join(str(m.buffer) for m in made.moves) == buffers
     assert "".join(str(int(m.moves)) for m in made.moves) == moves
     held = dict[int, Window]()
@@ -294,7 +297,7 @@ def test_what_is_read_again_stays_where_there_is_room() -> None:
     assert [cut.rows[0] for cut in cuts] == [0, 8, 8, 0, 0, 8]
     program, parts = Program("net", tensors), tuple(kind.part(cut, (a, b), (c,)) for cut in cuts)
     tiles = Tiles.of(program, parts)
-    assert tiles.recurs and (tiles.recurring(0), tiles.recurring(1)) == (2, 0)
+    assert tiles.recurs and [c.recurring for c in map(tiles.crossing, range(2)) if c is not None] == [2, 0]
     moved = {keep: tiled(program, tiles, ROOM, False, keep) for keep in (False, True)}
     assert [t and [s.buffers for s in t.streams] for t in moved.values()] == [[1, 1, 1], [2, 1, 1]]
     half, others = 8 * 32 * 4, (32 * 24 + 16 * 24) * 4

@@ -52,7 +52,9 @@ def together(*ops: Op, tiled: str = "", inside: str = "") -> list[str]:
     ways = []
     for op in ops:
         known = prospects(Job.of(net, op, Room(frozenset(), 0, MACHINE)))
-        ways.append(Way(op, known.tiling(-1, False) if tiled in [v.tensor for v in op.writes] else None, 1e9))
+        ways.append(
+            Way(op, known.tiling(-1, MACHINE.inner.size, 0) if tiled in [v.tensor for v in op.writes] else None, 1e9)
+        )
     found = chained(net, frozenset(inside.split()), [1 << 16] * len(ops), MACHINE, ways)
     return [" + ".join(op.fused or (op.name,)) for op in found.ops]
 

@@ -26,8 +26,8 @@ from trainlib_deployer.emit.loops import LoopLibrary, flat
 from trainlib_deployer.emit.shares import apart
 from trainlib_deployer.kernels.row import Row
 from trainlib_deployer.plan.links import Link
+from trainlib_deployer.plan.passage import Stream as PlannedStream
 from trainlib_deployer.plan.plan import Plan
-from trainlib_deployer.plan.tiles import Stream as PlannedStream
 from trainlib_deployer.plan.tiles import Tiling
 from trainlib_deployer.program.call import Operand
 from trainlib_deployer.program.ir import Kind, Part, View

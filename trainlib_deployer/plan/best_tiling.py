@@ -11,12 +11,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from math import inf
 
-from trainlib_deployer.machine.machine import Machine
 from trainlib_deployer.ops.carry import Transfer
-from trainlib_deployer.plan.cycles import direct_cycles, work_cycles
+from trainlib_deployer.plan.cycles import direct_cycles
 from trainlib_deployer.plan.glance import Glance, Look
 from trainlib_deployer.plan.other_rows import by_other_rows
-from trainlib_deployer.plan.tiles import Room, Tiles, Tiling, digest, tiled
+from trainlib_deployer.plan.tiles import Draft, Room, Tiles, Tiling, Works, digest, draft
 from trainlib_deployer.program.cuts import MOST_TILES, Parts
 from trainlib_deployer.program.ir import Kind, Leading, Op, Part, Program, Splittable, Tensor, View, renamed
 from trainlib_deployer.program.linked import Linked
@@ -25,6 +24,7 @@ from trainlib_deployer.program.together import Together
 LOOK_AT = 5  # cuts of an operation that are worked out in full ...
 HOPELESS = 4 / 3  # ... but for those that at a first look take so many times the cycles of the best one
 TAPERED = 2  # of those, the best ones with a smaller first and last tile, too
+SURELY = 1 + 1e-6  # times as long, for numbers that are rounded
 MEASURE = 8  # cuts that measurements may choose among
 REMEMBERED = 4096  # operations
 
@@ -66,7 +66,6 @@ class First:
 
     def __init__(self, part: Part, whole: Part) -> None:
         self.part, self.whole = part, whole
-        self.work_on: dict[Machine, float] = {}
 
     @cached_property
     def alike(self) -> float:
@@ -76,31 +75,26 @@ class First:
         written, total = (sum(v.numel for v in p.writes) for p in (part, whole))
         return max(whole.kind.macs() / max(part.kind.macs(), 1), total / max(written, 1))
 
-    def work(self, machine: Machine) -> float:
-        """Cycles."""
-        if machine not in self.work_on:
-            self.work_on[machine] = work_cycles(self.part, machine)
-        return self.work_on[machine]
-
 
 class Cutting:
     """One way to cut an operation, whatever the machine and wherever its operands live."""
 
-    def __init__(self, parts: Sequence[Part], sizes: tuple[int, ...], first: First) -> None:
-        self.parts, self.sizes, self.first = parts, sizes, first
+    def __init__(self, parts: Sequence[Part], sizes: tuple[int, ...], first: First, works: Works) -> None:
+        self.parts, self.sizes, self.first, self.works = parts, sizes, first, works
 
     @cached_property
     def tiles(self) -> Tiles:
-        return Tiles(tuple(self.parts), self.sizes)
+        return Tiles(tuple(self.parts), self.sizes, self.works)
 
     @cached_property
     def thinner(self) -> Tiles | None:
         """With less in the first tile and in the last one."""
         found = self.parts.tapered() if isinstance(self.parts, Parts) else None
-        return Tiles(tuple(found), self.sizes) if found is not None and len(found) <= MOST_TILES else None
+        return None if found is None or len(found) > MOST_TILES else Tiles(tuple(found), self.sizes, self.works)
 
     def glance(self, look: Look) -> Glance:
-        return look.glance(self.parts, self.first.work(look.machine), self.first.alike)
+        first = self.first
+        return Glance(look, self.parts, lambda: (self.works.cycles(first.part, look.machine), first.alike))
 
 
 class Cuttings:
@@ -110,13 +104,14 @@ class Cuttings:
         sizes = {t.name: t.dtype.size for t in work.tensors}
         of_operands = tuple(sizes[v.tensor] for v in (*work.reads, *work.writes))
         whole = Part(work.kind, work.reads, work.writes)
-        self.whole = Tiles((whole,), of_operands)
+        works = Works()
+        self.whole = Tiles((whole,), of_operands, works)
         self.ways: list[Cutting] = []
         firsts: dict[int, First] = {}
         for parts in work.kind.ways(work.reads, work.writes) if isinstance(work.kind, Splittable) else ():
             if 1 < len(parts) <= MOST_TILES:
                 first = firsts.setdefault(id(parts[0]), First(parts[0], whole))
-                self.ways.append(Cutting(parts, of_operands, first))
+                self.ways.append(Cutting(parts, of_operands, first, works))
 
 
 class Prospects:
@@ -130,7 +125,7 @@ class Prospects:
         look = Look.at(self.program, whole, job.room)
         self.least = look.least(whole)
         self.ways = [way.glance(look) for way in self.cuttings.ways]
-        self.known: dict[tuple[int, int, bool, bool], Tiling | None] = {}
+        self.known: dict[tuple[int, int, bool, bool], Draft | None] = {}
         self.chosen: dict[int, Tiling | None] = {}  # by the capacity
         self.named: dict[tuple[int, tuple[str, ...]], Tiling] = {}  # by the capacity and the tensors
 
@@ -147,15 +142,29 @@ class Prospects:
         return min((way.cycles(capacity) for way in self.ways if way.least <= capacity), default=inf)
 
     def looked_at(self, capacity: int) -> Iterator[tuple[Tiling, int]]:
-        """Of these the ones that fit, as long as the next may be better."""
-        best = inf
+        """Of these the ones that fit, as long as the next may be better; without those whose work alone takes longer
+        than the best ones do."""
+        best: list[float] = []
         for cycles, i in self.candidates(capacity):
-            if cycles > HOPELESS * best:
+            if best and cycles > HOPELESS * best[0]:
                 return
+            if len(best) == TAPERED and self.bare(i) > SURELY * best[-1] and not self.measured:
+                continue
             found = self.fitting(i, capacity)
             if found is not None:
-                best = min(best, found.cycles)
+                best = sorted((*best, found.cycles))[:TAPERED]
                 yield found, i
+
+    def bare(self, index: int) -> float:
+        """Cycles of the work alone: however well its transfers hide, it takes no less."""
+        machine, tiles = self.job.room.machine, self.cuttings.ways[index].tiles
+        return sum(tiles.work(machine)) + machine.costs.tile.tile * len(tiles.parts)
+
+    @cached_property
+    def measured(self) -> bool:
+        """May measurements put another way first than estimates do?"""
+        tuned = self.job.room.machine.tuned
+        return tuned is not None and tuned.asks(self.digest)
 
     @property
     def fewest(self) -> int:
@@ -166,32 +175,32 @@ class Prospects:
         """Of all ways that fit."""
         if capacity not in self.chosen:
             found = sorted(self.looked_at(capacity), key=lambda way: way[0].cycles)
-            more = [t for t in (*self.tapered(found), *self.deeper(found)) if t.nbytes <= capacity]
-            ways = sorted([t for t, _ in found] + more, key=lambda t: t.cycles)
+            more = (*self.tapered(found, capacity), *self.deeper(found, capacity))
+            ways = sorted([*(t for t, _ in found), *more], key=lambda t: t.cycles)
             self.chosen[capacity] = self.best(self.with_others(ways, capacity))
         return self.chosen[capacity]
 
-    def tapered(self, found: Sequence[tuple[Tiling, int]]) -> Iterator[Tiling]:
+    def tapered(self, found: Sequence[tuple[Tiling, int]], capacity: int) -> Iterator[Tiling]:
         """The best ones with a smaller first and last tile, where that may be better: it hides half of what is exposed
         at the most, and is a tile more."""
         more = self.job.room.machine.costs.tile.tile
         hopeful = (i for t, i in found[:TAPERED] if t.cycles - t.cost.exposed / 2 + more < found[0][0].cycles)
-        yield from (t for i in hopeful if (t := self.tiling(i, 1, tapered=True)) is not None)
+        yield from (t for i in hopeful if (t := self.tiling(i, capacity, 1, tapered=True)) is not None)
 
-    def deeper(self, found: Sequence[tuple[Tiling, int]]) -> Iterator[Tiling]:
+    def deeper(self, found: Sequence[tuple[Tiling, int]], capacity: int) -> Iterator[Tiling]:
         """With two tiles coming while one is worked on, where that may be better than the best one."""
         hopeful = (i for t, i in found if t.ahead and t.count > 2 and t.cycles - t.cost.exposed < found[0][0].cycles)
-        yield from (t for i in hopeful if (t := self.tiling(i, 2)) is not None)
+        yield from (t for i in hopeful if (t := self.tiling(i, capacity, 2)) is not None)
 
     def with_others(self, ways: Sequence[Tiling], capacity: int) -> Sequence[Tiling]:
         """With what estimates leave out and measurements may know, behind the best estimate the most promising first:
         more cuts, each with less in the first tile, with two tiles coming or none, and other kernels."""
-        tuned = self.job.room.machine.tuned
-        if not ways or tuned is None or not tuned.asks(self.digest):
+        if not ways or not self.measured:
             return ways
         cuts = [i for _, i in self.candidates(capacity, MEASURE) if i >= 0]
         cut = (self.fitting(i, capacity) for i in cuts)
-        varied = (t for i in cuts for t in (self.tiling(i, 1, tapered=True), self.tiling(i, 2), self.tiling(i, 0)))
+        ways_to = ((1, True), (2, False), (0, False))
+        varied = (self.tiling(i, capacity, ahead, tapered=thin) for i in cuts for ahead, thin in ways_to)
         rows = by_other_rows(ways[0], self.job.room.machine)
         there = [t for t in (*rows, *cut, *varied) if t is not None and t.nbytes <= capacity]
         hopeful = [t for t in there if t.cycles <= HOPELESS * ways[0].cycles]
@@ -231,15 +240,20 @@ class Prospects:
     def fitting(self, index: int, capacity: int) -> Tiling | None:
         """With two buffers a stream, and more for what is read again, as far as there is room for them."""
         twice = index < 0 or self.ways[index].twice <= capacity
-        found = (self.tiling(index, ahead, keep) for ahead in (1, 0)[not twice :] for keep in (True, False))
-        return next((t for t in found if t is not None and t.nbytes <= capacity), None)
+        ways = ((ahead, keep) for ahead in (1, 0)[not twice :] for keep in (True, False))
+        return next((t for way in ways if (t := self.tiling(index, capacity, *way)) is not None), None)
 
-    def tiling(self, index: int, ahead: int, keep: bool = False, tapered: bool = False) -> Tiling | None:
+    def tiling(self, index: int, capacity: int, ahead: int, keep: bool = False, tapered: bool = False) -> Tiling | None:
+        """None where it does not fit."""
+        found = self.draft(index, ahead, keep, tapered)
+        return found.tiling if found is not None and found.nbytes <= capacity else None
+
+    def draft(self, index: int, ahead: int, keep: bool = False, tapered: bool = False) -> Draft | None:
         tiles = self.tiles(index, tapered)
         keep = keep and tiles is not None and tiles.recurs
         key = index, ahead, keep, tapered
         if key not in self.known:
-            self.known[key] = tiled(self.program, tiles, self.job.room, ahead, keep) if tiles is not None else None
+            self.known[key] = draft(self.program, tiles, self.job.room, ahead, keep) if tiles is not None else None
         return self.known[key]
 
     def tiles(self, index: int, tapered: bool) -> Tiles | None:

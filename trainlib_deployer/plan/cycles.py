@@ -50,6 +50,8 @@ def transfer_cycles(w: Window, link: Link) -> float:
 def work_cycles(part: Part, machine: Machine) -> float:
     """As the family says, or some instructions an element; no faster than the float units."""
     cores, costs = machine.cores, machine.costs
+    if isinstance(part.kind, Loop):
+        return loop_cycles(part.kind, part.reads, part.writes, cores, costs.loop)
     if isinstance(part.kind, Linked):
         links = [Part(*link) for link in part.kind.links(part.reads, part.writes)]
         between = costs.tile.turn if isinstance(part.kind, Series) else costs.tile.link
@@ -60,8 +62,6 @@ def work_cycles(part: Part, machine: Machine) -> float:
         at_once = DType.F32.size // part.kind.storage.size
         work = max(part.kind.cycles(cores, costs), part.kind.multiplied() / (machine.float_units() * at_once))
         return beside_transfers(work, part.kind, machine.link)
-    if isinstance(part.kind, Loop):
-        return loop_cycles(part.kind, part.reads, part.writes, cores, costs.loop)
     elements, c = max(v.numel for v in (*part.reads, *part.writes)), costs.unpriced
     return (part.kind.macs() * c.mac + c.element * elements) / busy_cores(part, cores) + c.start
 

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field, replace
 from trainlib_deployer.machine.machine import Link
 from trainlib_deployer.plan.best_tiling import Choice
 from trainlib_deployer.plan.cycles import fetched_once, transfer_cycles, untiled_cycles
-from trainlib_deployer.plan.tiles import Room, Stream, Tiling
+from trainlib_deployer.plan.passage import Stream
+from trainlib_deployer.plan.tiles import Room, Tiling
 from trainlib_deployer.program.brought import brought
 from trainlib_deployer.program.ir import Op, Program
 from trainlib_deployer.program.lifetimes import lifetimes, shared_storage

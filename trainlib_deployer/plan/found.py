@@ -13,7 +13,8 @@ from trainlib_deployer.machine.machine import Link
 from trainlib_deployer.plan.best_tiling import Choice
 from trainlib_deployer.plan.cycles import transfer_cycles
 from trainlib_deployer.plan.links import links
-from trainlib_deployer.plan.tiles import Lingering, Room, Stream, Tiling
+from trainlib_deployer.plan.passage import Stream
+from trainlib_deployer.plan.tiles import Lingering, Room, Tiling
 from trainlib_deployer.program.ir import Op, Program
 from trainlib_deployer.program.lifetimes import lifetimes, shared_storage
 from trainlib_deployer.program.segments import segments

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -14,18 +14,7 @@ from trainlib_deployer.program.brought import comes_by_itself
 from trainlib_deployer.program.ir import Part, Program, View
 from trainlib_deployer.program.series import Series
 
-
-class Glance(NamedTuple):
-    """Cycles of a tile at a first look: one after the other, or with the next one's transfers behind the work, where
-    there is room for second buffers."""
-
-    bare: float
-    hidden: float
-    least: int  # bytes of a tile ...
-    twice: int  # ... and of second buffers
-
-    def cycles(self, capacity: int) -> float:
-        return self.hidden if self.twice <= capacity else self.bare
+Taken = Callable[[], tuple[float, float]]  # cycles of a tile's work, and how many of its size there are
 
 
 class Streamed(NamedTuple):
@@ -65,25 +54,51 @@ class Look:
         buffers = sum(aligned(s.nbytes(views[s.operand]), alignment) for s in self.streamed if not s.overlaid)
         return buffers + self.lanes + part.kind.scratch(self.machine.cores)
 
-    def glance(self, parts: Sequence[Part], work: float, alike: float) -> Glance:
-        """By the operands that change from the first to the second. `work` are the cycles of the first, and as many as
-        `alike` there are of its size. What is written over goes on its way from a third buffer, if there are three."""
+    def moving(self, parts: Sequence[Part]) -> tuple[float, int]:
+        """Cycles of the transfers for a tile, and bytes of second buffers: of the operands that change from the first
+        to the second. What is written over goes on its way from a third buffer, if there are three."""
         first, second, third = parts[0], parts[1], len(parts) > 2
         views, others = (*first.reads, *first.writes), (*second.reads, *second.writes)
         link, alignment = self.machine.link, self.machine.alignment
-        least, again, transfer = self.lanes + first.kind.scratch(self.machine.cores), 0, 0.0
+        again, transfer = 0, 0.0
         for s in self.streamed:
             view = views[s.operand]
-            size = s.nbytes(view)
-            buffer = aligned(size, alignment)
-            least += 0 if s.overlaid else buffer
             if view != others[s.operand]:
+                size = s.nbytes(view)
                 transfer += size / link.bytes_per_cycle + link.issue
-                again += buffer if third or not s.overlaid else 0
-        costs = self.machine.costs.tile
-        bare = transfer + work + costs.tile
+                again += aligned(size, alignment) if third or not s.overlaid else 0
+        return transfer, again
+
+
+class Glance:
+    """A tile at a first look: the bytes that it needs, and what it takes, which is worked out where there is so much
+    room."""
+
+    def __init__(self, look: Look, parts: Sequence[Part], taken: Taken) -> None:
+        self.look, self.parts, self.taken = look, parts, taken
+        self.least = look.least(parts[0])
+
+    @property
+    def twice(self) -> int:
+        """Bytes with second buffers."""
+        return self.least + self.moving[1]
+
+    @cached_property
+    def moving(self) -> tuple[float, int]:
+        """Cycles of the transfers for a tile, and bytes of second buffers."""
+        return self.look.moving(self.parts)
+
+    @cached_property
+    def cycles_of(self) -> tuple[float, float]:
+        """With the next one's transfers behind the work, where there is room for second buffers, or one after the
+        other."""
+        (transfer, _), costs, (work, alike) = self.moving, self.look.machine.costs.tile, self.taken()
         hidden = max(transfer + costs.idle if transfer else 0.0, work + costs.tile)
-        return Glance(bare * alike, hidden * alike, least, least + again)
+        return hidden * alike, (transfer + work + costs.tile) * alike
+
+    def cycles(self, capacity: int) -> float:
+        hidden, bare = self.cycles_of
+        return hidden if self.twice <= capacity else bare
 
 
 def streams(program: Program, part: Part, room: Room) -> Iterator[Streamed]:

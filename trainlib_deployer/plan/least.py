@@ -60,10 +60,10 @@ def smallest(program: Program, op: Op, room: Room) -> int:
     op = leanest_way(op, room.cores)
     known = prospects(Job.of(program, op, room))
     best = room.machine.aligned(op.kind.scratch(room.cores))
-    for index, way in sorted(enumerate(known.ways), key=lambda one: (one[1].least, one[1])):
+    for index, way in sorted(enumerate(known.ways), key=lambda one: one[1].least):
         if way.least >= best:
             break
-        found = known.tiling(index, False)
+        found = known.draft(index, 0)
         if found is not None:
             best = min(best, found.nbytes)
     return best

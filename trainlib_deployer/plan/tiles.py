@@ -13,99 +13,75 @@ from hashlib import sha256
 from itertools import pairwise
 from typing import NamedTuple
 
-from trainlib_deployer.machine.machine import Link, Machine
+from trainlib_deployer.machine.machine import Machine
 from trainlib_deployer.machine.sizes import aligned
-from trainlib_deployer.plan.cycles import transfer_cycles, work_cycles
+from trainlib_deployer.plan.cycles import work_cycles
+from trainlib_deployer.plan.passage import Crossing, Move, Passage, Stream
 from trainlib_deployer.plan.tile_cost import Cost, cost
 from trainlib_deployer.plan.window import Window, alike, same_layout, windows_of
-from trainlib_deployer.program.brought import brought, brought_bytes, comes_by_itself
+from trainlib_deployer.program.brought import brought, brought_bytes
 from trainlib_deployer.program.ir import Kind, Part, Program, Role, View, renamed
 from trainlib_deployer.program.linked import Linked
 from trainlib_deployer.program.series import Series
 
 LANE_BYTES = 104  # what a team keeps of one stream (tl_lane)
 INSIDE = -1  # of a result that has no stream of its own yet
-MOST_BUFFERS = 4  # of a stream (tl_part)
 
 
-class Move(NamedTuple):
-    """What one part takes of one stream."""
+class Works:
+    """What parts of an operation take: of those that are alike, in whatever ways to cut it, worked out once."""
 
-    window: Window
-    buffer: int
-    moves: bool
+    def __init__(self) -> None:
+        self.known: dict[tuple[object, Machine], float] = {}
 
-
-class Stream(NamedTuple):
-    """An operand on its way: its tensor, its buffer's size, and a move for each part."""
-
-    tensor: str
-    writes: bool
-    size: int  # of one buffer, aligned
-    buffers: int
-    moves: tuple[Move, ...]
-    shares: int | None = None  # results that take the place of what was read: the stream in whose buffers they lie
-    early: bool = False  # its first transfer is started by the operation's host
-    found: int | None = None  # first tiles that lie where the operation before left them: its stream
-
-    @property
-    def nbytes(self) -> int:
-        """Of L1, beside what other streams take."""
-        return self.size * self.buffers if self.shares is None else 0
-
-    @property
-    def first_bytes(self) -> int:
-        """What lives from the host on, if it comes early: of two buffers one."""
-        return self.size if self.buffers <= 2 else self.nbytes
-
-    @property
-    def apart(self) -> bool:
-        """Does the second buffer lie elsewhere than the first?"""
-        return self.early and self.first_bytes < self.nbytes
+    def cycles(self, part: Part, machine: Machine) -> float:
+        key = likeness(part), machine
+        if key not in self.known:
+            self.known[key] = work_cycles(part, machine)
+        return self.known[key]
 
 
 class Tiles:
     """The parts of an operation, and what of them is the same wherever its operands live."""
 
-    def __init__(self, parts: tuple[Part, ...], sizes: tuple[int, ...]) -> None:
+    def __init__(self, parts: tuple[Part, ...], sizes: tuple[int, ...], works: Works) -> None:
         """`sizes` are the bytes of an element of each operand: reads, then writes."""
         self.parts = parts
         self.sizes = sizes
-        self.windows_of: dict[int, list[Window] | None] = {}
+        self.works = works
+        self.crossings: dict[int, Crossing | None] = {}
         self.work_on: dict[Machine, list[float]] = {}
+        self.scratch_of: dict[int, int] = {}
         self.local_to: dict[tuple[bool, ...], tuple[Part, ...]] = {}
 
     @staticmethod
     def of(program: Program, parts: tuple[Part, ...]) -> Tiles:
-        return Tiles(parts, element_sizes(program, parts[0]))
+        return Tiles(parts, element_sizes(program, parts[0]), Works())
 
-    def windows(self, operand: int) -> list[Window] | None:
-        """Of each part; None where one is too scattered for a transfer."""
-        if operand not in self.windows_of:
+    def crossing(self, operand: int) -> Crossing | None:
+        """None where a part's window is too scattered for a transfer."""
+        if operand not in self.crossings:
             reads = len(self.parts[0].reads)
             views = [p.reads[operand] if operand < reads else p.writes[operand - reads] for p in self.parts]
-            self.windows_of[operand] = alike(windows_of(views, self.sizes[operand]))
-        return self.windows_of[operand]
-
-    def recurring(self, operand: int) -> int:
-        """How many windows of it there are, if they are few and one comes back after another; else 0."""
-        windows = self.windows(operand) or []
-        different = len(set(map(id, windows)))
-        few = 1 < different <= MOST_BUFFERS
-        return different if few and sum(a is not b for a, b in pairwise(windows)) >= different else 0
+            windows = alike(windows_of(views, self.sizes[operand]))
+            self.crossings[operand] = None if windows is None else Crossing(windows, operand >= reads)
+        return self.crossings[operand]
 
     def local(self, streamed: tuple[bool, ...]) -> tuple[Part, ...]:
         """With these operands as dense arrays; their offsets come from the stream."""
         if streamed not in self.local_to:
-            windows = [self.windows(i) if far else None for i, far in enumerate(streamed)]
-            found = (localized(p, [None if w is None else w[k] for w in windows]) for k, p in enumerate(self.parts))
+            crossings = [self.crossing(i) if far else None for i, far in enumerate(streamed)]
+            found = (
+                localized(p, [None if c is None else c.windows[k] for c in crossings]) for k, p in enumerate(self.parts)
+            )
             self.local_to[streamed] = tuple(found)
         return self.local_to[streamed]
 
     @cached_property
     def recurs(self) -> bool:
         """Is anything read again after something else?"""
-        return any(self.recurring(i) for i in range(len(self.parts[0].reads)))
+        reads = map(self.crossing, range(len(self.parts[0].reads)))
+        return any(c is not None and c.recurring for c in reads)
 
     @cached_property
     def updated(self) -> dict[int, int]:
@@ -114,16 +90,28 @@ class Tiles:
     def work(self, machine: Machine) -> list[float]:
         """Cycles of each part."""
         if machine not in self.work_on:
-            known = {k: work_cycles(self.parts[k], machine) for k in set(self.first_alike)}
+            known = {k: self.works.cycles(self.parts[k], machine) for k in set(self.first_alike)}
             self.work_on[machine] = [known[k] for k in self.first_alike]
         return self.work_on[machine]
 
+    def scratch(self, cores: int) -> int:
+        """Bytes, of the part that takes the most."""
+        if cores not in self.scratch_of:
+            self.scratch_of[cores] = max(self.parts[k].kind.scratch(cores) for k in set(self.first_alike))
+        return self.scratch_of[cores]
+
     @cached_property
     def first_alike(self) -> list[int]:
-        """For each part the first of its kind and shapes: most are alike, and then share one kind."""
+        """For each part the first one that is like it, as most are."""
         first: dict[object, int] = {}
-        keys = ((id(p.kind), tuple(v.shape for v in (*p.reads, *p.writes))) for p in self.parts)
-        return [first.setdefault(key, k) for k, key in enumerate(keys)]
+        return [first.setdefault(likeness(p), k) for k, p in enumerate(self.parts)]
+
+
+def likeness(part: Part) -> tuple[object, ...]:
+    """Its kind and shapes: most parts are alike, and then share one kind, or the loops of a series."""
+    kind, reads, writes = part
+    shared = kind.stages if isinstance(kind, Series) else kind
+    return id(shared), tuple([v.shape for v in reads]), tuple([v.shape for v in writes])
 
 
 def element_sizes(program: Program, part: Part) -> tuple[int, ...]:
@@ -199,17 +187,17 @@ class Tiling:
     @cached_property
     def lanes(self) -> int:
         """Bytes of the record of transfers under way."""
-        return aligned(len(self.streams) * LANE_BYTES, self.alignment)
+        return lanes(self.streams, self.alignment)
 
     @cached_property
     def nbytes(self) -> int:
         """L1 that the tiles take: buffers, scratch, and the record of the transfers."""
-        return sum(s.nbytes for s in self.streams) + aligned(self.scratch, self.alignment) + self.lanes
+        return nbytes(self.streams, self.scratch, self.alignment)
 
     @property
     def flights(self) -> int:
         """Transfers under way at once, at the most."""
-        return sum(1 if s.writes else max(self.ahead, 1) for s in self.streams)
+        return flights(self.streams, self.ahead)
 
     @property
     def moved(self) -> int:
@@ -240,7 +228,50 @@ def digest(value: object) -> str:
     return sha256(repr(value).encode()).hexdigest()[:24]
 
 
+class Draft:
+    """A tiling, worked out as far as to tell what room it takes: of those that are too large nobody asks for more."""
+
+    def __init__(self, tiles: Tiles, room: Room, ahead: int, streams: list[Stream], slots: list[int | None]) -> None:
+        self.tiles, self.machine, self.ahead, self.streams, self.slots = tiles, room.machine, ahead, streams, slots
+        self.passages: dict[int, Passage] = {}  # of streams, by their number, whose moves are made in the end
+
+    @cached_property
+    def nbytes(self) -> int:
+        return nbytes(self.streams, self.tiles.scratch(self.machine.cores), self.machine.alignment)
+
+    @cached_property
+    def tiling(self) -> Tiling:
+        count, machine, streams = len(self.tiles.parts), self.machine, self.streams
+        came, gone = [0.0] * count, [0.0] * count
+        for at, passage in self.passages.items():
+            streams[at] = streams[at]._replace(moves=passage.moves)
+            moved = gone if passage.writes else came
+            for k, cycles in enumerate(passage.cycles(machine)):
+                moved[k] += cycles
+        spent = cost(self.tiles.work(machine), came, gone, machine, self.ahead)
+        scratch = self.tiles.scratch(machine.cores)
+        return Tiling(self.tiles, tuple(streams), tuple(self.slots), scratch, self.ahead, spent, machine.alignment)
+
+
+def nbytes(streams: Sequence[Stream], scratch: int, alignment: int) -> int:
+    return sum(s.nbytes for s in streams) + aligned(scratch, alignment) + lanes(streams, alignment)
+
+
+def lanes(streams: Sequence[Stream], alignment: int) -> int:
+    return aligned(len(streams) * LANE_BYTES, alignment)
+
+
+def flights(streams: Sequence[Stream], ahead: int) -> int:
+    return sum(1 if s.writes else max(ahead, 1) for s in streams)
+
+
 def tiled(program: Program, tiles: Tiles, room: Room, ahead: int, keep: bool = False) -> Tiling | None:
+    """With the next tiles coming while one is worked on, or one by one; `keep`: what is read again has stayed."""
+    found = draft(program, tiles, room, ahead, keep)
+    return None if found is None else found.tiling
+
+
+def draft(program: Program, tiles: Tiles, room: Room, ahead: int, keep: bool = False) -> Draft | None:
     """With the next tiles coming while one is worked on, or one by one; `keep`: what is read again has stayed."""
     parts, machine = tiles.parts, room.machine
     operands = (*parts[0].reads, *parts[0].writes)
@@ -250,54 +281,47 @@ def tiled(program: Program, tiles: Tiles, room: Room, ahead: int, keep: bool = F
     overlaid = {operands[r].tensor for r in source.values()}
     streams: list[Stream] = []
     slots: list[int | None] = []
-    inner = made_inside(parts[0].kind, reads)
+    found = Draft(tiles, room, ahead, streams, slots)
+    inner, own = made_inside(parts[0].kind, reads), brought(parts[0].kind)
     by_operand: list[Sequence[Window | None]] = []
     for i, view in enumerate(operands):
         tensor = program.tensors[view.tensor]
-        if tensor.name in room.resident or comes_by_itself(parts[0].kind, i):
+        if tensor.name in room.resident or (own is not None and own.operand == i):
             slots.append(None)
             by_operand.append([None] * len(parts))
             continue
-        windows = tiles.windows(i)
-        if windows is None:
+        crossing = tiles.crossing(i)
+        if crossing is None:
             return None
-        by_operand.append(windows)
+        by_operand.append(crossing.windows)
         if i in inside or i in inner:
             slots.append(INSIDE)
             continue
         goes_on = i in source or (i < reads and tensor.name in overlaid)
         count = 1 + (ahead if i < reads or goes_on else min(ahead, 1)) + goes_on
         if keep and i < reads:
-            count = max(count, tiles.recurring(i))
+            count = max(count, crossing.recurring)
         shares = slots[source[i]] if i in source else None
-        slots.append(joined(streams, stream(tensor.name, i >= reads, windows, count, shares, machine.alignment)))
-    for i in (i for i, slot in enumerate(slots) if slot == INSIDE and i >= reads):
-        at = slots[tiles.updated[i]] if i in tiles.updated else None
-        if at is None:
-            at = overwritten(parts[0], i - reads, slots, streams, by_operand)
+        passage, size = crossing.passage(count), aligned(crossing.largest, machine.alignment)
+        at = None if i >= reads else brought_already(found, tensor.name, passage)
         if at is None:
             at = len(streams)
+            streams.append(Stream(tensor.name, i >= reads, size, passage.buffers, (), shares))
+            found.passages[at] = passage
+        slots.append(at)
+    for i in (i for i, slot in enumerate(slots) if slot == INSIDE and i >= reads):
+        over = slots[tiles.updated[i]] if i in tiles.updated else None
+        if over is None:
+            over = overwritten(parts[0], i - reads, slots, streams, by_operand)
+        if over is None:
+            over = len(streams)
             streams.append(kept_inside(operands[i].tensor, by_operand[i], machine.alignment))
-        slots[i] = at
+        slots[i] = over
     for i, made in inner.items():
         if slots[i] is not None and not same_bytes(by_operand[i], by_operand[reads + made]):
             return None
         slots[i] = slots[reads + made]
-    scratch = max(parts[k].kind.scratch(room.cores) for k in set(tiles.first_alike))
-    spent = cost(tiles.work(machine), *moved(streams, len(parts), machine.link), machine, ahead)
-    found = Tiling(tiles, tuple(streams), tuple(slots), scratch, ahead, spent, machine.alignment)
-    flights = found.flights + (brought(parts[0].kind) is not None)
-    return found if flights <= machine.link.channels else None
-
-
-def moved(streams: list[Stream], parts: int, link: Link) -> tuple[list[float], list[float]]:
-    """Cycles of what comes for each part, and of what leaves from it."""
-    came, gone = [0.0] * parts, [0.0] * parts
-    for s in streams:
-        for k, m in enumerate(s.moves):
-            if m.moves:
-                (gone if s.writes else came)[k] += transfer_cycles(m.window, link)
-    return came, gone
+    return found if flights(streams, ahead) + (own is not None) <= machine.link.channels else None
 
 
 def is_inside(program: Program, view: View) -> bool:
@@ -324,14 +348,10 @@ def overwritten(
     return None
 
 
-def joined(streams: list[Stream], made: Stream) -> int:
-    """Where the stream is among the others; what one brings already is not brought again."""
-    for i, s in enumerate(streams):
-        alike = not s.writes and not made.writes and s.tensor == made.tensor
-        if alike and same_bytes([m.window for m in s.moves], [m.window for m in made.moves]):
-            return i
-    streams.append(made)
-    return len(streams) - 1
+def brought_already(draft: Draft, tensor: str, wanted: Passage) -> int | None:
+    """The stream that brings the same."""
+    reading = (i for i, s in enumerate(draft.streams) if s.tensor == tensor and not s.writes)
+    return next((i for i in reading if same_bytes(draft.passages[i].windows, wanted.windows)), None)
 
 
 def same_bytes(one: Sequence[Window | None], other: Sequence[Window | None]) -> bool:
@@ -356,26 +376,6 @@ def updated(parts: tuple[Part, ...]) -> dict[int, int]:
         if first.kind.over_itself or all(a.writes[w] != b.writes[w] for a, b in pairwise(parts)):
             out[len(first.reads) + w] = users[0]
     return out
-
-
-def stream(tensor: str, writes: bool, windows: list[Window], count: int, shares: int | None, alignment: int) -> Stream:
-    """Each window has one of `count` buffers to itself, or else takes the next. Reads move unless they are there
-    already; results leave before their window changes. Equal windows are one object."""
-    moves: list[Move] = []
-    held: dict[int, Window] = {}
-    own = {key: at for at, key in enumerate(dict.fromkeys(map(id, windows)))}
-    buffer = 0
-    for k, w in enumerate(windows):
-        if len(own) <= count:
-            buffer = own[id(w)]
-        elif k and w is not windows[k - 1]:
-            buffer = (buffer + 1) % count
-        last = k + 1 == len(windows) or w is not windows[k + 1]
-        moves.append(Move(w, buffer, last if writes else held.get(buffer) is not w))
-        held[buffer] = w
-    buffers = 1 + max(m.buffer for m in moves)
-    size = aligned(max(w.nbytes for w in windows), alignment)
-    return Stream(tensor, writes, size, buffers, tuple(moves), shares)
 
 
 def kept_inside(tensor: str, windows: Sequence[Window | None], alignment: int) -> Stream:

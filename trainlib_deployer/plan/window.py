@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from math import prod
 from typing import NamedTuple
 
@@ -52,6 +53,12 @@ def window(view: View, size: int) -> Window | None:
     return Window(view.offset * size, run * size, rows, pitch * size, planes, plane_pitch * size, tuple(dense))
 
 
+@lru_cache(maxsize=1 << 12)
+def at_the_beginning(shape: Shape, strides: Shape, size: int) -> Window | None:
+    """The window of a view that begins where its tensor does: ways to cut an operation have many in common."""
+    return window(View("", shape, strides), size)
+
+
 def spanned(view: View, size: int) -> Window | None:
     """All that lies between the first and the last element of a view that reads some more than once, as convolutions'
     windows do; None where there is more than it reads."""
@@ -71,7 +78,7 @@ def windows_of(views: Sequence[View], size: int) -> list[Window | None]:
         key = v.shape, v.strides, v.offset
         if key not in known:
             if key[:2] not in first:
-                first[key[:2]] = window(v, size)
+                first[key[:2]] = at_the_beginning(v.shape, v.strides, size)
             like = first[key[:2]]
             made = like if like is None else moved(like, v.offset * size)
             known[key] = made if made is None else equal.setdefault(made, made)

@@ -71,10 +71,20 @@ class Series(Cuttable[Range], Linked):
 
     def of_lines(self, cut: Range) -> Series:
         if cut not in self.known:
-            resized = (s.loop.sized((span(cut), *s.loop.extents[1:])) for s in self.stages)
-            stages = (replace(s, loop=loop) for s, loop in zip(self.stages, resized, strict=True))
-            self.known[cut] = replace(self, stages=tuple(stages), first=cut[0])
+            self.known[cut] = replace(self, stages=self.resized(span(cut)), first=cut[0])
         return self.known[cut]
+
+    def resized(self, lines: int) -> tuple[Stage, ...]:
+        """Tiles of so many lines share these."""
+        if lines not in self.stages_of:
+            resized = (s.loop.sized((lines, *s.loop.extents[1:])) for s in self.stages)
+            stages = (replace(s, loop=loop) for s, loop in zip(self.stages, resized, strict=True))
+            self.stages_of[lines] = tuple(stages)
+        return self.stages_of[lines]
+
+    @cached_property
+    def stages_of(self) -> dict[int, tuple[Stage, ...]]:
+        return {}
 
     @cached_property
     def known(self) -> dict[Range, Series]:
