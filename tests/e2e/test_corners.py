@@ -87,3 +87,30 @@ def test_one_of_equal_elements_is_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(Unsupported, match="of equal elements, PyTorch's 'kthvalue' takes") as refused:
         deploy(Third(), torch.ones(4, 2), torch.randn(4, 2), loss=nn.MSELoss(), out=tmp_path / "net")
     assert refused.value.source is not None and "stable=True" in refused.value.remedy
+
+
+class Zeros(nn.Module):
+    """Two loops that are alike but for the sign of a zero."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(1)
+        self.first, self.second = nn.Linear(64, 64), nn.Linear(64, 64)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        one = torch.ones(())
+        y = self.first(x)
+        above = torch.where(y > 0, 0.0, y)
+        z = self.second(above)
+        below = torch.where(z > 0, -0.0, z)
+        return torch.copysign(one, above) + torch.copysign(one, below).cumsum(1), above + below
+
+
+@pytest.mark.compiler
+def test_zeros_keep_their_sign_in_tiles(tmp_path: Path) -> None:
+    """Fault: the tiles of the one loop were taken for those of the other."""
+    sample = torch.randn(67, 64), torch.zeros(67, 64)
+    zeros = deploy(
+        Zeros(), *sample, loss=lambda out, wanted: F.mse_loss(out[1], wanted), l1="16k", l2="4M", out=tmp_path / "net"
+    )
+    assert zeros.verify().passed

@@ -36,7 +36,7 @@ class LoopLibrary:
 
     def function(self, kind: Loop, reads: tuple[View, ...], writes: tuple[View, ...]) -> str:
         """The name of the C function for this loop; most tiles of an operation have the same."""
-        key = repr(kind), placed(reads), placed(writes)  # equal loops may have zeros of another sign
+        key = kind, placed(reads), placed(writes)
         if key not in self.named:
             self.named[key] = self.added(kind, reads, writes)
         return self.named[key]

@@ -14,6 +14,10 @@ class Const:
     """A literal operand."""
 
     value: float | int
+    sign: float = field(init=False, repr=False)  # zeros of either sign are equal numbers, but other literals
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sign", math.copysign(1.0, self.value))
 
 
 Arg = int | Const  # a value's index, or a literal
