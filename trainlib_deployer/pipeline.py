@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -18,7 +18,7 @@ from trainlib_deployer.advice.beyond import reasons
 from trainlib_deployer.advice.what_if import at_peak, what_if
 from trainlib_deployer.beside import beside_build
 from trainlib_deployer.capture.agreement import captured_and_checked, check_golden_model
-from trainlib_deployer.capture.eager import REMEDY, counters
+from trainlib_deployer.capture.eager import REMEDY, EagerStep, counters
 from trainlib_deployer.capture.slots import Captured
 from trainlib_deployer.capture.stored import stored
 from trainlib_deployer.check.certificate import check_folder
@@ -101,19 +101,19 @@ def deployed(user: UserModel, options: Options, say: Say) -> Deployed:
     task = task_of(user, options.accumulate, options.saved, winograd, options.dtype, options.loss_scale)
     task = replace(task, keep=precision.keep, tiles=tiles)
     options = replace(options, target=with_measurements(options.target))
-    with meanwhile(partial(judged_by, task, options)) as found:
+    golden = task_of(replace(user, evaluation=None), options.accumulate)
+    with meanwhile(partial(judged_by, task, golden, eager, options)) as found:
         say("planning memory")
         project, image = beside_build(program, user, options, say)
         offer_halves(program, project.plan, say)
         project = replace(project, plan=told(project.plan))
         planned = project.plan.beside(image)
         say(f"{'training' if user.trains else 'running'} in PyTorch, for the program's own check")
-        check_golden_model(task_of(replace(user, evaluation=None), options.accumulate), eager)
-        batches = counters(eager[-1])
-        del eager  # as large as the network, several times
         asked, task = task, replace(task, saved=planned.saved.used)
         with user_code(f"{step} in PyTorch fails", REMEDY):
-            references = found() if task.saved == asked.saved else judged_by(task, options)
+            references = found() if task.saved == asked.saved else judged_by(task, golden, eager, options)
+        batches = counters(eager[-1])
+    del eager, found  # as large as the network, several times
     if options.tune is not None:
 
         def written(target: Machine) -> tuple[Project, Image | None]:
@@ -132,7 +132,9 @@ def deployed(user: UserModel, options: Options, say: Say) -> Deployed:
     return Deployed(planned, options.out, task)
 
 
-def judged_by(task: Task, options: Options) -> dict[Key, Sketch]:
+def judged_by(task: Task, golden: Task, eager: Sequence[EagerStep], options: Options) -> dict[Key, Sketch]:
+    """What a program that does this computes, by a golden model that does what PyTorch does with the untouched one."""
+    check_golden_model(golden, eager)
     return reference_sketches(task, options.steps * options.accumulate)
 
 
