@@ -16,7 +16,7 @@ from pathlib import Path
 
 from benchmarks.bench_rows import CORES, MAIN, MAKEFILE, counted
 from trainlib_deployer.emit.library import copy_library
-from trainlib_deployer.emit.loops import LoopLibrary
+from trainlib_deployer.emit.loop_library import LoopLibrary
 from trainlib_deployer.machine.pulp_open import PULP_OPEN
 from trainlib_deployer.plan.cycles import work_cycles
 from trainlib_deployer.program.expr import C_FORM, Const, Instr, Reduction

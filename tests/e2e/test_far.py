@@ -21,7 +21,7 @@ from trainlib_deployer.check.verify import verify
 from trainlib_deployer.emit.addresses import Addresses
 from trainlib_deployer.emit.listed import listed
 from trainlib_deployer.emit.listing import ARRIVAL, CARRY, Call, Listing, Operation
-from trainlib_deployer.emit.loops import LoopLibrary
+from trainlib_deployer.emit.loop_library import LoopLibrary
 from trainlib_deployer.errors import UsageError
 from trainlib_deployer.far import choose
 from trainlib_deployer.machine.targets import resolve

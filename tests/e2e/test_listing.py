@@ -17,7 +17,7 @@ from trainlib_deployer.api import Deployment, deploy
 from trainlib_deployer.emit.addresses import Addresses
 from trainlib_deployer.emit.listed import listed
 from trainlib_deployer.emit.listing import Argument, Call, Home, Listing, Operation, Pointer, Recorded, Stream, Tile
-from trainlib_deployer.emit.loops import LoopLibrary
+from trainlib_deployer.emit.loop_library import LoopLibrary
 from trainlib_deployer.emit.orders import FIRSTS, ORDER, RUNS
 from trainlib_deployer.folder import stored_plan
 from trainlib_deployer.ops.carry import ORDERS

@@ -15,7 +15,7 @@ from trainlib_deployer.api import Deployment, deploy
 from trainlib_deployer.check.certificate import CertificateError, check_folder
 from trainlib_deployer.emit.addresses import Addresses
 from trainlib_deployer.emit.listed import listed
-from trainlib_deployer.emit.loops import LoopLibrary
+from trainlib_deployer.emit.loop_library import LoopLibrary
 from trainlib_deployer.errors import DoesNotFit
 from trainlib_deployer.folder import read_plan
 from trainlib_deployer.machine.machine import Machine

@@ -10,7 +10,7 @@ import pytest
 from tests.e2e.test_rv32_hal import C_LIB, NUMBERS, build, emulate, without_spike
 from tests.e2e.test_xpulp import FOLDERS, MISSING, extension
 from trainlib_deployer.emit.library import Library
-from trainlib_deployer.emit.loops import LoopLibrary
+from trainlib_deployer.emit.loop_library import LoopLibrary
 from trainlib_deployer.passes.prune_loops import pruned
 from trainlib_deployer.program.expr import Const, Instr, Reduction
 from trainlib_deployer.program.ir import DType, Op, View

@@ -19,7 +19,7 @@ from trainlib_deployer.capture.step import capture
 from trainlib_deployer.emit.addresses import Addresses
 from trainlib_deployer.emit.listed import Lister
 from trainlib_deployer.emit.listing import Home
-from trainlib_deployer.emit.loops import LoopLibrary
+from trainlib_deployer.emit.loop_library import LoopLibrary
 from trainlib_deployer.emit.names import comment
 from trainlib_deployer.emit.operation_text import body_text, table_text
 from trainlib_deployer.emit.tables import Tables

@@ -19,7 +19,7 @@ from trainlib_deployer.check.streams import missing, overtaken
 from trainlib_deployer.emit.addresses import Addresses
 from trainlib_deployer.emit.listed import listed
 from trainlib_deployer.emit.listing import Call, Home, Move, Operation, Pointer, Stream, Tile, Tiles, Way
-from trainlib_deployer.emit.loops import LoopLibrary
+from trainlib_deployer.emit.loop_library import LoopLibrary
 from trainlib_deployer.plan import layout
 from trainlib_deployer.program.expr import Reduction
 from trainlib_deployer.program.ir import DType, Part, Program, View

@@ -9,7 +9,7 @@ import jinja2
 import pytest
 
 from trainlib_deployer.compiled import Compiled
-from trainlib_deployer.emit.loops import LoopLibrary
+from trainlib_deployer.emit.loop_library import LoopLibrary
 from trainlib_deployer.program.expr import Const, Instr
 from trainlib_deployer.program.ir import DType, View
 from trainlib_deployer.program.loop import Loop

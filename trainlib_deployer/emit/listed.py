@@ -22,7 +22,8 @@ from trainlib_deployer.emit.listing import (
     Tiles,
     Way,
 )
-from trainlib_deployer.emit.loops import LoopLibrary, flat
+from trainlib_deployer.emit.loop_library import LoopLibrary
+from trainlib_deployer.emit.loops import flat
 from trainlib_deployer.emit.shares import apart
 from trainlib_deployer.kernels.row import Row
 from trainlib_deployer.plan.links import Link

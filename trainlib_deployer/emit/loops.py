@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import partial
 from math import prod
-from zlib import crc32
 
 from trainlib_deployer.emit.adaptive import adaptive_of, update_row
 from trainlib_deployer.emit.curves import curve_of, curve_row
@@ -27,47 +25,9 @@ from trainlib_deployer.program.ir import Shape, View
 from trainlib_deployer.program.loop import LANES, Loop, middle_of_rows
 
 
-@dataclass
-class LoopLibrary:
-    """The loop functions of one project; equal ones are written once, under a name that their text decides."""
-
-    found: dict[str, str] = field(default_factory=dict)  # name -> text
-    named: dict[object, str] = field(default_factory=dict)  # by all that the text is made of
-
-    def function(self, kind: Loop, reads: tuple[View, ...], writes: tuple[View, ...]) -> str:
-        """The name of the C function for this loop; most tiles of an operation have the same."""
-        key = kind, placed(reads), placed(writes)
-        if key not in self.named:
-            self.named[key] = self.added(kind, reads, writes)
-        return self.named[key]
-
-    def added(self, kind: Loop, reads: tuple[View, ...], writes: tuple[View, ...]) -> str:
-        text = body_text(kind, reads, writes)
-        name = f"loop_{summary(kind)}_{crc32(text.encode()):08x}"
-        whole = text.replace("@NAME@", name)
-        assert self.found.setdefault(name, whole) == whole, f"two loops are called {name}"
-        return name
-
-    def source(self) -> list[tuple[str, str]]:
-        """Names and texts in the order of the step, so that what follows each other lies together: a further loop moves
-        none of the others."""
-        return list(self.found.items())
-
-
-def summary(kind: Loop) -> str:
-    """What it does last: `sum`, `mul_add`, `le_select`."""
-    steps = [s.op for s in (kind.reductions or kind.body)]
-    return "_".join(dict.fromkeys(steps[-2:])) or "copy"
-
-
 def flat(kind: Loop, reads: tuple[View, ...], writes: tuple[View, ...]) -> bool:
     """One dense or constant dimension: the extent becomes an argument, so that layers share the function."""
     return len(kind.extents) == 1 and not kind.reductions and all(v.strides[0] in (0, 1) for v in (*reads, *writes))
-
-
-def placed(views: tuple[View, ...]) -> tuple[object, ...]:
-    """What a text says of operands: of where they begin, whether at an even place."""
-    return tuple((v.shape, v.strides, v.offset % 2) for v in views)
 
 
 def body_text(kind: Loop, reads: tuple[View, ...], writes: tuple[View, ...]) -> str:

@@ -21,7 +21,7 @@ from trainlib_deployer.emit.levels import c_alignment, level_context, piece
 from trainlib_deployer.emit.library import copy_library
 from trainlib_deployer.emit.listed import PASS_ON, listed
 from trainlib_deployer.emit.listing import Listing
-from trainlib_deployer.emit.loops import LoopLibrary
+from trainlib_deployer.emit.loop_library import LoopLibrary
 from trainlib_deployer.emit.names import comment, literal
 from trainlib_deployer.emit.orders import Orders
 from trainlib_deployer.emit.plan_json import image_json, plan_json
