@@ -5,23 +5,26 @@ from __future__ import annotations
 import contextlib
 import os
 import pickle
+import select
 import signal
 import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator
-from typing import BinaryIO, NoReturn, TypeVar
+from pathlib import Path
+from typing import NoReturn, TypeVar
 
 import torch
 
 T = TypeVar("T")
+STILL = 10.0  # seconds without any of a processor: such a copy waits for something that nobody will ever do
 
 
 @contextlib.contextmanager
 def meanwhile(work: Callable[[], T]) -> Iterator[Callable[[], T]]:
     """Gives a function that waits for the result. It does the work itself, with all that this may raise and change,
     where there is no copy or the copy has none to give."""
-    copy = Copy(work) if may_be_copied() else None
+    copy = Copy.made(work) if may_be_copied() else None
     try:
         yield work if copy is None else lambda: copy.result(work)
     finally:
@@ -40,31 +43,61 @@ def may_be_copied() -> bool:
 class Copy:
     """A process that does the work and writes its result into a pipe."""
 
-    def __init__(self, work: Callable[[], object]) -> None:
+    def __init__(self, pid: int, pipe: int) -> None:
+        self.pid, self.pipe = pid, pipe
+
+    @classmethod
+    def made(cls, work: Callable[[], object]) -> Copy | None:
+        """None where the system has no room for one."""
         here, there = os.pipe()
-        sys.stdout.flush()
-        sys.stderr.flush()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # of threads, which may_be_copied knows of
-            self.pid = os.fork()
-        if not self.pid:
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(AttributeError, OSError, ValueError):  # none, or closed
+                stream.flush()
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DeprecationWarning)  # of threads, which may_be_copied knows of
+                pid = os.fork()
+        except OSError:
+            os.close(here)
+            os.close(there)
+            return None
+        if not pid:
+            os.close(here)  # so that writing fails when nobody is there to read
             work_and_leave(work, there)
         os.close(there)
-        self.pipe: BinaryIO = os.fdopen(here, "rb")
+        return cls(pid, here)
 
     def result(self, work: Callable[[], T]) -> T:
         """Of the copy, or of the work done here."""
-        written = self.pipe.read()
+        written = self.written()
         if not written:
             return work()
         found: T = pickle.loads(written)
         return found
 
+    def written(self) -> bytes:
+        """Nothing where it fails, or stands still."""
+        parts, spent = [], self.spent()
+        while True:
+            ready, _, _ = select.select([self.pipe], [], [], STILL)
+            if ready:
+                parts.append(os.read(self.pipe, 1 << 20))
+                if not parts[-1]:
+                    return b"".join(parts)
+            elif spent == (spent := self.spent()):
+                return b""
+
+    def spent(self) -> list[str]:
+        """Of a processor."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return fields[11:13]
+
     def end(self) -> None:
         """Whether it is done or not."""
-        self.pipe.close()
-        os.kill(self.pid, signal.SIGKILL)
-        os.waitpid(self.pid, 0)
+        os.close(self.pipe)
+        with contextlib.suppress(ProcessLookupError, ChildProcessError):  # a user may have asked for no word of these
+            os.kill(self.pid, signal.SIGKILL)
+            os.waitpid(self.pid, 0)
 
 
 def work_and_leave(work: Callable[[], object], pipe: int) -> NoReturn:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import threading
 import time
@@ -12,7 +13,7 @@ import pytest
 import torch
 
 from trainlib_deployer import meanwhile as module
-from trainlib_deployer.meanwhile import may_be_copied, meanwhile
+from trainlib_deployer.meanwhile import Copy, may_be_copied, meanwhile
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="copies are cheap on Linux alone")
 LONG = 600.0
@@ -83,6 +84,74 @@ def test_a_copy_that_nobody_waits_for_ends(tmp_path: Path) -> None:
         refused()
     with pytest.raises(ProcessLookupError):
         os.kill(int((tmp_path / "done").read_text()), 0)
+
+
+@pytest.mark.usefixtures("copied")
+def test_a_copy_that_stands_still_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "STILL", 0.3)
+    here = os.getpid()
+
+    def waits_in_the_copy() -> int:
+        if os.getpid() != here:
+            time.sleep(LONG)
+        return os.getpid()
+
+    with meanwhile(waits_in_the_copy) as found:
+        assert found() == here
+
+
+@pytest.mark.usefixtures("copied")
+def test_a_copy_that_works_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "STILL", 0.3)
+
+    def works() -> int:
+        began = time.process_time()
+        while time.process_time() < began + 1.0:
+            pass
+        return os.getpid()
+
+    with meanwhile(works) as found:
+        assert found() != os.getpid()
+
+
+@pytest.mark.usefixtures("copied")
+def test_a_copy_ends_with_who_would_read_of_it() -> None:
+    """Fault: it held the other end of its pipe, and waited for ever for someone to read."""
+    read, write = os.pipe()
+
+    def longer_than_a_pipe_holds() -> bytes:
+        os.write(write, b"there")
+        return b"0" * 3_000_017
+
+    copy = Copy.made(longer_than_a_pipe_holds)
+    assert copy is not None and os.read(read, 5) == b"there"
+    os.close(copy.pipe)
+    assert os.waitpid(copy.pid, 0)[0] == copy.pid
+    os.close(read)
+    os.close(write)
+
+
+@pytest.mark.usefixtures("copied")
+def test_where_there_is_no_room_for_a_copy(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused() -> int:
+        raise BlockingIOError
+
+    open_before = len(list(Path("/proc/self/fd").iterdir()))
+    monkeypatch.setattr(os, "fork", refused)
+    with meanwhile(os.getpid) as found:
+        assert found() == os.getpid()
+    assert len(list(Path("/proc/self/fd").iterdir())) == open_before
+
+
+@pytest.mark.usefixtures("copied")
+def test_a_copy_of_whose_end_nobody_is_told() -> None:
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        with meanwhile(os.getpid) as found:
+            assert found() != os.getpid()
+            time.sleep(0.1)
+    finally:
+        signal.signal(signal.SIGCHLD, before)
 
 
 def test_no_copy_beside_another_thread() -> None:
