@@ -8,8 +8,8 @@ Seconds of CPU. Prints the table of docs/benchmarks.md.
 from __future__ import annotations
 
 import argparse
+import os
 import tempfile
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -104,7 +104,7 @@ class Clock:
         self.turn(STAGES.get(line.split(maxsplit=1)[0], self.stage))
 
     def turn(self, stage: str) -> None:
-        now = time.process_time()
+        now = sum(os.times()[:4])  # with what a copy of the process has taken, once it has ended
         if self.stage:
             self.seconds[self.stage] = self.seconds.get(self.stage, 0.0) + now - self.since
         self.stage, self.since = stage, now

@@ -141,9 +141,10 @@ def importable(directory: Path) -> Iterator[None]:
 
 
 def is_helper(module: ModuleType, directory: Path) -> bool:
-    """A module of the user's beside their file; the file itself stays registered, for pickle and inspect."""
+    """A module of the user's beside their file; the file itself stays registered, for pickle and inspect. Thousands of
+    modules have few folders."""
     origin = getattr(module, "__file__", None)
-    if not origin or not real_path(str(origin)).startswith(f"{directory}/"):
+    if not origin or not f"{real_path(str(origin).rpartition('/')[0])}/".startswith(f"{directory}/"):
         return False
     return is_users(str(origin)) and not hasattr(module, MAIN)
 
