@@ -18,6 +18,7 @@ import torch
 
 T = TypeVar("T")
 STILL = 10.0  # seconds without any of a processor: such a copy waits for something that nobody will ever do
+STREAMS = 2  # the number of the last one
 
 
 @contextlib.contextmanager
@@ -49,7 +50,7 @@ class Copy:
     @classmethod
     def made(cls, work: Callable[[], object]) -> Copy | None:
         """None where the system has no room for one."""
-        here, there = os.pipe()
+        here, there = pipe()
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(AttributeError, OSError, ValueError):  # none, or closed
                 stream.flush()
@@ -69,18 +70,18 @@ class Copy:
 
     def result(self, work: Callable[[], T]) -> T:
         """Of the copy, or of the work done here."""
-        written = self.written()
-        if not written:
+        try:
+            found: T = pickle.loads(self.written())
+        except (EOFError, pickle.UnpicklingError):  # nothing, or no more than a part
             return work()
-        found: T = pickle.loads(written)
         return found
 
     def written(self) -> bytes:
         """Nothing where it fails, or stands still."""
-        parts, spent = [], self.spent()
+        parts, spent, ready = [], self.spent(), select.poll()  # which takes numbers of files as large as they come
+        ready.register(self.pipe)
         while True:
-            ready, _, _ = select.select([self.pipe], [], [], STILL)
-            if ready:
+            if ready.poll(1000 * STILL):
                 parts.append(os.read(self.pipe, 1 << 20))
                 if not parts[-1]:
                     return b"".join(parts)
@@ -88,9 +89,10 @@ class Copy:
                 return b""
 
     def spent(self) -> list[str]:
-        """Of a processor."""
-        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
-        return fields[11:13]
+        """Of a processor; nothing is known of it where it is gone and nobody was to be told."""
+        with contextlib.suppress(OSError):
+            return Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+        return []
 
     def end(self) -> None:
         """Whether it is done or not."""
@@ -98,6 +100,19 @@ class Copy:
         with contextlib.suppress(ProcessLookupError, ChildProcessError):  # a user may have asked for no word of these
             os.kill(self.pid, signal.SIGKILL)
             os.waitpid(self.pid, 0)
+
+
+def pipe() -> tuple[int, int]:
+    """Its ends, to read and to write, beyond the three streams of a process: where a daemon has closed these, words
+    would get into it."""
+    ends, low = [*os.pipe()], []
+    for at in range(2):
+        while ends[at] <= STREAMS:
+            low.append(ends[at])
+            ends[at] = os.dup(ends[at])
+    for end in low:
+        os.close(end)
+    return ends[0], ends[1]
 
 
 def work_and_leave(work: Callable[[], object], pipe: int) -> NoReturn:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import pickle
+import resource
 import signal
 import sys
 import threading
@@ -132,6 +135,50 @@ def test_a_copy_ends_with_who_would_read_of_it() -> None:
 
 
 @pytest.mark.usefixtures("copied")
+def test_a_copy_of_a_process_without_streams() -> None:
+    """Fault: an end of the pipe was where errors go, and what was printed was taken for the result."""
+    here, kept = os.getpid(), [os.dup(stream) for stream in (1, 2)]
+    os.closerange(1, 3)
+
+    def says_where() -> int:
+        with contextlib.suppress(OSError):
+            os.write(2, b"words")
+        return os.getpid()
+
+    try:
+        with meanwhile(says_where) as found:
+            pid = found()
+    finally:
+        for stream, at in enumerate(kept, 1):
+            os.dup2(at, stream)
+            os.close(at)
+    assert pid == here  # the copy has nowhere to print to
+
+
+@pytest.mark.usefixtures("copied")
+def test_a_copy_of_a_process_with_many_files() -> None:
+    """Fault: of a file beyond the first 1024, select knows nothing."""
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, limits[1]), limits[1]))
+    many = [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]
+    try:
+        with meanwhile(os.getpid) as found:
+            assert found() != os.getpid()
+    finally:
+        for file in many:
+            os.close(file)
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+
+
+@pytest.mark.usefixtures("copied")
+def test_a_part_of_a_result_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    part = pickle.dumps(list(range(1000)))[:100]
+    monkeypatch.setattr(Copy, "written", lambda copy: part)
+    with meanwhile(os.getpid) as found:
+        assert found() == os.getpid()
+
+
+@pytest.mark.usefixtures("copied")
 def test_where_there_is_no_room_for_a_copy(monkeypatch: pytest.MonkeyPatch) -> None:
     def refused() -> int:
         raise BlockingIOError
@@ -148,8 +195,8 @@ def test_a_copy_of_whose_end_nobody_is_told() -> None:
     before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     try:
         with meanwhile(os.getpid) as found:
-            assert found() != os.getpid()
             time.sleep(0.1)
+            assert found() != os.getpid()
     finally:
         signal.signal(signal.SIGCHLD, before)
 
