@@ -79,8 +79,27 @@ class Undetached(nn.Module):
         return self.fc(x).mean(1) * self.h
 
 
+class Ends(nn.Module):
+    """It counts its calls, and gives up after two."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = nn.Linear(6, 3)
+        self.calls = 0
+
+    def forward(self, x: torch.Tensor) -> Any:
+        self.calls += 1
+        if self.calls > 2:
+            raise RuntimeError("no more data")
+        return self.fc(x).mean(1)
+
+
+ENDS = "training fails in step 3: RuntimeError: no more data"
+
+
 @pytest.mark.parametrize(
-    ("network", "phrase"), [(Grows, "changes the shape of 'seen'"), (Undetached, "training fails in step 2")]
+    ("network", "phrase"),
+    [(Grows, "changes the shape of 'seen'"), (Undetached, "training fails in step 2"), (Ends, ENDS)],
 )
 def test_what_no_step_can_repeat_is_refused(network: Any, phrase: str) -> None:
     model = networks.made(network)

@@ -21,13 +21,14 @@ from golden.precision import InOrder, one_thread
 from golden.snapshot import LIBRARIES, Snapshot
 from trainlib_deployer.capture import remedies
 from trainlib_deployer.capture.drawn import draws_watched, generators, seed
-from trainlib_deployer.capture.eager import EagerStep, advance, differ, held, plain_values, step
+from trainlib_deployer.capture.eager import REMEDY, EagerStep, advance, differ, held, plain_values, step
 from trainlib_deployer.capture.line_that_sets import line_that_sets
 from trainlib_deployer.capture.other_values import constants, far, near, resize
 from trainlib_deployer.capture.trace import mkldnn_off
 from trainlib_deployer.capture.watched import Counting, Decided, Decisions, Line, Turned, followed, unwatched, watched
 from trainlib_deployer.errors import Unsupported
 from trainlib_deployer.program.ir import Source
+from trainlib_deployer.user.code import user_code
 from trainlib_deployer.user.model import UserModel, trainable
 from trainlib_deployer.user.trial import quiet
 
@@ -150,7 +151,8 @@ class Third:
         """Refuse if results depend on numbers that change; else what else they decide about."""
         places = self.start.plain
         self.seen |= set(ways)
-        usual = self.run(Variant(()))
+        with user_code("training fails in step 3", REMEDY):
+            usual = self.run(Variant(()))
         self.differing(usual, [Variant((), seed=n) for n in range(SEEDS if self.drawn else 0)])
         numbers = tuple(n for n in ways if not is_iterator(places[n].value))
         found = self.differing(usual, [*turned(usual.decisions.lines, numbers), *self.further(ways)])
