@@ -18,7 +18,7 @@ import torch
 
 T = TypeVar("T")
 STILL = 10.0  # seconds without any of a processor: such a copy waits for something that nobody will ever do
-STREAMS = 2  # the number of the last one
+STREAMS = 3  # for input, output, and errors
 
 
 @contextlib.contextmanager
@@ -105,14 +105,13 @@ class Copy:
 def pipe() -> tuple[int, int]:
     """Its ends, to read and to write, beyond the three streams of a process: where a daemon has closed these, words
     would get into it."""
-    ends, low = [*os.pipe()], []
-    for at in range(2):
-        while ends[at] <= STREAMS:
-            low.append(ends[at])
-            ends[at] = os.dup(ends[at])
-    for end in low:
+    import fcntl  # which Windows does not have
+
+    ends = os.pipe()
+    here, there = (fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, STREAMS) for end in ends)
+    for end in ends:
         os.close(end)
-    return ends[0], ends[1]
+    return here, there
 
 
 def work_and_leave(work: Callable[[], object], pipe: int) -> NoReturn:

@@ -109,9 +109,9 @@ def deployed(user: UserModel, options: Options, say: Say) -> Deployed:
         project = replace(project, plan=told(project.plan))
         planned = project.plan.beside(image)
         say(f"{'training' if user.trains else 'running'} in PyTorch, for the program's own check")
-        asked, task = task, replace(task, saved=planned.saved.used)
+        task = replace(task, saved=planned.saved.used)
         with user_code(f"{step} in PyTorch fails", REMEDY):
-            references = found() if task.saved == asked.saved else judged_by(task, golden, eager, options)
+            references = found() if task.saved == options.saved else judged_by(task, golden, eager, options)
         batches = counters(eager[-1])
     del eager, found  # as large as the network, several times
     if options.tune is not None:

@@ -17,7 +17,7 @@ from trainlib_deployer.plan.cycles import work_cycles
 from trainlib_deployer.plan.glance import Glance, Look
 from trainlib_deployer.plan.passage import Passage, Stream
 from trainlib_deployer.plan.tile_cost import queued
-from trainlib_deployer.plan.tiles import Room, Tiles, Tiling, tiled
+from trainlib_deployer.plan.tiles import Room, Tiles, Tiling, draft
 from trainlib_deployer.plan.window import Window, alike, window
 from trainlib_deployer.program.cuts import (
     MOST_TILES,
@@ -43,6 +43,11 @@ def operation(direction: str) -> tuple[Program, Op]:
     x, w, y = (View.whole(t) for t in tensors.values())
     reads, writes = ((x, w), (y,)) if direction == "fw" else ((y, w), (x,))
     return Program("net", tensors), Op("conv", Conv(direction, s), reads, writes, "forward", "conv")
+
+
+def tiled(program: Program, tiles: Tiles, room: Room, ahead: int, keep: bool = False) -> Tiling | None:
+    found = draft(program, tiles, room, ahead, keep)
+    return None if found is None else found.tiling
 
 
 def tilings(program: Program, op: Op) -> list[Tiling]:

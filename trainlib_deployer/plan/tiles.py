@@ -19,7 +19,7 @@ from trainlib_deployer.plan.cycles import work_cycles
 from trainlib_deployer.plan.passage import Crossing, Move, Passage, Stream
 from trainlib_deployer.plan.tile_cost import Cost, cost
 from trainlib_deployer.plan.window import Window, alike, same_layout, windows_of
-from trainlib_deployer.program.brought import brought, brought_bytes
+from trainlib_deployer.program.brought import brought, brought_bytes, comes_by_itself
 from trainlib_deployer.program.ir import Kind, Part, Program, Role, View, renamed
 from trainlib_deployer.program.linked import Linked
 from trainlib_deployer.program.series import Series
@@ -241,7 +241,7 @@ class Draft:
 
     @cached_property
     def tiling(self) -> Tiling:
-        count, machine, streams = len(self.tiles.parts), self.machine, self.streams
+        count, machine, streams = len(self.tiles.parts), self.machine, list(self.streams)
         came, gone = [0.0] * count, [0.0] * count
         for at, passage in self.passages.items():
             streams[at] = streams[at]._replace(moves=passage.moves)
@@ -265,12 +265,6 @@ def flights(streams: Sequence[Stream], ahead: int) -> int:
     return sum(1 if s.writes else max(ahead, 1) for s in streams)
 
 
-def tiled(program: Program, tiles: Tiles, room: Room, ahead: int, keep: bool = False) -> Tiling | None:
-    """With the next tiles coming while one is worked on, or one by one; `keep`: what is read again has stayed."""
-    found = draft(program, tiles, room, ahead, keep)
-    return None if found is None else found.tiling
-
-
 def draft(program: Program, tiles: Tiles, room: Room, ahead: int, keep: bool = False) -> Draft | None:
     """With the next tiles coming while one is worked on, or one by one; `keep`: what is read again has stayed."""
     parts, machine = tiles.parts, room.machine
@@ -282,11 +276,11 @@ def draft(program: Program, tiles: Tiles, room: Room, ahead: int, keep: bool = F
     streams: list[Stream] = []
     slots: list[int | None] = []
     found = Draft(tiles, room, ahead, streams, slots)
-    inner, own = made_inside(parts[0].kind, reads), brought(parts[0].kind)
+    inner = made_inside(parts[0].kind, reads)
     by_operand: list[Sequence[Window | None]] = []
     for i, view in enumerate(operands):
         tensor = program.tensors[view.tensor]
-        if tensor.name in room.resident or (own is not None and own.operand == i):
+        if tensor.name in room.resident or comes_by_itself(parts[0].kind, i):
             slots.append(None)
             by_operand.append([None] * len(parts))
             continue
@@ -321,7 +315,8 @@ def draft(program: Program, tiles: Tiles, room: Room, ahead: int, keep: bool = F
         if slots[i] is not None and not same_bytes(by_operand[i], by_operand[reads + made]):
             return None
         slots[i] = slots[reads + made]
-    return found if flights(streams, ahead) + (own is not None) <= machine.link.channels else None
+    under_way = flights(streams, ahead) + (brought(parts[0].kind) is not None)
+    return found if under_way <= machine.link.channels else None
 
 
 def is_inside(program: Program, view: View) -> bool:

@@ -71,15 +71,12 @@ def spanned(view: View, size: int) -> Window | None:
 def windows_of(views: Sequence[View], size: int) -> list[Window | None]:
     """Of each view; equal ones are one object, and only offsets differ between views of the same shape."""
     found: list[Window | None] = []
-    first: dict[object, Window | None] = {}
     known: dict[object, Window | None] = {}
     equal: dict[Window, Window] = {}
     for v in views:
         key = v.shape, v.strides, v.offset
         if key not in known:
-            if key[:2] not in first:
-                first[key[:2]] = at_the_beginning(v.shape, v.strides, size)
-            like = first[key[:2]]
+            like = at_the_beginning(v.shape, v.strides, size)
             made = like if like is None else moved(like, v.offset * size)
             known[key] = made if made is None else equal.setdefault(made, made)
         found.append(known[key])
