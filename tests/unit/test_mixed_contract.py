@@ -51,7 +51,7 @@ def gradient(error: float, tolerance: float, hides: float = 0.0, factor: float =
         (gradient(0.01, 0.02, 0.02), True),
         (gradient(0.02, 0.01, 0.01), False),  # further off than PyTorch's own runs
         (gradient(0.04, 0.1, 0.1), False),  # not further, but a factor of 1.05 would not show
-        (gradient(0.004, 0.1, 1.0), False),  # nothing but rounding
+        (gradient(0.004, 0.1, 4.0), False),  # nothing but rounding
         (gradient(0.01, 0.1, 0.1, factor=0.05), False),
     ],
 )
@@ -64,7 +64,7 @@ def test_no_more_is_granted_than_what_still_shows_a_factor(own: compare.Verdict,
 def test_what_is_zero_in_float64_may_be_zero() -> None:
     """Fault: of a bias of keys, whose gradient is zero, all runs of halves had roundings, and the program nothing."""
     for error in (5e-7, 5e-6):
-        assert gradient(0.01, 0.005).or_as_near_as(gradient(error, 0.1, 1.0), SHARP).passed == (error < 1e-6)
+        assert gradient(0.01, 0.005).or_as_near_as(gradient(error, 0.1, 100.0), SHARP).passed == (error < 1e-6)
 
 
 def test_a_step_may_be_vague_where_another_one_is_not() -> None:
@@ -75,6 +75,18 @@ def test_a_step_may_be_vague_where_another_one_is_not() -> None:
     assert not failed.or_as_near_as(compare.Verdict((vague,), ()), SHARP).passed
     found = failed.or_as_near_as(compare.Verdict((vague, sharp), ()), SHARP)
     assert found.passed and found.tensors[0].hides == 0.1
+
+
+@pytest.mark.parametrize(("error", "passed"), [(0.3, True), (0.4, False), (1.0, False)])
+def test_where_absence_would_pass_a_program_is_no_further_off_than_pytorch(error: float, passed: bool) -> None:
+    """Fault: where maxima that are equal as halves go one way or the other, PyTorch's own runs were 35 % off float64, a
+    right program 34 %, and as four times 35 % is more than all of it nothing passed."""
+    vague, sharp = gradient(error, 1.4, 1.4).tensors[0], replace(gradient(0.001, 0.02, 0.02).tensors[0], step=1)
+    found = gradient(0.05, 0.01).or_as_near_as(compare.Verdict((vague, sharp), ()), SHARP)
+    assert found.passed == passed and found.tensors[0].hides == (pytest.approx(0.35) if passed else 0.0)
+    assert not gradient(0.05, 0.01).or_as_near_as(compare.Verdict((vague,), ()), SHARP).passed
+    lost = compare.Verdict((replace(vague, tolerance=4.4, hides=4.4), sharp), ())
+    assert not gradient(0.05, 0.01).or_as_near_as(lost, SHARP).passed
 
 
 @pytest.mark.parametrize(
