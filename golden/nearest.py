@@ -146,7 +146,7 @@ def floors(
     start |= (buffers := {("state", n): array(b) for n, b in module.named_buffers()})
     found = {}
     for (step, kind, name), value in exact.items():
-        size = float(np.linalg.norm(value))
+        size = compare.size_of(value)
         if kind not in LASTING:
             found[step, kind, name] = half.granted
             if followed and kind == "gradient" and np.isfinite(size):
@@ -154,7 +154,7 @@ def floors(
         elif size and np.isfinite(size) and (resumed is None or (kind, name) in buffers):
             before = (resumed or {}).get((step - 1, kind, name), start.get((kind, name), np.zeros(())))
             added = value.reshape(-1) - (before.reshape(-1) if before.size > 1 else before)
-            moved = half.granted * float(np.linalg.norm(added))
+            moved = half.granted * compare.size_of(added)
             if kind == "parameter" and not gentle:
                 moved += 2 * float(np.abs(added).max()) * (1 + half.granted * value.size) ** 0.5
             found[step, kind, name] = moved / size

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import numpy as np
@@ -91,7 +92,24 @@ def test_a_large_tensor_is_summed_up_in_parts() -> None:
     values = np.random.default_rng(3).standard_normal(2 * sketch.AT_ONCE + 77)
     made = sketch.sketch(values, 1e-6, float(np.linalg.norm(values)))
     fixed = np.trunc(values * 2.0**made.exponent).astype(np.int64)
-    assert made.sums == tuple((fixed[:, None] * sketch.signs(len(values))).sum(axis=0).tolist())
+    assert made.sums == tuple((fixed * sketch.signs(0, len(values))).sum(axis=1).tolist())
+
+
+def test_a_sketch_is_made_by_one_thread() -> None:
+    """Fault: products and norms were those of a library that takes all processors, also from the planner beside it, and
+    sums up in an order that depends on how many there are."""
+    values = np.random.default_rng(3).standard_normal(2 * sketch.AT_ONCE + 77)
+
+    def others() -> float:
+        """Seconds of other threads, as a part of this one's."""
+        here, all_of_them = time.thread_time(), time.process_time()
+        for _ in range(8):
+            sketch.sketch(values, 1e-6, compare.norm_where(values, None))
+            compare.distance(values, values + 1.0, 1.0)
+        here, all_of_them = time.thread_time() - here, time.process_time() - all_of_them
+        return all_of_them / here - 1
+
+    assert min(others() for _ in range(20)) < 0.1  # those of tests before this one may still be about
 
 
 def test_what_pytorch_has_no_numbers_for_is_said_aloud() -> None:
