@@ -9,7 +9,7 @@ held against the run next to it, and may be four times as far off as such runs a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations
 from typing import Any
@@ -32,6 +32,28 @@ GENTLE = (torch.optim.SGD, torch.optim.ASGD)  # a small gradient is a small step
 
 
 @dataclass(frozen=True)
+class Pairs:
+    """What is known of two runs in a step: each pair is looked at once, however many families have both. Runs are told
+    by what they are, so that they must not go before this does."""
+
+    finite: dict[tuple[int, int, int], bool] = field(default_factory=dict)
+    distance: dict[tuple[int, int, int], float] = field(default_factory=dict)
+
+    def is_finite(self, one: Run, other: Run, step: int, keys: Sequence[Key]) -> bool:
+        """The other one, wherever this one is."""
+        pair = id(one), id(other), step
+        if pair not in self.finite:
+            self.finite[pair] = all(finite_where(one[k], other[k]) for k in keys)
+        return self.finite[pair]
+
+    def apart(self, one: Run, other: Run, step: int, keys: Sequence[Key]) -> float:
+        pair = id(one), id(other), step
+        if pair not in self.distance:
+            self.distance[pair] = apart(one, other, keys)
+        return self.distance[pair]
+
+
+@dataclass(frozen=True)
 class Family:
     """Runs of PyTorch that differ by rounding; those that differ `by_chance` are often equal where there is little to
     choose."""
@@ -40,6 +62,7 @@ class Family:
     by_chance: bool = False
     followed: bool = False  # each has gone on with what the program had in memory
     half: Half = HALF  # what they round to
+    known: Pairs = field(default_factory=Pairs, compare=False, repr=False)
 
     @cached_property
     def pairs(self) -> dict[int, list[tuple[Run, Run]]]:
@@ -55,8 +78,8 @@ class Family:
         keys = [k for k in self.runs[0] if k[0] == step and k in run and run[k].size == self.runs[0][k].size]
         telling = [k for k in keys if k[1] == "gradient"] or keys
         others = [r for r in self.runs if r is not run]
-        finite = [r for r in others if all(finite_where(run[k], r[k]) for k in keys)]
-        return min(finite or others, key=lambda r: apart(run, r, telling))
+        finite = [r for r in others if self.known.is_finite(run, r, step, keys)]
+        return min(finite or others, key=lambda r: self.known.apart(run, r, step, telling))
 
     def beside(self, computed: Run) -> dict[Key, Array]:
         """Step by step, the run next to the program. What has overflown may be infinite or no number."""

@@ -58,7 +58,8 @@ def signed_sums(values: Array, exponent: int, start: int) -> Array:
     """In fixed point, of the elements from `start` on, as many as fit a cache; below 2^53, floats are exact, and
     faster."""
     part = np.trunc(values[start : start + AT_ONCE] * 2.0**exponent)
-    return (part * signs(start)[:, : len(part)]).sum(1).astype(np.int64)
+    sums: Array = (part * signs(start)[:, : len(part)]).sum(1)
+    return sums.astype(np.int64)
 
 
 def sketch(exact: Array, tolerance: float, norm: float) -> Sketch:

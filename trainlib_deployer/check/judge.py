@@ -69,7 +69,7 @@ def judged_in_halves(task: Task, computed: dict[Key, Array], steps: int, layers:
     """Each step from where the program was, by the run of PyTorch that is next to it. There are more of them as long as
     the program fails or they could not tell a gradient from one that is a few percent larger. Then, elements next to a
     corner are turned; in the end, all elements are off by a part of a rounding."""
-    kinks = Kinks()
+    kinks, pairs = Kinks(), nearest.Pairs()
 
     def run(dtype: torch.dtype, noise: int = 0, doubt: Doubt = CERTAIN, of: Task = task) -> dict[Key, Array]:
         return reference.run(replace(of, doubt=doubt), steps, dtype, noise, computed)
@@ -82,7 +82,7 @@ def judged_in_halves(task: Task, computed: dict[Key, Array], steps: int, layers:
     floors = nearest.floors(task.module, runs[0], computed, halves=task.halves, followed=followed, half=task.half)
 
     def judged(*others: dict[Key, Array]) -> Judged:
-        all_runs = nearest.Family([*runs, *others], followed=followed, half=task.half)
+        all_runs = nearest.Family([*runs, *others], followed=followed, half=task.half, known=pairs)
         family = nearest.Family([runs[0], *others], by_chance=True, half=task.half) if others else all_runs
         near, least = all_runs.beside(computed), family.tolerances(floors)
         verdict = compare.compare(computed, near, [near], layers, least=least)
