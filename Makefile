@@ -92,7 +92,7 @@ code-sizes: $(VENV)/ready
 	$(if $(filter kernels,$(ONLY)),,OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.measure_words $(if $(KEEP),--keep $(KEEP)) $(BUILDS))
 
 bench-linker: $(VENV)/ready
-	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.bench_linker --dtype $(or $(DTYPE),fp32) $(if $(KEEP),--keep $(KEEP)) \
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.bench_linker --dtype $(or $(DTYPE),fp32) --l2 $(or $(L2),2M) $(if $(KEEP),--keep $(KEEP)) \
 		$(if $(TARGETS),--targets $(TARGETS)) $(EXAMPLES)
 
 # Every example on pulp-open's 512 kB, with --l3 8M where that is too little; with the SDK sourced on GVSoC, too: make bench-chip ON=host
@@ -113,7 +113,7 @@ bench-cycles: $(VENV)/ready
 
 # What is faster in the examples on GVSoC than estimates have it, with the SDK sourced, for the package
 tune-table: $(VENV)/ready
-	$(BIN)/python -m benchmarks.tune_table --dtype $(or $(DTYPE),fp32) $(if $(KEEP),--keep $(KEEP)) $(EXAMPLES)
+	$(BIN)/python -m benchmarks.tune_table --dtype $(or $(DTYPE),fp32) --l2 $(or $(L2),2M) $(if $(KEEP),--keep $(KEEP)) $(EXAMPLES)
 
 site: $(VENV)/ready
 	$(BIN)/mkdocs build --strict

@@ -1,7 +1,7 @@
 """Measurements of tiles that come with the package: trainlib_deployer/tune/measured.
 
-    python -m benchmarks.tune_table [--dtype mixed] [--keep FILE] [NAME ...]    of these examples, or of all
-    python -m benchmarks.tune_table --compare [--dtype mixed] [NAME ...]        only their steps with them and without
+    python -m benchmarks.tune_table [--dtype mixed] [--l2 4M] [--keep FILE] [NAME ...]    of these examples, or of all
+    python -m benchmarks.tune_table --compare [--dtype mixed] [NAME ...]    only their steps with them and without
     python -m benchmarks.tune_table --check         how many hold, now that kernels have changed
 
 PULP-SDK's configs/*.sh must have been sourced. The ways to cut each operation are measured; FILE keeps them, and what
@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.deployments import EXAMPLES, all_examples
+from trainlib_deployer.machine.machine import Machine
 from trainlib_deployer.machine.targets import resolve
 from trainlib_deployer.machine.tuned import MARGIN
 from trainlib_deployer.options import Options
@@ -35,7 +36,15 @@ from trainlib_deployer.tune.tuning import kernels
 from trainlib_deployer.user.load_model import load
 
 ROUNDS = 6
-TARGET = resolve("pulp-open", None, "64k", "2M")
+TARGET, L1 = "pulp-open", "64k"
+
+
+@dataclass(frozen=True)
+class Search:
+    """Where steps are measured, and in which precision."""
+
+    target: Machine
+    dtype: str
 
 
 @dataclass(frozen=True)
@@ -46,10 +55,10 @@ class Tuned:
     tuning: Tuning
 
     @staticmethod
-    def of(name: str, dtype: str, rounds: int, table: Path) -> Tuned:
+    def of(name: str, search: Search, rounds: int, table: Path) -> Tuned:
         tune = Tune(SIMULATED, rounds, table=table)
         with tempfile.TemporaryDirectory() as scratch:
-            options = Options(TARGET, Path(scratch, name), steps=1, dtype=dtype, tune=tune)
+            options = Options(search.target, Path(scratch, name), steps=1, dtype=search.dtype, tune=tune)
             plan = deploy_user_model(load(str(EXAMPLES / f"{name}.py"), steps=1), options).plan
         assert plan.tuned is not None
         return Tuned(plan, plan.tuned)
@@ -76,10 +85,10 @@ class Compared(NamedTuple):
     out: set[str]
 
 
-def propose(name: str, dtype: str, keep: Path, package: Table) -> None:
+def propose(name: str, search: Search, keep: Path, package: Table) -> None:
     """Adds to the package what makes a step faster."""
-    step = Tuned.of(name, dtype, ROUNDS, keep)
-    print(step.line(name, dtype), flush=True)
+    step = Tuned.of(name, search, ROUNDS, keep)
+    print(step.line(name, search.dtype), flush=True)
     called = kernels(step.plan)
     for work, c in step.changed:
         known = {way: c.taken[way] for way in (c.default, c.chosen, c.runner_up) if way is not None}
@@ -87,24 +96,24 @@ def propose(name: str, dtype: str, keep: Path, package: Table) -> None:
         package.add(step.tuning.unit, {(work, way): took for way, took in known.items()}, {work: called[work]})
 
 
-def compare(name: str, dtype: str, package: Table) -> Compared:
+def compare(name: str, search: Search, package: Table) -> Compared:
     """Leaves out of the package what does not make this step faster."""
     with tempfile.TemporaryDirectory() as scratch:
         given = Path(scratch, "table.json")
         shutil.copy(package.path, given)
-        step = Tuned.of(name, dtype, 1, given)
-    print(step.line(name, dtype), flush=True)
+        step = Tuned.of(name, search, 1, given)
+    print(step.line(name, search.dtype), flush=True)
     works = {step.plan.tilings[c.position].work for c in step.tuning.choices} & package.taken.keys()
     left = {work for work, _ in step.changed}
     package.drop(works - left)
     return Compared(left, works - left)
 
 
-def compare_all(names: Sequence[str], dtype: str, package: Table) -> None:
+def compare_all(names: Sequence[str], search: Search, package: Table) -> None:
     """Until nothing is left out any more."""
-    found = {name: compare(name, dtype, package) for name in names}
+    found = {name: compare(name, search, package) for name in names}
     while again := [name for name, c in found.items() if any(c.left & other.out for other in found.values())]:
-        found |= {name: compare(name, dtype, package) for name in again}
+        found |= {name: compare(name, search, package) for name in again}
 
 
 def state(table: Table) -> str:
@@ -116,19 +125,21 @@ def state(table: Table) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--dtype", default="fp32")
+    parser.add_argument("--l2", default="2M", help="of a simulator that has more, for networks that need it")
     parser.add_argument("--keep", type=Path)
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--compare", action="store_true")
     parser.add_argument("names", nargs="*", metavar="NAME")
     given = parser.parse_args()
-    package = Table.at(path_of(TARGET))
+    search = Search(resolve(TARGET, None, L1, given.l2), given.dtype)
+    package = Table.at(path_of(search.target))
     names = given.names or [path.stem for path in all_examples()]
     if not given.check:
         print("| network | precision | estimated | measured | less | operations cut otherwise | best of them |")
         print("|---|---|---|---|---|---|---|")
         for name in () if given.compare else names:
-            propose(name, given.dtype, given.keep or Table.of(TARGET, SIMULATED).path, package)
-        compare_all(names, given.dtype, package)
+            propose(name, search, given.keep or Table.of(search.target, SIMULATED).path, package)
+        compare_all(names, search, package)
     print(state(package))
 
 

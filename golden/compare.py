@@ -57,6 +57,14 @@ class TensorVerdict:
     scaled: float = float("inf")  # and what may pass for rounding of that
 
     @property
+    def key(self) -> Key:
+        return self.step, self.kind, self.name
+
+    def failed_beside(self, reference: Mapping[Key, Array]) -> bool:
+        """Whether it is a gradient that failed, all of whose elements can be held against this one."""
+        return not self.passed and self.kind == "gradient" and self.key in reference and not self.skipped
+
+    @property
     def is_scaled(self) -> bool:
         """In all steps alike, and more than rounding may do."""
         return abs(self.factor) > self.scaled
@@ -126,59 +134,63 @@ class Verdict:
         """What may be scaled by 1.01 unseen, but not left out."""
         return [t for t in self.tensors if t.vague and t.hides < 1]
 
+    def each(self, change: Callable[[TensorVerdict], TensorVerdict]) -> Verdict:
+        return Verdict(tuple(map(change, self.tensors)), self.missing)
+
     def with_what_is_hidden_in(self, wider: Verdict) -> Verdict:
         """A mistake that fails here is held against wider tolerances then: what these do not see is not seen."""
-        hides = {(t.step, t.kind, t.name): t.hides for t in wider.tensors}
-        tensors = (replace(t, hides=max(t.hides, hides.get((t.step, t.kind, t.name), 0.0))) for t in self.tensors)
-        return Verdict(tuple(tensors), self.missing)
+        hides = {t.key: t.hides for t in wider.tensors}
+        return self.each(lambda t: replace(t, hides=max(t.hides, hides.get(t.key, 0.0))))
 
     def with_factors(self, factors: Mapping[str, tuple[float, float]]) -> Verdict:
         """Of gradients, by name: by what part of itself one is larger in all steps, and the largest that may pass."""
-        tensors = []
-        for t in self.tensors:
+
+        def told(t: TensorVerdict) -> TensorVerdict:
             if t.kind == "gradient" and t.name in factors:
                 t = replace(t, factor=factors[t.name][0], scaled=factors[t.name][1])
-            tensors.append(replace(t, passed=t.passed and not t.is_scaled))
-        return Verdict(tuple(tensors), self.missing)
+            return replace(t, passed=t.passed and not t.is_scaled)
+
+        return self.each(told)
 
     def or_as_near_as(self, own: Verdict, most: float) -> Verdict:
         """What failed may pass by another reference, if a mistake of more than `most` of the tensor shows there, in
         this step or in one where rounding does less; or if it is as near as floats have to be. Where four times what
         rounding does would let the tensor's own absence pass, it may be as far off as one of PyTorch's runs is."""
-        others = {(t.step, t.kind, t.name): t for t in own.tensors}
+        others = {t.key: t for t in own.tensors}
         sharpest: dict[tuple[str, str], float] = {}
         for t in own.tensors:
-            sharpest[t.kind, t.name] = min(sharpest.get((t.kind, t.name), 1.0), t.hides)
-        tensors = []
-        for t in self.tensors:
-            other = others.get((t.step, t.kind, t.name), t)
-            limit = 1.0 if sharpest.get((t.kind, t.name), 1.0) <= most else most
+            sharpest[t.key[1:]] = min(sharpest.get(t.key[1:], 1.0), t.hides)
+
+        def held(t: TensorVerdict) -> TensorVerdict:
+            other = others.get(t.key, t)
+            limit = 1.0 if sharpest.get(t.key[1:], 1.0) <= most else most
             tolerance, hides = other.tolerance, other.hides
             if hides >= 1:
                 tolerance, hides = tolerance / SLACK, hides / SLACK
             allowed = tolerance * limit / max(hides, limit)
             near = hides < 1 and other.rel_l2 <= allowed and (limit > most or abs(other.factor) <= most)
-            if other.passed and not t.passed and (near or other.rel_l2 <= FLOOR):
-                hides = max(t.hides, min(hides, limit))
-                t = replace(other, tolerance=allowed, hides=hides, scaled=min(other.scaled, limit))
-            tensors.append(t)
-        return Verdict(tuple(tensors), self.missing)
+            if t.passed or not other.passed or not (near or other.rel_l2 <= FLOOR):
+                return t
+            hides = max(t.hides, min(hides, limit))
+            return replace(other, tolerance=allowed, hides=hides, scaled=min(other.scaled, limit))
+
+        return self.each(held)
 
     def or_kept(
         self, computed: Mapping[Key, Array], exact: Mapping[Key, Array], own: Sequence[Mapping[Key, Array]]
     ) -> Verdict:
         """A gradient of which all runs of PyTorch lose more than half, as it is smaller than the least half, passes
         where the program has most of it: what the others have in its place tells nothing."""
-        tensors = []
-        for t in self.tensors:
-            key = (t.step, t.kind, t.name)
-            if not t.passed and t.kind == "gradient" and key in exact and not t.skipped:
-                size = norm_where(exact[key], None)
-                error, *others = (distance(v[key], exact[key], size or 1.0) for v in (computed, *own))
-                if error <= MOST_OF_IT < LOST <= min(others):
-                    t = replace(t, passed=True, rel_l2=error, tolerance=MOST_OF_IT, hides=MOST_OF_IT)
-            tensors.append(t)
-        return Verdict(tuple(tensors), self.missing)
+
+        def kept(t: TensorVerdict) -> TensorVerdict:
+            if not t.failed_beside(exact):
+                return t
+            size = norm_where(exact[t.key], None)
+            error, *others = (distance(v[t.key], exact[t.key], size or 1.0) for v in (computed, *own))
+            passed = error <= MOST_OF_IT < LOST <= min(others)
+            return replace(t, passed=True, rel_l2=error, tolerance=MOST_OF_IT, hides=MOST_OF_IT) if passed else t
+
+        return self.each(kept)
 
     def or_among_gaps(
         self,
@@ -189,18 +201,18 @@ class Verdict:
     ) -> Verdict:
         """Next to zero, numbers lie as far apart as a little further from it, and so do the terms of a gradient that is
         as small: one passes that is off by a few gaps, however much of itself that is, and that passes in `own`."""
-        others = None if own is None else {(t.step, t.kind, t.name) for t in own.tensors if t.passed}
-        tensors = []
-        for t in self.tensors:
-            key = (t.step, t.kind, t.name)
-            if not t.passed and t.kind == "gradient" and key in reference and not t.skipped:
-                allowed = gaps * reference[key].size ** 0.5
-                norm = max(norm_where(reference[key], None), allowed)
-                error, hides = distance(computed[key], reference[key], norm), allowed / norm
-                if error <= hides and abs(t.factor) <= max(t.scaled, hides) and (others is None or key in others):
-                    t = replace(t, passed=True, rel_l2=error, tolerance=hides, hides=hides, scaled=float("inf"))
-            tensors.append(t)
-        return Verdict(tuple(tensors), self.missing)
+        others = None if own is None else {t.key for t in own.tensors if t.passed}
+
+        def among(t: TensorVerdict) -> TensorVerdict:
+            if not t.failed_beside(reference) or not (others is None or t.key in others):
+                return t
+            allowed = gaps * reference[t.key].size ** 0.5
+            norm = max(norm_where(reference[t.key], None), allowed)
+            error, hides = distance(computed[t.key], reference[t.key], norm), allowed / norm
+            passed = error <= hides and abs(t.factor) <= max(t.scaled, hides)
+            return replace(t, passed=True, rel_l2=error, tolerance=hides, hides=hides, scaled=np.inf) if passed else t
+
+        return self.each(among)
 
     @property
     def first_failure(self) -> TensorVerdict | None:

@@ -177,7 +177,7 @@ def is_rounding(
     t: compare.TensorVerdict, computed: Record, others: list[Record], exact: Record, most: float = 3e-3
 ) -> bool:
     """Is the error no larger than what rounding in another direction makes of the same program?"""
-    key = (t.step, t.kind, t.name)
+    key = t.key
     norm = float(np.linalg.norm(np.asarray(exact[key], np.float64)))
     error = compare.distance(computed[key], exact[key], 1.0)
     spread = max(compare.distance(o[key], computed[key], 1.0) for o in others)

@@ -233,7 +233,8 @@ def test_what_slows_one_example_is_left_out_for_all(monkeypatch: pytest.MonkeyPa
         return next(found)
 
     monkeypatch.setattr(tune_table, "compare", compare)
-    tune_table.compare_all(["mlp", "vae", "gru"], "fp32", Table(Path("none")))
+    search = tune_table.Search(resolve("pulp-open"), "fp32")
+    tune_table.compare_all(["mlp", "vae", "gru"], search, Table(Path("none")))
     assert asked == ["mlp", "vae", "gru", "mlp"]
 
 
