@@ -157,13 +157,14 @@ def floors(
     half: Half = HALF,
 ) -> dict[Key, float]:
     """The least relative tolerance that is granted to each tensor: eight unit roundoffs. Of what lasts from step to
-    step, of what has been added to it since `resumed`, or else to what `module` holds now. A resumed run updates by
-    the program's own gradients: parameters and states of optimizers then do not hang on halves. Any other run has
-    gradients next to zero that rounding turns round, and unless the optimizer is `gentle` it makes a whole step of
-    each: one element of a parameter may go the other way, and one in as many as eight unit roundoffs are of one. Of
-    parameters that are `halves`, and are rounded up or down by chance, one element and one in 2^10 may differ by that:
-    a float next to it decides. Where the reference has `followed` what the program had in memory, unit roundoffs of a
-    gradient are those of its own size, however small that is."""
+    step, of what has been added to it since `resumed`, or else to what `module` holds now. A resumed run updates by the
+    program's own gradients: parameters and states of optimizers then do not hang on halves, and are off by what floats
+    round, of what was there before where that is more. Any other run has gradients next to zero that rounding turns
+    round, and unless the optimizer is `gentle` it makes a whole step of each: one element of a parameter may go the
+    other way, and one in as many as eight unit roundoffs are of one. Of parameters that are `halves`, and are rounded
+    up or down by chance, one element and one in 2^10 may differ by that: a float next to it decides. Where the
+    reference has `followed` what the program had in memory, unit roundoffs of a gradient are those of its own size,
+    however small that is."""
     norms = compare.norm_floors(exact, []) if followed else {}
     start = {("parameter", n): array(p) for n, p in module.named_parameters()}
     start |= (buffers := {("state", n): array(b) for n, b in module.named_buffers()})
@@ -174,13 +175,16 @@ def floors(
             found[step, kind, name] = half.granted
             if followed and kind == "gradient" and np.isfinite(size):
                 found[step, kind, name] *= min(1.0, size / norms[step, kind])
-        elif size and np.isfinite(size) and (resumed is None or (kind, name) in buffers):
+        elif size and np.isfinite(size):
             before = (resumed or {}).get((step - 1, kind, name), start.get((kind, name), np.zeros(())))
-            added = value.reshape(-1) - (before.reshape(-1) if before.size > 1 else before)
-            moved = half.granted * compare.size_of(added)
-            if kind == "parameter" and not gentle:
-                moved += 2 * float(np.abs(added).max()) * (1 + half.granted * value.size) ** 0.5
-            found[step, kind, name] = moved / size
+            if resumed is None or (kind, name) in buffers:
+                added = value.reshape(-1) - (before.reshape(-1) if before.size > 1 else before)
+                moved = half.granted * compare.size_of(added)
+                if kind == "parameter" and not gentle:
+                    moved += 2 * float(np.abs(added).max()) * (1 + half.granted * value.size) ** 0.5
+                found[step, kind, name] = moved / size
+            elif (there := compare.size_of(before)) > size:
+                found[step, kind, name] = compare.FLOOR * there / size
         if kind == "parameter" and name in halves and size and np.isfinite(size):
             apart = half.ulp * float(np.abs(value).max()) * (1 + half.ulp * value.size) ** 0.5
             found[step, kind, name] = found.get((step, kind, name), 0.0) + apart / size

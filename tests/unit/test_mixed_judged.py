@@ -79,6 +79,15 @@ def test_updates_are_judged_by_the_gradients_that_the_program_has() -> None:
     assert (0, "parameter", "weight") not in floors and floors[0, "gradient", "weight"] == HALF.granted
 
 
+def test_a_state_is_off_by_what_floats_round_of_what_was_there() -> None:
+    """Fault: a mean of gradients that came to a tenth of what it had been was 1.3e-6 off, and failed."""
+    key, module = (0, "state", "weight.exp_avg"), nn.Linear(5, 3)
+    before = np.random.default_rng(5).standard_normal((3, 5)).astype(np.float32)
+    for rest in (0.1, 0.001, 2.0):
+        floors = nearest.floors(module, {(1, *key[1:]): rest * before}, {key: before})
+        assert floors.get((1, *key[1:])) == (None if rest > 1 else pytest.approx(compare.FLOOR / rest))
+
+
 @pytest.mark.parametrize(("optimizer", "granted"), [("Adam", True), ("Rprop", True), ("SGD", False)])
 def test_a_program_that_checks_itself_may_turn_few_steps_round(optimizer: str, granted: bool) -> None:
     """Fault: of a gradient next to zero Adam makes a whole step either way, and the project's own check failed."""
