@@ -276,9 +276,9 @@ def process(*args: str, **more: Any) -> subprocess.Popen[str]:
     return subprocess.Popen([sys.executable, *args], env=env, **pipes, **more)
 
 
-def test_help_does_not_import_torch() -> None:
-    code = "import sys, trainlib_deployer.cli.main; print('torch' in sys.modules, 'numpy' in sys.modules)"
-    assert process("-c", code).communicate()[0].split() == ["False", "False"]
+def test_help_does_not_import_what_takes_long() -> None:
+    code = "import sys, trainlib_deployer.cli.main; print({'torch', 'numpy', 'jinja2'} & sys.modules.keys())"
+    assert process("-c", code).communicate()[0].strip() == "set()"
 
 
 def test_ctrl_c_while_the_package_is_read() -> None:

@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import jinja2
-
 from trainlib_deployer.errors import Unsupported, UsageError
 from trainlib_deployer.machine.sizes import show_size
 
@@ -144,6 +142,8 @@ class Network:
         return f"--cores {cores} --l1 {show_size(int(l1))} --steps {self.settings.get('epochs', 5)}"
 
     def text(self) -> str:
+        import jinja2  # which --help has no time for
+
         environment = jinja2.Environment(
             loader=jinja2.FileSystemLoader(Path(__file__).parent), trim_blocks=True, keep_trailing_newline=True
         )

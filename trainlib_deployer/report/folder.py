@@ -10,7 +10,6 @@ from typing import Any
 
 from trainlib_deployer.errors import UsageError
 from trainlib_deployer.folder import edited_files, note_written, perhaps_another_version, read_plan, write_whole
-from trainlib_deployer.report.page import report
 from trainlib_deployer.report.runs import VERDICT, Measured, read_profile, read_verdict
 
 REPORT = "report.html"
@@ -29,6 +28,8 @@ def compared(folder: Path, other: Path, out: Path, profile: Path | None = None) 
 
 
 def page_of(folder: Path, profile: Path | None, other: Path | None = None) -> str:
+    from trainlib_deployer.report.page import report  # with templates, which --help has no time for
+
     plan, beside = read_plan(folder), read_plan(other) if other else None
     with perhaps_another_version(folder), perhaps_another_version(other or folder):
         return report(plan, read_verdict(folder), measured(profile, plan), beside)
