@@ -92,7 +92,7 @@ code-sizes: $(VENV)/ready
 	$(if $(filter kernels,$(ONLY)),,OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.measure_words $(if $(KEEP),--keep $(KEEP)) $(BUILDS))
 
 bench-linker: $(VENV)/ready
-	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.bench_linker --dtype $(or $(DTYPE),fp32) --l2 $(or $(L2),2M) $(if $(KEEP),--keep $(KEEP)) \
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.bench_linker --dtype $(or $(DTYPE),fp32) $(if $(KEEP),--keep $(KEEP)) \
 		$(if $(TARGETS),--targets $(TARGETS)) $(EXAMPLES)
 
 # Every example on pulp-open's 512 kB, with --l3 8M where that is too little; with the SDK sourced on GVSoC, too: make bench-chip ON=host
